@@ -1,0 +1,82 @@
+//! What every build carries: a generator, two reward models and sample problems of the "abacus"
+//! world.
+//!
+//! The files are inside the program, so that an installed binary works in any folder and without a
+//! network. `beamgen train` made them; `models/abacus/` in the repository has the same bytes.
+
+use beamgen_engine::Checkpoint;
+use beamgen_eval::{Problems, ProblemsError};
+
+type Files = &'static [(&'static str, &'static [u8])];
+
+macro_rules! files {
+    ($folder:literal: $($file:literal),+) => {
+        &[$(($file, include_bytes!(concat!("../../../models/abacus/", $folder, "/", $file)))),+]
+    };
+}
+
+/// A checkpoint inside the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bundled {
+    name: &'static str,
+    pub(crate) files: Files,
+}
+
+impl Bundled {
+    pub(crate) fn checkpoint(self) -> Checkpoint {
+        Checkpoint::in_memory(self.name, self.files)
+    }
+}
+
+pub(crate) const GENERATOR: Bundled = Bundled {
+    name: "bundled generator",
+    files: files!("generator": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                  "tokenizer_config.json"),
+};
+
+pub(crate) const PRM: Bundled = Bundled {
+    name: "bundled prm",
+    files: files!("prm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
+                  "tokenizer_config.json"),
+};
+
+pub(crate) const ORM: Bundled = Bundled {
+    name: "bundled orm",
+    files: files!("orm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
+                  "tokenizer_config.json"),
+};
+
+const SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
+
+/// The sample problems, with their answers. None of them was trained on.
+///
+/// # Errors
+/// None with the file that is shipped; a test reads it.
+pub fn sample() -> Result<Problems, ProblemsError> {
+    Problems::read(SAMPLE, "the bundled sample")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_has_answers() {
+        let sample = sample().unwrap();
+        assert!(sample.problems.len() >= 20);
+        sample.require_answers(usize::MAX).unwrap();
+    }
+
+    #[test]
+    fn the_models_are_small_enough_to_carry() {
+        let bytes: usize = [GENERATOR, PRM, ORM]
+            .iter()
+            .flat_map(|b| b.files)
+            .map(|(_, bytes)| bytes.len())
+            .sum();
+        assert!(
+            bytes <= 9_000_000,
+            "{bytes} bytes: at most 8 MB of weights and their tokenizers"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! All settings of a run, in one struct that is also a TOML file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use beamgen_engine::EngineConfig;
+use beamgen_generator::GeneratorConfig;
+use beamgen_search::{Choose, ConfigError, SearchConfig, StrategyKind};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
+///
+/// The files in `configs/search/` are such settings; `default.toml` there shows every key.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Which models.
+    pub models: ModelsConfig,
+    /// Which search.
+    pub search: SearchConfig,
+    /// Steps, limits, sampling and its seed.
+    pub generator: GeneratorConfig,
+    /// Memory and threads, for each of the two models.
+    pub engine: EngineConfig,
+}
+
+/// Where the models come from.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelsConfig {
+    /// Checkpoint directory of the generator; absent means the bundled one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator: Option<PathBuf>,
+    /// Checkpoint directory of the reward model; absent means the bundled one of the kind that
+    /// `scorer` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prm: Option<PathBuf>,
+    /// What judges the steps.
+    pub scorer: ScorerKind,
+}
+
+/// What judges the steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScorerKind {
+    /// The process reward model: trained on the label of every step.
+    #[default]
+    Prm,
+    /// The outcome reward model: the same body, trained on the outcome of whole chains.
+    Orm,
+    /// An exact checker, given to [`SolverBuilder::scorer`](crate::SolverBuilder::scorer): the
+    /// ceiling for any model.
+    Exact,
+    /// Nothing; for strategies that need no scores.
+    None,
+}
+
+impl ScorerKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Prm, Self::Orm, Self::Exact, Self::None];
+
+    /// The name in settings and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prm => "prm",
+            Self::Orm => "orm",
+            Self::Exact => "exact",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for ScorerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ScorerKind {
+    type Err = ConfigError;
+
+    fn from_str(name: &str) -> Result<Self, ConfigError> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| ConfigError::Unknown {
+                field: "scorer",
+                value: name.to_owned(),
+                known: Self::ALL.map(Self::name).join(", "),
+            })
+    }
+}
+
+impl Config {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has an unknown key or a value of another type: with
+    /// file and line.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            let before = error
+                .span()
+                .map_or("", |span| text.get(..span.start).unwrap_or(""));
+            let line = before.matches('\n').count() + 1;
+            let reason = error.message().replace('\n', " ");
+            Error::ConfigFile {
+                path: path.to_owned(),
+                line,
+                reason,
+            }
+        })
+    }
+
+    /// Refuses settings that cannot be run, before any model is loaded.
+    ///
+    /// # Errors
+    /// The setting, and what it has to be.
+    pub fn check(&self) -> Result<(), Error> {
+        self.search.validate()?;
+        if self.models.scorer == ScorerKind::None
+            && let Some(what) = self.search.needs_scorer()
+        {
+            return Err(ConfigError::NeedsScorer { what }.into());
+        }
+        self.generator.validate()?;
+        Ok(())
+    }
+
+    /// Whether a scorer is ever asked under these settings. A majority vote over samples asks none.
+    pub fn uses_scorer(&self) -> bool {
+        let votes =
+            self.search.strategy == StrategyKind::BestOfN && self.search.choose == Choose::Majority;
+        self.models.scorer != ScorerKind::None && !votes
+    }
+
+    /// The settings as they act: greedy decoding is temperature 0 whatever is written.
+    pub(crate) fn resolved(mut self) -> Self {
+        if self.search.strategy == StrategyKind::Greedy {
+            self.generator.sampling.temperature = 0.0;
+        }
+        self
+    }
+}

@@ -1,0 +1,89 @@
+//! Names for checkpoints that change when their files do.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Files up to this size are read whole; of larger ones the head (which has the tensors' names and
+/// places) and the tail. Reading gigabytes of weights only to name them would double the time to
+/// start.
+const WHOLE: u64 = 16 << 20;
+const PART: u64 = 64 << 10;
+
+/// The fingerprint of files in memory, given in any order.
+pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_unstable();
+    let mut hash = Fnv::new();
+    for (name, bytes) in files {
+        hash.field(name.as_bytes());
+        hash.field(bytes);
+    }
+    hash.text()
+}
+
+/// The fingerprint of the files that lie in a directory.
+pub(crate) fn of_dir(dir: &Path) -> io::Result<String> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.path().is_file() {
+            paths.push((entry.file_name(), entry.path()));
+        }
+    }
+    paths.sort();
+    let mut hash = Fnv::new();
+    for (name, path) in paths {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut bytes = Vec::new();
+        if length <= WHOLE {
+            file.read_to_end(&mut bytes)?;
+        } else {
+            file.by_ref().take(PART).read_to_end(&mut bytes)?;
+            file.seek(SeekFrom::End(-(PART as i64)))?;
+            file.read_to_end(&mut bytes)?;
+            bytes.extend(length.to_le_bytes());
+        }
+        hash.field(name.as_encoded_bytes());
+        hash.field(&bytes);
+    }
+    Ok(hash.text())
+}
+
+/// FNV-1a, 64 bits: it tells checkpoints apart, it does not guard against forgery.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn field(&mut self, bytes: &[u8]) {
+        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_and_its_bytes_have_one_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let files: [(&str, &[u8]); 2] = [("model.safetensors", b"weights"), ("config.json", b"{}")];
+        for (name, bytes) in files {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        let name = of_files(files);
+        assert_eq!(of_dir(dir.path()).unwrap(), name);
+        std::fs::write(dir.path().join("config.json"), b"{ }").unwrap();
+        assert_ne!(of_dir(dir.path()).unwrap(), name);
+    }
+}

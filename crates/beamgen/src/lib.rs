@@ -1,0 +1,55 @@
+//! PRM-guided search decoding: a generator proposes reasoning steps, a process reward model scores
+//! each one, and the search drops weak chains before they cost tokens.
+//!
+//! ```
+//! let mut solver = beamgen::Solver::builder().build()?;
+//! let result = solver.ask("Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?")?;
+//! for step in result.steps() {
+//!     println!("{:.3}  {}", step.score.unwrap_or_default(), step.text.trim_end());
+//! }
+//! # assert!(result.answer.is_some());
+//! # Ok::<(), beamgen::Error>(())
+//! ```
+//!
+//! That solver has the models that every build carries ([`bundled`]) and the default settings.
+//! Others come from two checkpoint directories and a [`Config`]:
+//!
+//! ```no_run
+//! use beamgen::{Config, Solver};
+//!
+//! let mut config = Config::load("configs/search/wide-beam.toml".as_ref())?;
+//! config.models.generator = Some("models/my-generator".into());
+//! config.models.prm = Some("models/my-prm".into());
+//! let mut solver = Solver::builder().config(config).build()?;
+//! # Ok::<(), beamgen::Error>(())
+//! ```
+//!
+//! [`Solver::solve_all`] fills the forward passes with many problems at once, [`Solver::run`] also
+//! shows what happens as it happens ([`Event`]). A problem's result is the same alone and among
+//! hundreds.
+//!
+//! This crate is the only one that names both models. It reads files and the clock; it never prints
+//! and never looks at the environment.
+
+#![deny(missing_docs)]
+
+mod builder;
+pub mod bundled;
+mod config;
+mod error;
+mod fingerprint;
+mod solver;
+
+pub use beamgen_engine::{EngineConfig, SamplingParams};
+/// Problem files, grading, metrics and run files.
+pub use beamgen_eval as eval;
+pub use beamgen_generator::GeneratorConfig;
+pub use beamgen_search::{
+    Aggregation, Answers, ChainTree, Choose, ConfigError, Event, Finish, FinishedChain, Ledger,
+    Memory, Node, NodeId, Problem, ProblemResult, RunSummary, ScoreError, ScoreId, ScoreItem,
+    Scored, Scorer, SearchConfig, Seconds, State, StepRef, StrategyKind,
+};
+pub use builder::SolverBuilder;
+pub use config::{Config, ModelsConfig, ScorerKind};
+pub use error::Error;
+pub use solver::Solver;

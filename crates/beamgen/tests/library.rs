@@ -1,0 +1,206 @@
+//! The library as a program uses it, on the bundled models.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use beamgen::{
+    Config, Error, Event, Memory, Problem, ProblemResult, ScoreError, ScoreId, ScoreItem, Scored,
+    Scorer, ScorerKind, Solver, StrategyKind, bundled,
+};
+
+fn sample(count: usize) -> Vec<Problem> {
+    let mut problems = bundled::sample().expect("the sample").problems;
+    problems.truncate(count);
+    problems
+}
+
+fn small() -> Config {
+    let mut config = Config::default();
+    (config.search.n, config.search.m) = (8, 4);
+    config
+}
+
+fn solver(config: Config) -> Solver {
+    Solver::builder().config(config).build().expect("the bundled models")
+}
+
+fn models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/abacus")
+}
+
+/// What does not depend on the machine.
+fn outcome(result: ProblemResult) -> (String, Option<String>, Option<f32>, beamgen::ChainTree) {
+    (result.problem.id, result.answer, result.score, result.tree)
+}
+
+fn solve_all(solver: &mut Solver, problems: Vec<Problem>) -> Vec<ProblemResult> {
+    let mut results = Vec::new();
+    solver.solve_all(problems, |result| results.push(result)).expect("a run");
+    results.sort_by_key(|result| result.index);
+    results
+}
+
+#[test]
+fn many_at_once_are_as_one_by_one() {
+    let mut solver = solver(small());
+    let together = solve_all(&mut solver, sample(6));
+    for (problem, result) in sample(6).iter().zip(together) {
+        let alone = solver.solve(problem).expect("solved");
+        assert_eq!(outcome(alone), outcome(result));
+    }
+}
+
+#[test]
+fn directories_are_as_the_bundled_pair() {
+    let mut of_files = Solver::builder()
+        .config(small())
+        .generator(models().join("generator"))
+        .prm(models().join("prm"))
+        .build()
+        .expect("the same files");
+    let mut of_bytes = solver(small());
+    assert_eq!(of_files.identity(), of_bytes.identity(), "a run can be resumed with either");
+    for problem in sample(2) {
+        let files = of_files.solve(&problem).expect("solved");
+        assert_eq!(outcome(files), outcome(of_bytes.solve(&problem).expect("solved")));
+    }
+}
+
+#[test]
+fn events_tell_the_whole_search() {
+    let mut solver = solver(small());
+    let (mut started, mut closed, mut scored, mut finished, mut done) = (0, 0, 0, 0, 0);
+    let mut results = Vec::new();
+    let summary = solver
+        .run(
+            sample(3),
+            &mut |event| match event {
+                Event::ProblemStarted { .. } => started += 1,
+                Event::StepClosed { tree, node, .. } => {
+                    assert!(!tree.node(node).tokens.is_empty());
+                    closed += 1;
+                }
+                Event::StepScored { score, .. } => {
+                    assert!((0.0..=1.0).contains(&score));
+                    scored += 1;
+                }
+                Event::ChainFinished { .. } => finished += 1,
+                Event::ProblemDone { .. } => done += 1,
+                _ => {}
+            },
+            &mut |result| {
+                results.push(result);
+                ControlFlow::Continue(())
+            },
+        )
+        .expect("a run");
+    assert_eq!((started, done, results.len(), summary.problems), (3, 3, 3, 3));
+    let steps: usize = results.iter().map(|result| result.tree.len() - 1).sum();
+    assert!(closed >= steps, "{closed} steps closed, {steps} are in the trees");
+    assert!(scored > 0 && finished > 0);
+    // The prompt is read once for a problem, and never again.
+    for result in &results {
+        assert!(result.ledger.prompt_tokens < 512 && result.ledger.generated_tokens > 0);
+    }
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let mut config = small();
+    config.search.in_flight = 1;
+    let mut solver = solver(config);
+    let mut seen = 0;
+    let summary = solver
+        .run(sample(5), &mut |_| {}, &mut |_| {
+            seen += 1;
+            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .expect("a run");
+    assert_eq!((seen, summary.problems), (2, 2));
+    // The caches are empty again: the next run is as the first would have been.
+    let problem = &sample(1)[0];
+    let again = solver.solve(problem).expect("solved");
+    let mut fresh = Solver::builder().config(small()).build().expect("the bundled models");
+    assert_eq!(outcome(again), outcome(fresh.solve(problem).expect("solved")));
+}
+
+/// Every step is as good as every other.
+struct Indifferent(u64);
+
+impl Scorer for Indifferent {
+    fn open(&mut self, _: &Problem, _: u64) -> Result<ScoreId, ScoreError> {
+        self.0 += 1;
+        Ok(ScoreId(self.0))
+    }
+
+    fn fork(&mut self, _: ScoreId) -> ScoreId {
+        self.0 += 1;
+        ScoreId(self.0)
+    }
+
+    fn release(&mut self, _: ScoreId) {}
+
+    fn score(
+        &mut self,
+        items: &[ScoreItem<'_>],
+    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
+        let same = |item: &ScoreItem<'_>| Scored {
+            probabilities: vec![0.5; item.steps.len()],
+            ..Scored::default()
+        };
+        Ok(items.iter().map(|item| Ok(same(item))).collect())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+#[test]
+fn a_scorer_of_ones_own() {
+    let mut config = small();
+    config.models.scorer = ScorerKind::Exact;
+    assert!(matches!(Solver::builder().config(config.clone()).build(), Err(Error::NoScorer)));
+    let builder = Solver::builder().config(config).scorer(Box::new(Indifferent(0)));
+    let mut solver = builder.build().expect("the bundled generator");
+    let result = solver.solve(&sample(1)[0]).expect("solved");
+    assert!(result.steps().iter().all(|step| step.score == Some(0.5)));
+    assert_eq!(result.ledger.scored_tokens, 0);
+}
+
+#[test]
+fn greedy_takes_the_likeliest_tokens_whatever_the_seed() {
+    let mut config = small();
+    config.search.strategy = StrategyKind::Greedy;
+    let mut answers = [1, 2].map(|seed| {
+        let mut solver = Solver::builder().config(config.clone()).seed(seed).build().unwrap();
+        outcome(solver.solve(&sample(1)[0]).expect("solved"))
+    });
+    answers.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn what_cannot_be_solved_is_refused() {
+    let mut solver = solver(small());
+    let long = "Mia has 34 pens. ".repeat(1000);
+    let error = solver.ask(&long).expect_err("longer than the context");
+    assert!(matches!(error, Error::Refused(_)) && error.is_input(), "{error}");
+    let problem = Problem { id: "1".to_owned(), text: long, answer: None };
+    assert_eq!(solver.check(&problem).expect_err("too long").to_string(), error.to_string());
+    assert!(solver.check(&sample(1)[0]).is_ok());
+    // In a run of many it stops nobody.
+    let mut problems = sample(2);
+    problems.insert(1, Problem { id: "long".to_owned(), ..problem });
+    let results = solve_all(&mut solver, problems);
+    let refused: Vec<bool> = results.iter().map(|result| result.error.is_some()).collect();
+    assert_eq!(refused, [false, true, false]);
+}
+
+#[test]
+fn a_solver_can_go_to_another_thread() {
+    let mut solver = solver(small());
+    let problem = sample(1).remove(0);
+    let there = std::thread::spawn(move || solver.solve(&problem).map(outcome)).join().unwrap();
+    assert!(there.is_ok());
+}

@@ -1,0 +1,367 @@
+//! What can be typed. Nothing is read or built here.
+
+use std::path::PathBuf;
+
+use beamgen::{Aggregation, Choose, ScorerKind};
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::palette::ColorChoice;
+
+const EXAMPLES: &str = "\
+Examples:
+  beamgen solve                                 the bundled sample problems with the bundled models
+  beamgen solve problems.jsonl --out run.jsonl  a file of your own; the run file keeps every result
+  beamgen solve problems.jsonl --out run.jsonl --resume
+  echo 'Mia has 34 pens. Leo has 8 more. How many pens does Leo have?' | beamgen solve -
+  beamgen bench --limit 100                     beam search against best-of-N and the rest
+
+Exit codes: 0 done, 1 the run failed, 2 wrong usage or input.";
+
+const SOLVE_EXAMPLES: &str = "\
+Examples:
+  beamgen solve                                          bundled problems, bundled models
+  beamgen solve problems.jsonl -n 32 -m 4 --seed 7       a wider beam on a file of your own
+  beamgen solve problems.jsonl --strategy majority       no reward model: the most frequent answer
+  beamgen solve problems.jsonl --out run.jsonl --resume  go on where a killed run stopped
+  beamgen solve - --json < problems.jsonl | jq .answer   for programs
+  beamgen solve problems.txt --generator DIR --prm DIR   models of your own, in Hugging Face layout
+
+Strategies:
+  beam       keep the best N/M chains after every step, expand each M times
+  best-of-n  N whole chains, the answer of the best one
+  majority   N whole chains, the most frequent answer; no scorer
+  weighted   N whole chains, the answer with the largest sum of scores
+  greedy     one chain of the likeliest tokens
+  single     one sampled chain
+
+FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or \"prompt\") and,
+if known, \"answer\" and \"id\". Every flag but those on input and output is also a key of the
+configuration file; configs/search/default.toml has them all.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  beamgen bench --limit 100                              the usual strategies on bundled problems
+  beamgen bench problems.jsonl --strategies best-of-n,beam --n 4,16,64
+  beamgen bench problems.jsonl --scorers prm,orm --seeds 3 --json";
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  beamgen train --out my-abacus            the models as shipped
+  beamgen train --out my-abacus --resume   after an interruption
+  beamgen train --quick --out /tmp/quick   the whole pipeline on a small scale";
+
+const PROBLEMS_EXAMPLES: &str = "\
+Examples:
+  beamgen problems --count 500 > held-out.jsonl && beamgen bench held-out.jsonl";
+
+/// PRM-guided beam search decoding: a generator proposes reasoning steps, a reward model scores
+/// each one, and weak chains are dropped before they cost tokens.
+#[derive(Parser, Debug)]
+#[command(name = "beamgen", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Solve problems, showing each step of the chosen chains with its score
+    Solve(Box<SolveArgs>),
+    /// Compare search strategies on the same problems: accuracy, tokens, seconds
+    Bench(Box<BenchArgs>),
+    /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair
+    Train(TrainArgs),
+    /// Write problems of the bundled world, a JSON line each
+    Problems(ProblemsArgs),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SOLVE_EXAMPLES)]
+pub struct SolveArgs {
+    /// Problems, a line each; `-` reads stdin [default: the bundled sample]
+    pub file: Option<PathBuf>,
+
+    /// beam, best-of-n, majority, weighted, greedy or single (see below) [default: beam]
+    #[arg(long, value_enum, hide_possible_values = true, help_heading = "Search")]
+    pub strategy: Option<StrategyFlag>,
+    /// N, the chains per problem [default: 16]
+    #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
+    pub chains: Option<usize>,
+
+    #[command(flatten)]
+    pub settings: SettingFlags,
+
+    /// Which scorer judges the steps: prm, orm, exact (bundled problems only), none [default: prm]
+    #[arg(long, help_heading = "Models")]
+    pub scorer: Option<ScorerKind>,
+
+    /// Stop after the first K problems of the file
+    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    pub limit: Option<usize>,
+    /// Write a run file: a JSON line per problem, as soon as it is done
+    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
+    pub out: Option<PathBuf>,
+    /// Put every node of each search into the run file
+    #[arg(long, help_heading = "Input and output")]
+    pub tree: bool,
+    /// Continue the run file: its finished problems are skipped
+    #[arg(long, help_heading = "Input and output")]
+    pub resume: bool,
+    /// One JSON object per problem and a last one with the summary, for programs
+    #[arg(long, help_heading = "Input and output")]
+    pub json: bool,
+    /// Print the summary only
+    #[arg(short, long, help_heading = "Input and output")]
+    pub quiet: bool,
+    /// When to use colours: auto, always or never
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Input and output"
+    )]
+    pub color: ColorChoice,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = TRAIN_EXAMPLES)]
+pub struct TrainArgs {
+    /// Folder for the checkpoints {generator,prm,orm}, gates.json, and the state to resume from
+    #[arg(long, value_name = "DIR", default_value = "abacus")]
+    pub out: PathBuf,
+    /// Go on with the run in this folder, with the same result as one never interrupted
+    #[arg(long)]
+    pub resume: bool,
+    /// A small world and small models: the whole pipeline in about a minute
+    #[arg(long, conflicts_with = "config")]
+    pub quick: bool,
+    /// Settings in TOML (see configs/models/abacus.toml)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The seed of everything [default: 0]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Held-out problems for each gate [default: 500]
+    #[arg(long, value_name = "COUNT")]
+    pub gate_problems: Option<usize>,
+    /// Where to train: cpu, or cuda in a build with that feature
+    #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
+    pub device: DeviceFlag,
+}
+
+/// Where to train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceFlag {
+    Cpu,
+    Cuda,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = PROBLEMS_EXAMPLES)]
+pub struct ProblemsArgs {
+    /// How many
+    #[arg(long, default_value_t = 100)]
+    pub count: usize,
+    /// Seed of the draw
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// test: held out from every training; train: what may be trained on
+    #[arg(long, value_enum, default_value_t = SplitFlag::Test)]
+    pub split: SplitFlag,
+    /// Fewest people in a problem; each is one solution step
+    #[arg(long, value_name = "P", default_value_t = 3)]
+    pub min_people: usize,
+    /// Most people in a problem
+    #[arg(long, value_name = "P", default_value_t = 7)]
+    pub max_people: usize,
+}
+
+/// A side of the world's train and test split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SplitFlag {
+    Test,
+    Train,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub struct BenchArgs {
+    /// Problems with answers, a line each; `-` reads stdin [default: the bundled sample]
+    pub file: Option<PathBuf>,
+
+    /// Strategies to compare, those of `beamgen solve --strategy`
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "single,majority,best-of-n,beam",
+        help_heading = "Comparison"
+    )]
+    pub strategies: Vec<StrategyFlag>,
+    /// Scorers for the strategies that use one
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "prm",
+        help_heading = "Comparison"
+    )]
+    pub scorers: Vec<ScorerKind>,
+    /// Numbers of chains to compare at
+    #[arg(
+        short = 'n',
+        long = "n",
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "16",
+        help_heading = "Comparison"
+    )]
+    pub chains: Vec<usize>,
+    /// How many seeds to average over, --seed and those after it
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        help_heading = "Comparison"
+    )]
+    pub seeds: u64,
+
+    #[command(flatten)]
+    pub settings: SettingFlags,
+
+    /// Stop after the first K problems of the file
+    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    pub limit: Option<usize>,
+    /// One JSON object per row of the table
+    #[arg(long, help_heading = "Input and output")]
+    pub json: bool,
+}
+
+/// Flags that are configuration keys, shared by all commands that search.
+#[derive(Args, Debug)]
+pub struct SettingFlags {
+    /// Settings in TOML; flags win over it (see configs/search/)
+    #[arg(long, value_name = "FILE", help_heading = "Search")]
+    pub config: Option<PathBuf>,
+    /// M, the expansion factor: a beam keeps N/M chains and expands each M times [default: 4]
+    #[arg(short, long, help_heading = "Search")]
+    pub m: Option<usize>,
+    /// How step scores become a chain's score: min, product, mean, last, max [default: min]
+    #[arg(long, help_heading = "Search")]
+    pub aggregation: Option<Aggregation>,
+    /// How the answer is chosen among finished chains: best, majority, weighted [default: best]
+    #[arg(long, help_heading = "Search")]
+    pub choose: Option<Choose>,
+    /// Steps after which a chain is given up
+    #[arg(long, value_name = "STEPS", help_heading = "Search")]
+    pub max_steps: Option<usize>,
+    /// Problems worked on at once; changes the speed, never the results [default: 16]
+    #[arg(long, value_name = "K", help_heading = "Search")]
+    pub in_flight: Option<usize>,
+
+    /// The seed of all random draws [default: 0]
+    #[arg(long, help_heading = "Sampling")]
+    pub seed: Option<u64>,
+    /// Temperature; 0 takes the likeliest token [default: 1.0]
+    #[arg(
+        long,
+        value_name = "T",
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub temperature: Option<f32>,
+    /// Sample among the K likeliest tokens; 0 among all
+    #[arg(long, value_name = "K", help_heading = "Sampling")]
+    pub top_k: Option<usize>,
+    /// Sample among the likeliest tokens that make up this probability
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub top_p: Option<f32>,
+    /// Sample among tokens at least this fraction as likely as the likeliest
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub min_p: Option<f32>,
+
+    /// The generator's checkpoint folder [default: bundled]
+    #[arg(long, value_name = "DIR", help_heading = "Models")]
+    pub generator: Option<PathBuf>,
+    /// The reward model's checkpoint folder [default: bundled]
+    #[arg(long, value_name = "DIR", help_heading = "Models")]
+    pub prm: Option<PathBuf>,
+    /// Threads to compute with; 0 means all
+    #[arg(long, help_heading = "Models")]
+    pub threads: Option<usize>,
+}
+
+/// A strategy by the name people know it under: the search's strategies, and common ways to choose
+/// the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StrategyFlag {
+    /// Keep the best N/M chains after every step and expand each M times
+    Beam,
+    /// N whole chains, the best one's answer
+    BestOfN,
+    /// N whole chains, the most frequent answer; no scorer
+    Majority,
+    /// N whole chains, the answer with the largest sum of scores
+    Weighted,
+    /// One chain of the likeliest tokens
+    Greedy,
+    /// One sampled chain
+    Single,
+}
+
+/// Reads the command line. Help and version end the process; a mistake becomes one line.
+pub fn parse() -> Result<Command, Failure> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(cli.command),
+        // Help into a closed pipe is no failure.
+        Err(help) if !help.use_stderr() => {
+            let _ = help.print();
+            std::process::exit(0)
+        }
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = help.print();
+            std::process::exit(2)
+        }
+        Err(error) => Err(Failure::Input(one_line(&error))),
+    }
+}
+
+/// clap's message without its paragraphs: what is wrong, a similar name if there is one, and where
+/// help is.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let parts =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let parts = parts.filter(|line| !line.starts_with("tip: to pass"));
+    let message = parts.collect::<Vec<_>>().join(" ").replace(" tip: ", ", ");
+    format!(
+        "{}: see `beamgen --help`",
+        message.trim_start_matches("error: ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

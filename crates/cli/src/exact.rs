@@ -1,0 +1,76 @@
+//! The exact checker of the bundled world as a scorer: 1 for a right step, 0 for a wrong one. No
+//! model can choose better, so a search with it is the ceiling for every reward model.
+
+use std::collections::HashMap;
+
+use beamgen::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
+use beamgen_train::world::{self, Checker, Verdict};
+
+/// Scores steps by their truth.
+#[derive(Default)]
+pub struct ExactScorer {
+    chains: HashMap<ScoreId, Checker>,
+    next: u64,
+}
+
+impl ExactScorer {
+    fn add(&mut self, checker: Checker) -> ScoreId {
+        self.next += 1;
+        let id = ScoreId(self.next);
+        self.chains.insert(id, checker);
+        id
+    }
+}
+
+fn unknown(id: ScoreId) -> ScoreError {
+    ScoreError::Failed(format!("no chain {}", id.0))
+}
+
+impl Scorer for ExactScorer {
+    fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
+        let problem = world::parse(&problem.text).ok_or_else(|| {
+            ScoreError::Prompt(
+                "the exact scorer knows problems of the bundled world only".to_owned(),
+            )
+        })?;
+        Ok(self.add(Checker::new(&problem)))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        let copy = self.chains[&id].clone();
+        self.add(copy)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.chains.remove(&id);
+    }
+
+    fn score(
+        &mut self,
+        items: &[ScoreItem<'_>],
+    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
+        let score = |item: &ScoreItem<'_>| {
+            let checker = self
+                .chains
+                .get_mut(&item.id)
+                .ok_or_else(|| unknown(item.id))?;
+            let probability = |step: &beamgen::StepRef<'_>| match checker
+                .next(step.text.trim_end_matches('\n'))
+            {
+                Verdict::Right => 1.0,
+                Verdict::Wrong { .. } => 0.0,
+            };
+            let probabilities = item.steps.iter().map(probability).collect();
+            Ok(Ok(Scored {
+                probabilities,
+                read_tokens: 0,
+                reused_tokens: 0,
+            }))
+        };
+        items.iter().map(score).collect()
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}

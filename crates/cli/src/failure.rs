@@ -1,0 +1,76 @@
+//! How a command ends when it does not end well.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use beamgen::ConfigError;
+use beamgen::eval::{ProblemsError, RunFileError};
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was typed, or a file that was named, is wrong: exit code 2. One line.
+    Input(String),
+    /// The run itself failed: exit code 1.
+    Run(anyhow::Error),
+    /// Who read our output has gone (`| head`): no failure at all, just the end.
+    ReaderLeft,
+}
+
+impl Failure {
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Input(_) => ExitCode::from(2),
+            Self::Run(_) => ExitCode::FAILURE,
+            Self::ReaderLeft => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(line) => f.write_str(line),
+            Self::Run(error) => write!(f, "{error:#}"),
+            Self::ReaderLeft => f.write_str("the output was closed"),
+        }
+    }
+}
+
+/// An error of writing to stdout.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderLeft,
+            _ => Self::Run(anyhow::Error::new(error).context("cannot write the output")),
+        }
+    }
+}
+
+impl From<ProblemsError> for Failure {
+    fn from(error: ProblemsError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<RunFileError> for Failure {
+    fn from(error: RunFileError) -> Self {
+        match error.is_failure() {
+            true => Self::Run(error.into()),
+            false => Self::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<beamgen::Error> for Failure {
+    fn from(error: beamgen::Error) -> Self {
+        match error {
+            beamgen::Error::Setting(ConfigError::NeedsScorer { .. }) => Self::Input(format!(
+                "{error}: take another --scorer, or a --strategy that needs none"
+            )),
+            error if error.is_input() => Self::Input(error.to_string()),
+            error => Self::Run(error.into()),
+        }
+    }
+}

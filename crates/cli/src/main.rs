@@ -1,0 +1,47 @@
+//! The command line program `beamgen`.
+//!
+//! In two stages, as in ripgrep: `args` is what was typed, without any reading; each command's file
+//! then builds what it needs from it (configuration, problems, models) and runs. Everything a
+//! command finds wrong before it runs is a [`Failure::Input`] with one line and exit code 2; what
+//! breaks while it runs is exit code 1.
+
+mod args;
+mod bench;
+mod exact;
+mod failure;
+mod output;
+mod palette;
+mod progress;
+mod scorer;
+mod settings;
+mod show;
+mod solve;
+mod table;
+mod train;
+mod world;
+
+use std::process::ExitCode;
+
+use args::Command;
+use failure::Failure;
+
+// Forward passes and trees come and go; the system allocator gives large buffers back each time,
+// and the page faults to have them again are costly on virtual machines.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let result = args::parse().and_then(|command| match command {
+        Command::Solve(args) => solve::main(&args),
+        Command::Bench(args) => bench::main(&args),
+        Command::Train(args) => train::main(&args),
+        Command::Problems(args) => world::main(&args),
+    });
+    match result {
+        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("beamgen: {failure}");
+            failure.exit_code()
+        }
+    }
+}

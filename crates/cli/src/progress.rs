@@ -1,0 +1,119 @@
+//! The live display on stderr: a bar on a terminal, now and then a line elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use beamgen::Event;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::table::grouped;
+
+/// How often a terminal's display changes.
+const REDRAW: Duration = Duration::from_millis(100);
+/// How often a line appears where there is no terminal; short runs stay silent.
+const LINE: Duration = Duration::from_secs(15);
+
+/// How far a run is.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    name: String,
+    total: usize,
+    done: usize,
+    graded: usize,
+    correct: usize,
+    started: Instant,
+    shown: Instant,
+}
+
+impl Progress {
+    /// For a run of `total` problems.
+    pub fn new(total: usize) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar =
+                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template(
+                "  {prefix}{bar:20} {pos}/{len} problems  {msg}  {eta} left",
+            ) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Self {
+            bar,
+            name: String::new(),
+            total,
+            done: 0,
+            graded: 0,
+            correct: 0,
+            started: now,
+            shown: now,
+        }
+    }
+
+    /// Puts a name before the bar, to tell one of several runs.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = format!("{name}  ");
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(self.name.clone());
+        }
+        self
+    }
+
+    /// Counts a problem that is done.
+    pub fn done(&mut self, correct: Option<bool>) {
+        self.done += 1;
+        self.graded += usize::from(correct.is_some());
+        self.correct += usize::from(correct == Some(true));
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done as u64);
+        }
+    }
+
+    /// Sees what happens in the run.
+    pub fn observe(&mut self, event: &Event<'_>) {
+        let Event::Pass { rows, ledger, .. } = event else {
+            return;
+        };
+        let every = if self.bar.is_some() { REDRAW } else { LINE };
+        if self.shown.elapsed() < every {
+            return;
+        }
+        self.shown = Instant::now();
+        let tokens = ledger.generated_tokens + ledger.scored_tokens;
+        let rate = tokens as f64 / self.started.elapsed().as_secs_f64();
+        let accuracy = match self.graded {
+            0 => String::new(),
+            graded => format!(
+                "  {:.1} % right so far",
+                100.0 * self.correct as f64 / graded as f64
+            ),
+        };
+        let rate = grouped(rate as u64);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(format!("{rows} chains alive  {rate} tokens/s{accuracy}"));
+            }
+            None => eprintln!(
+                "{}{}/{} problems  {rate} tokens/s{accuracy}",
+                self.name, self.done, self.total
+            ),
+        }
+    }
+
+    /// Lets `print` write to the terminal without tearing the bar.
+    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

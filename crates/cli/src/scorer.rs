@@ -1,0 +1,14 @@
+//! Scorers that are not models. The library loads reward models itself; what it does not know is
+//! attached here.
+
+use beamgen::{ScorerKind, SolverBuilder};
+
+use crate::exact::ExactScorer;
+
+/// Gives the builder the scorer that its configuration names, where that is not a checkpoint.
+pub fn attach(builder: SolverBuilder) -> SolverBuilder {
+    match builder.settings().models.scorer {
+        ScorerKind::Exact => builder.scorer(Box::<ExactScorer>::default()),
+        ScorerKind::Prm | ScorerKind::Orm | ScorerKind::None => builder,
+    }
+}

@@ -1,0 +1,106 @@
+//! From what was typed to what is needed: the configuration, the problems and the solver.
+
+use std::path::Path;
+
+use beamgen::eval::Problems;
+use beamgen::{Choose, Config, ScorerKind, Solver, StrategyKind};
+
+use crate::args::{SettingFlags, StrategyFlag};
+use crate::failure::Failure;
+use crate::scorer;
+
+/// The configuration file, if one is named, or the defaults; flags win.
+pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
+    let mut config = match &flags.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    set(&mut config.generator.seed, flags.seed);
+    set(&mut config.search.m, flags.m);
+    set(&mut config.search.aggregation, flags.aggregation);
+    set(&mut config.search.choose, flags.choose);
+    set(&mut config.search.max_steps, flags.max_steps);
+    set(&mut config.search.in_flight, flags.in_flight);
+    let sampling = &mut config.generator.sampling;
+    set(&mut sampling.temperature, flags.temperature);
+    set(&mut sampling.top_k, flags.top_k);
+    set(&mut sampling.top_p, flags.top_p);
+    set(&mut sampling.min_p, flags.min_p);
+    set(&mut config.engine.threads, flags.threads);
+    if flags.generator.is_some() {
+        config.models.generator.clone_from(&flags.generator);
+    }
+    if flags.prm.is_some() {
+        config.models.prm.clone_from(&flags.prm);
+    }
+    Ok(config)
+}
+
+fn set<T: Copy>(field: &mut T, flag: Option<T>) {
+    if let Some(value) = flag {
+        *field = value;
+    }
+}
+
+/// Sets the strategy, and what its name says about the choice of the answer.
+pub fn set_strategy(config: &mut Config, strategy: StrategyFlag, choose: Option<Choose>) {
+    let search = &mut config.search;
+    let (kind, how) = match strategy {
+        StrategyFlag::Beam => (StrategyKind::Beam, None),
+        StrategyFlag::BestOfN => (StrategyKind::BestOfN, None),
+        StrategyFlag::Majority => (StrategyKind::BestOfN, Some(Choose::Majority)),
+        StrategyFlag::Weighted => (StrategyKind::BestOfN, Some(Choose::Weighted)),
+        StrategyFlag::Greedy => (StrategyKind::Greedy, None),
+        StrategyFlag::Single => {
+            search.n = 1;
+            (StrategyKind::BestOfN, None)
+        }
+    };
+    search.strategy = kind;
+    if let Some(how) = choose.or(how) {
+        search.choose = how;
+    }
+}
+
+/// The named problems, or the bundled sample; the first `limit` of them are to be solved.
+///
+/// All are kept, so that a run can be resumed with another limit.
+pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, usize), Failure> {
+    if limit == Some(0) {
+        return Err(Failure::Input(
+            "--limit 0 leaves no problem to solve: give at least 1".to_owned(),
+        ));
+    }
+    let problems = match file {
+        Some(path) => Problems::open(path)?,
+        None => beamgen::bundled::sample()?,
+    };
+    let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
+    Ok((problems, count))
+}
+
+/// Loads the models that the configuration asks for.
+pub fn solver(config: Config) -> Result<Solver, Failure> {
+    config.check()?;
+    let own_generator = config.models.generator.is_some();
+    let bundled_scorer = config.models.prm.is_none()
+        && matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
+    if own_generator && bundled_scorer && config.uses_scorer() {
+        let message = "--generator without --prm: the bundled reward model knows the bundled problems only: \
+                       add --prm DIR, or --scorer none with a strategy that needs no scores";
+        return Err(Failure::Input(message.to_owned()));
+    }
+    let builder = Solver::builder().config(config);
+    Ok(scorer::attach(builder).build()?)
+}
+
+/// Refuses problems that do not fit the generator's context, before any time is spent on the
+/// others.
+pub fn check_lengths(solver: &Solver, problems: &Problems, count: usize) -> Result<(), Failure> {
+    for (index, problem) in problems.problems[..count].iter().enumerate() {
+        if let Err(reason) = solver.check(problem) {
+            return Err(problems.refused(index, reason.to_string()).into());
+        }
+    }
+    Ok(())
+}

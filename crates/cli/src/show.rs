@@ -1,0 +1,132 @@
+//! A solved problem and a finished run as people read them.
+
+use std::io::{self, Write};
+
+use beamgen::eval::metrics::Interval;
+use beamgen::eval::{Record, Spent};
+use beamgen::{Ledger, Problem};
+
+use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
+use crate::table::{grouped, megabytes, percent};
+
+/// The problem, the chosen chain step by step with each step's score, and the answer.
+pub fn problem(
+    out: &mut dyn Write,
+    palette: Palette,
+    problem: &Problem,
+    record: &Record,
+) -> io::Result<()> {
+    let id = palette.paint(Ink::Dim, format!("[{}]", record.id));
+    writeln!(
+        out,
+        "{id} {}",
+        palette.paint(Ink::Bold, problem.text.trim())
+    )?;
+    for step in &record.steps {
+        // A step may have several lines; they stay under its first.
+        let text = step.text.replace('\n', "\n          ");
+        match step.score {
+            Some(score) => {
+                let mark = if score >= SURE {
+                    ' '
+                } else if score >= DOUBTFUL {
+                    '?'
+                } else {
+                    '!'
+                };
+                let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
+                writeln!(out, "  {score} {text}")?;
+            }
+            None => writeln!(out, "      - {text}")?,
+        }
+    }
+    write!(out, "  = ")?;
+    match &record.answer {
+        Some(answer) => write!(out, "{}", palette.paint(Ink::Bold, answer))?,
+        None => write!(out, "no answer ({})", record.finish)?,
+    }
+    match (record.correct, &problem.answer) {
+        (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
+        (Some(false), Some(expected)) => {
+            write!(
+                out,
+                "  {}, it is {expected}",
+                palette.paint(Ink::Bad, "wrong")
+            )?;
+        }
+        _ => {}
+    }
+    let tokens = grouped(record.ledger.generated_tokens);
+    let cost = match record.score {
+        Some(score) => format!("(score {score:.3}, {tokens} tokens generated)"),
+        None => format!("({tokens} tokens generated)"),
+    };
+    writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
+}
+
+/// How many were right, of how many with a reference answer.
+pub struct Graded {
+    pub problems: usize,
+    pub graded: usize,
+    pub correct: usize,
+    /// Of the accuracy; `None` if nothing was graded.
+    pub interval: Option<Interval>,
+}
+
+/// Accuracy and the ledger. `phases` is this call's ledger with its time by phase; `total` includes
+/// resumed problems.
+pub fn summary(
+    out: &mut dyn Write,
+    palette: Palette,
+    graded: &Graded,
+    total: &Spent,
+    phases: &Ledger,
+    elapsed: f64,
+) -> io::Result<()> {
+    match &graded.interval {
+        Some(interval) => writeln!(
+            out,
+            "{}  {} of {} right = {}  (95 % interval {:.1} to {:.1})",
+            palette.paint(Ink::Bold, "accuracy"),
+            graded.correct,
+            graded.graded,
+            palette.paint(Ink::Bold, percent(interval.mean)),
+            interval.low * 100.0,
+            interval.high * 100.0,
+        )?,
+        None => writeln!(
+            out,
+            "{} problems, none with a reference answer",
+            graded.problems
+        )?,
+    }
+    let seconds = phases.seconds;
+    let tokens = phases.generated_tokens + phases.scored_tokens;
+    let rate = if elapsed > 0.0 {
+        tokens as f64 / elapsed
+    } else {
+        0.0
+    };
+    let rows = [
+        ("prompt tokens", grouped(total.prompt_tokens)),
+        ("generated tokens", grouped(total.generated_tokens)),
+        ("scored tokens", grouped(total.scored_tokens)),
+        ("reused tokens", grouped(total.reused_tokens)),
+        ("forward passes", grouped(total.forward_passes)),
+        ("peak KV memory", megabytes(total.peak_kv_bytes)),
+        ("seconds", format!("{:.2}", total.seconds)),
+    ];
+    let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
+    for (name, value) in &rows {
+        let name = palette.paint(Ink::Dim, format!("{name:<16}"));
+        writeln!(out, "  {name}  {value:>width$}")?;
+    }
+    let phases = format!(
+        "generate {:.2} s, score {:.2} s, search {:.2} s; {} tokens/s",
+        seconds.generate,
+        seconds.score,
+        seconds.search,
+        grouped(rate as u64),
+    );
+    writeln!(out, "  {}", palette.paint(Ink::Dim, phases))
+}

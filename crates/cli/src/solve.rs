@@ -1,0 +1,242 @@
+//! `beamgen solve`.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+
+use beamgen::eval::metrics::bootstrap;
+use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
+use beamgen::{Config, Problem, RunSummary, Solver};
+
+use crate::args::SolveArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::palette::Palette;
+use crate::progress::Progress;
+use crate::settings;
+use crate::show::{self, Graded};
+
+pub fn main(args: &SolveArgs) -> Result<(), Failure> {
+    if args.out.is_none() && (args.resume || args.tree) {
+        let flag = if args.resume { "--resume" } else { "--tree" };
+        return Err(Failure::Input(format!(
+            "{flag} needs a run file: add --out FILE"
+        )));
+    }
+    let config = config(args)?;
+    config.check()?;
+    let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
+    let mut solver = settings::solver(config)?;
+    settings::check_lengths(&solver, &problems, count)?;
+    let (run_file, finished) = open_run_file(args, &solver, &problems)?;
+
+    let todo: Vec<usize> = (0..count)
+        .filter(|&index| !finished.contains_key(&problems.problems[index].id))
+        .collect();
+    let mut report = Report::new(args, &problems, &todo, run_file);
+    let summary = report.run(&mut solver)?;
+    let resumed = problems.problems[..count]
+        .iter()
+        .filter_map(|problem| finished.get(&problem.id));
+    report.finish(resumed, &summary)
+}
+
+fn config(args: &SolveArgs) -> Result<Config, Failure> {
+    let mut config = settings::config(&args.settings)?;
+    if let Some(n) = args.chains {
+        config.search.n = n;
+    }
+    if let Some(strategy) = args.strategy {
+        settings::set_strategy(&mut config, strategy, args.settings.choose);
+    }
+    if let Some(scorer) = args.scorer {
+        config.models.scorer = scorer;
+    }
+    Ok(config)
+}
+
+/// The run file, if one is wanted, and the records that it holds already.
+fn open_run_file(
+    args: &SolveArgs,
+    solver: &Solver,
+    problems: &Problems,
+) -> Result<(Option<RunFile>, BTreeMap<String, Record>), Failure> {
+    let Some(path) = &args.out else {
+        return Ok((None, BTreeMap::new()));
+    };
+    let header = RunHeader::new(problems.fingerprint(), solver.identity());
+    if !args.resume {
+        return Ok((Some(RunFile::create(path, &header)?), BTreeMap::new()));
+    }
+    let (file, records) = RunFile::resume::<Record>(path, &header)?;
+    let finished = records
+        .into_iter()
+        .map(|record| (record.id.clone(), record))
+        .collect();
+    Ok((Some(file), finished))
+}
+
+/// Where results go: the run file as they come, stdout in the order of the input, so that what is
+/// printed does not depend on how many problems are in flight.
+struct Report<'a> {
+    args: &'a SolveArgs,
+    problems: &'a Problems,
+    /// Indices into the problems of what this call solves.
+    todo: &'a [usize],
+    run_file: Option<RunFile>,
+    palette: Palette,
+    progress: Progress,
+    /// Solved, waiting for one before it; by position in `todo`.
+    waiting: BTreeMap<usize, Record>,
+    printed: usize,
+    totals: Totals,
+    refused: usize,
+}
+
+/// What the summary counts.
+#[derive(Default)]
+struct Totals {
+    problems: usize,
+    outcomes: Vec<f64>,
+}
+
+impl Totals {
+    fn count(&mut self, record: &Record) {
+        self.problems += 1;
+        self.outcomes
+            .extend(record.correct.map(|right| f64::from(u8::from(right))));
+    }
+
+    fn graded(&self) -> Graded {
+        Graded {
+            problems: self.problems,
+            graded: self.outcomes.len(),
+            correct: self.outcomes.iter().sum::<f64>() as usize,
+            interval: bootstrap(&self.outcomes, 0),
+        }
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        args: &'a SolveArgs,
+        problems: &'a Problems,
+        todo: &'a [usize],
+        run_file: Option<RunFile>,
+    ) -> Self {
+        Self {
+            args,
+            problems,
+            todo,
+            run_file,
+            palette: Palette::new(args.color, io::stdout().is_terminal()),
+            progress: Progress::new(todo.len()),
+            waiting: BTreeMap::new(),
+            printed: 0,
+            totals: Totals::default(),
+            refused: 0,
+        }
+    }
+
+    fn run(&mut self, solver: &mut Solver) -> Result<RunSummary, Failure> {
+        let todo: Vec<Problem> = self
+            .todo
+            .iter()
+            .map(|&index| self.problems.problems[index].clone())
+            .collect();
+        let this = std::cell::RefCell::new(self);
+        let mut failure = None;
+        let summary = solver.run(
+            todo,
+            &mut |event| this.borrow_mut().progress.observe(&event),
+            &mut |result| match this.borrow_mut().deliver(result) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
+        failure.map_or(Ok(summary), Err)
+    }
+
+    fn deliver(&mut self, result: beamgen::ProblemResult) -> Result<(), Failure> {
+        if let Some(error) = &result.error {
+            self.refused += 1;
+            let id = &result.problem.id;
+            self.progress
+                .aside(|| eprintln!("beamgen: problem {id}: {error}"));
+        }
+        let mut record = Record::new(&result, self.args.tree);
+        if let Some(run_file) = &mut self.run_file {
+            run_file.append(&record)?;
+        }
+        record.tree = None;
+        self.totals.count(&record);
+        self.progress.done(record.correct);
+        self.waiting.insert(result.index, record);
+        while let Some(record) = self.waiting.remove(&self.printed) {
+            let problem = &self.problems.problems[self.todo[self.printed]];
+            self.print(problem, &record)?;
+            self.printed += 1;
+        }
+        Ok(())
+    }
+
+    fn print(&self, problem: &Problem, record: &Record) -> io::Result<()> {
+        self.progress.aside(|| {
+            let mut out = io::stdout().lock();
+            if self.args.json {
+                output::json_line(&mut out, record)?;
+            } else if !self.args.quiet {
+                show::problem(&mut out, self.palette, problem, record)?;
+            }
+            out.flush()
+        })
+    }
+
+    fn finish<'r>(
+        mut self,
+        resumed: impl Iterator<Item = &'r Record>,
+        run: &RunSummary,
+    ) -> Result<(), Failure> {
+        let mut spent = Spent::new(&run.ledger, run.elapsed);
+        let before = self.totals.problems;
+        for record in resumed {
+            self.totals.count(record);
+            spent.add(&record.ledger);
+        }
+        if let Some(run_file) = self.run_file.take() {
+            run_file.finish()?;
+        }
+        let graded = self.totals.graded();
+        drop(self.progress);
+        let mut out = io::stdout().lock();
+        if self.args.json {
+            output::json_line(&mut out, &output::Summary::new(&graded, spent))?;
+        } else {
+            if before < graded.problems {
+                writeln!(
+                    out,
+                    "{} problems were finished before and are counted in",
+                    graded.problems - before
+                )?;
+            }
+            show::summary(
+                &mut out,
+                self.palette,
+                &graded,
+                &spent,
+                &run.ledger,
+                run.elapsed,
+            )?;
+        }
+        out.flush()?;
+        match self.refused {
+            0 => Ok(()),
+            refused => Err(Failure::Run(anyhow::anyhow!(
+                "{refused} problems could not be tried, see above"
+            ))),
+        }
+    }
+}

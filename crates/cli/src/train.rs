@@ -1,0 +1,277 @@
+//! `beamgen train`: makes the bundled models, shows how it goes, and measures the gates.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use beamgen::{Config, Problem, ScorerKind, Solver};
+use beamgen_train::config::TrainConfig;
+use beamgen_train::pipeline::{self, Folders, Gates, Report};
+use beamgen_train::trainer::Progress;
+use beamgen_train::{candle_core::Device, gates};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{DeviceFlag, TrainArgs};
+use crate::exact::ExactScorer;
+use crate::failure::Failure;
+use crate::table::grouped;
+
+/// How often a line appears where there is no terminal.
+const LINE: Duration = Duration::from_secs(20);
+
+pub fn main(args: &TrainArgs) -> Result<(), Failure> {
+    let config = config(args)?;
+    let folders = Folders {
+        out: args.out.clone(),
+        work: args.out.join("work"),
+    };
+    if !args.resume && folders.work.join("config.json").exists() {
+        return Err(Failure::Input(format!(
+            "{}: holds an earlier run: add --resume to go on with it, or delete the folder",
+            folders.work.display()
+        )));
+    }
+    let device = device(args.device)?;
+    let mut display = Display::new();
+    let gates = pipeline::train(&config, &folders, &device, &mut |report| {
+        display.show(&report)
+    })
+    .map_err(|error| match error.is_input() {
+        true => Failure::Input(error.to_string()),
+        false => Failure::Run(error.into()),
+    })?;
+    display.end();
+    let ceiling = ceiling(
+        &config,
+        &folders.out,
+        args.gate_problems.unwrap_or(config.gate_problems),
+    )?;
+    report(&config, &folders.out, &gates, &ceiling)
+}
+
+fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
+    let mut config = match (&args.config, args.quick) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            toml::from_str(&text).map_err(|error| {
+                Failure::Input(format!(
+                    "{}: {}",
+                    path.display(),
+                    error.message().replace('\n', " ")
+                ))
+            })?
+        }
+        (None, true) => TrainConfig::quick(),
+        (None, false) => TrainConfig::default(),
+    };
+    if let Some(seed) = args.seed {
+        config.seed = seed;
+    }
+    if let Some(count) = args.gate_problems {
+        config.gate_problems = count;
+    }
+    config
+        .check()
+        .map_err(|error| Failure::Input(error.to_string()))?;
+    Ok(config)
+}
+
+fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
+    match wanted {
+        DeviceFlag::Cpu => Ok(Device::Cpu),
+        DeviceFlag::Cuda => Device::new_cuda(0).map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.lines().next().unwrap_or_default();
+            Failure::Input(format!(
+                "--device cuda: {reason} (build with --features cuda on a machine with a GPU)"
+            ))
+        }),
+    }
+}
+
+/// What the search makes of the fresh generator with the exact checker as its scorer: beam and
+/// best-of-N at N = 16.
+struct Ceiling {
+    problems: usize,
+    beam: f64,
+    best_of_n: f64,
+}
+
+fn ceiling(config: &TrainConfig, out: &Path, count: usize) -> Result<Ceiling, Failure> {
+    let problems: Vec<Problem> = gates::held_out(config.seed ^ 0x0a11, count, config.difficulty)
+        .iter()
+        .enumerate()
+        .map(|(i, p)| Problem {
+            id: i.to_string(),
+            text: p.text(),
+            answer: Some(p.answer().to_string()),
+        })
+        .collect();
+    let solved = |strategy| -> Result<f64, Failure> {
+        let mut search = Config::default();
+        search.models.generator = Some(out.join("generator"));
+        search.models.scorer = ScorerKind::Exact;
+        search.search.strategy = strategy;
+        let mut solver = Solver::builder()
+            .config(search)
+            .scorer(Box::<ExactScorer>::default())
+            .build()?;
+        let mut right = 0usize;
+        solver.solve_all(problems.iter().cloned(), |result| {
+            right += usize::from(result.answer.is_some() && result.answer == result.problem.answer);
+        })?;
+        Ok(right as f64 / count.max(1) as f64)
+    };
+    Ok(Ceiling {
+        problems: count,
+        beam: solved(beamgen::StrategyKind::Beam)?,
+        best_of_n: solved(beamgen::StrategyKind::BestOfN)?,
+    })
+}
+
+fn report(
+    config: &TrainConfig,
+    out: &Path,
+    gates: &Gates,
+    ceiling: &Ceiling,
+) -> Result<(), Failure> {
+    let mut json = serde_json::to_value(gates)
+        .context("gates")
+        .map_err(Failure::Run)?;
+    json["exact"] = serde_json::json!({
+        "problems": ceiling.problems, "beam_16": ceiling.beam, "best_of_16": ceiling.best_of_n,
+    });
+    json["config"] = serde_json::to_value(config)
+        .context("configuration")
+        .map_err(Failure::Run)?;
+    let path = out.join("gates.json");
+    let text = serde_json::to_string_pretty(&json)
+        .context("gates")
+        .map_err(Failure::Run)?;
+    std::fs::write(&path, text + "\n")
+        .with_context(|| path.display().to_string())
+        .map_err(Failure::Run)?;
+
+    let percent = |x: f64| format!("{:5.1} %", 100.0 * x);
+    let mut o = std::io::stdout().lock();
+    writeln!(
+        o,
+        "Gates on {} held-out problems",
+        gates.generator_greedy.problems
+    )?;
+    writeln!(
+        o,
+        "  generator, one sample at temperature 1  {}   (lines {})",
+        percent(gates.sample_accuracy),
+        percent(gates.sample_line_accuracy)
+    )?;
+    writeln!(
+        o,
+        "  generator, greedy                       {}",
+        percent(gates.generator_greedy.solved)
+    )?;
+    writeln!(
+        o,
+        "  body before its notebooks, greedy       {}   (lines {})",
+        percent(gates.body_greedy.solved),
+        percent(gates.body_greedy.lines)
+    )?;
+    writeln!(
+        o,
+        "  exact checker as scorer, beam 16        {}",
+        percent(ceiling.beam)
+    )?;
+    writeln!(
+        o,
+        "  exact checker as scorer, best of 16     {}",
+        percent(ceiling.best_of_n)
+    )?;
+    writeln!(
+        o,
+        "  PRM, area under ROC over lines           {:.4}   (generator's log-probability {:.4})",
+        gates.prm.auc, gates.prm.auc_log_probability
+    )?;
+    for kind in &gates.prm_by_kind {
+        writeln!(
+            o,
+            "    {:<20} {:>5} lines   caught {}   AUC {:.4}   log-probability {:.4}",
+            kind.kind,
+            kind.lines,
+            percent(kind.caught),
+            kind.auc,
+            kind.auc_log_probability
+        )?;
+    }
+    writeln!(
+        o,
+        "  PRM, first-error F1                     {}   (found {}, clean {})",
+        percent(gates.prm.f1),
+        percent(gates.prm.found),
+        percent(gates.prm.clean)
+    )?;
+    writeln!(
+        o,
+        "  ORM, area under ROC over chains          {:.4}",
+        gates.orm_auc
+    )?;
+    writeln!(o, "Written: {}", out.join("{generator,prm,orm}").display())?;
+    Ok(o.flush()?)
+}
+
+/// A bar on a terminal, now and then a line elsewhere; all on stderr.
+struct Display {
+    bar: Option<ProgressBar>,
+    shown: Instant,
+}
+
+impl Display {
+    fn new() -> Self {
+        Self {
+            bar: None,
+            shown: Instant::now(),
+        }
+    }
+
+    fn show(&mut self, report: &Report<'_>) {
+        match report {
+            Report::Stage(name) => {
+                self.end();
+                eprintln!("{name}");
+            }
+            Report::Step(progress) => self.step(progress),
+        }
+    }
+
+    fn step(&mut self, p: &Progress<'_>) {
+        let rate = grouped(p.tokens_per_second as u64);
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| {
+                let bar = ProgressBar::new(p.steps as u64);
+                if let Ok(style) = ProgressStyle::with_template("  {bar:30} {pos}/{len}  {msg}") {
+                    bar.set_style(style);
+                }
+                bar
+            });
+            bar.set_position(p.step as u64);
+            let left = Duration::from_secs(p.seconds_left as u64);
+            bar.set_message(format!(
+                "loss {:.4}  {rate} tokens/s  {left:?} left",
+                p.loss
+            ));
+        } else if self.shown.elapsed() > LINE || p.step == p.steps {
+            self.shown = Instant::now();
+            eprintln!(
+                "  {} {}/{}  loss {:.4}  {rate} tokens/s  {:.0} s left",
+                p.stage, p.step, p.steps, p.loss, p.seconds_left
+            );
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Where the files of a checkpoint are.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use beamgen_kernels::MappedFile;
+
+use crate::Error;
+
+/// A checkpoint's files: those of a directory, or some that a program carries in itself.
+#[derive(Clone, Debug)]
+pub struct Checkpoint(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    Directory(PathBuf),
+    Memory {
+        name: &'static str,
+        files: &'static [(&'static str, &'static [u8])],
+    },
+}
+
+impl Checkpoint {
+    /// Files in memory, each with its name. `name` stands for the directory in messages.
+    #[must_use]
+    pub const fn in_memory(
+        name: &'static str,
+        files: &'static [(&'static str, &'static [u8])],
+    ) -> Self {
+        Self(Place::Memory { name, files })
+    }
+
+    /// The directory, or what stands for it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.0 {
+            Place::Directory(dir) => dir,
+            Place::Memory { name, .. } => Path::new(name),
+        }
+    }
+
+    /// Where a file is, for messages.
+    #[must_use]
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        self.path().join(file)
+    }
+
+    /// Whether there is such a file.
+    #[must_use]
+    pub fn has(&self, file: &str) -> bool {
+        match &self.0 {
+            Place::Directory(dir) => dir.join(file).exists(),
+            Place::Memory { files, .. } => find(files, file).is_some(),
+        }
+    }
+
+    /// A text file; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read or is not UTF-8.
+    pub fn text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
+        let text = match &self.0 {
+            Place::Directory(dir) => std::fs::read_to_string(dir.join(file)).map(Cow::Owned),
+            Place::Memory { files, .. } => match find(files, file) {
+                Some(bytes) => std::str::from_utf8(bytes)
+                    .map(Cow::Borrowed)
+                    .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e)),
+                None => Err(io::ErrorKind::NotFound.into()),
+            },
+        };
+        match text {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io {
+                path: self.path_of(file),
+                source,
+            }),
+        }
+    }
+
+    /// A text file that has to be there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn required_text(&self, file: &str) -> Result<Cow<'static, str>, Error> {
+        self.text(file)?.ok_or_else(|| self.missing(file))
+    }
+
+    /// The bytes of a file, not read yet where the system can map it.
+    pub(crate) fn bytes(&self, file: &str) -> Result<Bytes, Error> {
+        let bytes = match &self.0 {
+            Place::Directory(dir) => return Bytes::map(&dir.join(file)),
+            Place::Memory { files, .. } => find(files, file).map(Bytes::Static),
+        };
+        bytes.ok_or_else(|| self.missing(file))
+    }
+
+    fn missing(&self, file: &str) -> Error {
+        let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        Error::Io {
+            path: self.path_of(file),
+            source,
+        }
+    }
+}
+
+fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static [u8]> {
+    files
+        .iter()
+        .find(|(file, _)| *file == name)
+        .map(|(_, bytes)| *bytes)
+}
+
+impl From<&Path> for Checkpoint {
+    fn from(dir: &Path) -> Self {
+        Self(Place::Directory(dir.to_owned()))
+    }
+}
+
+impl From<&PathBuf> for Checkpoint {
+    fn from(dir: &PathBuf) -> Self {
+        dir.as_path().into()
+    }
+}
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    Mapped(MappedFile),
+    Static(&'static [u8]),
+}
+
+impl Bytes {
+    /// The bytes of a file in the file system.
+    pub(crate) fn map(path: &Path) -> Result<Self, Error> {
+        let mapped = MappedFile::open(path);
+        mapped.map(Self::Mapped).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(file) => file,
+            Self::Static(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_and_memory_answer_alike() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.json"), "{}").unwrap();
+        std::fs::write(dir.path().join("b.json"), b"\xff").unwrap();
+        let files: &[(&str, &[u8])] = &[("a.json", b"{}"), ("b.json", b"\xff")];
+        for checkpoint in [
+            Checkpoint::from(dir.path()),
+            Checkpoint::in_memory("bundled", files),
+        ] {
+            assert!(checkpoint.has("a.json") && !checkpoint.has("c.json"));
+            assert_eq!(checkpoint.text("a.json").unwrap().as_deref(), Some("{}"));
+            assert_eq!(checkpoint.text("c.json").unwrap(), None);
+            assert_eq!(&*checkpoint.bytes("b.json").unwrap(), b"\xff");
+            for file in ["b.json", "c.json"] {
+                let error = checkpoint.required_text(file).unwrap_err().to_string();
+                assert!(
+                    error.contains(&*checkpoint.path_of(file).display().to_string()),
+                    "{error}"
+                );
+            }
+            assert!(checkpoint.bytes("c.json").is_err());
+        }
+    }
+}

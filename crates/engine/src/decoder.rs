@@ -1,0 +1,204 @@
+//! The forward pass of one chunk of rows, in buffers that exist already.
+
+use beamgen_kernels::{
+    AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, KvSlot, RopeTable, attention, kv_store,
+    rmsnorm, rmsnorm_heads, rope, silu_mul,
+};
+
+use crate::{Model, ModelConfig, Output};
+
+/// Rows of one pass: a token each, with its place.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) tokens: Vec<u32>,
+    /// Position in the row's sequence.
+    pub(crate) positions: Vec<u32>,
+    /// Where its keys and values go.
+    pub(crate) slots: Vec<KvSlot>,
+    /// What it attends to.
+    pub(crate) attends: Vec<AttentionRow>,
+    /// Rows that are wanted back, in rising order.
+    pub(crate) wanted: Vec<u32>,
+}
+
+impl Chunk {
+    pub(crate) fn with_capacity(rows: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(rows),
+            positions: Vec::with_capacity(rows),
+            slots: Vec::with_capacity(rows),
+            attends: Vec::with_capacity(rows),
+            wanted: Vec::with_capacity(rows),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.tokens.clear();
+        self.positions.clear();
+        self.slots.clear();
+        self.attends.clear();
+        self.wanted.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+/// Activations of the largest chunk. `R` rows are used from the front of each.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    /// Residual stream `[R, hidden]`.
+    residual: Vec<f32>,
+    /// Normalised residual `[R, hidden]`.
+    normed: Vec<f32>,
+    /// `[R, queries | keys | values]`.
+    qkv: Vec<f32>,
+    /// Output of attention `[R, heads * head_dim]`.
+    attended: Vec<f32>,
+    /// `[R, gate | up]`.
+    gate_up: Vec<f32>,
+    /// `[R, intermediate]`.
+    gated: Vec<f32>,
+}
+
+impl Buffers {
+    pub(crate) fn new(c: &ModelConfig, rows: usize) -> Self {
+        Self {
+            residual: vec![0.0; rows * c.hidden_size],
+            normed: vec![0.0; rows * c.hidden_size],
+            qkv: vec![0.0; rows * c.qkv_width()],
+            attended: vec![0.0; rows * c.q_width()],
+            gate_up: vec![0.0; rows * 2 * c.intermediate_size],
+            gated: vec![0.0; rows * c.intermediate_size],
+        }
+    }
+}
+
+/// What a pass reads and writes.
+pub(crate) struct Pass<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) rope: &'a RopeTable,
+    pub(crate) kv: &'a mut KvPages,
+    pub(crate) buffers: &'a mut Buffers,
+    /// Page tables that [`Chunk::attends`] points into.
+    pub(crate) tables: &'a [u32],
+}
+
+impl Pass<'_> {
+    /// Runs `chunk`, writes its keys and values, and the wanted rows to `out`.
+    pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
+        let c = self.model.config();
+        self.model.embed(&chunk.tokens, &mut self.buffers.residual);
+        let mut rows = chunk.len();
+        let last = self.model.layers.len() - 1;
+        for i in 0..=last {
+            self.project(cpu, i, chunk, rows);
+            if i == last {
+                // Beyond the last keys and values only the wanted rows matter.
+                rows = self.keep_wanted(chunk);
+                if rows == 0 {
+                    return;
+                }
+            }
+            self.attend(cpu, i, &chunk.attends, rows);
+            self.feed_forward(cpu, i, rows);
+        }
+
+        let residual = &self.buffers.residual[..rows * c.hidden_size];
+        match output {
+            Output::Hidden => rmsnorm(cpu, residual, &self.model.norm, c.rms_norm_eps, out),
+            Output::Logits => {
+                let normed = &mut self.buffers.normed[..residual.len()];
+                rmsnorm(cpu, residual, &self.model.norm, c.rms_norm_eps, normed);
+                let head = self.model.head().expect("checked before the pass");
+                head.forward(cpu, normed, out, Epilogue::Store);
+            }
+        }
+    }
+
+    /// Queries, keys and values of layer `i`; keys and values go to their pages.
+    fn project(&mut self, cpu: Cpu, i: usize, chunk: &Chunk, rows: usize) {
+        let (c, layer) = (self.model.config(), &self.model.layers[i]);
+        let (stride, eps) = (c.qkv_width(), c.rms_norm_eps);
+        let normed = &mut self.buffers.normed[..rows * c.hidden_size];
+        let qkv = &mut self.buffers.qkv[..rows * stride];
+        let residual = &self.buffers.residual[..rows * c.hidden_size];
+        rmsnorm(cpu, residual, &layer.attention_norm, eps, normed);
+        layer.qkv.forward(cpu, normed, qkv, Epilogue::Store);
+
+        let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
+        let (keys, values) = (c.q_width(), c.q_width() + c.kv_width());
+        if let Some((q_norm, k_norm)) = &layer.qk_norm {
+            rmsnorm_heads(cpu, qkv, stride, 0, heads, q_norm, eps);
+            rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
+        }
+        // Queries and keys lie side by side and turn together.
+        rope(
+            cpu,
+            self.rope,
+            qkv,
+            stride,
+            0,
+            heads + kv_heads,
+            &chunk.positions,
+        );
+        kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
+    }
+
+    fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {
+        let c = self.model.config();
+        let shape = AttentionShape {
+            heads: c.num_attention_heads,
+            stride: c.qkv_width(),
+            scale: 1.0 / (c.head_dim as f32).sqrt(),
+        };
+        let qkv = &self.buffers.qkv[..rows * c.qkv_width()];
+        let attended = &mut self.buffers.attended[..rows * c.q_width()];
+        attention(
+            cpu,
+            self.kv,
+            i,
+            shape,
+            qkv,
+            self.tables,
+            &attends[..rows],
+            attended,
+        );
+        let residual = &mut self.buffers.residual[..rows * c.hidden_size];
+        self.model.layers[i]
+            .attention_out
+            .forward(cpu, attended, residual, Epilogue::Add);
+    }
+
+    fn feed_forward(&mut self, cpu: Cpu, i: usize, rows: usize) {
+        let (c, layer) = (self.model.config(), &self.model.layers[i]);
+        let residual = &mut self.buffers.residual[..rows * c.hidden_size];
+        let normed = &mut self.buffers.normed[..rows * c.hidden_size];
+        let gate_up = &mut self.buffers.gate_up[..rows * 2 * c.intermediate_size];
+        let gated = &mut self.buffers.gated[..rows * c.intermediate_size];
+        rmsnorm(cpu, residual, &layer.mlp_norm, c.rms_norm_eps, normed);
+        layer.gate_up.forward(cpu, normed, gate_up, Epilogue::Store);
+        silu_mul(cpu, gate_up, c.intermediate_size, gated);
+        layer.down.forward(cpu, gated, residual, Epilogue::Add);
+    }
+
+    /// Moves the wanted rows to the front; returns how many they are.
+    fn keep_wanted(&mut self, chunk: &mut Chunk) -> usize {
+        let c = self.model.config();
+        let (hidden, qkv) = (c.hidden_size, c.qkv_width());
+        for (to, from) in chunk.wanted.iter().map(|w| *w as usize).enumerate() {
+            if to != from {
+                let (to_row, from_row) = (to * hidden, from * hidden);
+                self.buffers
+                    .residual
+                    .copy_within(from_row..from_row + hidden, to_row);
+                self.buffers
+                    .qkv
+                    .copy_within(from * qkv..from * qkv + c.q_width(), to * qkv);
+                chunk.attends[to] = chunk.attends[from];
+            }
+        }
+        chunk.wanted.len()
+    }
+}

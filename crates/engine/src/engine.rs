@@ -1,0 +1,527 @@
+//! Sequences over pages, and the one forward call.
+
+use std::sync::Arc;
+
+use beamgen_kernels::{
+    AttentionRow, Cpu, Isa, IsaLevel, KvPages, KvShape, KvSlot, RopeTable, ThreadPool,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::decoder::{Buffers, Chunk, Pass};
+use crate::pages::PagePool;
+use crate::sequences::Sequences;
+use crate::{Append, Error, Model, Output, Rows, SeqId};
+
+/// Settings of an [`Engine`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Positions of a page, 1 to 256. Multiples of 16 are fastest.
+    pub page_size: usize,
+    /// Most bytes of keys and values. They are taken from the system when they are needed.
+    pub kv_bytes: usize,
+    /// Rows computed at once; longer calls are cut, with the same results.
+    pub max_rows: usize,
+    /// Threads; 0 is one for each CPU.
+    pub threads: usize,
+    /// Instructions to use.
+    pub isa: IsaChoice,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            page_size: 16,
+            kv_bytes: 1 << 30,
+            max_rows: 512,
+            threads: 0,
+            isa: IsaChoice::Auto,
+        }
+    }
+}
+
+/// Instructions to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IsaChoice {
+    /// The best the machine has.
+    #[default]
+    Auto,
+    /// AVX-512.
+    Avx512,
+    /// AVX2 with FMA.
+    Avx2,
+    /// What the compiler makes of plain loops.
+    Portable,
+}
+
+impl IsaChoice {
+    fn resolve(self) -> Result<Isa, Error> {
+        let level = match self {
+            Self::Auto => return Ok(Isa::detect()),
+            Self::Avx512 => IsaLevel::Avx512,
+            Self::Avx2 => IsaLevel::Avx2,
+            Self::Portable => IsaLevel::Portable,
+        };
+        Isa::new(level).ok_or_else(|| Error::Setting {
+            field: "isa",
+            reason: format!("this machine has no {level:?}"),
+        })
+    }
+}
+
+/// The state of the key-value memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvStats {
+    /// Pages of the budget.
+    pub pages_total: usize,
+    /// Pages no sequence uses.
+    pub pages_free: usize,
+    /// Pages at least one sequence uses.
+    pub pages_used: usize,
+    /// Most pages used at once so far.
+    pub peak_pages: usize,
+    /// Bytes of a page, all layers together.
+    pub page_bytes: usize,
+}
+
+/// Sequences of one model, their keys and values, and the buffers to extend them.
+///
+/// Results of a row depend on its sequence's tokens alone, to the last bit: not on other rows of
+/// the call, on how the tokens were cut into calls, on forks, or on the number of threads.
+#[derive(Debug)]
+pub struct Engine {
+    model: Arc<Model>,
+    pool: ThreadPool,
+    isa: Isa,
+    page_size: usize,
+    max_rows: usize,
+    pages: PagePool,
+    kv: KvPages,
+    sequences: Sequences,
+    rope: RopeTable,
+    buffers: Buffers,
+    chunk: Chunk,
+    /// Page tables of the current call's sequences, one after the other.
+    tables: Vec<u32>,
+    /// Shared tail pages that the current call must copy: index of the item.
+    copies: Vec<usize>,
+    call: u64,
+    spare: Vec<f32>,
+}
+
+impl Engine {
+    /// An engine with its own threads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for settings that cannot be.
+    pub fn new(model: Arc<Model>, config: EngineConfig) -> Result<Self, Error> {
+        let pool = ThreadPool::new(config.threads);
+        Self::with_pool(model, config, pool)
+    }
+
+    /// An engine on the threads of `pool` (two models in one process should share them);
+    /// `config.threads` is not looked at.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for settings that cannot be.
+    pub fn with_pool(
+        model: Arc<Model>,
+        config: EngineConfig,
+        pool: ThreadPool,
+    ) -> Result<Self, Error> {
+        let setting = |field, reason: String| Err(Error::Setting { field, reason });
+        if !(1..=KvShape::MAX_PAGE_SIZE).contains(&config.page_size) {
+            let reason = format!(
+                "{} is not in 1..={}",
+                config.page_size,
+                KvShape::MAX_PAGE_SIZE
+            );
+            return setting("page_size", reason);
+        }
+        if !(1..=1 << 20).contains(&config.max_rows) {
+            return setting(
+                "max_rows",
+                format!("{} is not in 1..=1048576", config.max_rows),
+            );
+        }
+        let c = model.config();
+        let shape = KvShape {
+            layers: c.num_hidden_layers,
+            kv_heads: c.num_key_value_heads,
+            head_dim: c.head_dim,
+            page_size: config.page_size,
+        };
+        let page_bytes = 4 * shape.page_len();
+        let total = (config.kv_bytes / page_bytes).min(u32::MAX as usize);
+        if total == 0 {
+            let reason = format!("{} is less than one page of {page_bytes}", config.kv_bytes);
+            return setting("kv_bytes", reason);
+        }
+        Ok(Self {
+            isa: config.isa.resolve()?,
+            pool,
+            page_size: config.page_size,
+            max_rows: config.max_rows,
+            pages: PagePool::new(total),
+            kv: KvPages::new(shape),
+            sequences: Sequences::default(),
+            rope: RopeTable::new(c.head_dim, c.rope_theta),
+            buffers: Buffers::new(c, config.max_rows),
+            chunk: Chunk::with_capacity(config.max_rows),
+            tables: Vec::new(),
+            copies: Vec::new(),
+            call: 0,
+            spare: Vec::new(),
+            model,
+        })
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The threads.
+    #[must_use]
+    pub fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
+    /// An empty sequence. It uses no memory yet.
+    pub fn create(&mut self) -> SeqId {
+        self.sequences.create()
+    }
+
+    /// A sequence with the same tokens. It shares all pages; the last one is copied when either
+    /// of the two first writes to it.
+    ///
+    /// # Panics
+    /// If `seq` does not exist.
+    pub fn fork(&mut self, seq: SeqId) -> SeqId {
+        self.expect(seq);
+        let id = self.sequences.create();
+        let mut pages = std::mem::take(&mut self.expect_mut(id).pages);
+        let source = self.expect(seq);
+        let len = source.len;
+        pages.extend_from_slice(&source.pages);
+        for page in &pages {
+            self.pages.share(*page);
+        }
+        let sequence = self.expect_mut(id);
+        sequence.pages = pages;
+        sequence.len = len;
+        id
+    }
+
+    /// Shortens a sequence to its first `len` tokens; pages that become empty are released.
+    ///
+    /// # Panics
+    /// If `seq` does not exist or is shorter.
+    pub fn truncate(&mut self, seq: SeqId, len: usize) {
+        let keep = len.div_ceil(self.page_size);
+        let sequence = self
+            .sequences
+            .get_mut(seq)
+            .expect("truncate: no such sequence");
+        assert!(
+            len <= sequence.len,
+            "truncate to {len} tokens of {}",
+            sequence.len
+        );
+        for page in sequence.pages.drain(keep..) {
+            self.pages.release(page);
+        }
+        sequence.len = len;
+    }
+
+    /// Forgets a sequence; pages that nobody else uses are free at once.
+    ///
+    /// # Panics
+    /// If `seq` does not exist.
+    pub fn free(&mut self, seq: SeqId) {
+        self.truncate(seq, 0);
+        self.sequences.remove(seq);
+    }
+
+    /// Tokens of a sequence.
+    ///
+    /// # Panics
+    /// If `seq` does not exist.
+    #[must_use]
+    pub fn len(&self, seq: SeqId) -> usize {
+        self.expect(seq).len
+    }
+
+    /// Whether there are no sequences at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sequences.len() == 0
+    }
+
+    /// Number of sequences.
+    #[must_use]
+    pub fn sequences(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// The state of the key-value memory.
+    #[must_use]
+    pub fn kv(&self) -> KvStats {
+        KvStats {
+            pages_total: self.pages.total(),
+            pages_free: self.pages.free(),
+            pages_used: self.pages.used(),
+            peak_pages: self.pages.peak(),
+            page_bytes: 4 * self.kv.shape().page_len(),
+        }
+    }
+
+    /// Pages that appending `extra_tokens` to `seq` takes now, the copy of a shared last page
+    /// included.
+    ///
+    /// # Panics
+    /// If `seq` does not exist.
+    #[must_use]
+    pub fn pages_needed(&self, seq: SeqId, extra_tokens: usize) -> usize {
+        let sequence = self.expect(seq);
+        if extra_tokens == 0 {
+            return 0;
+        }
+        let copy = self
+            .writes_to(sequence)
+            .is_some_and(|page| self.pages.is_shared(page));
+        (sequence.len + extra_tokens).div_ceil(self.page_size) - sequence.pages.len()
+            + usize::from(copy)
+    }
+
+    /// Appends tokens to sequences and returns the wanted rows, in the order of the items, then
+    /// of their tokens. Prefill, decoding and scoring are this one call.
+    ///
+    /// # Errors
+    /// A sequence that does not exist or appears twice, a token outside the vocabulary, a
+    /// sequence that becomes too long, rows that cannot be wanted, logits of a model without a
+    /// head, or too little memory ([`Error::OutOfMemory`]). Nothing is changed then.
+    pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
+        let wanted = self.check(items, output)?;
+        self.reserve(items)?;
+
+        let c = self.model.config();
+        let width = match output {
+            Output::Logits => c.vocab_size,
+            Output::Hidden => c.hidden_size,
+        };
+        let mut data = std::mem::take(&mut self.spare);
+        data.resize(wanted * width, 0.0);
+        self.compute(items, output, &mut data);
+        for item in items {
+            self.expect_mut(item.seq).len += item.tokens.len();
+        }
+        Ok(Rows { width, data })
+    }
+
+    /// Gives the memory of rows back, for the next call's.
+    pub fn recycle(&mut self, rows: Rows) {
+        if rows.data.capacity() > self.spare.capacity() {
+            self.spare = rows.data;
+        }
+    }
+
+    /// Everything that can be wrong with a call but the memory; counts the wanted rows.
+    fn check(&mut self, items: &[Append<'_>], output: Output) -> Result<usize, Error> {
+        if output == Output::Logits && !self.model.has_head() {
+            return Err(Error::NoHead);
+        }
+        let c = self.model.config();
+        let (vocab, max) = (c.vocab_size, c.max_position_embeddings);
+        self.call += 1;
+        let mut wanted = 0;
+        for item in items {
+            let sequence = self
+                .sequences
+                .get_mut(item.seq)
+                .ok_or(Error::UnknownSequence(item.seq))?;
+            if std::mem::replace(&mut sequence.call, self.call) == self.call {
+                return Err(Error::DuplicateSequence(item.seq));
+            }
+            if let Some(token) = item.tokens.iter().find(|t| **t as usize >= vocab) {
+                return Err(Error::UnknownToken {
+                    token: *token,
+                    vocab,
+                });
+            }
+            let (len, extra) = (sequence.len, item.tokens.len());
+            if len + extra > max {
+                return Err(Error::ContextOverflow { len, extra, max });
+            }
+            item.want.check(extra)?;
+            wanted += item.want.count(extra);
+        }
+        Ok(wanted)
+    }
+
+    /// Gives every sequence the pages for its new tokens, or changes nothing.
+    fn reserve(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
+        let mut needed = 0;
+        self.copies.clear();
+        for (i, item) in items.iter().enumerate() {
+            if item.tokens.is_empty() {
+                continue;
+            }
+            let sequence = self.expect(item.seq);
+            needed +=
+                (sequence.len + item.tokens.len()).div_ceil(self.page_size) - sequence.pages.len();
+            if let Some(tail) = self.writes_to(sequence)
+                && self.pages.is_shared(tail)
+            {
+                // Released at once: of sequences that share a page, the last to write keeps it.
+                self.pages.release(tail);
+                self.copies.push(i);
+                needed += 1;
+            }
+        }
+        let free = self.pages.free();
+        if needed > free {
+            for n in 0..self.copies.len() {
+                let i = self.copies[n];
+                let tail = self
+                    .writes_to(self.expect(items[i].seq))
+                    .expect("had a tail page");
+                self.pages.share(tail);
+            }
+            return Err(Error::OutOfMemory { needed, free });
+        }
+        self.commit(items);
+        Ok(())
+    }
+
+    fn commit(&mut self, items: &[Append<'_>]) {
+        for n in 0..self.copies.len() {
+            let i = self.copies[n];
+            let copy = self.pages.take();
+            self.kv.grow_to(self.pages.touched());
+            let tail = self
+                .expect_mut(items[i].seq)
+                .pages
+                .last_mut()
+                .expect("had a tail page");
+            let shared = std::mem::replace(tail, copy);
+            self.kv.copy_page(shared, copy);
+        }
+        let mut longest = 0;
+        for item in items {
+            let sequence = self.sequences.get_mut(item.seq).expect("checked");
+            let len = sequence.len + item.tokens.len();
+            while sequence.pages.len() < len.div_ceil(self.page_size) {
+                sequence.pages.push(self.pages.take());
+            }
+            longest = longest.max(len);
+        }
+        self.kv.grow_to(self.pages.touched());
+        self.rope.cover(longest);
+    }
+
+    /// The page that the next token goes to, if it holds tokens already.
+    fn writes_to(&self, sequence: &crate::sequences::Sequence) -> Option<u32> {
+        if sequence.len.is_multiple_of(self.page_size) {
+            None
+        } else {
+            sequence.pages.last().copied()
+        }
+    }
+
+    /// Runs all rows, `max_rows` at a time, and fills `out` with the wanted ones.
+    fn compute(&mut self, items: &[Append<'_>], output: Output, out: &mut [f32]) {
+        let model = Arc::clone(&self.model);
+        let c = model.config();
+        let width = if output == Output::Logits {
+            c.vocab_size
+        } else {
+            c.hidden_size
+        };
+        let work = self.work(items);
+
+        self.tables.clear();
+        for item in items {
+            let sequence = self.sequences.get(item.seq).expect("checked");
+            self.tables.extend_from_slice(&sequence.pages);
+        }
+        let (page_size, max_rows, isa) = (self.page_size, self.max_rows, self.isa);
+        let (sequences, chunk) = (&self.sequences, &mut self.chunk);
+        let mut pass = Pass {
+            model: &model,
+            rope: &self.rope,
+            kv: &mut self.kv,
+            buffers: &mut self.buffers,
+            tables: &self.tables,
+        };
+        self.pool.run(work, |parallel| {
+            let cpu = Cpu { isa, parallel };
+            let mut out = out;
+            let mut flush = |chunk: &mut Chunk| {
+                let (rows, rest) =
+                    std::mem::take(&mut out).split_at_mut(chunk.wanted.len() * width);
+                pass.run(cpu, chunk, output, rows);
+                out = rest;
+                chunk.clear();
+            };
+            chunk.clear();
+            let mut table = 0;
+            for item in items {
+                let sequence = sequences.get(item.seq).expect("checked");
+                let mut from = 0;
+                while from < item.tokens.len() {
+                    let to = item.tokens.len().min(from + max_rows - chunk.len());
+                    let first = chunk.len();
+                    for (i, token) in item.tokens[from..to].iter().enumerate() {
+                        let position = sequence.len + from + i;
+                        chunk.tokens.push(*token);
+                        chunk.positions.push(position as u32);
+                        chunk.slots.push(KvSlot {
+                            page: sequence.pages[position / page_size],
+                            offset: (position % page_size) as u32,
+                        });
+                        chunk.attends.push(AttentionRow {
+                            table,
+                            len: position as u32 + 1,
+                        });
+                    }
+                    item.want.for_each_in(from, to, item.tokens.len(), |i| {
+                        chunk.wanted.push((first + i - from) as u32);
+                    });
+                    from = to;
+                    if chunk.len() == max_rows {
+                        flush(chunk);
+                    }
+                }
+                table += sequence.pages.len() as u32;
+            }
+            if chunk.len() > 0 {
+                flush(chunk);
+            }
+        });
+    }
+
+    /// Floating-point operations of a call, roughly.
+    fn work(&self, items: &[Append<'_>]) -> u64 {
+        let c = self.model.config();
+        let per_position = 4 * (c.num_hidden_layers * c.q_width()) as u64;
+        let per_row = self.model.row_work();
+        items
+            .iter()
+            .map(|item| {
+                let len = self.expect(item.seq).len + item.tokens.len();
+                item.tokens.len() as u64 * (per_row + len as u64 * per_position)
+            })
+            .sum()
+    }
+
+    fn expect(&self, seq: SeqId) -> &crate::sequences::Sequence {
+        self.sequences.get(seq).expect("no such sequence")
+    }
+
+    fn expect_mut(&mut self, seq: SeqId) -> &mut crate::sequences::Sequence {
+        self.sequences.get_mut(seq).expect("no such sequence")
+    }
+}

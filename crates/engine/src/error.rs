@@ -1,0 +1,179 @@
+use std::path::PathBuf;
+
+use crate::SeqId;
+
+/// Why the engine refuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A JSON file does not parse.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A configuration lacks a field.
+    #[error("{}: field `{field}` is missing", path.display())]
+    MissingField {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: String,
+    },
+    /// A field has a value that cannot be.
+    #[error("{}: field `{field}` is {value}, expected {expected}", path.display())]
+    BadField {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What would do.
+        expected: String,
+    },
+    /// A field asks for arithmetic that this engine does not do.
+    #[error("{}: field `{field}` is {value}, which is not supported ({supported})", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What is supported.
+        supported: String,
+    },
+    /// A directory without a checkpoint.
+    #[error("{}: no model.safetensors and no model.safetensors.index.json", path.display())]
+    NoCheckpoint {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A checkpoint file is truncated or corrupt.
+    #[error("{}: {reason}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tensor is not in the checkpoint.
+    #[error("tensor `{name}` is missing from the checkpoint")]
+    MissingTensor {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor has another shape than the configuration says.
+    #[error("tensor `{name}` has shape {found:?}, the configuration says {expected:?}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Shape by the configuration.
+        expected: Vec<usize>,
+        /// Shape in the checkpoint.
+        found: Vec<usize>,
+    },
+    /// A tensor has a type of numbers that is not read.
+    #[error("tensor `{name}` has dtype {dtype}, supported are F32, F16 and BF16")]
+    Dtype {
+        /// The tensor.
+        name: String,
+        /// Its dtype.
+        dtype: String,
+    },
+    /// The checkpoint has a weight of the decoder that the configuration does not know: the
+    /// results would be wrong without it.
+    #[error("tensor `{name}` is in the checkpoint, but the configuration has no use for it")]
+    UnexpectedTensor {
+        /// The tensor.
+        name: String,
+    },
+    /// An engine setting that cannot be.
+    #[error("engine setting `{field}`: {reason}")]
+    Setting {
+        /// The setting.
+        field: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// The sequence was freed, or comes from another engine.
+    #[error("sequence {0:?} does not exist")]
+    UnknownSequence(SeqId),
+    /// A sequence appears twice in one call.
+    #[error("sequence {0:?} appears twice in one forward call")]
+    DuplicateSequence(SeqId),
+    /// A token is outside the vocabulary.
+    #[error("token {token} is outside the model's vocabulary of {vocab}")]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// Size of the vocabulary.
+        vocab: usize,
+    },
+    /// A sequence would become longer than the model's context.
+    #[error("{len} tokens and {extra} more exceed the model's context of {max}")]
+    ContextOverflow {
+        /// Length of the sequence.
+        len: usize,
+        /// Tokens to append.
+        extra: usize,
+        /// Longest sequence.
+        max: usize,
+    },
+    /// The wanted rows are not rows of the appended tokens, in rising order.
+    #[error("wanted row {index} of {tokens} appended tokens (indices must rise and lie inside)")]
+    BadWant {
+        /// The offending index.
+        index: usize,
+        /// Tokens of the item.
+        tokens: usize,
+    },
+    /// Not enough free pages. Nothing was changed.
+    #[error("out of key-value memory: {needed} pages needed, {free} free")]
+    OutOfMemory {
+        /// Pages the call needs.
+        needed: usize,
+        /// Pages that are free.
+        free: usize,
+    },
+    /// Logits asked of a model without a language-model head.
+    #[error("the model has no language-model head, only hidden states")]
+    NoHead,
+    /// tokenizer.json does not load, or text does not encode.
+    #[error("{}: {reason}", path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What the tokenizer said.
+        reason: String,
+    },
+    /// The tokenizer is not the model's.
+    #[error("{}: does not match the model: {reason}", path.display())]
+    TokenizerMismatch {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// What does not match.
+        reason: String,
+    },
+    /// A sampling setting that cannot be.
+    #[error("sampling setting `{field}` is {value}, expected {expected}")]
+    Sampling {
+        /// The setting.
+        field: &'static str,
+        /// Its value.
+        value: f32,
+        /// What would do.
+        expected: &'static str,
+    },
+}

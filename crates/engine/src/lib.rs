@@ -1,0 +1,56 @@
+//! A decoder-only transformer over a paged key-value cache whose sequences fork for free.
+//!
+//! It knows sequences and rows, and nothing of steps, scores or search:
+//!
+//! * [`Model`]: packed weights of a Llama, Qwen2 or Qwen3 checkpoint, immutable, shared.
+//! * [`Engine`]: sequences in fixed-size pages, and **one** call, [`Engine::forward`], for
+//!   prefill, decoding and scoring: tokens to append to each sequence and the rows wanted back.
+//! * [`sample`]: a token from a row of logits, with draws from a counter ([`rng`]), so that a
+//!   chain does not depend on what else is computed, nor in which order.
+//! * [`Tokenizer`]: text to tokens and back, checked against the model.
+//!
+//! ```no_run
+//! use std::{path::Path, sync::Arc};
+//! use beamgen_engine::{Append, Engine, EngineConfig, Model, Output, Want};
+//!
+//! # fn main() -> Result<(), beamgen_engine::Error> {
+//! let model = Arc::new(Model::load(Path::new("models/abacus/generator"))?);
+//! let mut engine = Engine::new(model, EngineConfig::default())?;
+//! let prompt = engine.create();
+//! let item = Append { seq: prompt, tokens: &[0, 5, 7], want: Want::Last };
+//! let rows = engine.forward(&[item], Output::Logits)?;
+//! assert_eq!(rows.len(), 1);
+//! let branch = engine.fork(prompt); // shares every page
+//! # engine.free(branch);
+//! # Ok(())
+//! # }
+//! ```
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod checkpoint;
+mod config;
+mod decoder;
+mod engine;
+mod error;
+mod model;
+mod pages;
+pub mod rng;
+mod rows;
+mod sampling;
+mod sequences;
+mod tokenizer;
+mod weights;
+
+pub use beamgen_kernels::ThreadPool;
+pub use checkpoint::Checkpoint;
+pub use config::ModelConfig;
+pub use engine::{Engine, EngineConfig, IsaChoice, KvStats};
+pub use error::Error;
+pub use model::Model;
+pub use rows::{Append, Output, Rows, Want};
+pub use sampling::{Sampled, Sampler, SamplingParams, log_prob, sample};
+pub use sequences::SeqId;
+pub use tokenizer::Tokenizer;
+pub use weights::{Tensor, Weights};

@@ -1,0 +1,179 @@
+//! What goes into a forward pass and what comes out.
+
+use crate::{Error, SeqId};
+
+/// Tokens to append to one sequence, and the rows wanted back.
+#[derive(Clone, Copy, Debug)]
+pub struct Append<'a> {
+    /// The sequence.
+    pub seq: SeqId,
+    /// The tokens; none is allowed and does nothing.
+    pub tokens: &'a [u32],
+    /// Which of their rows come back.
+    pub want: Want<'a>,
+}
+
+/// Rows wanted of an [`Append`]; indices are into its `tokens`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want<'a> {
+    /// None: the tokens only go into the cache.
+    None,
+    /// That of the last token; none if there are no tokens.
+    Last,
+    /// All.
+    All,
+    /// These, in rising order.
+    At(&'a [usize]),
+}
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Logits `[vocab]`.
+    Logits,
+    /// Hidden state after the final norm, `[hidden]`.
+    Hidden,
+}
+
+impl Want<'_> {
+    /// Rows wanted of `tokens` tokens.
+    pub(crate) fn count(&self, tokens: usize) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Last => tokens.min(1),
+            Self::All => tokens,
+            Self::At(indices) => indices.len(),
+        }
+    }
+
+    pub(crate) fn check(&self, tokens: usize) -> Result<(), Error> {
+        let Self::At(indices) = self else {
+            return Ok(());
+        };
+        let mut least = 0;
+        for &index in *indices {
+            if index < least || index >= tokens {
+                return Err(Error::BadWant { index, tokens });
+            }
+            least = index + 1;
+        }
+        Ok(())
+    }
+
+    /// Calls `body` with each wanted index in `from..to`, of `tokens` tokens in all.
+    pub(crate) fn for_each_in(
+        &self,
+        from: usize,
+        to: usize,
+        tokens: usize,
+        mut body: impl FnMut(usize),
+    ) {
+        match self {
+            Self::None => {}
+            Self::Last => {
+                if from < to && to == tokens {
+                    body(tokens - 1);
+                }
+            }
+            Self::All => (from..to).for_each(body),
+            Self::At(indices) => {
+                let first = indices.partition_point(|i| *i < from);
+                indices[first..]
+                    .iter()
+                    .take_while(|i| **i < to)
+                    .for_each(|i| body(*i));
+            }
+        }
+    }
+}
+
+/// Rows of float32, `[len, width]`, in the order of the items, then of their tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    pub(crate) width: usize,
+    pub(crate) data: Vec<f32>,
+}
+
+impl Rows {
+    /// Row `i`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.data[i * self.width..][..self.width]
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
+        self.data.chunks_exact(self.width.max(1))
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len() / self.width.max(1)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Values of a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+}
+
+impl<'a> IntoIterator for &'a Rows {
+    type Item = &'a [f32];
+    type IntoIter = std::slice::ChunksExact<'a, f32>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(want: Want<'_>, from: usize, to: usize, tokens: usize) -> Vec<usize> {
+        let mut all = Vec::new();
+        want.for_each_in(from, to, tokens, |i| all.push(i));
+        all
+    }
+
+    #[test]
+    fn pieces_give_every_wanted_row_once() {
+        let at = [0, 3, 4, 9];
+        for want in [Want::None, Want::Last, Want::All, Want::At(&at)] {
+            let whole = picked(want, 0, 10, 10);
+            assert_eq!(whole.len(), want.count(10));
+            for cut in 0..=10 {
+                let mut parts = picked(want, 0, cut, 10);
+                parts.extend(picked(want, cut, 10, 10));
+                assert_eq!(parts, whole, "{want:?} cut at {cut}");
+            }
+        }
+        assert!(picked(Want::Last, 0, 0, 0).is_empty());
+        assert_eq!(Want::Last.count(0), 0);
+    }
+
+    #[test]
+    fn wants_outside_or_falling_are_refused() {
+        assert!(Want::At(&[0, 2]).check(3).is_ok());
+        assert!(Want::At(&[]).check(0).is_ok());
+        assert!(matches!(
+            Want::At(&[3]).check(3),
+            Err(Error::BadWant {
+                index: 3,
+                tokens: 3
+            })
+        ));
+        assert!(Want::At(&[1, 1]).check(3).is_err());
+        assert!(Want::At(&[2, 1]).check(3).is_err());
+    }
+}

@@ -1,0 +1,408 @@
+//! Text to tokens and back, with what a chat needs to know beside it.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tokenizers::DecoderWrapper;
+
+use crate::{Checkpoint, Error, ModelConfig};
+
+/// The tokenizer of a checkpoint.
+#[derive(Debug)]
+pub struct Tokenizer {
+    path: PathBuf,
+    inner: tokenizers::Tokenizer,
+    /// Bytes of token `id` at `bytes[ends[id - 1]..ends[id]]`.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    special: Vec<bool>,
+    eos_ids: Vec<u32>,
+    bos_token: Option<String>,
+    eos_token: Option<String>,
+    pad_token: Option<String>,
+    chat_template: Option<String>,
+}
+
+impl Tokenizer {
+    /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
+    /// `chat_template.jinja`, `generation_config.json` and `config.json`.
+    ///
+    /// The end-of-text tokens are those of the first of `generation_config.json`,
+    /// `config.json`, `tokenizer_config.json` that names any.
+    ///
+    /// # Errors
+    /// [`Error::Io`] without a `tokenizer.json`; [`Error::Tokenizer`] if it does not load;
+    /// [`Error::Json`] and [`Error::BadField`] for the other files;
+    /// [`Error::TokenizerMismatch`] if they name tokens that it does not have.
+    pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
+        let checkpoint = checkpoint.into();
+        let path = checkpoint.path_of("tokenizer.json");
+        let text = checkpoint.required_text("tokenizer.json")?;
+        let inner =
+            tokenizers::Tokenizer::from_bytes(text.as_bytes()).map_err(|e| Error::Tokenizer {
+                path: path.clone(),
+                reason: e.to_string(),
+            })?;
+        let (bytes, ends, special) = token_table(&inner);
+        let config = Settings::load(&checkpoint, "tokenizer_config.json")?;
+        let chat_template = match checkpoint.text("chat_template.jinja")? {
+            Some(text) => Some(text.into_owned()),
+            None => config.chat_template(),
+        };
+        let mut tokenizer = Self {
+            path,
+            inner,
+            bytes,
+            ends,
+            special,
+            eos_ids: Vec::new(),
+            bos_token: config.token("bos_token"),
+            eos_token: config.token("eos_token"),
+            pad_token: config.token("pad_token"),
+            chat_template,
+        };
+        tokenizer.eos_ids = tokenizer.find_eos(&checkpoint)?;
+        Ok(tokenizer)
+    }
+
+    fn find_eos(&self, checkpoint: &Checkpoint) -> Result<Vec<u32>, Error> {
+        for file in ["generation_config.json", "config.json"] {
+            let ids = Settings::load(checkpoint, file)?.ids("eos_token_id")?;
+            if let Some(id) = ids.iter().find(|id| self.token(**id).is_none()) {
+                return Err(self.mismatch(format!("{file} names token {id} as eos_token_id")));
+            }
+            if !ids.is_empty() {
+                return Ok(ids);
+            }
+        }
+        let Some(token) = &self.eos_token else {
+            return Ok(Vec::new());
+        };
+        match self.id(token) {
+            Some(id) => Ok(vec![id]),
+            None => Err(self.mismatch(format!(
+                "tokenizer_config.json names `{token}` as eos_token"
+            ))),
+        }
+    }
+
+    fn mismatch(&self, reason: String) -> Error {
+        Error::TokenizerMismatch {
+            path: self.path.clone(),
+            reason,
+        }
+    }
+
+    /// Checks that the tokenizer can be that model's: every token is inside the model's
+    /// vocabulary, which may have some unused ids at its end, but not half of it.
+    ///
+    /// # Errors
+    /// [`Error::TokenizerMismatch`] with both numbers.
+    pub fn check(&self, model: &ModelConfig) -> Result<(), Error> {
+        let (tokens, vocab) = (self.len(), model.vocab_size);
+        if tokens > vocab || tokens < vocab / 2 {
+            let reason = format!("{tokens} tokens, the model's vocabulary has {vocab}");
+            return Err(self.mismatch(reason));
+        }
+        Ok(())
+    }
+
+    /// Tokens of `text`. Special tokens written out in it are recognised;
+    /// `add_special_tokens` also adds those that the tokenizer puts around every text.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Error> {
+        match self.inner.encode_fast(text, add_special_tokens) {
+            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+            Err(e) => Err(Error::Tokenizer {
+                path: self.path.clone(),
+                reason: e.to_string(),
+            }),
+        }
+    }
+
+    /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
+    /// unknown ids are left out.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn decode(&self, tokens: &[u32], skip_special_tokens: bool) -> Result<String, Error> {
+        self.inner
+            .decode(tokens, skip_special_tokens)
+            .map_err(|e| Error::Tokenizer {
+                path: self.path.clone(),
+                reason: e.to_string(),
+            })
+    }
+
+    /// The bytes that a token stands for; none for an unknown id. A token need not hold whole
+    /// characters: boundaries are looked for in bytes.
+    #[must_use]
+    pub fn token_bytes(&self, id: u32) -> &[u8] {
+        let id = id as usize;
+        match self.ends.get(id) {
+            Some(&end) => &self.bytes[if id == 0 { 0 } else { self.ends[id - 1] }..end],
+            None => &[],
+        }
+    }
+
+    /// Whether a token is marked special (end of text, roles of a chat).
+    #[must_use]
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special.get(id as usize).copied().unwrap_or(false)
+    }
+
+    /// The id of a token as the vocabulary spells it.
+    #[must_use]
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// A token as the vocabulary spells it.
+    #[must_use]
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    /// The highest id plus one.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no tokens.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The tokens that end a text; may be none.
+    #[must_use]
+    pub fn eos_ids(&self) -> &[u32] {
+        &self.eos_ids
+    }
+
+    /// Whether a token ends a text.
+    #[must_use]
+    pub fn is_eos(&self, id: u32) -> bool {
+        self.eos_ids.contains(&id)
+    }
+
+    /// `bos_token` of tokenizer_config.json, for chat templates.
+    #[must_use]
+    pub fn bos_token(&self) -> Option<&str> {
+        self.bos_token.as_deref()
+    }
+
+    /// `eos_token` of tokenizer_config.json, for chat templates.
+    #[must_use]
+    pub fn eos_token(&self) -> Option<&str> {
+        self.eos_token.as_deref()
+    }
+
+    /// `pad_token` of tokenizer_config.json.
+    #[must_use]
+    pub fn pad_token(&self) -> Option<&str> {
+        self.pad_token.as_deref()
+    }
+
+    /// The Jinja template of chat_template.jinja or of tokenizer_config.json.
+    #[must_use]
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
+    }
+
+    /// The tokenizer itself, for what is not wrapped.
+    #[must_use]
+    pub fn inner(&self) -> &tokenizers::Tokenizer {
+        &self.inner
+    }
+}
+
+/// How the vocabulary spells bytes.
+#[derive(Clone, Copy)]
+enum Spelling {
+    /// A printable character for each byte (GPT-2 and its kin).
+    ByteLevel,
+    /// `▁` for a space, `<0x0A>` for bytes that have no token (SentencePiece).
+    Fallback,
+    /// As it is.
+    Plain,
+}
+
+impl Spelling {
+    fn of(decoder: Option<&DecoderWrapper>) -> Self {
+        match decoder {
+            Some(DecoderWrapper::ByteLevel(_)) => Self::ByteLevel,
+            Some(DecoderWrapper::ByteFallback(_) | DecoderWrapper::Metaspace(_)) => Self::Fallback,
+            Some(DecoderWrapper::Sequence(parts)) => parts
+                .get_decoders()
+                .iter()
+                .map(|d| Self::of(Some(d)))
+                .find(|s| !matches!(s, Self::Plain))
+                .unwrap_or(Self::Plain),
+            _ => Self::Plain,
+        }
+    }
+
+    fn bytes(self, token: &str, out: &mut Vec<u8>) {
+        match self {
+            Self::ByteLevel => {
+                let start = out.len();
+                for c in token.chars() {
+                    match byte_of(c) {
+                        Some(byte) => out.push(byte),
+                        None => {
+                            // Not spelled in bytes at all.
+                            out.truncate(start);
+                            out.extend_from_slice(token.as_bytes());
+                            return;
+                        }
+                    }
+                }
+            }
+            Self::Fallback => {
+                let byte = token
+                    .strip_prefix("<0x")
+                    .and_then(|t| t.strip_suffix('>'))
+                    .filter(|t| t.len() == 2)
+                    .and_then(|t| u8::from_str_radix(t, 16).ok());
+                match byte {
+                    Some(byte) => out.push(byte),
+                    None => out.extend_from_slice(token.replace('▁', " ").as_bytes()),
+                }
+            }
+            Self::Plain => out.extend_from_slice(token.as_bytes()),
+        }
+    }
+}
+
+/// The byte that a character of a byte-level vocabulary stands for: printable Latin-1 stands
+/// for itself, the 68 others are counted from U+0100 on.
+fn byte_of(c: char) -> Option<u8> {
+    let itself = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    match u32::from(c) {
+        c @ 0..=0xFF => Some(c as u8).filter(|b| itself(*b)),
+        c @ 0x100..=0x143 => (0..=255).filter(|b| !itself(*b)).nth((c - 0x100) as usize),
+        _ => None,
+    }
+}
+
+/// Bytes of all tokens, one after the other; where each ends; which are special.
+fn token_table(inner: &tokenizers::Tokenizer) -> (Vec<u8>, Vec<usize>, Vec<bool>) {
+    let spelling = Spelling::of(inner.get_decoder());
+    let added = inner.get_added_vocabulary().get_added_tokens_decoder();
+    let mut tokens: Vec<(u32, String)> = inner
+        .get_vocab(true)
+        .into_iter()
+        .map(|(token, id)| (id, token))
+        .collect();
+    tokens.sort_unstable();
+    let (mut bytes, mut ends, mut special) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, token) in tokens {
+        // Ids may have gaps.
+        ends.resize(id as usize, bytes.len());
+        special.resize(id as usize, false);
+        match added.get(&id) {
+            // Added tokens are spelled as they are.
+            Some(added) => bytes.extend_from_slice(added.content.as_bytes()),
+            None => spelling.bytes(&token, &mut bytes),
+        }
+        ends.push(bytes.len());
+        special.push(added.get(&id).is_some_and(|a| a.special));
+    }
+    (bytes, ends, special)
+}
+
+/// A JSON file beside the tokenizer; empty if it does not exist.
+struct Settings {
+    path: PathBuf,
+    value: Value,
+}
+
+impl Settings {
+    fn load(checkpoint: &Checkpoint, file: &str) -> Result<Self, Error> {
+        let path = checkpoint.path_of(file);
+        let value = match checkpoint.text(file)? {
+            Some(text) => serde_json::from_str(&text).map_err(|source| Error::Json {
+                path: path.clone(),
+                source,
+            })?,
+            None => Value::Null,
+        };
+        Ok(Self { path, value })
+    }
+
+    /// A token: a string, or an object with its `content`.
+    fn token(&self, field: &str) -> Option<String> {
+        let value = self.value.get(field)?;
+        value
+            .as_str()
+            .or_else(|| value.get("content")?.as_str())
+            .map(str::to_owned)
+    }
+
+    /// A template, or the one named `default` of a list of named ones.
+    fn chat_template(&self) -> Option<String> {
+        let value = self.value.get("chat_template")?;
+        let named = || {
+            let list = value.as_array()?;
+            list.iter()
+                .find(|t| t["name"] == "default")?
+                .get("template")?
+                .as_str()
+        };
+        value.as_str().or_else(named).map(str::to_owned)
+    }
+
+    /// An id, a list of ids, or nothing.
+    fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
+        let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
+        let ids = match self.value.get(field) {
+            None | Some(Value::Null) => Some(Vec::new()),
+            Some(Value::Array(list)) => list.iter().map(id).collect(),
+            Some(one) => id(one).map(|id| vec![id]),
+        };
+        ids.ok_or_else(|| Error::BadField {
+            path: self.path.clone(),
+            field: field.into(),
+            value: self.value[field].to_string(),
+            expected: "a token id or a list of them".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_level_characters_are_a_bijection() {
+        let mut seen = [false; 256];
+        for c in (0..0x200).filter_map(char::from_u32) {
+            if let Some(byte) = byte_of(c) {
+                assert!(!std::mem::replace(&mut seen[byte as usize], true), "{c:?}");
+            }
+        }
+        assert!(seen.iter().all(|s| *s));
+        assert_eq!(byte_of('Ġ'), Some(b' '));
+        assert_eq!(byte_of('Ċ'), Some(b'\n'));
+        assert_eq!(byte_of(' '), None);
+    }
+
+    #[test]
+    fn spellings() {
+        let spell = |s: Spelling, token: &str| {
+            let mut out = Vec::new();
+            s.bytes(token, &mut out);
+            out
+        };
+        assert_eq!(spell(Spelling::ByteLevel, "Ġa"), b" a");
+        assert_eq!(spell(Spelling::ByteLevel, "Ã"), [0xC3]);
+        assert_eq!(spell(Spelling::ByteLevel, "日本"), "日本".as_bytes());
+        assert_eq!(spell(Spelling::Fallback, "<0x0A>"), b"\n");
+        assert_eq!(spell(Spelling::Fallback, "▁the"), b" the");
+        assert_eq!(spell(Spelling::Plain, "▁"), "▁".as_bytes());
+    }
+}

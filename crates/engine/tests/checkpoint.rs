@@ -1,0 +1,263 @@
+//! Checkpoints that are broken, or not what their configuration says.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use beamgen_engine::{
+    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, Weights,
+};
+use common::{append, engine, fixture, random_weights, tiny_config, tokens};
+
+fn copy(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(fixture(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    dir
+}
+
+#[track_caller]
+fn refused(dir: &Path, words: &[&str]) -> Error {
+    let error = Model::load(dir).unwrap_err();
+    let message = error.to_string();
+    for word in words {
+        assert!(message.contains(word), "{message:?} lacks {word:?}");
+    }
+    error
+}
+
+#[test]
+fn missing_files() {
+    let dir = tempfile::tempdir().unwrap();
+    refused(dir.path(), &["config.json"]);
+    fs::copy(
+        fixture("llama").join("config.json"),
+        dir.path().join("config.json"),
+    )
+    .unwrap();
+    let error = refused(dir.path(), &["model.safetensors"]);
+    assert!(matches!(error, Error::NoCheckpoint { .. }));
+    refused(Path::new("/nowhere/at/all"), &["/nowhere/at/all"]);
+}
+
+#[test]
+fn truncated_and_corrupt_files_at_every_kind_of_place() {
+    let dir = copy("llama");
+    let path = dir.path().join("model.safetensors");
+    let whole = fs::read(&path).unwrap();
+    let header = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+    for len in [
+        0,
+        1,
+        7,
+        8,
+        9,
+        8 + header / 2,
+        8 + header,
+        9 + header,
+        whole.len() - 1,
+    ] {
+        fs::write(&path, &whole[..len]).unwrap();
+        let error = refused(dir.path(), &["model.safetensors", "truncated or corrupt"]);
+        assert!(matches!(error, Error::Checkpoint { .. }), "{len} bytes");
+    }
+    let mut longer = whole.clone();
+    longer.push(0);
+    let mut huge = whole.clone();
+    huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    let mut scribbled = whole.clone();
+    scribbled[20] = b'}';
+    for bytes in [
+        longer,
+        huge,
+        scribbled,
+        b"not a checkpoint, surely".to_vec(),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        refused(dir.path(), &["model.safetensors", "truncated or corrupt"]);
+    }
+}
+
+#[test]
+fn broken_shards() {
+    let dir = copy("qwen3");
+    let index = dir.path().join("model.safetensors.index.json");
+    let text = fs::read_to_string(&index).unwrap();
+
+    fs::write(
+        &index,
+        text.replace("model.norm.weight", "model.enorm.weight"),
+    )
+    .unwrap();
+    refused(dir.path(), &["index.json", "model.enorm.weight"]);
+    fs::write(&index, text.replace("model-00001-of", "../model-00001-of")).unwrap();
+    refused(dir.path(), &["index.json", "not a plain file name"]);
+    fs::write(&index, "{").unwrap();
+    refused(dir.path(), &["index.json"]);
+
+    fs::write(&index, text).unwrap();
+    let shard = dir.path().join("model-00002-of-00002.safetensors");
+    let bytes = fs::read(&shard).unwrap();
+    fs::write(&shard, &bytes[..bytes.len() - 2]).unwrap();
+    refused(
+        dir.path(),
+        &["model-00002-of-00002.safetensors", "truncated"],
+    );
+    fs::remove_file(&shard).unwrap();
+    refused(dir.path(), &["model-00002-of-00002.safetensors"]);
+}
+
+/// The random model with some tensors changed.
+fn changed(
+    config: ModelConfig,
+    change: impl FnOnce(&mut Vec<(String, Tensor)>),
+) -> Result<Model, Error> {
+    let mut tensors = random_weights(&config);
+    change(&mut tensors);
+    Model::from_weights(config, &Weights::from_tensors(tensors)?)
+}
+
+#[test]
+fn tensors_missing_misshapen_or_left_over() {
+    assert!(changed(tiny_config(), |_| ()).is_ok());
+    for i in 0..random_weights(&tiny_config()).len() {
+        let mut name = String::new();
+        let error = changed(tiny_config(), |t| name = t.remove(i).0).unwrap_err();
+        assert!(
+            matches!(&error, Error::MissingTensor { name: n } if *n == name),
+            "{error}"
+        );
+    }
+    for i in 0..random_weights(&tiny_config()).len() {
+        let mut name = String::new();
+        let error = changed(tiny_config(), |t| {
+            let (n, tensor) = &mut t[i];
+            name.clone_from(n);
+            tensor.shape.push(1);
+        })
+        .unwrap_err();
+        let message = error.to_string();
+        assert!(
+            matches!(error, Error::Shape { .. }) && message.contains(&name),
+            "{message}"
+        );
+    }
+    let stray = Tensor {
+        shape: vec![2],
+        data: vec![0.0; 2],
+    };
+    for name in [
+        "model.layers.3.mlp.up_proj.weight",
+        "model.layers.0.self_attn.o_proj.bias",
+        "lm_head.bias",
+    ] {
+        let error = changed(tiny_config(), |t| t.push((name.into(), stray.clone()))).unwrap_err();
+        assert!(
+            matches!(&error, Error::UnexpectedTensor { name: n } if n == name),
+            "{error}"
+        );
+    }
+    for name in [
+        "model.layers.0.self_attn.rotary_emb.inv_freq",
+        "score.weight",
+    ] {
+        assert!(changed(tiny_config(), |t| t.push((name.into(), stray.clone()))).is_ok());
+    }
+    let short = Tensor {
+        shape: vec![3],
+        data: vec![0.0; 2],
+    };
+    assert!(Weights::from_tensors([("x".to_owned(), short)]).is_err());
+}
+
+#[test]
+fn reads_no_integers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ints.safetensors");
+    let view =
+        safetensors::tensor::TensorView::new(safetensors::Dtype::I64, vec![1], &[0; 8]).unwrap();
+    safetensors::serialize_to_file([("ids", view)], None, &path).unwrap();
+    let error = Weights::load_file(&path)
+        .unwrap()
+        .tensor("ids")
+        .unwrap_err();
+    assert!(error.to_string().contains("I64"), "{error}");
+}
+
+#[test]
+fn a_reward_model_has_no_head_but_its_own_tensors() {
+    let mut config = tiny_config();
+    config.tie_word_embeddings = false;
+    config.causal_lm = false;
+    let mut tensors = random_weights(&config);
+    tensors.retain(|(name, _)| name != "lm_head.weight");
+    tensors.push((
+        "score.weight".into(),
+        Tensor {
+            shape: vec![1, 40],
+            data: vec![0.5; 40],
+        },
+    ));
+    let weights = Weights::from_tensors(tensors).unwrap();
+    let model = Model::from_weights(config, &weights).unwrap();
+    assert!(!model.has_head());
+    assert_eq!(weights.tensor("score.weight").unwrap().shape, [1, 40]);
+
+    let mut engine = Engine::new(model.into(), EngineConfig::default()).unwrap();
+    let seq = engine.create();
+    let item = Append {
+        seq,
+        tokens: &[1, 2],
+        want: Want::Last,
+    };
+    assert!(matches!(
+        engine.forward(&[item], Output::Logits),
+        Err(Error::NoHead)
+    ));
+    assert_eq!(engine.len(seq), 0);
+    assert_eq!(engine.forward(&[item], Output::Hidden).unwrap().width(), 40);
+}
+
+#[test]
+fn names_without_the_model_prefix() {
+    let with = changed(tiny_config(), |_| ()).unwrap();
+    let without = changed(tiny_config(), |t| {
+        for (name, _) in t {
+            *name = name.trim_start_matches("model.").into();
+        }
+    })
+    .unwrap();
+    let logits = [with, without].map(|model| {
+        let mut engine = engine(&model.into(), |_| ());
+        let seq = engine.create();
+        append(&mut engine, seq, &tokens(9, 67, 1), Want::All)
+    });
+    assert_eq!(logits[0], logits[1]);
+}
+
+#[test]
+fn tied_and_untied_heads_agree() {
+    let tied = tiny_config();
+    let mut untied = tiny_config();
+    untied.tie_word_embeddings = false;
+    let a = changed(tied, |_| ()).unwrap();
+    let b = changed(untied, |t| {
+        let embedding = t
+            .iter()
+            .find(|(n, _)| n == "model.embed_tokens.weight")
+            .unwrap()
+            .1
+            .clone();
+        t.iter_mut().find(|(n, _)| n == "lm_head.weight").unwrap().1 = embedding;
+    })
+    .unwrap();
+    let logits = [a, b].map(|model| {
+        let mut engine = engine(&model.into(), |_| ());
+        let seq = engine.create();
+        append(&mut engine, seq, &tokens(9, 67, 1), Want::All)
+    });
+    assert_eq!(logits[0], logits[1]);
+}

@@ -1,0 +1,162 @@
+//! A small model with random weights, and ways to run it.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rows, SeqId, Tensor, Want, Weights,
+};
+
+/// Uniform in -1..1, the same for the same seed.
+pub fn noise(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// `n` tokens below `vocab`, the same for the same seed.
+pub fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
+    noise(n, seed)
+        .iter()
+        .map(|x| ((x + 1.0) * 0.5 * vocab as f32) as u32 % vocab as u32)
+        .collect()
+}
+
+pub fn tiny_config() -> ModelConfig {
+    ModelConfig {
+        model_type: "qwen3".into(),
+        vocab_size: 67,
+        hidden_size: 40,
+        intermediate_size: 56,
+        num_hidden_layers: 3,
+        num_attention_heads: 6,
+        num_key_value_heads: 2,
+        head_dim: 12,
+        rms_norm_eps: 1e-6,
+        rope_theta: 10_000.0,
+        max_position_embeddings: 400,
+        tie_word_embeddings: true,
+        qkv_bias: true,
+        o_bias: false,
+        mlp_bias: false,
+        qk_norm: true,
+        causal_lm: true,
+    }
+}
+
+/// The tensors that `config` asks for, random.
+pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
+    let c = config;
+    let mut all = Vec::new();
+    let mut add = |name: &str, shape: &[usize]| {
+        let n: usize = shape.iter().product();
+        let scale = if shape.len() > 1 {
+            1.7 / (shape[1] as f32).sqrt()
+        } else {
+            0.5
+        };
+        let shift = if name.ends_with("norm.weight") {
+            1.0
+        } else {
+            0.0
+        };
+        let seed = name
+            .bytes()
+            .fold(1, |h: u64, b| h.wrapping_mul(31) + u64::from(b));
+        let data = noise(n, seed).iter().map(|x| x * scale + shift).collect();
+        all.push((
+            name.to_owned(),
+            Tensor {
+                shape: shape.to_vec(),
+                data,
+            },
+        ));
+    };
+    let (q, kv) = (
+        c.num_attention_heads * c.head_dim,
+        c.num_key_value_heads * c.head_dim,
+    );
+    add("model.embed_tokens.weight", &[c.vocab_size, c.hidden_size]);
+    add("model.norm.weight", &[c.hidden_size]);
+    if !c.tie_word_embeddings {
+        add("lm_head.weight", &[c.vocab_size, c.hidden_size]);
+    }
+    for i in 0..c.num_hidden_layers {
+        let mut layer =
+            |part: &str, shape: &[usize]| add(&format!("model.layers.{i}.{part}"), shape);
+        layer("input_layernorm.weight", &[c.hidden_size]);
+        layer("post_attention_layernorm.weight", &[c.hidden_size]);
+        for (part, outputs) in [("q", q), ("k", kv), ("v", kv)] {
+            layer(
+                &format!("self_attn.{part}_proj.weight"),
+                &[outputs, c.hidden_size],
+            );
+            if c.qkv_bias {
+                layer(&format!("self_attn.{part}_proj.bias"), &[outputs]);
+            }
+        }
+        if c.qk_norm {
+            layer("self_attn.q_norm.weight", &[c.head_dim]);
+            layer("self_attn.k_norm.weight", &[c.head_dim]);
+        }
+        layer("self_attn.o_proj.weight", &[c.hidden_size, q]);
+        layer(
+            "mlp.gate_proj.weight",
+            &[c.intermediate_size, c.hidden_size],
+        );
+        layer("mlp.up_proj.weight", &[c.intermediate_size, c.hidden_size]);
+        layer(
+            "mlp.down_proj.weight",
+            &[c.hidden_size, c.intermediate_size],
+        );
+    }
+    all
+}
+
+pub fn random_model(config: ModelConfig) -> Arc<Model> {
+    let weights = Weights::from_tensors(random_weights(&config)).unwrap();
+    Arc::new(Model::from_weights(config, &weights).unwrap())
+}
+
+pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
+    let mut config = EngineConfig {
+        threads: 1,
+        ..EngineConfig::default()
+    };
+    change(&mut config);
+    Engine::new(Arc::clone(model), config).unwrap()
+}
+
+pub fn append(engine: &mut Engine, seq: SeqId, tokens: &[u32], want: Want<'_>) -> Rows {
+    engine
+        .forward(&[Append { seq, tokens, want }], Output::Logits)
+        .unwrap()
+}
+
+/// Logits of all rows of `tokens`, computed at once by an engine of their own.
+pub fn fresh(model: &Arc<Model>, page_size: usize, tokens: &[u32]) -> Rows {
+    let mut engine = engine(model, |c| c.page_size = page_size);
+    let seq = engine.create();
+    append(&mut engine, seq, tokens, Want::All)
+}
+
+#[track_caller]
+pub fn assert_same_bits(a: &[f32], b: &[f32]) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert_eq!(a.to_bits(), b.to_bits(), "at {i}: {a} instead of {b}");
+    }
+}
+
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}

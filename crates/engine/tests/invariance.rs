@@ -1,0 +1,202 @@
+//! A row depends on its sequence's tokens alone, to the last bit.
+
+mod common;
+
+use beamgen_engine::{Append, Engine, Output, SeqId, ThreadPool, Want};
+use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
+
+#[test]
+fn incremental_equals_full() {
+    let model = random_model(tiny_config());
+    for page_size in [1, 5, 16, 32] {
+        let all = tokens(83, 67, 1);
+        let full = fresh(&model, page_size, &all);
+        let mut engine = engine(&model, |c| c.page_size = page_size);
+        for step in [1, 2, 7, 16, 31, 82] {
+            let seq = engine.create();
+            let mut row = 0;
+            for piece in all.chunks(step) {
+                for got in &append(&mut engine, seq, piece, Want::All) {
+                    assert_same_bits(got, full.row(row));
+                    row += 1;
+                }
+            }
+            assert_eq!((row, engine.len(seq)), (83, 83));
+            engine.free(seq);
+        }
+    }
+}
+
+#[test]
+fn fork_prune_regrow_equals_fresh() {
+    let model = random_model(tiny_config());
+    for page_size in [4, 16] {
+        let mut engine = engine(&model, |c| c.page_size = page_size);
+        let prompt = tokens(21, 67, 2);
+        let root = engine.create();
+        append(&mut engine, root, &prompt, Want::None);
+        let mut chains: Vec<(SeqId, Vec<u32>)> = (0..4)
+            .map(|_| (engine.fork(root), prompt.clone()))
+            .collect();
+        for round in 0..6u64 {
+            // All chains grow in one call, by unequal steps.
+            let steps: Vec<Vec<u32>> = (0..4)
+                .map(|i| tokens(3 + i * 5, 67, round * 10 + i as u64))
+                .collect();
+            let items: Vec<Append<'_>> = chains
+                .iter()
+                .zip(&steps)
+                .map(|(chain, step)| Append {
+                    seq: chain.0,
+                    tokens: step,
+                    want: Want::Last,
+                })
+                .collect();
+            let rows = engine.forward(&items, Output::Logits).unwrap();
+            for (i, (chain, step)) in chains.iter_mut().zip(&steps).enumerate() {
+                chain.1.extend(step);
+                let whole = fresh(&model, page_size, &chain.1);
+                assert_same_bits(rows.row(i), whole.row(chain.1.len() - 1));
+            }
+            // Two survive; one of them is cut back before it is forked.
+            for (seq, _) in chains.drain(2..) {
+                engine.free(seq);
+            }
+            let cut = chains[0].1.len() - 2;
+            engine.truncate(chains[0].0, cut);
+            chains[0].1.truncate(cut);
+            for i in 0..2 {
+                chains.push((engine.fork(chains[i].0), chains[i].1.clone()));
+            }
+        }
+        for (seq, _) in chains {
+            engine.free(seq);
+        }
+        engine.free(root);
+        assert_eq!(engine.kv().pages_used, 0);
+    }
+}
+
+/// Prompts, decode steps and scoring in one call, run with some settings.
+fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
+    let mut seqs: Vec<SeqId> = (0..5).map(|_| engine.create()).collect();
+    for (i, seq) in seqs.iter().enumerate() {
+        append(engine, *seq, &tokens(1 + 17 * i, 67, i as u64), Want::None);
+    }
+    seqs.push(engine.fork(seqs[2]));
+    let pieces: Vec<Vec<u32>> = [1, 40, 1, 9, 120, 33]
+        .iter()
+        .enumerate()
+        .map(|(i, n)| tokens(*n, 67, 50 + i as u64))
+        .collect();
+    let at = [0, 7, 8, 64, 119];
+    let wants = [
+        Want::Last,
+        Want::All,
+        Want::Last,
+        Want::None,
+        Want::At(&at),
+        Want::Last,
+    ];
+    let items: Vec<Append<'_>> = (0..6)
+        .map(|i| Append {
+            seq: seqs[i],
+            tokens: &pieces[i],
+            want: wants[i],
+        })
+        .collect();
+    let rows = engine.forward(&items, Output::Logits).unwrap();
+    assert_eq!(rows.len(), 1 + 40 + 1 + 5 + 1);
+    // The same rows, each item alone.
+    let mut alone = Vec::new();
+    for (item, seq) in items.iter().zip(&seqs) {
+        let len = engine.len(*seq) - item.tokens.len();
+        engine.truncate(*seq, len);
+        let rows = append(engine, *seq, item.tokens, item.want);
+        alone.extend(rows.iter().map(<[f32]>::to_vec));
+    }
+    for (row, alone) in rows.iter().zip(&alone) {
+        assert_same_bits(row, alone);
+    }
+    alone
+}
+
+#[test]
+fn company_chunks_and_threads_change_nothing() {
+    let model = random_model(tiny_config());
+    let base = mixed(&mut engine(&model, |_| ()));
+    for max_rows in [1, 2, 7, 50, 199, 4096] {
+        for threads in [1, 2, 5] {
+            let mut engine = engine(&model, |c| {
+                c.max_rows = max_rows;
+                c.threads = threads;
+            });
+            for (got, want) in mixed(&mut engine).iter().zip(&base) {
+                assert_same_bits(got, want);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_change_nothing_where_work_is_shared() {
+    // Wide enough that every operation is cut for the threads.
+    let mut config = tiny_config();
+    (
+        config.hidden_size,
+        config.intermediate_size,
+        config.num_hidden_layers,
+    ) = (192, 512, 2);
+    (config.head_dim, config.vocab_size) = (32, 515);
+    let model = random_model(config);
+    let all = tokens(300, 515, 3);
+    let run = |threads: usize| {
+        let settings = |c: &mut beamgen_engine::EngineConfig| c.threads = threads;
+        let mut engine = engine(&model, settings);
+        let seq = engine.create();
+        append(&mut engine, seq, &all, Want::All)
+    };
+    let one = run(1);
+    for threads in [2, 3] {
+        assert_same_bits(
+            &run(threads).iter().flatten().copied().collect::<Vec<_>>(),
+            &one.iter().flatten().copied().collect::<Vec<_>>(),
+        );
+    }
+}
+
+#[test]
+fn two_engines_share_a_pool() {
+    let model = random_model(tiny_config());
+    let pool = ThreadPool::new(2);
+    let config = beamgen_engine::EngineConfig::default();
+    let mut engines =
+        [0, 1].map(|_| Engine::with_pool(model.clone(), config.clone(), pool.clone()).unwrap());
+    let all = tokens(60, 67, 4);
+    let rows = engines.each_mut().map(|engine| {
+        let seq = engine.create();
+        append(engine, seq, &all, Want::Last)
+    });
+    assert_eq!(rows[0], rows[1]);
+}
+
+#[test]
+fn hidden_rows_are_what_the_head_reads() {
+    let model = random_model(tiny_config());
+    let mut engine = engine(&model, |_| ());
+    let all = tokens(20, 67, 5);
+    let seq = engine.create();
+    let item = Append {
+        seq,
+        tokens: &all,
+        want: Want::All,
+    };
+    let hidden = engine.forward(&[item], Output::Hidden).unwrap();
+    assert_eq!((hidden.len(), hidden.width()), (20, 40));
+    // The root mean square after the norm is that of its weights, about 1.
+    for row in &hidden {
+        let square: f32 = row.iter().map(|x| x * x).sum::<f32>() / 40.0;
+        assert!((0.5..2.0).contains(&square.sqrt()));
+    }
+    engine.recycle(hidden);
+}

@@ -1,0 +1,142 @@
+//! The tokenizer wrapper on the fixture's byte-level BPE.
+
+mod common;
+
+use std::fs;
+
+use beamgen_engine::{Error, ModelConfig, Tokenizer};
+use common::{fixture, tiny_config};
+use serde_json::{Value, json};
+
+fn load() -> Tokenizer {
+    Tokenizer::load(&fixture("tokenizer")).unwrap()
+}
+
+/// The fixture with one file replaced.
+fn with(file: &str, text: &str) -> Result<Tokenizer, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(fixture("tokenizer")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    fs::write(dir.path().join(file), text).unwrap();
+    Tokenizer::load(dir.path())
+}
+
+#[test]
+fn encodes_as_the_python_tokenizer_did() {
+    let tokenizer = load();
+    let expected: Value =
+        serde_json::from_str(&fs::read_to_string(fixture("tokenizer/expected.json")).unwrap())
+            .unwrap();
+    let text = expected["text"].as_str().unwrap();
+    let ids = tokenizer.encode(text, false).unwrap();
+    assert_eq!(json!(ids), expected["tokens"]);
+    assert_eq!(tokenizer.decode(&ids, false).unwrap(), text);
+    assert_eq!(
+        tokenizer.decode(&ids, true).unwrap(),
+        text.replace("<|end|>", "")
+    );
+}
+
+#[test]
+fn bytes_of_tokens_join_to_the_text() {
+    let tokenizer = load();
+    for text in [
+        "- Leo: 34 + 8 = 42.\n",
+        "é日本語🙂",
+        "\n\n\t  x",
+        "a<|end|>b",
+        "\u{0}\u{7f}\u{ad}",
+    ] {
+        let ids = tokenizer.encode(text, false).unwrap();
+        let bytes: Vec<u8> = ids
+            .iter()
+            .flat_map(|id| tokenizer.token_bytes(*id))
+            .copied()
+            .collect();
+        assert_eq!(bytes, text.as_bytes());
+    }
+    assert_eq!(tokenizer.token_bytes(u32::MAX), b"");
+    let newline = tokenizer.encode("\n", false).unwrap();
+    assert_eq!(tokenizer.token_bytes(newline[0]), b"\n");
+}
+
+#[test]
+fn knows_what_a_chat_needs() {
+    let tokenizer = load();
+    assert_eq!(tokenizer.eos_ids(), [1]);
+    assert!(tokenizer.is_eos(1) && tokenizer.is_special(1) && !tokenizer.is_special(5));
+    assert_eq!(tokenizer.bos_token(), Some("<|begin|>"));
+    assert_eq!(tokenizer.eos_token(), Some("<|end|>"));
+    assert_eq!(tokenizer.id("<|user|>"), Some(2));
+    assert_eq!(tokenizer.token(2).as_deref(), Some("<|user|>"));
+    assert!(tokenizer.chat_template().unwrap().contains("messages"));
+}
+
+#[test]
+fn the_template_of_its_own_file_comes_first() {
+    assert_eq!(
+        with("chat_template.jinja", "own").unwrap().chat_template(),
+        Some("own")
+    );
+    let list = json!({"chat_template": [
+        {"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]});
+    let tokenizer = with("tokenizer_config.json", &list.to_string()).unwrap();
+    assert_eq!(tokenizer.chat_template(), Some("b"));
+}
+
+#[test]
+fn end_of_text_falls_back_from_file_to_file() {
+    let tokenizer = with("generation_config.json", "{}").unwrap();
+    assert_eq!(
+        tokenizer.eos_ids(),
+        [1],
+        "by the name in tokenizer_config.json"
+    );
+    let tokenizer = with("generation_config.json", r#"{"eos_token_id": [3, 1]}"#).unwrap();
+    assert_eq!(tokenizer.eos_ids(), [3, 1]);
+    let error = with("generation_config.json", r#"{"eos_token_id": "x"}"#).unwrap_err();
+    assert!(error.to_string().contains("eos_token_id"), "{error}");
+}
+
+#[test]
+fn a_tokenizer_of_another_model_is_refused() {
+    let tokenizer = load();
+    let config = |vocab_size| ModelConfig {
+        vocab_size,
+        ..tiny_config()
+    };
+    let n = tokenizer.len();
+    assert!(tokenizer.check(&config(n)).is_ok());
+    assert!(
+        tokenizer.check(&config(n + 60)).is_ok(),
+        "unused ids at the end"
+    );
+    for vocab in [n - 1, 3 * n] {
+        let error = tokenizer.check(&config(vocab)).unwrap_err();
+        assert!(matches!(error, Error::TokenizerMismatch { .. }));
+        let message = error.to_string();
+        assert!(message.contains(&n.to_string()) && message.contains(&vocab.to_string()));
+    }
+    let error = with("generation_config.json", r#"{"eos_token_id": 99999}"#).unwrap_err();
+    assert!(
+        matches!(error, Error::TokenizerMismatch { .. }) && error.to_string().contains("99999")
+    );
+}
+
+#[test]
+fn broken_files_are_named() {
+    let error = with("tokenizer.json", "{\"model\": 1}").unwrap_err();
+    assert!(
+        matches!(error, Error::Tokenizer { .. }) && error.to_string().contains("tokenizer.json")
+    );
+    let error = with("tokenizer_config.json", "{").unwrap_err();
+    assert!(
+        error.to_string().contains("tokenizer_config.json"),
+        "{error}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let error = Tokenizer::load(dir.path()).unwrap_err();
+    assert!(error.to_string().contains("tokenizer.json"), "{error}");
+}

@@ -1,0 +1,20 @@
+//! Problem files, answer extraction and equality, metrics, and the run files that make a run
+//! resumable.
+//!
+//! Nothing here runs a model: the library below the solver that says what a problem is on disk,
+//! whether two answers are the same, and how sure a measured accuracy is.
+
+#![deny(missing_docs)]
+
+pub mod answer;
+mod draw;
+pub mod metrics;
+pub mod number;
+mod problems;
+mod record;
+mod run_file;
+
+pub use answer::MathAnswers;
+pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
+pub use record::{Record, Spent, StepRecord, is_correct};
+pub use run_file::{RunFile, RunFileError, RunHeader};

@@ -1,0 +1,572 @@
+//! Problem files: JSON lines, or plain text with a problem a line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use beamgen_search::Problem;
+use serde_json::{Map, Value};
+
+use crate::answer;
+
+/// The longest line read. A reference solution may be long; more than this is another kind of file.
+pub const MAX_LINE_BYTES: usize = 8 << 20;
+
+/// The longest problem text. Anything longer is far over every context window, so it is refused
+/// before it is tokenised.
+pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
+
+/// The keys a problem's text may stand under, in the order they are tried.
+const TEXT_KEYS: [&str; 3] = ["problem", "question", "prompt"];
+
+/// A problem file that was read.
+#[derive(Clone, Debug)]
+pub struct Problems {
+    /// What messages call the file: its path, or `<stdin>`.
+    pub source: String,
+    /// The problems in the file's order; never empty, ids never repeated.
+    pub problems: Vec<Problem>,
+    /// The line of each problem, from 1.
+    pub lines: Vec<usize>,
+}
+
+/// A problem file that could not be used. Messages are one line: file, line, field, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ProblemsError {
+    /// The file cannot be opened or read.
+    #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", plain(.error))]
+    Unreadable {
+        /// The file.
+        source_name: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// There is not one problem in the file.
+    #[error(
+        "{source_name}: no problems in it: write one JSON object or one line of text a problem"
+    )]
+    Empty {
+        /// The file.
+        source_name: String,
+    },
+    /// A line of the file is not a problem.
+    #[error("{source_name}:{line}: {fault}")]
+    Line {
+        /// The file.
+        source_name: String,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong with the line.
+        fault: LineFault,
+    },
+}
+
+/// What is wrong with a line of a problem file.
+#[derive(Debug, thiserror::Error)]
+pub enum LineFault {
+    /// Over [`MAX_LINE_BYTES`].
+    #[error("the line is longer than {} MiB: split the file into one problem a line", MAX_LINE_BYTES >> 20)]
+    LongLine,
+    /// Over [`MAX_PROBLEM_BYTES`].
+    #[error(
+        "field \"{field}\": {bytes} bytes, at most {MAX_PROBLEM_BYTES} fit: shorten the problem"
+    )]
+    LongProblem {
+        /// The key of the text, "text" in a plain file.
+        field: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The text is fine, but a model cannot take it.
+    #[error("field \"problem\": {reason}: shorten the problem")]
+    Refused {
+        /// What the model says.
+        reason: String,
+    },
+    /// No reference answer where one is needed.
+    #[error(
+        "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
+    )]
+    NoAnswer,
+    /// Bytes that are not UTF-8.
+    #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
+    Encoding {
+        /// Offset of the first bad byte within the line.
+        at: usize,
+    },
+    /// The file is JSON lines, and this line is not JSON.
+    #[error("not JSON ({reason}): write one object a line")]
+    Json {
+        /// What the parser said.
+        reason: String,
+    },
+    /// JSON, but not an object.
+    #[error(
+        "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
+    )]
+    NotAnObject {
+        /// What was found.
+        found: &'static str,
+    },
+    /// The whole file is one JSON array.
+    #[error("a JSON array: write one object a line (`jq -c '.[]' FILE` does it)")]
+    Array,
+    /// None of the keys for the problem's text is there.
+    #[error(
+        "field \"problem\": missing (\"question\" and \"prompt\" do as well): add the problem's text"
+    )]
+    NoText,
+    /// The text is there but blank.
+    #[error("field \"{field}\": empty: add the problem's text")]
+    BlankText {
+        /// The key of the text.
+        field: &'static str,
+    },
+    /// A field of another type.
+    #[error("field \"{field}\": found {found}: write {wanted}")]
+    Type {
+        /// The key.
+        field: &'static str,
+        /// The type it has.
+        found: &'static str,
+        /// The types it may have.
+        wanted: &'static str,
+    },
+    /// An id used before.
+    #[error("field \"id\": \"{id}\" stands on line {first} already: make the ids unique")]
+    Repeated {
+        /// The id.
+        id: String,
+        /// The line that has it first.
+        first: usize,
+    },
+}
+
+impl Problems {
+    /// Reads a problem file; `-` is the standard input.
+    ///
+    /// The format is told from the first line that is not blank: `{` begins JSON lines, anything
+    /// else is text with one problem a line. Blank lines are skipped. An absent id is the line's
+    /// number, counted from 1.
+    pub fn open(path: &Path) -> Result<Self, ProblemsError> {
+        if path == Path::new("-") {
+            return Self::read(io::stdin().lock(), "<stdin>");
+        }
+        let source_name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::read(BufReader::new(file), &source_name),
+            Err(error) => Err(ProblemsError::Unreadable { source_name, error }),
+        }
+    }
+
+    /// Reads problems from anything; `source` names it in messages.
+    pub fn read(input: impl BufRead, source: &str) -> Result<Self, ProblemsError> {
+        let mut lines = Lines {
+            input,
+            source,
+            number: 0,
+            buffer: Vec::new(),
+        };
+        let (mut problems, mut numbers) = (Vec::new(), Vec::new());
+        let mut first_lines: HashMap<String, usize> = HashMap::new();
+        let mut format = None;
+        while let Some(line) = lines.next()? {
+            let text = line.text.trim();
+            if text.is_empty() {
+                continue;
+            }
+            let format = *format.get_or_insert_with(|| Format::of(text));
+            let problem = format.parse(text, line.number).and_then(|problem| {
+                match first_lines.insert(problem.id.clone(), line.number) {
+                    Some(first) => Err(LineFault::Repeated {
+                        id: problem.id,
+                        first,
+                    }),
+                    None => Ok(problem),
+                }
+            });
+            let number = line.number;
+            problems.push(problem.map_err(|fault| lines.at(number, fault))?);
+            numbers.push(number);
+        }
+        if problems.is_empty() {
+            return Err(ProblemsError::Empty {
+                source_name: source.to_owned(),
+            });
+        }
+        Ok(Self {
+            source: source.to_owned(),
+            problems,
+            lines: numbers,
+        })
+    }
+
+    /// The error for a problem (by index) that a model refuses, with the problem's place in the
+    /// file.
+    pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
+        let fault = LineFault::Refused { reason };
+        ProblemsError::Line {
+            source_name: self.source.clone(),
+            line: self.lines[index],
+            fault,
+        }
+    }
+
+    /// Refuses the first of the first `count` problems that has no reference answer.
+    pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
+        match self
+            .problems
+            .iter()
+            .take(count)
+            .position(|problem| problem.answer.is_none())
+        {
+            None => Ok(()),
+            Some(index) => Err(ProblemsError::Line {
+                source_name: self.source.clone(),
+                line: self.lines[index],
+                fault: LineFault::NoAnswer,
+            }),
+        }
+    }
+
+    /// A stable hash of all ids, texts and answers, so that a run is not resumed on other problems.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Fnv::new();
+        for problem in &self.problems {
+            hash.field(problem.id.as_bytes());
+            hash.field(problem.text.as_bytes());
+            hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
+        }
+        format!("{:032x}", hash.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    JsonLines,
+    Text,
+    JsonArray,
+}
+
+impl Format {
+    fn of(first: &str) -> Self {
+        match first.strip_prefix('[').map(str::trim_start) {
+            Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
+            _ if first.starts_with('{') => Self::JsonLines,
+            _ => Self::Text,
+        }
+    }
+
+    fn parse(self, text: &str, number: usize) -> Result<Problem, LineFault> {
+        match self {
+            Self::JsonArray => Err(LineFault::Array),
+            Self::Text => {
+                let text = checked_text(text, "text")?;
+                Ok(Problem {
+                    id: number.to_string(),
+                    text,
+                    answer: None,
+                })
+            }
+            Self::JsonLines => {
+                match serde_json::from_str(text).map_err(|e| LineFault::Json {
+                    reason: json_reason(&e),
+                })? {
+                    Value::Object(object) => from_object(&object, number),
+                    other => Err(LineFault::NotAnObject {
+                        found: kind(&other),
+                    }),
+                }
+            }
+        }
+    }
+}
+
+fn from_object(object: &Map<String, Value>, number: usize) -> Result<Problem, LineFault> {
+    let (field, value) = TEXT_KEYS
+        .iter()
+        .find_map(|&key| Some((key, object.get(key)?)))
+        .ok_or(LineFault::NoText)?;
+    let Value::String(text) = value else {
+        return Err(LineFault::Type {
+            field,
+            found: kind(value),
+            wanted: "a string",
+        });
+    };
+    let id = scalar(object, "id")?.unwrap_or_else(|| number.to_string());
+    let answer = scalar(object, "answer")?.map(|answer| answer::reference(&answer).to_owned());
+    Ok(Problem {
+        id,
+        text: checked_text(text, field)?,
+        answer,
+    })
+}
+
+fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
+    if text.trim().is_empty() {
+        return Err(LineFault::BlankText { field });
+    }
+    if text.len() > MAX_PROBLEM_BYTES {
+        return Err(LineFault::LongProblem {
+            field,
+            bytes: text.len(),
+        });
+    }
+    Ok(text.to_owned())
+}
+
+/// A string or a number as text; an absent or null field is `None`.
+fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<String>, LineFault> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(other) => Err(LineFault::Type {
+            field,
+            found: kind(other),
+            wanted: "a string or a number",
+        }),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What serde_json says, with its column but without its line, which is always 1 here.
+fn json_reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    format!("{reason} at column {}", error.column())
+}
+
+/// An operating system's message without its error number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Lines of UTF-8 text, each bounded in memory whatever the file holds.
+struct Lines<'a, R> {
+    input: R,
+    source: &'a str,
+    number: usize,
+    buffer: Vec<u8>,
+}
+
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+}
+
+impl<R: BufRead> Lines<'_, R> {
+    fn next(&mut self) -> Result<Option<Line<'_>>, ProblemsError> {
+        self.buffer.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        let read = (&mut self.input)
+            .take(limit)
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| ProblemsError::Unreadable {
+                source_name: self.source.to_owned(),
+                error,
+            })?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let number = self.number;
+        if read > MAX_LINE_BYTES {
+            return Err(self.at(number, LineFault::LongLine));
+        }
+        let skipped = if number == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
+            3
+        } else {
+            0
+        };
+        match std::str::from_utf8(&self.buffer[skipped..]) {
+            Ok(text) => Ok(Some(Line { number, text })),
+            Err(error) => Err(self.at(
+                number,
+                LineFault::Encoding {
+                    at: skipped + error.valid_up_to(),
+                },
+            )),
+        }
+    }
+
+    fn at(&self, line: usize, fault: LineFault) -> ProblemsError {
+        ProblemsError::Line {
+            source_name: self.source.to_owned(),
+            line,
+            fault,
+        }
+    }
+}
+
+/// FNV-1a over 128 bits: the fingerprint has to be the same for every build, which std's hasher
+/// does not promise.
+struct Fnv(u128);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+
+    /// Adds a field with its length, so that fields cannot run into each other.
+    fn field(&mut self, bytes: &[u8]) {
+        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 =
+                (self.0 ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: impl AsRef<[u8]>) -> Result<Vec<Problem>, String> {
+        Problems::read(bytes.as_ref(), "f")
+            .map(|p| p.problems)
+            .map_err(|e| e.to_string())
+    }
+
+    fn message(bytes: impl AsRef<[u8]>) -> String {
+        let message = read(bytes).unwrap_err();
+        assert!(!message.contains('\n'), "{message}");
+        message
+    }
+
+    #[test]
+    fn json_lines_with_every_key() {
+        let got = read(
+            "\u{feff}{\"problem\": \"p\", \"answer\": 42}\r\n\n{\"question\": \"q\", \"id\": \"x\", \"answer\": \"so\\n#### 7\"}\n\
+             {\"prompt\": \"r\", \"id\": 9, \"answer\": null, \"level\": 3}",
+        )
+        .unwrap();
+        let rows: Vec<_> = got
+            .iter()
+            .map(|p| (p.id.as_str(), p.text.as_str(), p.answer.as_deref()))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("1", "p", Some("42")),
+                ("x", "q", Some("7")),
+                ("9", "r", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn text_has_a_problem_a_line() {
+        let got = read("\nWhat is 1 + 1?\n\n  And { 2 }? ").unwrap();
+        let rows: Vec<_> = got
+            .iter()
+            .map(|p| (p.id.as_str(), p.text.as_str()))
+            .collect();
+        assert_eq!(rows, [("2", "What is 1 + 1?"), ("4", "And { 2 }?")]);
+        assert_eq!(read("[0, 1] is an interval?").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn faults_name_file_line_and_field() {
+        let ok = "{\"problem\": \"p\"}\n";
+        for (bytes, want) in [
+            ("".to_owned(), "f: no problems"),
+            (" \n\n".to_owned(), "f: no problems"),
+            (format!("{ok}What?"), "f:2: not JSON"),
+            (
+                format!("{ok}{{\"problem\": \"p\""),
+                "f:2: not JSON (EOF while parsing an object at column 15)",
+            ),
+            (format!("{ok}[1]"), "f:2: found a list"),
+            (
+                format!("{ok}{{\"text\": \"p\"}}"),
+                "f:2: field \"problem\": missing",
+            ),
+            (
+                "{\"question\": [1]}".to_owned(),
+                "f:1: field \"question\": found a list: write a string",
+            ),
+            (
+                "{\"problem\": \" \"}".to_owned(),
+                "f:1: field \"problem\": empty",
+            ),
+            (
+                "{\"problem\": \"p\", \"answer\": [1]}".to_owned(),
+                "f:1: field \"answer\": found a list",
+            ),
+            (
+                "{\"problem\": \"p\", \"id\": true}".to_owned(),
+                "f:1: field \"id\": found a boolean",
+            ),
+            (
+                "{\"problem\": \"p\", \"id\": 2}\n{\"problem\": \"p\"}".to_owned(),
+                "f:2: field \"id\": \"2\" stands on line 1",
+            ),
+            ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
+            (
+                format!("{{\"problem\": \"{}\"}}", "a".repeat(1_000_000)),
+                "f:1: field \"problem\": 1000000 bytes, at most 262144",
+            ),
+            ("a".repeat(1_000_000), "f:1: field \"text\": 1000000 bytes"),
+            (
+                "a".repeat(MAX_LINE_BYTES + 1),
+                "f:1: the line is longer than 8 MiB",
+            ),
+        ] {
+            let got = message(&bytes);
+            assert!(got.starts_with(want), "{got}");
+        }
+        let got = message(b"What is 1?\nWhat \xff is 2?\n");
+        assert!(got.starts_with("f:2: invalid UTF-8 at byte 5"), "{got}");
+    }
+
+    #[test]
+    fn files_that_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, want) in [
+            (dir.path().join("none.jsonl"), "No such file"),
+            (dir.path().to_owned(), "directory"),
+        ] {
+            let got = Problems::open(&path).unwrap_err().to_string();
+            assert!(
+                got.contains(want) && got.contains(&*path.display().to_string()),
+                "{got}"
+            );
+            assert!(!got.contains("os error"), "{got}");
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_sees_every_field() {
+        let print = |text: &str| Problems::read(text.as_bytes(), "f").unwrap().fingerprint();
+        let base = print("{\"problem\": \"ab\", \"answer\": 1}");
+        assert_eq!(base, print("{\"question\": \"ab\", \"answer\": \"1\"}\n\n"));
+        for other in [
+            "{\"problem\": \"ab\"}",
+            "{\"problem\": \"a\", \"answer\": \"b1\"}",
+            "{\"problem\": \"ab\", \"answer\": 2}",
+            "{\"problem\": \"ab\", \"answer\": 1, \"id\": 2}",
+        ] {
+            assert_ne!(base, print(other), "{other}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_handled(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = Problems::read(bytes.as_slice(), "f");
+        }
+    }
+}

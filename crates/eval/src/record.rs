@@ -1,0 +1,212 @@
+//! One problem's outcome as programs read it: the object of `--json` and the line of a run file.
+
+use beamgen_search::{ChainTree, Ledger, ProblemResult};
+use serde::{Deserialize, Serialize};
+
+use crate::answer;
+
+/// What was answered, how, how sure each step is, and what it cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The problem's id.
+    pub id: String,
+    /// The answer given, if any.
+    pub answer: Option<String>,
+    /// Whether it equals the reference; `None` without a reference.
+    pub correct: Option<bool>,
+    /// The chosen chain.
+    pub steps: Vec<StepRecord>,
+    /// The chain's aggregated score.
+    pub score: Option<f32>,
+    /// Why the chain ended (`answer`, `end-of-text`, `step-cap`, ...), `stopped` if the search
+    /// dropped it first, `refused` if the problem could not be tried at all.
+    pub finish: String,
+    /// What the problem cost.
+    pub ledger: Spent,
+    /// All nodes of the search, parents before children, if asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<ChainTree>,
+}
+
+/// A step of the chosen chain.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepRecord {
+    /// Its text, without the boundary.
+    pub text: String,
+    /// The scorer's probability that it is right.
+    pub score: Option<f32>,
+}
+
+/// A ledger in the form that programs read.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    /// Prompt tokens the generator read.
+    pub prompt_tokens: u64,
+    /// Tokens sampled, pruned ones too.
+    pub generated_tokens: u64,
+    /// Tokens the scorer read.
+    pub scored_tokens: u64,
+    /// Tokens found in a cache.
+    pub reused_tokens: u64,
+    /// Generator passes.
+    pub forward_passes: u64,
+    /// Largest cache memory of both models together, in bytes.
+    pub peak_kv_bytes: u64,
+    /// Wall-clock seconds: a problem's share of the work, or all of a run.
+    pub seconds: f64,
+}
+
+impl Spent {
+    /// The ledger's counts, with `seconds` for its time.
+    pub fn new(ledger: &Ledger, seconds: f64) -> Self {
+        Self {
+            prompt_tokens: ledger.prompt_tokens,
+            generated_tokens: ledger.generated_tokens,
+            scored_tokens: ledger.scored_tokens,
+            reused_tokens: ledger.reused_tokens,
+            forward_passes: ledger.forward_passes,
+            peak_kv_bytes: ledger.peak_kv_bytes,
+            seconds,
+        }
+    }
+
+    /// Adds costs; the peak is the larger of the two.
+    pub fn add(&mut self, other: &Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.generated_tokens += other.generated_tokens;
+        self.scored_tokens += other.scored_tokens;
+        self.reused_tokens += other.reused_tokens;
+        self.forward_passes += other.forward_passes;
+        self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
+        self.seconds += other.seconds;
+    }
+}
+
+impl Record {
+    /// The record of a result, graded against the problem's reference answer.
+    pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
+        let finish = match (result.chosen_chain(), &result.error) {
+            (Some(chain), _) => chain.finish.name(),
+            (None, None) => "stopped",
+            (None, Some(_)) => "refused",
+        };
+        let step = |text: &str, score| StepRecord {
+            text: text.trim_end().to_owned(),
+            score,
+        };
+        Self {
+            id: result.problem.id.clone(),
+            answer: result.answer.clone(),
+            correct: is_correct(result),
+            steps: result
+                .steps()
+                .into_iter()
+                .map(|node| step(&node.text, node.score))
+                .collect(),
+            score: result.score,
+            finish: finish.to_owned(),
+            ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
+            tree: with_tree.then(|| result.tree.clone()),
+        }
+    }
+}
+
+/// Whether the answer equals the problem's reference; no answer is a wrong one. `None` without a
+/// reference.
+pub fn is_correct(result: &ProblemResult) -> Option<bool> {
+    let expected = result.problem.answer.as_deref()?;
+    Some(
+        result
+            .answer
+            .as_deref()
+            .is_some_and(|given| answer::equal(given, expected)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen_search::{Finish, FinishedChain, NodeId, Problem};
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(parent: Option<u32>, text: &str, score: Option<f32>, state: &str) -> serde_json::Value {
+        json!({
+            "parent": parent, "children": [], "depth": parent.map_or(0, |p| p + 1), "stream": 0, "tokens": [1],
+            "text": text, "logprob": -1.0, "score": score, "state": state,
+        })
+    }
+
+    fn result(expected: Option<&str>) -> ProblemResult {
+        let mut last = node(Some(1), "The answer is 42.\n", Some(0.75), "finished");
+        last["finish"] = json!("answer");
+        let first = node(Some(0), "34 + 8 = 42.\n", Some(0.5), "expanded");
+        let tree = json!([node(None, "", None, "expanded"), first, last]);
+        let chain = FinishedChain {
+            node: NodeId(2),
+            finish: Finish::Answer,
+            score: Some(0.5),
+            logprob: -2.0,
+            answer: Some("42".to_owned()),
+            class: Some("42".to_owned()),
+        };
+        ProblemResult {
+            index: 0,
+            problem: Problem {
+                id: "7".to_owned(),
+                text: "p".to_owned(),
+                answer: expected.map(str::to_owned),
+            },
+            tree: serde_json::from_value(tree).unwrap(),
+            finished: vec![chain],
+            chosen: Some(NodeId(2)),
+            answer: Some("42".to_owned()),
+            score: Some(0.5),
+            error: None,
+            ledger: Ledger {
+                generated_tokens: 12,
+                ..Ledger::default()
+            },
+            elapsed: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_record_has_the_keys_that_programs_read() {
+        let record = Record::new(&result(Some("42.0")), false);
+        let ledger = json!({
+            "prompt_tokens": 0, "generated_tokens": 12, "scored_tokens": 0, "reused_tokens": 0,
+            "forward_passes": 0, "peak_kv_bytes": 0, "seconds": 0.0,
+        });
+        let want = json!({
+            "id": "7", "answer": "42", "correct": true,
+            "steps": [{"text": "34 + 8 = 42.", "score": 0.5}, {"text": "The answer is 42.", "score": 0.75}],
+            "score": 0.5, "finish": "answer", "ledger": ledger,
+        });
+        assert_eq!(serde_json::to_value(&record).unwrap(), want);
+        assert_eq!(serde_json::from_value::<Record>(want).unwrap(), record);
+    }
+
+    #[test]
+    fn the_tree_survives_the_run_file() {
+        let record = Record::new(&result(None), true);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        assert_eq!(record.tree.map(|tree| tree.len()), Some(3));
+    }
+
+    #[test]
+    fn grading_needs_a_reference_and_an_answer() {
+        assert_eq!(is_correct(&result(None)), None);
+        assert_eq!(is_correct(&result(Some("41"))), Some(false));
+        let mut silent = result(Some("42"));
+        (silent.answer, silent.chosen, silent.error) = (None, None, Some("too long".to_owned()));
+        assert_eq!(is_correct(&silent), Some(false));
+        assert_eq!(Record::new(&silent, false).finish, "refused");
+        silent.error = None;
+        assert_eq!(Record::new(&silent, false).finish, "stopped");
+    }
+}

@@ -1,0 +1,390 @@
+//! Run files: a header line, then one JSON line a problem, written as soon as the problem is done.
+//!
+//! Decisions. The file is its own journal: a line that ends in a newline is a finished problem, so
+//! whatever a killed process leaves behind is at most one torn line at the end, which is dropped
+//! and redone. The header holds all that decides the results, in clear, so that a resume under
+//! other settings is refused with the setting's name rather than with two hashes that differ. What
+//! cannot change a result (threads, problems in flight) is not in it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The version of the format, the value of the header's `beamgen_run`.
+pub const VERSION: u32 = 1;
+
+/// The first line of a run file: what the results depend on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// [`VERSION`].
+    pub beamgen_run: u32,
+    /// Fingerprint of the problems ([`crate::Problems::fingerprint`]).
+    pub problems: String,
+    /// Settings and model fingerprints, nested as in the configuration file.
+    pub settings: Map<String, Value>,
+}
+
+impl RunHeader {
+    /// A header of this version.
+    pub fn new(problems: String, settings: Map<String, Value>) -> Self {
+        Self {
+            beamgen_run: VERSION,
+            problems,
+            settings,
+        }
+    }
+
+    /// The first thing in which a run's header differs from this one: name, there, here.
+    fn difference(&self, there: &Self) -> Option<(String, String, String)> {
+        if self.beamgen_run != there.beamgen_run {
+            let versions = (there.beamgen_run.to_string(), self.beamgen_run.to_string());
+            return Some(("beamgen_run".to_owned(), versions.0, versions.1));
+        }
+        if self.problems != there.problems {
+            return Some((
+                "problems".to_owned(),
+                there.problems.clone(),
+                self.problems.clone(),
+            ));
+        }
+        let here = Value::Object(self.settings.clone());
+        different_value("settings", &here, &Value::Object(there.settings.clone()))
+    }
+}
+
+fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, String, String)> {
+    let (Value::Object(a), Value::Object(b)) = (here, there) else {
+        return (here != there).then(|| (name.to_owned(), there.to_string(), here.to_string()));
+    };
+    let null = Value::Null;
+    let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+    keys.into_iter().find_map(|key| {
+        different_value(
+            &format!("{name}.{key}"),
+            a.get(key).unwrap_or(&null),
+            b.get(key).unwrap_or(&null),
+        )
+    })
+}
+
+/// A run file that could not be used. Messages are one line: file, line, field, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFileError {
+    /// Reading or writing failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// A new run would overwrite a file.
+    #[error("{}: exists already: continue it with --resume, or choose another --out", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process writes to the file.
+    #[error("{}: another beamgen is writing to it: wait for it, or choose another --out", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line that no run wrote.
+    #[error("{}:{line}: not a line of a run file ({reason}): repair or remove the file", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The run was made under other settings or on other problems.
+    #[error(
+        "{}:1: field \"{field}\": the run has {there}, this call {here}: use the run's, or choose another --out",
+        path.display()
+    )]
+    OtherRun {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        field: String,
+        /// Its value in the file.
+        there: String,
+        /// Its value in this call.
+        here: String,
+    },
+}
+
+impl RunFileError {
+    /// Whether the cause is the machine (a full disk), and not what the user gave.
+    pub fn is_failure(&self) -> bool {
+        use io::ErrorKind::{
+            AlreadyExists, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+        };
+        match self {
+            Self::Io { error, .. } => !matches!(
+                error.kind(),
+                NotFound | PermissionDenied | IsADirectory | NotADirectory | AlreadyExists
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// A run file open for writing, locked against other processes.
+#[derive(Debug)]
+pub struct RunFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RunFile {
+    /// Starts a new run. A file that is there already is an error, for it may hold hours of work.
+    pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .open(path);
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RunFileError::Exists {
+                path: path.to_owned(),
+            },
+            _ => RunFileError::Io {
+                path: path.to_owned(),
+                error,
+            },
+        })?;
+        let mut run = Self {
+            path: path.to_owned(),
+            file,
+        };
+        run.lock()?;
+        run.append(header)?;
+        Ok(run)
+    }
+
+    /// Continues a run, or starts it if there is no such file. Returns the lines it holds.
+    ///
+    /// What follows the last newline was torn by a crash and is cut off. Any other line that is not
+    /// a `Line` is an error, and so is a header unlike `header`.
+    pub fn resume<Line: DeserializeOwned>(
+        path: &Path,
+        header: &RunHeader,
+    ) -> Result<(Self, Vec<Line>), RunFileError> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path);
+        let file = opened.map_err(|error| RunFileError::Io {
+            path: path.to_owned(),
+            error,
+        })?;
+        let mut run = Self {
+            path: path.to_owned(),
+            file,
+        };
+        run.lock()?;
+        let (there, lines) = run.read_whole_lines()?;
+        match there {
+            None => run.append(header)?,
+            Some(there) => {
+                if let Some((field, there, here)) = header.difference(&there) {
+                    return Err(RunFileError::OtherRun {
+                        path: run.path,
+                        field,
+                        there,
+                        here,
+                    });
+                }
+            }
+        }
+        Ok((run, lines))
+    }
+
+    /// Writes one line. When this returns, the line outlives the process.
+    pub fn append(&mut self, line: &impl Serialize) -> Result<(), RunFileError> {
+        // One write for text and newline together: a reader, or a crash, sees both or neither on
+        // any sane system.
+        let mut bytes = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
+        bytes.push(b'\n');
+        self.file.write_all(&bytes).map_err(|error| self.io(error))
+    }
+
+    /// Makes all lines outlive a power cut as well.
+    pub fn finish(self) -> Result<(), RunFileError> {
+        self.file.sync_all().map_err(|error| self.io(error))
+    }
+
+    fn lock(&self) -> Result<(), RunFileError> {
+        match self.file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(RunFileError::Locked {
+                path: self.path.clone(),
+            }),
+            // A file system without locks is no reason to refuse the run.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+        }
+    }
+
+    fn read_whole_lines<Line: DeserializeOwned>(
+        &mut self,
+    ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
+        self.file
+            .seek(SeekFrom::Start(0))
+            .map_err(|error| self.io(error))?;
+        let mut reader = BufReader::new(&self.file);
+        let (mut header, mut lines) = (None, Vec::new());
+        let (mut whole, mut number, mut buffer) = (0u64, 0usize, Vec::new());
+        loop {
+            buffer.clear();
+            let read = reader
+                .by_ref()
+                .read_until(b'\n', &mut buffer)
+                .map_err(|error| self.io(error))?;
+            if buffer.last() != Some(&b'\n') {
+                // A torn header is ours to drop; one line of somebody's notes is not.
+                if number == 0 && !is_torn_header(&buffer) {
+                    let (path, reason) = (self.path.clone(), "no header".to_owned());
+                    return Err(RunFileError::Line {
+                        path,
+                        line: 1,
+                        reason,
+                    });
+                }
+                break;
+            }
+            whole += read as u64;
+            number += 1;
+            if number == 1 {
+                header = Some(self.parse::<RunHeader>(&buffer, number)?);
+            } else {
+                lines.push(self.parse(&buffer, number)?);
+            }
+        }
+        self.file.set_len(whole).map_err(|error| self.io(error))?;
+        Ok((header, lines))
+    }
+
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8], line: usize) -> Result<T, RunFileError> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let text = error.to_string();
+            let reason = text.split(" at line ").next().unwrap_or(&text).to_owned();
+            RunFileError::Line {
+                path: self.path.clone(),
+                line,
+                reason,
+            }
+        })
+    }
+
+    fn io(&self, error: io::Error) -> RunFileError {
+        RunFileError::Io {
+            path: self.path.clone(),
+            error,
+        }
+    }
+}
+
+fn is_torn_header(bytes: &[u8]) -> bool {
+    let opening: &[u8] = b"{\"beamgen_run\":";
+    bytes.starts_with(opening) || opening.starts_with(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn header(n: u32) -> RunHeader {
+        let Value::Object(settings) = json!({"search": {"n": n, "m": 4}}) else {
+            unreachable!()
+        };
+        RunHeader::new("abc".to_owned(), settings)
+    }
+
+    fn path(dir: &tempfile::TempDir) -> PathBuf {
+        dir.path().join("run.jsonl")
+    }
+
+    #[test]
+    fn lines_come_back_and_a_torn_one_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        let mut run = RunFile::create(&path, &header(16)).unwrap();
+        run.append(&json!({"id": "1"})).unwrap();
+        run.append(&json!({"id": "2"})).unwrap();
+        run.finish().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        // Every place where a crash can cut the file: what is whole stays, what is torn goes.
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let newlines = whole[..cut].iter().filter(|&&b| b == b'\n').count();
+            let (mut run, lines) = RunFile::resume::<Value>(&path, &header(16)).unwrap();
+            assert_eq!(lines.len(), newlines.saturating_sub(1), "cut at {cut}");
+            run.append(&json!({"id": "3"})).unwrap();
+            drop(run);
+            let (_, lines) = RunFile::resume::<Value>(&path, &header(16)).unwrap();
+            assert_eq!(lines.last(), Some(&json!({"id": "3"})), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn another_run_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        drop(RunFile::create(&path, &header(16)).unwrap());
+        let refused = |header: &RunHeader| {
+            RunFile::resume::<Value>(&path, header)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(
+            refused(&header(8))
+                .contains(":1: field \"settings.search.n\": the run has 16, this call 8")
+        );
+        let mut other = header(16);
+        other.problems = "abd".to_owned();
+        assert!(refused(&other).contains("field \"problems\": the run has abc, this call abd"));
+        let mut other = header(16);
+        other.settings.insert("seed".to_owned(), json!(1));
+        assert!(refused(&other).contains("field \"settings.seed\": the run has null, this call 1"));
+        assert!(RunFile::resume::<Value>(&path, &header(16)).is_ok());
+    }
+
+    #[test]
+    fn what_is_there_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        let run = RunFile::create(&path, &header(16)).unwrap();
+        let error = RunFile::create(&path, &header(16)).unwrap_err();
+        assert!(error.to_string().contains("--resume") && !error.is_failure());
+        let error = RunFile::resume::<Value>(&path, &header(16)).unwrap_err();
+        assert!(error.to_string().contains("another beamgen"), "{error}");
+        drop(run);
+        for (text, want) in [
+            ("{\"problem\": \"p\"}\n", "(missing field"),
+            ("my notes", "(no header)"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = RunFile::resume::<Value>(&path, &header(16))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(":1: not a line of a run file") && error.contains(want),
+                "{error}"
+            );
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap(),
+                text,
+                "the file is left as it was"
+            );
+        }
+    }
+}

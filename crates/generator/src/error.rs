@@ -1,0 +1,16 @@
+use thiserror::Error;
+
+/// A generator that cannot be made.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error("generator setting `{field}` must be at least 1")]
+    Zero { field: &'static str },
+    #[error("generator setting `{field}` must not be empty")]
+    Empty { field: &'static str },
+    #[error("the chat template does not compile: {0}")]
+    Template(String),
+    #[error("the tokenizer names no end-of-text token, and a chain could never end")]
+    NoEndOfText,
+    #[error(transparent)]
+    Engine(#[from] beamgen_engine::Error),
+}

@@ -1,0 +1,27 @@
+//! Steps of reasoning from a language model.
+//!
+//! [`LmGenerator`] decodes the next step of many chains of many problems in one forward pass at a
+//! time. Three decisions shape it:
+//!
+//! * **Nothing is read twice.** The prompt of a problem is read once and forked. The token that
+//!   closes a step has been sampled but not read; it waits until the chain goes on, and is then
+//!   read once for all children of the step, which draw their first tokens from the same row.
+//! * **Memory is promised before it is needed.** A step starts only if its longest form fits
+//!   beside everything already promised, so a forward pass never runs out.
+//! * **Boundaries are looked for in bytes.** A boundary may span tokens, and a token may hold half
+//!   a character; text is made of bytes only when the step is closed.
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+mod chat;
+mod config;
+mod error;
+mod lm;
+mod memory;
+mod stem;
+mod step;
+
+pub use chat::ChatTemplate;
+pub use config::GeneratorConfig;
+pub use error::Error;
+pub use lm::LmGenerator;

@@ -1,0 +1,431 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use beamgen_engine::rng::Key;
+use beamgen_engine::{Append, Engine, Output, Sampler, SeqId, Tokenizer, Want};
+use beamgen_search::{ChainId, GenError, Generator, Memory, Opened, Problem, Stepped};
+
+use crate::chat::ChatTemplate;
+use crate::config::GeneratorConfig;
+use crate::error::Error;
+use crate::memory::{branch_pages, bytes_per_token};
+use crate::stem::{StemId, Stems};
+use crate::step::{Step, StopRules, Verdict};
+
+/// Steps from a language model over the engine's forkable cache.
+#[derive(Debug)]
+pub struct LmGenerator {
+    engine: Engine,
+    tokenizer: Arc<Tokenizer>,
+    template: ChatTemplate,
+    config: GeneratorConfig,
+    rules: StopRules,
+    sampler: Sampler,
+    chains: BTreeMap<ChainId, Chain>,
+    stems: Stems,
+    /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
+    active: Vec<ChainId>,
+    next_chain: u64,
+    /// Pages promised to active chains and not taken yet.
+    promised: usize,
+    tokens_read: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Chain {
+    problem: u64,
+    prompt_tokens: usize,
+    /// Tokens sampled in all steps so far.
+    sampled: usize,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    /// Between steps.
+    Idle(StemId),
+    /// Started; the first token comes from the stem's logits.
+    Waiting(StemId, Step),
+    /// The step's last token is the next to be read.
+    Decoding(SeqId, Step),
+}
+
+/// A row of a forward pass.
+enum Row {
+    Stem(StemId),
+    Chain(ChainId),
+}
+
+impl LmGenerator {
+    /// A generator over `engine`'s model.
+    ///
+    /// # Errors
+    /// A setting is out of range, the tokenizer does not fit the model or names no end-of-text
+    /// token, or the chat template does not compile.
+    pub fn new(
+        engine: Engine,
+        tokenizer: Arc<Tokenizer>,
+        config: GeneratorConfig,
+    ) -> Result<Self, Error> {
+        config.validate()?;
+        tokenizer.check(engine.model().config())?;
+        if tokenizer.eos_ids().is_empty() {
+            return Err(Error::NoEndOfText);
+        }
+        Ok(Self {
+            template: ChatTemplate::of(&tokenizer)?,
+            rules: StopRules {
+                boundary: config.boundary.clone().into_bytes(),
+                answer_markers: config.answer_markers.clone(),
+                max_step_tokens: config.max_step_tokens,
+            },
+            engine,
+            tokenizer,
+            config,
+            sampler: Sampler::new(),
+            chains: BTreeMap::new(),
+            stems: Stems::default(),
+            active: Vec::new(),
+            next_chain: 0,
+            promised: 0,
+            tokens_read: 0,
+        })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &GeneratorConfig {
+        &self.config
+    }
+
+    /// The engine, for its memory and model.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Tokens that went through the model so far. A prompt is read once, a sampled token once if
+    /// its chain goes on and never otherwise.
+    pub fn tokens_read(&self) -> u64 {
+        self.tokens_read
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The prompt of a problem in tokens.
+    ///
+    /// # Errors
+    /// The template refuses it, or it leaves no room in the context.
+    pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
+        let system = self.config.system_prompt.as_deref();
+        let text = self
+            .template
+            .render(system, problem)
+            .map_err(GenError::Prompt)?;
+        let special = !self.template.writes_special_tokens();
+        let tokens = self
+            .tokenizer
+            .encode(&text, special)
+            .map_err(|error| GenError::Prompt(error.to_string()))?;
+        if tokens.is_empty() {
+            return Err(GenError::Prompt("it has no tokens".into()));
+        }
+        if tokens.len() >= self.context() {
+            return Err(GenError::PromptTooLong {
+                tokens: tokens.len(),
+                context: self.context(),
+            });
+        }
+        Ok(tokens)
+    }
+
+    fn context(&self) -> usize {
+        self.engine.model().config().max_position_embeddings
+    }
+
+    /// # Panics
+    /// If the chain was released or is another generator's: a mistake of the caller.
+    fn chain(&self, id: ChainId) -> &Chain {
+        self.chains.get(&id).expect("no such chain")
+    }
+
+    fn insert(&mut self, chain: Chain) -> ChainId {
+        let id = ChainId(self.next_chain);
+        self.next_chain += 1;
+        self.chains.insert(id, chain);
+        id
+    }
+
+    fn room(&self, chain: &Chain) -> usize {
+        room(
+            &self.config,
+            self.context(),
+            chain.prompt_tokens,
+            chain.sampled,
+        )
+    }
+
+    /// Tokens of its next step that a chain may have to read: all but the one that closes it.
+    fn longest_read(&self, chain: &Chain) -> usize {
+        self.config.max_step_tokens.min(self.room(chain)).max(1) - 1
+    }
+
+    /// Pages to promise for the next step of a chain at `stem`.
+    fn pages_for_step(&self, chain: &Chain, stem: StemId) -> usize {
+        let stem = self.stems.get(stem);
+        let unread = stem.unread.len();
+        let reading = match stem.promised {
+            true => 0,
+            false => self.engine.pages_needed(stem.seq, unread),
+        };
+        reading + branch_pages(&self.engine, stem.seq, unread, self.longest_read(chain))
+    }
+
+    /// What active chains may still take. All of them are decoding: none waits after a pass.
+    fn count_promises(&self) -> usize {
+        self.active
+            .iter()
+            .map(|&id| {
+                let chain = self.chain(id);
+                let State::Decoding(seq, step) = &chain.state else {
+                    return 0;
+                };
+                let step_left = self
+                    .config
+                    .max_step_tokens
+                    .saturating_sub(step.tokens.len());
+                // The newest token is still to be read, the last one never.
+                let reads = step_left.min(self.room(chain));
+                self.engine.pages_needed(*seq, reads)
+            })
+            .sum()
+    }
+
+    /// The next token of a chain's step. Returns the step if it is closed by it.
+    fn advance(&mut self, id: ChainId, logits: &[f32]) -> Option<Stepped> {
+        let mut chain = self.chains.remove(&id).expect("active chains exist");
+        let (seq, mut step) = match chain.state {
+            State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
+            State::Decoding(seq, step) => (seq, step),
+            State::Idle(_) => unreachable!("active chains are not idle"),
+        };
+        let key = Key {
+            seed: self.config.seed,
+            problem: chain.problem,
+            chain: step.stream,
+        };
+        let mut draw = key.at(chain.sampled as u32);
+        let sampled = self
+            .sampler
+            .sample(logits, &self.config.sampling, &mut draw);
+        chain.sampled += 1;
+
+        let room = room(
+            &self.config,
+            self.context(),
+            chain.prompt_tokens,
+            chain.sampled,
+        );
+        let verdict = step.push(sampled, room, &self.tokenizer, &self.rules);
+        let mut closed = None;
+        chain.state = match verdict {
+            Verdict::GoesOn => State::Decoding(seq, step),
+            Verdict::Closed(finish) => {
+                closed = Some(Stepped {
+                    chain: id,
+                    text: step.text(),
+                    logprob: step.logprob as f32,
+                    tokens: step.tokens,
+                    finish,
+                });
+                State::Idle(self.stems.insert(seq, vec![sampled.token]))
+            }
+        };
+        self.chains.insert(id, chain);
+        closed
+    }
+
+    /// First tokens of chains that start from the same stem.
+    fn branch(&mut self, stem: StemId, chains: &[ChainId], logits: &[f32]) -> Vec<Stepped> {
+        let closed = chains
+            .iter()
+            .filter_map(|&id| self.advance(id, logits))
+            .collect();
+        // Kept for chains that still wait for memory.
+        self.stems.keep_logits(stem, logits);
+        closed
+    }
+
+    /// The chains that were started and have no token yet, by where they start.
+    fn waiting(&self) -> BTreeMap<StemId, Vec<ChainId>> {
+        let mut waiting: BTreeMap<StemId, Vec<ChainId>> = BTreeMap::new();
+        for &id in &self.active {
+            if let State::Waiting(stem, _) = self.chain(id).state {
+                waiting.entry(stem).or_default().push(id);
+            }
+        }
+        waiting
+    }
+
+    /// Forgets as active the chains whose step is closed.
+    fn drop_idle(&mut self) {
+        let chains = &self.chains;
+        self.active
+            .retain(|id| !matches!(chains[id].state, State::Idle(_)));
+    }
+}
+
+/// Tokens that a chain of `sampled` tokens may still sample.
+fn room(config: &GeneratorConfig, context: usize, prompt_tokens: usize, sampled: usize) -> usize {
+    let limit = config.max_chain_tokens.min(context - prompt_tokens);
+    limit.saturating_sub(sampled)
+}
+
+fn append<'a>(chains: &'a BTreeMap<ChainId, Chain>, stems: &'a Stems, row: &Row) -> Append<'a> {
+    let (seq, tokens) = match row {
+        Row::Stem(stem) => {
+            let stem = stems.get(*stem);
+            (stem.seq, stem.unread.as_slice())
+        }
+        Row::Chain(id) => match &chains[id].state {
+            State::Decoding(seq, step) => (*seq, &step.tokens[step.tokens.len() - 1..]),
+            _ => unreachable!("only decoding chains have a row of their own"),
+        },
+    };
+    Append {
+        seq,
+        tokens,
+        want: Want::Last,
+    }
+}
+
+impl Generator for LmGenerator {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError> {
+        let prompt = self.prompt(&problem.text)?;
+        let prompt_tokens = prompt.len();
+        let seq = self.engine.create();
+        let stem = self.stems.insert(seq, prompt);
+        let chain = self.insert(Chain {
+            problem: key,
+            prompt_tokens,
+            sampled: 0,
+            state: State::Idle(stem),
+        });
+        Ok(Opened {
+            chain,
+            prompt_tokens,
+        })
+    }
+
+    fn fork(&mut self, chain: ChainId) -> ChainId {
+        let copy = self.chain(chain).clone();
+        let State::Idle(stem) = copy.state else {
+            panic!("a chain is forked only between steps");
+        };
+        self.stems.get_mut(stem).holders += 1;
+        self.insert(copy)
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        let state = self.chains.remove(&chain).expect("no such chain").state;
+        let sampled = match state {
+            State::Idle(stem) => {
+                self.stems.release(stem, &mut self.engine);
+                return 0;
+            }
+            State::Waiting(stem, _) => {
+                // Whoever starts next from here promises its reading anew.
+                self.stems.get_mut(stem).promised = false;
+                self.stems.release(stem, &mut self.engine);
+                0
+            }
+            State::Decoding(seq, step) => {
+                self.engine.free(seq);
+                step.tokens.len()
+            }
+        };
+        // What was promised to it stays promised until the next pass counts anew.
+        self.active.retain(|&id| id != chain);
+        if self.active.is_empty() {
+            self.promised = 0;
+        }
+        sampled
+    }
+
+    fn can_start(&self, chain: ChainId) -> bool {
+        let chain = self.chain(chain);
+        let State::Idle(stem) = chain.state else {
+            return false;
+        };
+        let pages = self.pages_for_step(chain, stem);
+        self.promised + pages <= self.engine.kv().pages_free
+    }
+
+    fn start_step(&mut self, chain: ChainId, stream: u64) {
+        let state = self.chain(chain);
+        let State::Idle(stem) = state.state else {
+            panic!("a chain is started only between steps");
+        };
+        self.promised += self.pages_for_step(state, stem);
+        self.stems.get_mut(stem).promised = true;
+        let state = self.chains.get_mut(&chain).expect("just looked at");
+        state.state = State::Waiting(stem, Step::new(stream));
+        self.active.push(chain);
+    }
+
+    fn pass(&mut self) -> Result<Vec<Stepped>, GenError> {
+        let mut closed = Vec::new();
+
+        // Chains that waited for memory while their siblings went on: the stem is read already.
+        let mut waiting = self.waiting();
+        waiting.retain(|&stem, chains| {
+            let Some(logits) = self.stems.get_mut(stem).logits.take() else {
+                return true;
+            };
+            closed.extend(self.branch(stem, chains, &logits));
+            false
+        });
+        self.drop_idle();
+
+        let mut rows: Vec<Row> = waiting.keys().map(|&stem| Row::Stem(stem)).collect();
+        rows.extend(self.active.iter().filter_map(|&id| {
+            matches!(self.chain(id).state, State::Decoding(..)).then_some(Row::Chain(id))
+        }));
+        let items: Vec<Append<'_>> = rows
+            .iter()
+            .map(|row| append(&self.chains, &self.stems, row))
+            .collect();
+        let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
+        let logits = self
+            .engine
+            .forward(&items, Output::Logits)
+            .map_err(|error| GenError::Failed(error.to_string()))?;
+        self.tokens_read += tokens as u64;
+        for (row, logits) in rows.iter().zip(&logits) {
+            match *row {
+                Row::Chain(id) => closed.extend(self.advance(id, logits)),
+                Row::Stem(stem) => {
+                    self.stems.get_mut(stem).unread.clear();
+                    closed.extend(self.branch(stem, &waiting[&stem], logits));
+                }
+            }
+        }
+        self.engine.recycle(logits);
+        self.drop_idle();
+        self.promised = self.count_promises();
+        Ok(closed)
+    }
+
+    fn active(&self) -> usize {
+        self.active.len()
+    }
+
+    fn memory(&self) -> Memory {
+        let kv = self.engine.kv();
+        Memory {
+            used_bytes: (kv.pages_used * kv.page_bytes) as u64,
+            bytes_per_token: bytes_per_token(&self.engine),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Limits of steps, chains, contexts and prompts.
+
+use beamgen_engine::Tokenizer;
+use beamgen_generator::{Error, GeneratorConfig, LmGenerator};
+use beamgen_search::*;
+
+use crate::runs::*;
+use crate::tiny;
+
+#[test]
+fn a_chain_ends_at_its_cap_or_at_the_context() {
+    for (max_chain_tokens, context) in [(17, 200), (1000, 30)] {
+        let config = GeneratorConfig {
+            max_chain_tokens,
+            ..settings()
+        };
+        let engine = tiny::engine(&tiny::model(context), 4000);
+        let mut generator = LmGenerator::new(engine, tiny::tokenizer(), config).unwrap();
+        let search = SearchConfig {
+            max_steps: 1000,
+            ..best_of(12, 4)
+        };
+        let (results, _) = solve(&mut generator, &search, problems(4));
+        let mut capped = 0;
+        for result in &results {
+            let prompt = generator.prompt(&result.problem.text).unwrap().len();
+            let most = max_chain_tokens.min(context - prompt);
+            for chain in &result.finished {
+                let tokens = result.tree.token_count(chain.node);
+                assert!(tokens <= most);
+                if chain.finish == Finish::ChainCap {
+                    assert_eq!(tokens, most);
+                    capped += 1;
+                }
+            }
+        }
+        assert!(capped > 0);
+    }
+}
+
+#[test]
+fn a_prompt_that_fills_the_context_is_refused_alone() {
+    let mut input = problems(3);
+    input[1].text = "ab ".repeat(10_000);
+    let mut generator = generator(4000, settings());
+    let (results, summary) = solve(&mut generator, &beam(4, 2, 2), input);
+    assert!(
+        results[1]
+            .error
+            .as_ref()
+            .unwrap()
+            .contains("context of 200")
+    );
+    assert_eq!(summary.failed, 1);
+    assert!(results[0].chosen.is_some() && results[2].chosen.is_some());
+}
+
+#[test]
+fn blank_lines_belong_to_the_step_that_follows() {
+    let mut generator = generator(4000, settings());
+    let (results, _) = solve(&mut generator, &best_of(32, 8), problems(8));
+    let mut blank = 0;
+    for node in results
+        .iter()
+        .flat_map(|r| r.tree.nodes().skip(1).map(|(_, n)| n))
+    {
+        if node.is_empty_step() {
+            assert!(node.finish().is_some(), "{node:?}");
+        }
+        blank += usize::from(node.text.starts_with('\n'));
+    }
+    assert!(blank > 0);
+}
+
+/// `c` + `d` is no token: the boundary is found across two.
+#[test]
+fn a_boundary_may_span_tokens_and_lie_within_one() {
+    for boundary in ["cd", "a", "b"] {
+        let config = GeneratorConfig {
+            boundary: boundary.into(),
+            max_step_tokens: 150,
+            answer_markers: vec![],
+            ..settings()
+        };
+        let mut generator = generator(4000, config);
+        let (results, _) = solve(&mut generator, &best_of(64, 8), problems(4));
+        let mut closed = 0;
+        for node in results
+            .iter()
+            .flat_map(|r| r.tree.nodes().skip(1).map(|(_, n)| n))
+        {
+            if node.finish().is_none() {
+                // The token `ab` ends after the boundary `a`.
+                let last = node.text.rfind(boundary).unwrap();
+                assert!(node.text.len() - last - boundary.len() <= 1);
+                assert_eq!(node.text.find(boundary), Some(last));
+                closed += 1;
+            }
+        }
+        assert!(closed > 0, "{boundary}");
+    }
+}
+
+/// The two bytes of an é are sampled apart; the text is whole unless the chain was cut between.
+#[test]
+fn characters_cut_between_tokens_are_put_together() {
+    let config = GeneratorConfig {
+        boundary: "é".into(),
+        max_step_tokens: 150,
+        max_chain_tokens: 150,
+        ..settings()
+    };
+    let mut generator = generator(4000, config);
+    let (results, _) = solve(&mut generator, &best_of(64, 8), problems(4));
+    let texts: Vec<_> = results
+        .iter()
+        .flat_map(|r| r.tree.nodes().skip(1))
+        .filter(|(_, node)| node.finish().is_none())
+        .map(|(_, node)| &node.text)
+        .collect();
+    assert!(!texts.is_empty());
+    assert!(texts.iter().all(|text| text.ends_with('é')));
+}
+
+#[test]
+fn a_generator_that_could_not_work_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write_tokenizer(dir.path(), Some("{% for %}"));
+    let engine = || tiny::engine(&tiny::model(100), 100);
+    let bad_template = Tokenizer::load(dir.path()).unwrap();
+    let error = LmGenerator::new(engine(), bad_template.into(), settings()).unwrap_err();
+    assert!(matches!(error, Error::Template(_)));
+
+    std::fs::write(dir.path().join("tokenizer_config.json"), "{}").unwrap();
+    let endless = Tokenizer::load(dir.path()).unwrap();
+    let error = LmGenerator::new(engine(), endless.into(), settings()).unwrap_err();
+    assert!(matches!(error, Error::NoEndOfText));
+
+    let zero = GeneratorConfig {
+        max_step_tokens: 0,
+        ..settings()
+    };
+    let error = LmGenerator::new(engine(), tiny::tokenizer(), zero).unwrap_err();
+    assert!(matches!(error, Error::Zero { .. }));
+}

@@ -1,0 +1,9 @@
+//! The generator on a tiny model with random weights, mostly under the real scheduler.
+
+#[path = "../tiny/mod.rs"]
+mod tiny;
+
+mod chains;
+mod limits;
+mod memory;
+mod runs;

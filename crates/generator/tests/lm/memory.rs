@@ -1,0 +1,52 @@
+//! Promises of memory hold: a pass never runs out, and little memory changes no chain.
+
+use beamgen_search::*;
+
+use crate::runs::*;
+
+#[test]
+fn every_budget_ends_and_gives_everything_back() {
+    let mut short = 0;
+    for config in [beam(6, 2, 3), best_of(6, 3)] {
+        for pages in (1..60).step_by(2).chain([80, 120]) {
+            let mut generator = generator(pages, settings());
+            let (results, _) = solve(&mut generator, &config, problems(6));
+            assert!(generator.engine().is_empty());
+            short += results
+                .iter()
+                .flat_map(|result| &result.finished)
+                .filter(|chain| chain.finish == Finish::NoMemory)
+                .count();
+        }
+    }
+    assert!(short > 0);
+}
+
+#[test]
+fn chains_that_wait_for_memory_are_the_same_chains() {
+    let config = beam(8, 4, 1);
+    let (roomy, _) = solve(&mut generator(20_000, settings()), &config, problems(10));
+    let mut waited = false;
+    for pages in [40, 50, 60, 70] {
+        for in_flight in [1, 3, 10] {
+            let config = SearchConfig {
+                in_flight,
+                ..config.clone()
+            };
+            let mut generator = generator(pages, settings());
+            let (tight, summary) = solve(&mut generator, &config, problems(10));
+            for (a, b) in roomy.iter().zip(&tight) {
+                let starved = b.finished.iter().any(|c| c.finish == Finish::NoMemory);
+                assert!(
+                    starved || a.tree == b.tree,
+                    "{pages} pages, {in_flight} in flight"
+                );
+            }
+            let passes = |results: &[ProblemResult]| -> u64 {
+                results.iter().map(|r| r.ledger.forward_passes).sum()
+            };
+            waited |= summary.restarts > 0 || passes(&tight) > passes(&roomy);
+        }
+    }
+    assert!(waited, "memory was never short");
+}

@@ -1,0 +1,125 @@
+//! A tiny model with random weights and a tokenizer of single characters. Shared with the tests
+//! of the reward model.
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use beamgen_engine::{Engine, EngineConfig, Model, ModelConfig, Tokenizer, Weights};
+use serde_json::{Map, Value, json};
+
+#[path = "../../../engine/tests/common/mod.rs"]
+pub mod random;
+
+pub const BEGIN: u32 = 0;
+pub const END: u32 = 1;
+
+/// Characters with a token each, then pairs with one. `Ġ` is a space, `Ċ` a newline, `Ã©` and
+/// `Ã` + `©` an é in one token and in two.
+const CHARACTERS: &str = "abcdeĠĊ0123456789+=?.Ã©";
+const PAIRS: [&str; 3] = [".Ċ", "ĊĊ", "ab"];
+
+/// Writes the files of a tokenizer that a checkpoint directory has.
+pub fn write_tokenizer(dir: &Path, template: Option<&str>) {
+    let mut vocab = Map::new();
+    let specials = ["<|begin|>", "<|end|>"];
+    let characters = CHARACTERS.chars().map(String::from);
+    let pairs = PAIRS.iter().map(|&pair| pair.to_owned());
+    let all = specials
+        .iter()
+        .map(|&s| s.to_owned())
+        .chain(characters)
+        .chain(pairs);
+    for (id, token) in all.enumerate() {
+        vocab.insert(token, id.into());
+    }
+    let merges: Vec<Value> = PAIRS
+        .iter()
+        .map(|pair| pair.chars().map(String::from).collect::<Vec<_>>().into())
+        .collect();
+    let byte_level = json!({
+        "type": "ByteLevel",
+        "add_prefix_space": false,
+        "trim_offsets": true,
+        "use_regex": false,
+    });
+    let added: Vec<Value> = specials
+        .iter()
+        .enumerate()
+        .map(|(id, content)| {
+            json!({
+                "id": id,
+                "content": content,
+                "single_word": false,
+                "lstrip": false,
+                "rstrip": false,
+                "normalized": false,
+                "special": true,
+            })
+        })
+        .collect();
+    let tokenizer = json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": added,
+        "normalizer": null,
+        "pre_tokenizer": byte_level,
+        "post_processor": null,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": null,
+            "unk_token": null,
+            "continuing_subword_prefix": null,
+            "end_of_word_suffix": null,
+            "fuse_unk": false,
+            "byte_fallback": false,
+            "ignore_merges": false,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    });
+    let mut config = json!({ "bos_token": "<|begin|>", "eos_token": "<|end|>" });
+    if let Some(template) = template {
+        config["chat_template"] = template.into();
+    }
+    std::fs::write(dir.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(dir.join("tokenizer_config.json"), config.to_string()).unwrap();
+}
+
+/// `{begin}{problem}` and a newline.
+pub const TEMPLATE: &str = "{{ bos_token }}{{ messages[0].content }}{{ '\n' }}";
+
+pub fn tokenizer() -> Arc<Tokenizer> {
+    let dir = tempfile::tempdir().unwrap();
+    write_tokenizer(dir.path(), Some(TEMPLATE));
+    Arc::new(Tokenizer::load(dir.path()).unwrap())
+}
+
+pub fn config(context: usize) -> ModelConfig {
+    ModelConfig {
+        vocab_size: tokenizer().len(),
+        max_position_embeddings: context,
+        ..random::tiny_config()
+    }
+}
+
+pub fn model(context: usize) -> Arc<Model> {
+    let config = config(context);
+    let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
+    Arc::new(Model::from_weights(config, &weights).unwrap())
+}
+
+/// An engine with `pages` pages of 4 tokens.
+pub fn engine(model: &Arc<Model>, pages: usize) -> Engine {
+    let c = model.config();
+    let page = 4 * 2 * c.num_hidden_layers * c.num_key_value_heads * c.head_dim * size_of::<f32>();
+    let config = EngineConfig {
+        page_size: 4,
+        kv_bytes: pages * page,
+        threads: 1,
+        ..EngineConfig::default()
+    };
+    Engine::new(Arc::clone(model), config).unwrap()
+}

@@ -1,0 +1,48 @@
+//! The operations a decoding step is made of, in float32 on the CPU.
+//!
+//! One file an operation. Each has a plain reference that accumulates in float64 beside the
+//! fast version, and tests that hold one against the other at awkward sizes. This is the only
+//! crate of the workspace with `unsafe` code.
+//!
+//! Three rules hold for every operation:
+//!
+//! * **Fixed order.** The value of an output row is computed in an order that depends on that
+//!   row alone: not on how many rows there are, on how they are cut into tasks, or on the number
+//!   of threads. Equal input rows give bitwise equal output rows.
+//! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
+//!   the portable tier on aarch64) do the same roundings in the same order.
+//! * **No allocation**: callers bring the output.
+//!
+//! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
+//! seam where another device comes in.
+
+#![deny(missing_docs)]
+
+mod attention;
+mod buffer;
+mod cpu;
+mod isa;
+mod kv;
+mod linear;
+mod mapped;
+mod parallel;
+mod rmsnorm;
+mod rope;
+mod silu;
+mod simd;
+mod softmax;
+
+#[cfg(test)]
+mod testing;
+
+pub use attention::{AttentionRow, AttentionShape, attention, attention_reference};
+pub use cpu::Cpu;
+pub use isa::{Isa, IsaLevel};
+pub use kv::{KvPages, KvShape, KvSlot, kv_store};
+pub use linear::{Epilogue, PackedLinear, linear_reference};
+pub use mapped::MappedFile;
+pub use parallel::{Parallel, ThreadPool};
+pub use rmsnorm::{rmsnorm, rmsnorm_heads, rmsnorm_reference};
+pub use rope::{RopeTable, rope, rope_reference};
+pub use silu::{silu_mul, silu_mul_reference};
+pub use softmax::{argmax, exp_weights, log_sum_exp, log_sum_exp_reference, max};

@@ -1,0 +1,221 @@
+//! Sixteen float32 lanes, whatever the machine calls them.
+//!
+//! Every tier has the same sixteen lanes and the same order of operations, so that all tiers
+//! with fused multiply-add give the same bits.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+mod portable;
+
+pub(crate) use portable::Portable;
+
+/// Lanes of a vector.
+pub(crate) const LANES: usize = 16;
+
+/// Vector instructions of a tier. Values of implementing types exist only where the
+/// instructions do.
+pub(crate) trait Simd: Copy {
+    /// Sixteen float32.
+    type V: Copy;
+    /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
+    const WIDE: bool;
+
+    fn splat(self, x: f32) -> Self::V;
+    /// # Safety
+    /// `p` must be valid for reading 16 floats.
+    unsafe fn load(self, p: *const f32) -> Self::V;
+    /// # Safety
+    /// `p` must be valid for writing 16 floats.
+    unsafe fn store(self, p: *mut f32, v: Self::V);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `b` where `a` is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `b` where `a` is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the machine can.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `v * 2^n` for integral `n` in -126..=127.
+    fn scale(self, v: Self::V, n: Self::V) -> Self::V;
+
+    #[inline(always)]
+    fn to_array(self, v: Self::V) -> [f32; LANES] {
+        let mut a = [0.0; LANES];
+        // SAFETY: `a` is sixteen floats.
+        unsafe { self.store(a.as_mut_ptr(), v) };
+        a
+    }
+
+    #[inline(always)]
+    fn vector(self, a: [f32; LANES]) -> Self::V {
+        // SAFETY: `a` is sixteen floats.
+        unsafe { self.load(a.as_ptr()) }
+    }
+
+    /// Loads `n < 16` floats, `fill` in the other lanes.
+    /// # Safety
+    /// `p` must be valid for reading `n` floats.
+    #[inline(always)]
+    unsafe fn load_part(self, p: *const f32, n: usize, fill: f32) -> Self::V {
+        let mut a = [fill; LANES];
+        // SAFETY: the caller's promise; `n < 16`.
+        unsafe { std::ptr::copy_nonoverlapping(p, a.as_mut_ptr(), n.min(LANES)) };
+        self.vector(a)
+    }
+
+    /// Stores the first `n < 16` lanes.
+    /// # Safety
+    /// `p` must be valid for writing `n` floats.
+    #[inline(always)]
+    unsafe fn store_part(self, p: *mut f32, v: Self::V, n: usize) {
+        let a = self.to_array(v);
+        // SAFETY: the caller's promise; `n < 16`.
+        unsafe { std::ptr::copy_nonoverlapping(a.as_ptr(), p, n.min(LANES)) };
+    }
+
+    /// Sum of the lanes: a tree over halves, the same in every tier.
+    #[inline(always)]
+    fn sum(self, v: Self::V) -> f32 {
+        let mut a = self.to_array(v);
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                a[i] += a[i + half];
+            }
+            half /= 2;
+        }
+        a[0]
+    }
+
+    /// Largest lane.
+    #[inline(always)]
+    fn max_lane(self, v: Self::V) -> f32 {
+        let mut a = self.to_array(v);
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                a[i] = if a[i] > a[i + half] {
+                    a[i]
+                } else {
+                    a[i + half]
+                };
+            }
+            half /= 2;
+        }
+        a[0]
+    }
+
+    /// e^v to about 1 unit in the last place. Below -87.3 the result is about 1e-38 or, at
+    /// -infinity and below -100, exactly zero; above 88 it stays finite at about 1.6e38.
+    #[inline(always)]
+    fn exp(self, v: Self::V) -> Self::V {
+        const LOG2_E: f32 = std::f32::consts::LOG2_E;
+        // ln 2 in two parts: n * LN2_HI is exact for |n| < 2^9.
+        const LN2_HI: f32 = 0.693_359_4;
+        const LN2_LO: f32 = -2.121_944_4e-4;
+        // Adding it rounds to an integer, which stays in the low bits.
+        const ROUND: f32 = 12_582_912.0;
+        let x = self.max(self.min(v, self.splat(88.0)), self.splat(-87.3));
+        let n = self.sub(
+            self.fma(x, self.splat(LOG2_E), self.splat(ROUND)),
+            self.splat(ROUND),
+        );
+        let r = self.fma(n, self.splat(-LN2_HI), x);
+        let r = self.fma(n, self.splat(-LN2_LO), r);
+        // Minimax polynomial of Cephes expf on [-ln2/2, ln2/2].
+        let mut p = self.splat(1.987_569_1e-4);
+        for c in [
+            1.398_199_9e-3,
+            8.333_452e-3,
+            4.166_579_6e-2,
+            1.666_666_5e-1,
+            0.5,
+        ] {
+            p = self.fma(p, r, self.splat(c));
+        }
+        let p = self.fma(self.mul(p, r), r, self.add(r, self.splat(1.0)));
+        self.zero_below(self.scale(p, n), v, -100.0)
+    }
+
+    /// `v` where `x >= limit`, else 0.
+    fn zero_below(self, v: Self::V, x: Self::V, limit: f32) -> Self::V;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Task;
+    use crate::{Isa, IsaLevel};
+
+    struct Exp([f32; LANES]);
+    impl Task for Exp {
+        type Output = [f32; LANES];
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> [f32; LANES] {
+            s.to_array(s.exp(s.vector(self.0)))
+        }
+    }
+
+    struct Sum([f32; LANES]);
+    impl Task for Sum {
+        type Output = f32;
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> f32 {
+            s.sum(s.vector(self.0))
+        }
+    }
+
+    #[test]
+    fn exp_is_accurate_over_its_range() {
+        for isa in Isa::all() {
+            let mut x = -87.0f32;
+            while x < 88.0 {
+                let input: [f32; LANES] = std::array::from_fn(|i| x + i as f32 * 0.007);
+                for (x, y) in input.iter().zip(isa.run(Exp(input))) {
+                    if *x > 88.0 {
+                        continue;
+                    }
+                    let want = f64::from(*x).exp();
+                    let relative = (f64::from(y) - want).abs() / want;
+                    assert!(relative < 3e-7, "{isa:?} exp({x}) = {y}, want {want}");
+                }
+                x += 0.113;
+            }
+        }
+    }
+
+    #[test]
+    fn exp_at_the_edges() {
+        for isa in Isa::all() {
+            let mut x = [0.0; LANES];
+            x[1] = f32::NEG_INFINITY;
+            x[2] = -1e30;
+            x[3] = f32::INFINITY;
+            x[4] = -101.0;
+            x[5] = -90.0;
+            let y = isa.run(Exp(x));
+            assert_eq!(y[0], 1.0);
+            assert_eq!((y[1], y[2], y[4]), (0.0, 0.0, 0.0));
+            assert!(y[3].is_finite() && y[3] > 1e38);
+            assert!(y[5] > 0.0 && y[5] < 2e-38);
+        }
+    }
+
+    #[test]
+    fn tiers_with_fma_agree_bitwise() {
+        let fused: Vec<Isa> = Isa::all()
+            .into_iter()
+            .filter(|i| i.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64"))
+            .collect();
+        let x: [f32; LANES] = std::array::from_fn(|i| (i as f32 - 7.3) * 1.37);
+        for pair in fused.windows(2) {
+            let (a, b) = (pair[0].run(Exp(x)), pair[1].run(Exp(x)));
+            assert_eq!(a.map(f32::to_bits), b.map(f32::to_bits));
+            assert_eq!(pair[0].run(Sum(x)).to_bits(), pair[1].run(Sum(x)).to_bits());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use super::Simd;
+use std::arch::x86_64::*;
+
+/// Proof that AVX2 and FMA may be executed.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+}
+
+type V = (__m256, __m256);
+
+// SAFETY of every block below: `Avx2` is made only inside a function compiled for these
+// features, which `Isa` calls only on machines that have them. Loads and stores rest on the
+// caller's promise about the pointer.
+impl Simd for Avx2 {
+    type V = V;
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> V {
+        // SAFETY: see above the impl.
+        let v = unsafe { _mm256_set1_ps(x) };
+        (v, v)
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, v: V) {
+        // SAFETY: see above the impl.
+        unsafe {
+            _mm256_storeu_ps(p, v.0);
+            _mm256_storeu_ps(p.add(8), v.1);
+        }
+    }
+    #[inline(always)]
+    fn add(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn sub(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_sub_ps(a.0, b.0), _mm256_sub_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn mul(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn div(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn max(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn min(self, a: V, b: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn fma(self, a: V, b: V, c: V) -> V {
+        // SAFETY: see above the impl.
+        unsafe {
+            (
+                _mm256_fmadd_ps(a.0, b.0, c.0),
+                _mm256_fmadd_ps(a.1, b.1, c.1),
+            )
+        }
+    }
+    #[inline(always)]
+    fn scale(self, v: V, n: V) -> V {
+        #[inline(always)]
+        fn half(v: __m256, n: __m256) -> __m256 {
+            // SAFETY: see above the impl.
+            unsafe {
+                let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+                _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
+            }
+        }
+        (half(v.0, n.0), half(v.1, n.1))
+    }
+    #[inline(always)]
+    fn zero_below(self, v: V, x: V, limit: f32) -> V {
+        #[inline(always)]
+        fn half(v: __m256, x: __m256, limit: f32) -> __m256 {
+            // SAFETY: see above the impl.
+            unsafe { _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_GE_OQ>(x, _mm256_set1_ps(limit))) }
+        }
+        (half(v.0, x.0, limit), half(v.1, x.1, limit))
+    }
+}

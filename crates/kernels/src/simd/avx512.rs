@@ -1,0 +1,86 @@
+use super::Simd;
+use std::arch::x86_64::*;
+
+/// Proof that AVX-512 F, VL, DQ and BW may be executed.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY of every block below: `Avx512` is made only inside a function compiled for these
+// features, which `Isa` calls only on machines that have them. Loads and stores rest on the
+// caller's promise about the pointer.
+impl Simd for Avx512 {
+    type V = __m512;
+    const WIDE: bool = true;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, v: __m512) {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn scale(self, v: __m512, n: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_scalef_ps(v, n) }
+    }
+    #[inline(always)]
+    fn zero_below(self, v: __m512, x: __m512, limit: f32) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, _mm512_set1_ps(limit));
+            _mm512_maskz_mov_ps(keep, v)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use super::{LANES, Simd};
+
+/// Plain arrays; the compiler picks the instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+impl Simd for Portable {
+    type V = [f32; LANES];
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> Self::V {
+        // SAFETY: the caller's promise; `read_unaligned` needs no alignment of the array.
+        unsafe { p.cast::<[f32; LANES]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, v: Self::V) {
+        // SAFETY: as in `load`.
+        unsafe { p.cast::<[f32; LANES]>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Without the instruction a fused multiply-add is a library call per lane.
+        if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+            std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+        } else {
+            std::array::from_fn(|i| a[i] * b[i] + c[i])
+        }
+    }
+    #[inline(always)]
+    fn scale(self, v: Self::V, n: Self::V) -> Self::V {
+        zip(v, n, |v, n| {
+            v * f32::from_bits(((n as i32 + 127) as u32) << 23)
+        })
+    }
+    #[inline(always)]
+    fn zero_below(self, v: Self::V, x: Self::V, limit: f32) -> Self::V {
+        zip(v, x, |v, x| if x >= limit { v } else { 0.0 })
+    }
+}

@@ -1,0 +1,189 @@
+//! Caches of prompts and chains, the tokens to make them again, and which to forget first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use beamgen_engine::{Engine, SeqId};
+use beamgen_search::ScoreId;
+
+/// The prompt of a problem, shared by its chains.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub tokens: Vec<u32>,
+    pub seq: SeqId,
+    /// Whether `seq` holds the tokens; otherwise it is empty.
+    pub read: bool,
+    chains: usize,
+    used: u64,
+}
+
+/// Tokens of a chain after the prompt, shared with the chains that go on from it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    before: Option<Arc<Segment>>,
+    tokens: Vec<u32>,
+    /// Tokens up to the end of this segment.
+    len: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub prompt: u64,
+    segments: Option<Arc<Segment>>,
+    /// Prompt and all segments; `None` if nothing is scored yet or the cache was forgotten.
+    pub seq: Option<SeqId>,
+    used: u64,
+}
+
+impl Chain {
+    /// Tokens after the prompt.
+    pub fn len(&self) -> usize {
+        self.segments.as_ref().map_or(0, |segment| segment.len)
+    }
+
+    /// All tokens after the prompt, to be read again.
+    pub fn tokens(&self) -> Vec<u32> {
+        let mut parts = Vec::new();
+        let mut at = self.segments.as_ref();
+        while let Some(segment) = at {
+            parts.push(segment.tokens.as_slice());
+            at = segment.before.as_ref();
+        }
+        parts.iter().rev().copied().flatten().copied().collect()
+    }
+
+    pub fn push(&mut self, tokens: Vec<u32>) {
+        let len = self.len() + tokens.len();
+        let before = self.segments.take();
+        self.segments = Some(Arc::new(Segment {
+            before,
+            tokens,
+            len,
+        }));
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    prompts: BTreeMap<u64, Prompt>,
+    chains: BTreeMap<ScoreId, Chain>,
+    next: u64,
+    clock: u64,
+}
+
+impl Chains {
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub fn open(&mut self, tokens: Vec<u32>, engine: &mut Engine) -> ScoreId {
+        let prompt = self.next();
+        let seq = engine.create();
+        self.prompts.insert(
+            prompt,
+            Prompt {
+                tokens,
+                seq,
+                read: false,
+                chains: 1,
+                used: self.clock,
+            },
+        );
+        self.insert(Chain {
+            prompt,
+            segments: None,
+            seq: None,
+            used: self.clock,
+        })
+    }
+
+    fn insert(&mut self, chain: Chain) -> ScoreId {
+        let id = ScoreId(self.next());
+        self.chains.insert(id, chain);
+        id
+    }
+
+    pub fn fork(&mut self, id: ScoreId, engine: &mut Engine) -> ScoreId {
+        let chain = self.chain(id);
+        let copy = Chain {
+            prompt: chain.prompt,
+            segments: chain.segments.clone(),
+            seq: chain.seq.map(|seq| engine.fork(seq)),
+            used: chain.used,
+        };
+        self.prompt_mut(copy.prompt).chains += 1;
+        self.insert(copy)
+    }
+
+    pub fn release(&mut self, id: ScoreId, engine: &mut Engine) {
+        let chain = self.chains.remove(&id).expect("no such scored chain");
+        if let Some(seq) = chain.seq {
+            engine.free(seq);
+        }
+        let prompt = self.prompt_mut(chain.prompt);
+        prompt.chains -= 1;
+        if prompt.chains == 0 {
+            engine.free(prompt.seq);
+            self.prompts.remove(&chain.prompt);
+        }
+    }
+
+    /// # Panics
+    /// If the chain was released or is another scorer's: a mistake of the caller.
+    pub fn chain(&self, id: ScoreId) -> &Chain {
+        self.chains.get(&id).expect("no such scored chain")
+    }
+
+    pub fn chain_mut(&mut self, id: ScoreId) -> &mut Chain {
+        self.chains.get_mut(&id).expect("no such scored chain")
+    }
+
+    pub fn prompt(&self, id: u64) -> &Prompt {
+        &self.prompts[&id]
+    }
+
+    pub fn prompt_mut(&mut self, id: u64) -> &mut Prompt {
+        self.prompts.get_mut(&id).expect("a chain holds its prompt")
+    }
+
+    /// Marks a chain and its prompt as used now.
+    pub fn touch(&mut self, id: ScoreId) {
+        self.clock += 1;
+        let clock = self.clock;
+        let chain = self.chain_mut(id);
+        chain.used = clock;
+        let prompt = chain.prompt;
+        self.prompt_mut(prompt).used = clock;
+    }
+
+    /// Forgets the cache used longest ago, chains before prompts, that none of `pinned` needs.
+    /// Returns whether there was one.
+    pub fn forget_oldest(&mut self, pinned: &BTreeSet<ScoreId>, engine: &mut Engine) -> bool {
+        let oldest = self
+            .chains
+            .iter_mut()
+            .filter(|(id, chain)| chain.seq.is_some() && !pinned.contains(id))
+            .min_by_key(|(_, chain)| chain.used);
+        if let Some((_, chain)) = oldest {
+            if let Some(seq) = chain.seq.take() {
+                engine.free(seq);
+            }
+            return true;
+        }
+        let needed: BTreeSet<u64> = pinned.iter().map(|id| self.chains[id].prompt).collect();
+        let oldest = self
+            .prompts
+            .iter_mut()
+            .filter(|(id, prompt)| prompt.read && !needed.contains(id))
+            .min_by_key(|(_, prompt)| prompt.used);
+        match oldest {
+            Some((_, prompt)) => {
+                engine.truncate(prompt.seq, 0);
+                prompt.read = false;
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Reading step by step gives the very scores of reading the whole chain at once, and reads each
+//! token once.
+
+use beamgen_search::*;
+
+use crate::models::*;
+use crate::tiny;
+
+const STEPS: [&str; 5] = [
+    "a + 1 = 3\n",
+    "b\n",
+    "ab?c 42 e\n",
+    "\ndd ee\n",
+    "the = 7.e\n",
+];
+
+fn chain() -> Vec<Step> {
+    STEPS.iter().map(|text| Step::new(text)).collect()
+}
+
+#[test]
+fn step_by_step_equals_all_at_once_to_the_bit() {
+    let mut prm = reward_model(400);
+    let root = prm.open(&problem("ab 1+2=?"), 0).unwrap();
+    let all = prm.fork(root);
+    let at_once = score(&mut prm, all, &chain()).unwrap();
+    assert_eq!(at_once.probabilities.len(), STEPS.len());
+
+    let mut one_by_one = Vec::new();
+    let mut id = root;
+    for step in chain() {
+        let next = prm.fork(id);
+        prm.release(id);
+        id = next;
+        one_by_one.extend(score(&mut prm, id, &[step]).unwrap().probabilities);
+    }
+    assert_eq!(one_by_one, at_once.probabilities);
+    // Scores tell steps apart.
+    let mut sorted = one_by_one.clone();
+    sorted.sort_by(f32::total_cmp);
+    sorted.dedup();
+    assert_eq!(sorted.len(), STEPS.len());
+}
+
+/// Against the engine itself: one sequence, all at once.
+#[test]
+fn scores_are_the_heads_reading_of_the_step_tokens() {
+    use beamgen_engine::{Append, Output, Want};
+    let mut prm = reward_model(400);
+    let scores = prm.whole_chain("ab 1+2=?", &STEPS).unwrap();
+
+    let mut tokens = vec![tiny::BEGIN];
+    tokens.extend(ids("ab 1+2=?\n"));
+    let mut marks = Vec::new();
+    for step in STEPS {
+        tokens.extend(ids(step.trim()));
+        tokens.extend(ids("\n"));
+        marks.push(tokens.len() - 1);
+    }
+    let mut engine = tiny::engine(prm.engine().model(), 400);
+    let seq = engine.create();
+    let item = Append {
+        seq,
+        tokens: &tokens,
+        want: Want::At(&marks),
+    };
+    let rows = engine.forward(&[item], Output::Hidden).unwrap();
+    let head = beamgen_prm::Head::new(tiny::random::noise(rows.width(), 3), 0.1);
+    let expected: Vec<f32> = rows.iter().map(|row| head.probability(row)).collect();
+    assert_eq!(scores, expected);
+}
+
+/// Pitfall 10: reading every chain again from its first token in every round.
+#[test]
+fn p10_only_the_tokens_of_the_new_step_are_read() {
+    let mut prm = reward_model(400);
+    let prompt = 1 + ids("ab?\n").len();
+    let root = prm.open(&problem("ab?"), 0).unwrap();
+    let (a, b) = (prm.fork(root), prm.fork(root));
+    let [first, second, third, ..] = STEPS.map(Step::new);
+
+    // Siblings in one call: the prompt is read for the first of them.
+    let items = [(a, &first), (b, &second)].map(|(id, step)| ScoreItem {
+        id,
+        steps: vec![step.as_ref()],
+    });
+    let scored = prm.score(&items).unwrap();
+    let counts = |scored: &Scored| (scored.read_tokens, scored.reused_tokens);
+    assert_eq!(
+        counts(scored[0].as_ref().unwrap()),
+        (prompt + first.tokens.len(), 0)
+    );
+    assert_eq!(
+        counts(scored[1].as_ref().unwrap()),
+        (second.tokens.len(), prompt)
+    );
+
+    let child = prm.fork(a);
+    let scored = score(&mut prm, child, std::slice::from_ref(&third)).unwrap();
+    assert_eq!(
+        counts(&scored),
+        (third.tokens.len(), prompt + first.tokens.len())
+    );
+    for id in [root, a, b, child] {
+        prm.release(id);
+    }
+    assert!(prm.engine().is_empty());
+}
+
+#[test]
+fn company_in_a_call_changes_no_score() {
+    let mut prm = reward_model(2000);
+    let texts = ["a?", "abc 12?", "e"];
+    let alone: Vec<Vec<f32>> = texts
+        .iter()
+        .map(|text| prm.whole_chain(text, &STEPS).unwrap())
+        .collect();
+    let chains = texts.map(|text| (text, &STEPS[..]));
+    let together = prm.whole_chains(&chains).unwrap();
+    for (alone, together) in alone.iter().zip(together) {
+        assert_eq!(*alone, together.unwrap());
+    }
+    assert!(prm.engine().is_empty());
+}

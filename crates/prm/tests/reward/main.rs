@@ -1,0 +1,10 @@
+//! The reward model on a tiny decoder with random weights.
+
+#[path = "../../../generator/tests/tiny/mod.rs"]
+mod tiny;
+
+mod incremental;
+mod loading;
+mod memory;
+mod models;
+mod tokens;

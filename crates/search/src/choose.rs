@@ -1,0 +1,190 @@
+//! Choosing the answer among the finished chains.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ConfigError;
+use crate::finish::Finish;
+use crate::tree::NodeId;
+
+/// How the answer is chosen among the finished chains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// The answer of the chain with the highest score.
+    #[default]
+    Best,
+    /// The answer most chains give.
+    Majority,
+    /// The answer whose chains have the largest sum of scores.
+    Weighted,
+}
+
+impl Choose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Best, Self::Majority, Self::Weighted];
+
+    /// The name used in configuration, e.g. `"majority"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Majority => "majority",
+            Self::Weighted => "weighted",
+        }
+    }
+}
+
+impl fmt::Display for Choose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Choose {
+    type Err = ConfigError;
+
+    fn from_str(name: &str) -> Result<Self, ConfigError> {
+        Self::ALL
+            .into_iter()
+            .find(|c| c.name() == name)
+            .ok_or_else(|| ConfigError::unknown("choose", name, Self::ALL.map(Self::name)))
+    }
+}
+
+/// What the search has to know about answers: where they are and when two are the same.
+pub trait Answers {
+    /// The final answer stated in the text of a whole chain.
+    fn extract(&self, text: &str) -> Option<String>;
+
+    /// Canonical form: two answers are the same if and only if their classes are.
+    fn class(&self, answer: &str) -> String;
+}
+
+/// A chain that grows no further.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FinishedChain {
+    /// Its last node in the problem's tree.
+    pub node: NodeId,
+    /// Why it grows no further.
+    pub finish: Finish,
+    /// Aggregated score; `None` if no step was scored.
+    pub score: Option<f32>,
+    /// Sum of the log-probabilities of its tokens.
+    pub logprob: f32,
+    /// The answer it gives. Only complete chains give one.
+    pub answer: Option<String>,
+    /// Canonical form of the answer.
+    pub class: Option<String>,
+}
+
+/// The chain whose answer is chosen, as an index into `chains`, or `None` if none gives an answer.
+///
+/// Only complete chains with an answer take part, each once. Equal scores go to the earlier chain,
+/// equal votes to the class with the best chain. A vote is represented by the best chain of its
+/// class; a chain without a score has weight 0. As the chains of best-of-N are independent and in
+/// order, `choose(&chains[..k], ..)` is what best-of-k would have chosen.
+pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
+    let by_score = ranked(chains);
+    let best = *by_score.first()?;
+    if how == Choose::Best {
+        return Some(best);
+    }
+    let weight = |chain: &FinishedChain| match how {
+        Choose::Weighted => f64::from(chain.score.unwrap_or(0.0)),
+        _ => 1.0,
+    };
+    // In order of their best chain, so that the first of several maxima is the right one.
+    let mut classes: Vec<(&str, usize, f64)> = Vec::new();
+    for &i in &by_score {
+        let class = chains[i].class.as_deref().unwrap_or_default();
+        match classes.iter_mut().find(|(name, ..)| *name == class) {
+            Some((_, _, votes)) => *votes += weight(&chains[i]),
+            None => classes.push((class, i, weight(&chains[i]))),
+        }
+    }
+    let mut winner = classes[0];
+    for &class in &classes[1..] {
+        if class.2 > winner.2 {
+            winner = class;
+        }
+    }
+    Some(winner.1)
+}
+
+/// The chains that give an answer, best score first, then in order.
+pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
+    let score = |&i: &usize| chains[i].score.unwrap_or(f32::NEG_INFINITY);
+    let mut order: Vec<usize> = (0..chains.len())
+        .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
+        .collect();
+    order.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(answer: Option<&str>, score: f32) -> FinishedChain {
+        FinishedChain {
+            node: NodeId(1),
+            finish: Finish::Answer,
+            score: Some(score),
+            logprob: -1.0,
+            answer: answer.map(str::to_owned),
+            class: answer.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn three_ways_to_choose() {
+        let chains = [
+            chain(Some("a"), 0.9),
+            chain(Some("b"), 0.5),
+            chain(Some("b"), 0.6),
+            chain(Some("c"), 0.2),
+            chain(Some("c"), 0.1),
+            chain(Some("c"), 0.1),
+        ];
+        assert_eq!(choose(&chains, Choose::Best), Some(0));
+        assert_eq!(choose(&chains, Choose::Weighted), Some(2));
+        assert_eq!(choose(&chains, Choose::Majority), Some(3));
+    }
+
+    #[test]
+    fn ties_go_to_the_best_chain_then_to_the_first() {
+        let chains = [
+            chain(Some("a"), 0.25),
+            chain(Some("b"), 0.75),
+            chain(Some("c"), 0.75),
+        ];
+        assert_eq!(choose(&chains, Choose::Best), Some(1));
+        assert_eq!(choose(&chains, Choose::Majority), Some(1));
+        assert_eq!(choose(&chains, Choose::Weighted), Some(1));
+    }
+
+    #[test]
+    fn chains_without_answer_or_cut_short_have_no_vote() {
+        let mut cut = chain(Some("cut"), 1.0);
+        cut.finish = Finish::ChainCap;
+        let chains = [cut, chain(None, 0.9), chain(Some("a"), 0.1)];
+        for how in Choose::ALL {
+            assert_eq!(choose(&chains, how), Some(2));
+            assert_eq!(choose(&chains[..2], how), None);
+            assert_eq!(choose(&[], how), None);
+        }
+    }
+
+    #[test]
+    fn unscored_chains_can_vote() {
+        let mut chains = vec![chain(Some("a"), 0.0); 3];
+        chains[0].class = Some("b".into());
+        for c in &mut chains {
+            c.score = None;
+        }
+        assert_eq!(choose(&chains, Choose::Majority), Some(1));
+        assert_eq!(choose(&chains, Choose::Weighted), Some(0));
+    }
+}

@@ -1,0 +1,82 @@
+use thiserror::Error;
+
+/// Why a generator refused a problem or failed.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum GenError {
+    /// The prompt alone fills the model's context.
+    #[error("the prompt has {tokens} tokens, which leaves no room in a context of {context}")]
+    PromptTooLong { tokens: usize, context: usize },
+    /// The template or the tokenizer refused the problem.
+    #[error("the prompt cannot be rendered: {0}")]
+    Prompt(String),
+    /// A failure of the model itself; ends the run.
+    #[error("the generator failed: {0}")]
+    Failed(String),
+}
+
+/// Why a scorer refused a problem or a chain, or failed.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ScoreError {
+    #[error("the chain has {tokens} tokens, the scorer's context {context}")]
+    TooLong { tokens: usize, context: usize },
+    #[error("the prompt cannot be rendered: {0}")]
+    Prompt(String),
+    #[error("the scorer has no memory for a chain of {tokens} tokens")]
+    NoMemory { tokens: usize },
+    /// A failure of the model itself; ends the run.
+    #[error("the scorer failed: {0}")]
+    Failed(String),
+}
+
+/// A search configuration that cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A count is 0.
+    #[error("{field} must be at least 1")]
+    Zero { field: &'static str },
+    /// N < M.
+    #[error(
+        "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"
+    )]
+    FewerChainsThanFactor { n: usize, m: usize },
+    /// The strategy or the choice reads scores.
+    #[error("{what} needs a scorer, and there is none")]
+    NeedsScorer { what: &'static str },
+    #[error("unknown {field} {value:?} (known: {known})")]
+    Unknown {
+        field: &'static str,
+        value: String,
+        known: String,
+    },
+}
+
+impl ConfigError {
+    pub(crate) fn unknown<const K: usize>(
+        field: &'static str,
+        value: &str,
+        known: [&'static str; K],
+    ) -> Self {
+        Self::Unknown {
+            field,
+            value: value.to_owned(),
+            known: known.join(", "),
+        }
+    }
+}
+
+/// Why a run stopped.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SearchError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Generator(#[from] GenError),
+    #[error(transparent)]
+    Scorer(#[from] ScoreError),
+    #[error("the scorer broke its contract: {0}")]
+    BadScores(String),
+    #[error("the generator broke its contract: {0}")]
+    BadStep(String),
+    #[error("the strategy broke its contract: {0}")]
+    BadAction(String),
+}

@@ -1,0 +1,47 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a chain grows no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// The generator ended its text.
+    EndOfText,
+    /// A closed step states the final answer.
+    Answer,
+    /// A step reached the limit of tokens per step before its boundary.
+    StepCap,
+    /// The chain reached the limit of tokens per chain, or the context of a model.
+    ChainCap,
+    /// The chain reached the limit of steps without an answer.
+    MaxSteps,
+    /// No memory was left to continue it.
+    NoMemory,
+}
+
+impl Finish {
+    /// Whether the chain came to its own end. A chain that ran into a limit is never complete: it
+    /// takes no survivor's slot and gives no answer.
+    pub fn is_complete(self) -> bool {
+        matches!(self, Self::EndOfText | Self::Answer)
+    }
+
+    /// The name used in configuration and output, e.g. `"end-of-text"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndOfText => "end-of-text",
+            Self::Answer => "answer",
+            Self::StepCap => "step-cap",
+            Self::ChainCap => "chain-cap",
+            Self::MaxSteps => "max-steps",
+            Self::NoMemory => "no-memory",
+        }
+    }
+}
+
+impl fmt::Display for Finish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,50 @@
+//! Step-wise search over reasoning chains.
+//!
+//! A [`Generator`] proposes steps, a [`Scorer`] judges them, a [`Strategy`] keeps the promising
+//! chains and drops the others, and [`run`] drives many problems through them at once. This crate
+//! is pure logic: it never sees a tensor, opens no file and has no clock of its own.
+//!
+//! Three decisions shape it:
+//!
+//! * **One scheduler, every strategy.** Beam search, best-of-N and greedy decoding run on the same
+//!   loop and are charged by the same [`Ledger`], so their comparison is fair.
+//! * **Results do not depend on company.** A chain's random stream follows from its place in the
+//!   tree ([`child_stream`]), siblings settle together, strategies see trees and not arrivals.
+//!   The same problem gives the same tree alone and among hundreds.
+//! * **Memory is never an error.** Steps wait for memory. If nothing at all can go on, the youngest
+//!   problem is set back and begun again later; a problem alone on the machine gives up the
+//!   worst of its waiting chains ([`Finish::NoMemory`]).
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+mod aggregation;
+mod choose;
+mod config;
+mod error;
+mod event;
+mod finish;
+mod generator;
+mod ledger;
+mod problem;
+mod result;
+mod scheduler;
+mod scorer;
+mod strategy;
+mod stream;
+mod tree;
+
+pub use aggregation::Aggregation;
+pub use choose::{Answers, Choose, FinishedChain, choose};
+pub use config::{SearchConfig, StrategyKind};
+pub use error::{ConfigError, GenError, ScoreError, SearchError};
+pub use event::Event;
+pub use finish::Finish;
+pub use generator::{ChainId, Generator, Memory, Opened, Stepped};
+pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
+pub use problem::Problem;
+pub use result::{ProblemResult, RunSummary};
+pub use scheduler::{Factory, Models, run, run_with};
+pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
+pub use strategy::{Action, Beam, BestOfN, Greedy, Scoring, Strategy};
+pub use stream::child_stream;
+pub use tree::{ChainTree, Node, NodeId, State};

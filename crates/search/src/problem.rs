@@ -1,0 +1,24 @@
+use serde::{Deserialize, Serialize};
+
+use crate::stream::hash_bytes;
+
+/// A question to be answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Name in reports. Need not be unique: results are told apart by their position in the input.
+    pub id: String,
+    /// The text given to the generator and to the scorer.
+    pub text: String,
+    /// The reference answer, if known. The search never looks at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+}
+
+impl Problem {
+    /// Stable 64-bit key of id and text: the same on every machine and in every run, so that a
+    /// problem draws the same random numbers whatever else is solved beside it.
+    pub fn key(&self) -> u64 {
+        let id = hash_bytes(self.id.as_bytes(), 0);
+        hash_bytes(self.text.as_bytes(), id)
+    }
+}

@@ -1,0 +1,69 @@
+//! From a searched tree to a result.
+
+use super::live::Live;
+use crate::choose::{Answers, FinishedChain};
+use crate::config::SearchConfig;
+use crate::ledger::Clock;
+use crate::result::{ProblemResult, choose_capped};
+use crate::tree::ChainTree;
+
+pub(super) fn result(
+    live: Live,
+    config: &SearchConfig,
+    answers: &dyn Answers,
+    clock: &dyn Clock,
+) -> ProblemResult {
+    let tree = live.tree.renumbered();
+    let finished = finished_chains(&tree, config, answers);
+    let answering = choose_capped(&finished, config.choose, config.chains());
+    let shown = answering.or_else(|| best_without_answer(&finished));
+    let chain = shown.map(|i| &finished[i]);
+    ProblemResult {
+        index: live.index,
+        chosen: chain.map(|chain| chain.node),
+        answer: answering.and_then(|i| finished[i].answer.clone()),
+        score: chain.and_then(|chain| chain.score),
+        error: None,
+        ledger: live.ledger,
+        elapsed: clock.now().saturating_sub(live.started).as_secs_f64(),
+        problem: live.problem,
+        tree,
+        finished,
+    }
+}
+
+fn finished_chains(
+    tree: &ChainTree,
+    config: &SearchConfig,
+    answers: &dyn Answers,
+) -> Vec<FinishedChain> {
+    tree.nodes()
+        .filter_map(|(node, content)| {
+            let finish = content.finish()?;
+            let answer = match finish.is_complete() {
+                true => answers.extract(&tree.text(node)),
+                false => None,
+            };
+            Some(FinishedChain {
+                node,
+                finish,
+                score: tree.chain_score(node, config.aggregation),
+                logprob: tree.logprob(node),
+                class: answer.as_deref().map(|answer| answers.class(answer)),
+                answer,
+            })
+        })
+        .collect()
+}
+
+/// Complete chains first, then by score, then by order.
+fn best_without_answer(chains: &[FinishedChain]) -> Option<usize> {
+    let key = |chain: &FinishedChain| {
+        let complete = u8::from(chain.finish.is_complete());
+        (complete, chain.score.unwrap_or(f32::NEG_INFINITY))
+    };
+    (0..chains.len()).rev().max_by(|&a, &b| {
+        let (a, b) = (key(&chains[a]), key(&chains[b]));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}

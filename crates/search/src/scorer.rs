@@ -1,0 +1,70 @@
+//! What the search asks of a scorer (a process reward model, or an exact checker).
+
+use crate::error::ScoreError;
+use crate::finish::Finish;
+use crate::generator::Memory;
+use crate::problem::Problem;
+
+/// Handle of a scored chain's state (its KV cache) inside a scorer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScoreId(pub u64);
+
+/// A step to be scored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepRef<'a> {
+    /// Text, boundary included. Never empty or only white space.
+    pub text: &'a str,
+    /// The generator's tokens. With [`Finish::EndOfText`] the last one is the end-of-text token,
+    /// which has no text.
+    pub tokens: &'a [u32],
+    /// `None` or [`Finish::Answer`] for a step that closed at its boundary.
+    pub finish: Option<Finish>,
+}
+
+/// New steps of one chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreItem<'a> {
+    /// The chain they are appended to; no other item of the call has it.
+    pub id: ScoreId,
+    /// At least one, in order.
+    pub steps: Vec<StepRef<'a>>,
+}
+
+/// Scores of one [`ScoreItem`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scored {
+    /// One probability in `0.0..=1.0` per step. Zero is a score like any other.
+    pub probabilities: Vec<f32>,
+    /// Tokens read for this item.
+    pub read_tokens: usize,
+    /// Tokens of the chain so far that were found in the cache and not read again.
+    pub reused_tokens: usize,
+}
+
+/// Scores the steps of many chains together, each step once.
+pub trait Scorer {
+    /// Accepts a problem: a chain without steps.
+    ///
+    /// # Errors
+    /// What is wrong with this problem; other problems are not affected.
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError>;
+
+    /// A second chain with the same contents; nothing is computed or copied.
+    fn fork(&mut self, id: ScoreId) -> ScoreId;
+
+    /// Gives the chain's memory back.
+    fn release(&mut self, id: ScoreId);
+
+    /// Appends each item's steps to its chain and scores them, reading only what is new. The
+    /// inner result, one per item, tells what is wrong with that chain alone.
+    ///
+    /// # Errors
+    /// A failure of the model itself: the run cannot go on.
+    fn score(
+        &mut self,
+        items: &[ScoreItem<'_>],
+    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
+
+    /// Its cache memory now.
+    fn memory(&self) -> Memory;
+}

@@ -1,0 +1,233 @@
+use super::{Action, Scoring, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Step-wise beam search: sample N steps, keep the best N/M chains, sample N again from those.
+///
+/// Open chains and chains that came to their end compete for the N/M slots by score, so a poor
+/// chain takes no slot for being short. The search ends when the best N/M are all complete.
+/// A slot held by a complete chain is not expanded and not refilled: its rows are free for other
+/// problems. Chains cut short by a limit hold no slot.
+#[derive(Debug, Clone)]
+pub struct Beam {
+    n: usize,
+    slots: usize,
+    aggregation: Aggregation,
+    open: Vec<NodeId>,
+    complete: Vec<NodeId>,
+}
+
+impl Beam {
+    /// # Errors
+    /// `n` or `m` is 0, or `n < m`.
+    pub fn new(n: usize, m: usize, aggregation: Aggregation) -> Result<Self, ConfigError> {
+        for (field, value) in [("n", n), ("m", m)] {
+            if value == 0 {
+                return Err(ConfigError::Zero { field });
+            }
+        }
+        if n < m {
+            return Err(ConfigError::FewerChainsThanFactor { n, m });
+        }
+        Ok(Self {
+            n,
+            slots: n / m,
+            aggregation,
+            open: Vec::new(),
+            complete: Vec::new(),
+        })
+    }
+
+    /// Steps to sample this round: N, less the share of the slots held by complete chains.
+    fn budget(&self, complete: usize) -> usize {
+        shares(self.n, self.slots).take(self.slots - complete).sum()
+    }
+}
+
+/// `total` split into `parts` that differ by at most one, larger ones first.
+fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
+    (0..parts).map(move |i| total / parts + usize::from(i < total % parts))
+}
+
+impl Strategy for Beam {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self) -> Vec<Action> {
+        vec![Action::Expand {
+            node: ChainTree::ROOT,
+            count: self.n,
+        }]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], outstanding: usize) -> Vec<Action> {
+        for &id in nodes {
+            match tree.node(id).state {
+                State::Open => self.open.push(id),
+                State::Finished(finish) if finish.is_complete() => self.complete.push(id),
+                _ => {}
+            }
+        }
+        if outstanding > 0 {
+            return Vec::new();
+        }
+
+        let mut field: Vec<NodeId> = self.open.drain(..).chain(self.complete.clone()).collect();
+        tree.sort_by_score(&mut field, self.aggregation);
+        let kept = self.slots.min(field.len());
+        let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
+        let survivors: Vec<NodeId> = field[..kept].iter().copied().filter(is_open).collect();
+        if survivors.is_empty() {
+            return vec![Action::Done];
+        }
+
+        let budget = self.budget(kept - survivors.len());
+        let pruned = field[kept..].iter().copied().filter(is_open);
+        let expanded = survivors
+            .iter()
+            .zip(shares(budget, survivors.len()))
+            .filter(|&(_, count)| count > 0);
+        pruned
+            .map(Action::Prune)
+            .chain(expanded.map(|(&node, count)| Action::Expand { node, count }))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finish::Finish;
+
+    /// A root with one scored child per entry; `true` for complete.
+    fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
+        let mut tree = ChainTree::new();
+        let ids = children
+            .iter()
+            .map(|&(score, complete)| {
+                let id = tree.add_child(ChainTree::ROOT);
+                let node = tree.node_mut(id);
+                node.score = Some(score);
+                node.state = match complete {
+                    true => State::Finished(Finish::Answer),
+                    false => State::Open,
+                };
+                id
+            })
+            .collect();
+        (tree, ids)
+    }
+
+    fn expansions(actions: &[Action]) -> Vec<(u32, usize)> {
+        actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Expand { node, count } => Some((node.0, *count)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn round(n: usize, m: usize, children: &[(f32, bool)]) -> Vec<Action> {
+        let (tree, ids) = tree(children);
+        let mut beam = Beam::new(n, m, Aggregation::Min).unwrap();
+        beam.settled(&tree, &ids, 0)
+    }
+
+    #[test]
+    fn keeps_the_best_and_expands_them_in_score_order() {
+        let actions = round(
+            4,
+            2,
+            &[(0.1, false), (0.9, false), (0.3, false), (0.5, false)],
+        );
+        assert_eq!(expansions(&actions), [(2, 2), (4, 2)]);
+        assert!(actions.contains(&Action::Prune(NodeId(1))));
+        assert!(actions.contains(&Action::Prune(NodeId(3))));
+    }
+
+    #[test]
+    fn waits_for_the_whole_round() {
+        let (tree, ids) = tree(&[(0.1, false), (0.9, false)]);
+        let mut beam = Beam::new(2, 2, Aggregation::Min).unwrap();
+        assert!(beam.settled(&tree, &ids[..1], 1).is_empty());
+        assert_eq!(expansions(&beam.settled(&tree, &ids[1..], 0)), [(2, 2)]);
+    }
+
+    #[test]
+    fn n_not_divisible_by_m_loses_no_budget() {
+        let children: Vec<_> = (0..11).map(|i| (1.0 - i as f32 / 20.0, false)).collect();
+        // 11 / 4 = 2 slots of 6 and 5; 11 / 3 = 3 slots of 4, 4 and 3.
+        assert_eq!(expansions(&round(11, 4, &children)), [(1, 6), (2, 5)]);
+        assert_eq!(
+            expansions(&round(11, 3, &children)),
+            [(1, 4), (2, 4), (3, 3)]
+        );
+    }
+
+    #[test]
+    fn fewer_candidates_than_slots_share_the_whole_budget() {
+        assert_eq!(
+            expansions(&round(16, 4, &[(0.2, false), (0.7, false), (0.1, false)])),
+            [(2, 6), (1, 5), (3, 5)]
+        );
+    }
+
+    #[test]
+    fn a_poor_finished_chain_takes_no_slot() {
+        let actions = round(4, 2, &[(0.1, true), (0.9, false), (0.5, false)]);
+        assert_eq!(expansions(&actions), [(2, 2), (3, 2)]);
+    }
+
+    #[test]
+    fn a_good_finished_chain_frees_the_rows_of_its_slot() {
+        let actions = round(4, 2, &[(0.95, true), (0.9, false), (0.5, false)]);
+        assert_eq!(expansions(&actions), [(2, 2)]);
+        assert!(actions.contains(&Action::Prune(NodeId(3))));
+    }
+
+    #[test]
+    fn ends_when_the_best_are_all_complete() {
+        let actions = round(4, 2, &[(0.95, true), (0.9, true), (0.5, false)]);
+        assert_eq!(actions, [Action::Done]);
+    }
+
+    #[test]
+    fn ends_when_nothing_is_left() {
+        assert_eq!(round(4, 2, &[]), [Action::Done]);
+        assert_eq!(round(4, 2, &[(0.9, true)]), [Action::Done]);
+    }
+
+    #[test]
+    fn finished_chains_compete_in_later_rounds_too() {
+        let (mut tree, ids) = tree(&[(0.6, true), (0.9, false)]);
+        let mut beam = Beam::new(1, 1, Aggregation::Min).unwrap();
+        assert_eq!(expansions(&beam.settled(&tree, &ids, 0)), [(2, 1)]);
+        let child = tree.add_child(ids[1]);
+        tree.node_mut(child).score = Some(0.4);
+        tree.node_mut(child).state = State::Open;
+        assert_eq!(beam.settled(&tree, &[child], 0), [Action::Done]);
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        assert_eq!(
+            Beam::new(0, 1, Aggregation::Min).unwrap_err(),
+            ConfigError::Zero { field: "n" }
+        );
+        assert_eq!(
+            Beam::new(1, 0, Aggregation::Min).unwrap_err(),
+            ConfigError::Zero { field: "m" }
+        );
+        assert_eq!(
+            Beam::new(3, 4, Aggregation::Min).unwrap_err(),
+            ConfigError::FewerChainsThanFactor { n: 3, m: 4 }
+        );
+    }
+}

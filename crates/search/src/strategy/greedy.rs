@@ -1,0 +1,31 @@
+use super::{Action, BestOfN, Scoring, Strategy};
+use crate::tree::{ChainTree, NodeId};
+
+/// One chain, never branched. With temperature 0 in the generator it is greedy decoding.
+#[derive(Debug, Clone)]
+pub struct Greedy(BestOfN);
+
+impl Greedy {
+    /// `scored` says whether the chain's steps are scored when it is finished.
+    pub fn new(scored: bool) -> Self {
+        Self(BestOfN::new(1, scored))
+    }
+}
+
+impl Strategy for Greedy {
+    fn scoring(&self) -> Scoring {
+        self.0.scoring()
+    }
+
+    fn merges_siblings(&self) -> bool {
+        false
+    }
+
+    fn begin(&mut self) -> Vec<Action> {
+        self.0.begin()
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], outstanding: usize) -> Vec<Action> {
+        self.0.settled(tree, nodes, outstanding)
+    }
+}

@@ -1,0 +1,344 @@
+//! The tree of partial and finished chains of one problem.
+
+use serde::{Deserialize, Serialize};
+
+use crate::aggregation::Aggregation;
+use crate::finish::Finish;
+use crate::stream::{ROOT_STREAM, child_stream};
+
+/// Index of a node in its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What has become of the chain that ends at a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "finish")]
+pub enum State {
+    /// The step is queued or being decoded; it has no tokens yet.
+    Growing,
+    /// The step is closed and may be expanded.
+    Open,
+    /// The chain goes on in its children.
+    Expanded,
+    /// The chain ended here.
+    Finished(Finish),
+    /// The search dropped it.
+    Pruned,
+    /// An earlier sibling has the same text and stands for both.
+    Duplicate,
+}
+
+/// One step. The chain of a node is the steps from the root to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// `None` for the root.
+    pub parent: Option<NodeId>,
+    /// In the order of their random streams.
+    pub children: Vec<NodeId>,
+    /// Steps from the root; 0 for the root itself.
+    pub depth: u32,
+    /// Random stream this step was sampled from.
+    pub stream: u64,
+    /// The step's own tokens, its boundary or end-of-text token included.
+    pub tokens: Vec<u32>,
+    /// The step's own text, its boundary included.
+    pub text: String,
+    /// Sum over the tokens of the generator's log-probability (natural logarithm).
+    pub logprob: f32,
+    /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
+    pub score: Option<f32>,
+    /// What has become of the chain that ends here.
+    #[serde(flatten)]
+    pub state: State,
+}
+
+impl Node {
+    /// A step without text apart from white space: the end-of-text token after the last boundary,
+    /// for one. It is not a step of the solution and never scored.
+    pub fn is_empty_step(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// Why the chain grows no further, if it ended here.
+    pub fn finish(&self) -> Option<Finish> {
+        match self.state {
+            State::Finished(finish) => Some(finish),
+            _ => None,
+        }
+    }
+
+    /// Whether the chain came to its own end here.
+    pub fn is_complete(&self) -> bool {
+        self.finish().is_some_and(Finish::is_complete)
+    }
+}
+
+/// Arena of nodes; node 0 is the root (the problem, no tokens). Every token is stored once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChainTree {
+    nodes: Vec<Node>,
+}
+
+impl Default for ChainTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ChainTree {
+    /// The problem itself, before any step.
+    pub const ROOT: NodeId = NodeId(0);
+
+    /// A tree of a root.
+    pub fn new() -> Self {
+        let root = Node {
+            parent: None,
+            children: Vec::new(),
+            depth: 0,
+            stream: ROOT_STREAM,
+            tokens: Vec::new(),
+            text: String::new(),
+            logprob: 0.0,
+            score: None,
+            state: State::Open,
+        };
+        Self { nodes: vec![root] }
+    }
+
+    /// Number of nodes, the root included.
+    #[allow(clippy::len_without_is_empty, reason = "there is always a root")]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node with that number.
+    ///
+    /// # Panics
+    /// If `id` comes from another tree and is not in this one.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+
+    /// All nodes, parents before children.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(i, node)| (NodeId(i as u32), node))
+    }
+
+    pub(crate) fn contains(&self, id: NodeId) -> bool {
+        id.index() < self.nodes.len()
+    }
+
+    /// Adds a growing child as the next of its siblings.
+    pub(crate) fn add_child(&mut self, parent: NodeId) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        let above = self.node_mut(parent);
+        let index = above.children.len() as u32;
+        above.children.push(id);
+        let node = Node {
+            parent: Some(parent),
+            children: Vec::new(),
+            depth: above.depth + 1,
+            stream: child_stream(above.stream, index),
+            tokens: Vec::new(),
+            text: String::new(),
+            logprob: 0.0,
+            score: None,
+            state: State::Growing,
+        };
+        self.nodes.push(node);
+        id
+    }
+
+    /// The chain of `id`: its nodes from the first step down to itself, without the root.
+    pub fn path(&self, id: NodeId) -> Vec<NodeId> {
+        let mut path = Vec::with_capacity(self.node(id).depth as usize);
+        let mut at = id;
+        while let Some(parent) = self.node(at).parent {
+            path.push(at);
+            at = parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The chain of `id` without empty steps.
+    pub fn steps(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        self.path(id)
+            .into_iter()
+            .map(|id| self.node(id))
+            .filter(|node| !node.is_empty_step())
+    }
+
+    /// Text of the whole chain.
+    pub fn text(&self, id: NodeId) -> String {
+        self.path(id)
+            .into_iter()
+            .map(|id| self.node(id).text.as_str())
+            .collect()
+    }
+
+    /// Number of tokens of the whole chain, without the prompt.
+    pub fn token_count(&self, id: NodeId) -> usize {
+        self.path(id)
+            .into_iter()
+            .map(|id| self.node(id).tokens.len())
+            .sum()
+    }
+
+    /// Sum of the log-probabilities of the chain's tokens.
+    pub fn logprob(&self, id: NodeId) -> f32 {
+        self.path(id)
+            .into_iter()
+            .map(|id| f64::from(self.node(id).logprob))
+            .sum::<f64>() as f32
+    }
+
+    /// Mean log-probability per token of the chain; 0 for the root.
+    pub fn mean_logprob(&self, id: NodeId) -> f32 {
+        self.logprob(id) / self.token_count(id).max(1) as f32
+    }
+
+    /// Aggregated score of the chain; `None` if none of its steps has one.
+    pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
+        aggregation.fold(
+            self.path(id)
+                .into_iter()
+                .filter_map(|id| self.node(id).score),
+        )
+    }
+
+    /// Best first: by chain score, chains without one last, then older nodes first.
+    pub fn sort_by_score(&self, nodes: &mut [NodeId], aggregation: Aggregation) {
+        nodes.sort_by_cached_key(|&id| {
+            let score = self
+                .chain_score(id, aggregation)
+                .unwrap_or(f32::NEG_INFINITY);
+            (std::cmp::Reverse(OrderedScore(score)), id)
+        });
+    }
+
+    /// The same tree numbered in depth-first order, so that numbers do not tell in which order
+    /// steps happened to close.
+    pub(crate) fn renumbered(mut self) -> Self {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut stack = vec![Self::ROOT];
+        while let Some(id) = stack.pop() {
+            order.push(id);
+            stack.extend(self.node(id).children.iter().rev());
+        }
+        let mut new_id = vec![NodeId(0); self.nodes.len()];
+        for (new, old) in order.iter().enumerate() {
+            new_id[old.index()] = NodeId(new as u32);
+        }
+        for node in &mut self.nodes {
+            node.parent = node.parent.map(|p| new_id[p.index()]);
+            for child in &mut node.children {
+                *child = new_id[child.index()];
+            }
+        }
+        let mut old: Vec<Option<Node>> = self.nodes.into_iter().map(Some).collect();
+        let nodes = order
+            .iter()
+            .filter_map(|id| old[id.index()].take())
+            .collect();
+        Self { nodes }
+    }
+}
+
+/// Scores in total order.
+#[derive(PartialEq)]
+struct OrderedScore(f32);
+
+impl Eq for OrderedScore {}
+
+impl PartialOrd for OrderedScore {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for OrderedScore {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// root -> a -> b, root -> c, with b added after c.
+    fn sample() -> (ChainTree, [NodeId; 3]) {
+        let mut tree = ChainTree::new();
+        let a = tree.add_child(ChainTree::ROOT);
+        let c = tree.add_child(ChainTree::ROOT);
+        let b = tree.add_child(a);
+        for (id, text, score) in [(a, "a\n", 0.5), (b, "b\n", 0.25), (c, "c\n", 0.0)] {
+            let node = tree.node_mut(id);
+            node.text = text.into();
+            node.score = Some(score);
+            node.tokens = vec![id.0; 2];
+            node.logprob = -1.0;
+        }
+        (tree, [a, b, c])
+    }
+
+    #[test]
+    fn a_chain_is_its_path() {
+        let (tree, [a, b, c]) = sample();
+        assert_eq!(tree.path(b), [a, b]);
+        assert_eq!(tree.text(b), "a\nb\n");
+        assert_eq!(tree.token_count(b), 4);
+        assert_eq!(tree.logprob(b), -2.0);
+        assert_eq!(tree.mean_logprob(b), -0.5);
+        assert_eq!(tree.chain_score(b, Aggregation::Product), Some(0.125));
+        assert_eq!(tree.chain_score(c, Aggregation::Min), Some(0.0));
+        assert!(tree.path(ChainTree::ROOT).is_empty());
+    }
+
+    #[test]
+    fn sorting_puts_ties_in_order_of_age_and_unscored_last() {
+        let (mut tree, [a, b, c]) = sample();
+        let unscored = tree.add_child(ChainTree::ROOT);
+        tree.node_mut(b).score = Some(0.5);
+        let mut ids = [unscored, c, b, a];
+        tree.sort_by_score(&mut ids, Aggregation::Min);
+        assert_eq!(ids, [a, b, c, unscored]);
+    }
+
+    #[test]
+    fn renumbering_keeps_the_tree_and_forgets_the_order_of_arrival() {
+        let (tree, _) = sample();
+        let tree = tree.renumbered();
+        let texts: Vec<_> = tree.nodes().map(|(_, node)| node.text.as_str()).collect();
+        assert_eq!(texts, ["", "a\n", "b\n", "c\n"]);
+        assert_eq!(tree.text(NodeId(2)), "a\nb\n");
+        assert_eq!(tree.node(ChainTree::ROOT).children, [NodeId(1), NodeId(3)]);
+    }
+
+    #[test]
+    fn serialises_with_flat_state() {
+        let (mut tree, [a, ..]) = sample();
+        tree.node_mut(a).state = State::Finished(Finish::Answer);
+        let json = serde_json::to_value(&tree).unwrap();
+        assert_eq!(json[1]["state"], "finished");
+        assert_eq!(json[1]["finish"], "answer");
+        assert_eq!(json[0]["state"], "open");
+        let back: ChainTree = serde_json::from_value(json).unwrap();
+        assert_eq!(back, tree);
+    }
+}

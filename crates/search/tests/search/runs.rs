@@ -1,0 +1,395 @@
+//! A run as its caller sees it: delivery, events, errors, time.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use beamgen_search::*;
+
+use crate::scripted::*;
+
+/// Three rounds for `p0`, one for every other problem.
+fn slow_first(place: &Place<'_>) -> Said {
+    let rounds = if place.problem.id == "p0" { 3 } else { 1 };
+    match place.depth {
+        d if d < rounds => Said::step(format!("{}\n", place.index)),
+        _ => Said::answer(place.index),
+    }
+}
+
+fn scorer() -> ScriptedScorer<'static> {
+    ScriptedScorer::new(random_score)
+}
+
+#[test]
+fn results_come_as_soon_as_they_are_there() {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut order = Vec::new();
+    run(models, &beam(4, 2), problems(3), &mut |_| (), &mut |r| {
+        order.push(r.index);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(order, [1, 2, 0]);
+}
+
+#[test]
+fn problems_are_pulled_when_there_is_room_and_not_before() {
+    let pulled = Cell::new(0);
+    let mut delivered = 0;
+    let source = problems(50).into_iter().inspect(|_| {
+        pulled.set(pulled.get() + 1);
+    });
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let config = SearchConfig {
+        in_flight: 3,
+        ..beam(4, 2)
+    };
+    run(models, &config, source, &mut |_| (), &mut |_| {
+        delivered += 1;
+        assert!(pulled.get() < delivered + 3);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(delivered, 50);
+}
+
+#[test]
+fn the_caller_can_stop_and_nothing_is_left_behind() {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut delivered = 0;
+    let summary = run(models, &beam(4, 2), problems(50), &mut |_| (), &mut |_| {
+        delivered += 1;
+        ControlFlow::Break(())
+    })
+    .unwrap();
+    assert_eq!((delivered, summary.problems), (1, 1));
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    assert_eq!(
+        summary.ledger.generated_tokens as usize,
+        generator.tokens_sampled
+    );
+}
+
+#[test]
+fn a_refused_problem_is_a_result_with_an_error() {
+    let mut input = problems(4);
+    input[1].text = "too long".into();
+    input[2].text = "unscorable".into();
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let (results, summary) = solve(&mut generator, Some(&mut scorer()), &beam(4, 2), input);
+    assert!(results[1].error.as_ref().unwrap().contains("9999"));
+    assert!(results[2].error.as_ref().unwrap().contains("scorer"));
+    assert_eq!(summary.failed, 2);
+    assert_eq!(summary.answered, 2);
+    assert_eq!(generator.chains_held(), 0);
+}
+
+#[test]
+fn no_problems_is_a_run_too() {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let (_, summary) = solve(&mut generator, Some(&mut scorer()), &beam(4, 2), vec![]);
+    assert_eq!(summary, RunSummary::default());
+}
+
+fn fails(config: &SearchConfig, scorer: Option<&mut ScriptedScorer<'_>>) -> SearchError {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let models = Models {
+        generator: &mut generator,
+        scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let deliver = &mut |_| ControlFlow::Continue(());
+    run(models, config, problems(1), &mut |_| (), deliver).unwrap_err()
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    assert_eq!(
+        fails(&beam(4, 2), None),
+        SearchError::Config(ConfigError::NeedsScorer {
+            what: "beam search"
+        })
+    );
+    assert_eq!(
+        fails(&beam(0, 2), Some(&mut scorer())),
+        SearchError::Config(ConfigError::Zero { field: "n" })
+    );
+}
+
+#[test]
+fn a_scorer_that_gives_no_probabilities_is_found_out() {
+    for bad in [f32::NAN, -0.1, 1.5] {
+        let mut scorer = ScriptedScorer::new(move |_, _, _| bad);
+        let error = fails(&beam(4, 2), Some(&mut scorer));
+        assert!(matches!(error, SearchError::BadScores(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_scorer_that_fails_ends_the_run_and_leaves_nothing_behind() {
+    let mut broken = ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Failed("gone".into())));
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut broken),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let deliver = &mut |_| ControlFlow::Continue(());
+    run(models, &beam(4, 2), problems(3), &mut |_| (), deliver).unwrap_err();
+    assert_eq!((generator.chains_held(), broken.chains_held()), (0, 0));
+    let error = fails(&best_of(2), Some(&mut broken));
+    assert_eq!(error.to_string(), "the scorer failed: gone");
+}
+
+#[test]
+fn a_strategy_that_asks_for_the_impossible_is_found_out() {
+    struct Twice;
+    impl Strategy for Twice {
+        fn scoring(&self) -> Scoring {
+            Scoring::Never
+        }
+        fn merges_siblings(&self) -> bool {
+            false
+        }
+        fn begin(&mut self) -> Vec<Action> {
+            let expand = Action::Expand {
+                node: ChainTree::ROOT,
+                count: 1,
+            };
+            vec![expand, expand]
+        }
+        fn settled(&mut self, _: &ChainTree, _: &[NodeId], _: usize) -> Vec<Action> {
+            Vec::new()
+        }
+    }
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let models = Models {
+        generator: &mut generator,
+        scorer: None,
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let error = run_with(
+        models,
+        &SearchConfig::default(),
+        &|_| Ok(Box::new(Twice)),
+        problems(1),
+        &mut |_| (),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap_err();
+    assert!(matches!(error, SearchError::BadAction(_)));
+}
+
+/// A strategy may lose interest while steps still grow; what they cost is not forgotten.
+#[test]
+fn steps_dropped_in_the_middle_are_paid_for() {
+    struct FirstOnly;
+    impl Strategy for FirstOnly {
+        fn scoring(&self) -> Scoring {
+            Scoring::Never
+        }
+        fn merges_siblings(&self) -> bool {
+            false
+        }
+        fn begin(&mut self) -> Vec<Action> {
+            vec![Action::Expand {
+                node: ChainTree::ROOT,
+                count: 3,
+            }]
+        }
+        fn settled(&mut self, _: &ChainTree, _: &[NodeId], _: usize) -> Vec<Action> {
+            vec![Action::Done]
+        }
+    }
+    let mut generator = ScriptedGenerator::new(|place| Said {
+        tokens: 2 + 3 * place.index as usize,
+        ..Said::answer(place.index)
+    });
+    let models = Models {
+        generator: &mut generator,
+        scorer: None,
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut results = Vec::new();
+    let summary = run_with(
+        models,
+        &SearchConfig::default(),
+        &|_| Ok(Box::new(FirstOnly)),
+        problems(2),
+        &mut |_| (),
+        &mut |result| {
+            results.push(result);
+            ControlFlow::Continue(())
+        },
+    )
+    .unwrap();
+    assert_eq!(results[0].answer.as_deref(), Some("0"));
+    assert_eq!(results[0].ledger.generated_tokens, 2 + 2 + 2);
+    assert_eq!(summary.ledger.generated_tokens, 12);
+    assert_eq!(generator.chains_held(), 0);
+}
+
+#[test]
+fn a_majority_is_not_scored_and_greedy_is_one_chain() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut unused = scorer();
+    let config = SearchConfig {
+        choose: Choose::Majority,
+        ..best_of(8)
+    };
+    solve(&mut generator, Some(&mut unused), &config, problems(5));
+    assert_eq!(unused.calls, 0);
+
+    let config = SearchConfig {
+        strategy: StrategyKind::Greedy,
+        ..SearchConfig::default()
+    };
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let (results, _) = solve(&mut generator, Some(&mut scorer()), &config, problems(5));
+    for result in &results {
+        assert_eq!(result.finished.len(), 1);
+        assert!(result.steps().iter().all(|step| step.score.is_some()));
+    }
+}
+
+#[test]
+fn best_of_n_scores_each_finished_chain_in_one_read() {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let (results, _) = solve(&mut generator, Some(&mut scorer), &best_of(6), problems(1));
+    assert_eq!(scorer.calls, 1);
+    assert_eq!(results[0].ledger.score_passes, 1);
+    assert_eq!(results[0].finished.len(), 6);
+    assert!(results[0].finished.iter().all(|c| c.score.is_some()));
+}
+
+/// Rows of a problem that is done or waits go to the others: passes stay as full as problems allow.
+#[test]
+fn freed_rows_go_to_other_problems() {
+    let config = SearchConfig {
+        in_flight: 4,
+        ..beam(4, 2)
+    };
+    let mut generator = ScriptedGenerator::new(random_said);
+    solve(&mut generator, Some(&mut scorer()), &config, problems(40));
+    let together = generator.passes;
+    let config = SearchConfig {
+        in_flight: 1,
+        ..config
+    };
+    let mut generator = ScriptedGenerator::new(random_said);
+    solve(&mut generator, Some(&mut scorer()), &config, problems(40));
+    assert!(3 * together < generator.passes);
+}
+
+#[test]
+fn the_observer_sees_the_life_of_every_chain() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let (mut begun, mut closed, mut scored, mut ended, mut pruned, mut passes) = (0, 0, 0, 0, 0, 0);
+    let mut results = Vec::new();
+    let observe = &mut |event: Event<'_>| match event {
+        Event::ProblemStarted { .. } => begun += 1,
+        Event::StepClosed { .. } => closed += 1,
+        Event::StepScored {
+            tree, node, score, ..
+        } => {
+            assert_eq!(tree.node(node).score, Some(score));
+            scored += 1;
+        }
+        Event::ChainFinished { .. } => ended += 1,
+        Event::ChainPruned { .. } => pruned += 1,
+        Event::ProblemDone { result } => results.push(result.clone()),
+        Event::Pass { in_flight, .. } => {
+            assert!(in_flight <= 5);
+            passes += 1;
+        }
+        Event::ProblemRestarted { .. } => panic!("there is memory enough"),
+    };
+    let deliver = &mut |_| ControlFlow::Continue(());
+    let summary = run(models, &beam(6, 2), problems(5), observe, deliver).unwrap();
+    let count = |wanted: &dyn Fn(&Node) -> bool| -> usize {
+        let nodes = results.iter().flat_map(|result| result.tree.nodes());
+        nodes
+            .filter(|(_, node)| node.depth > 0 && wanted(node))
+            .count()
+    };
+    assert_eq!(begun, 5);
+    assert_eq!(closed, count(&|_| true));
+    assert_eq!(scored, count(&|node| node.score.is_some()));
+    assert_eq!(pruned, count(&|node| node.state == State::Pruned));
+    // A finished duplicate was finished before it was found to be one.
+    assert!(ended >= count(&|node| node.finish().is_some()));
+    assert_eq!(passes, summary.ledger.forward_passes);
+}
+
+#[test]
+fn seconds_come_from_the_clock_given() {
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &Ticking::default(),
+    };
+    let mut sum = Ledger::default();
+    let summary = run(models, &beam(4, 2), problems(3), &mut |_| (), &mut |r| {
+        assert!(r.elapsed > 0.0);
+        sum += r.ledger;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let total = summary.ledger.seconds;
+    assert!((total.generate - sum.seconds.generate).abs() < 1e-9);
+    assert!((total.score - sum.seconds.score).abs() < 1e-9);
+    assert!(total.search >= sum.seconds.search && sum.seconds.search > 0.0);
+    assert!((total.total() - summary.elapsed).abs() < 1e-9);
+}
+
+#[test]
+fn a_result_survives_json() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let (results, _) = solve(
+        &mut generator,
+        Some(&mut scorer()),
+        &beam(4, 2),
+        problems(2),
+    );
+    for result in results {
+        let json = serde_json::to_string(&result).unwrap();
+        let back: ProblemResult = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, result);
+    }
+}

@@ -1,0 +1,485 @@
+//! A generator and a scorer that follow a script, keep count, and panic on misuse.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use beamgen_search::*;
+
+/// Where a step is about to be said.
+pub struct Place<'a> {
+    pub problem: &'a Problem,
+    pub key: u64,
+    /// Text of the chain so far.
+    pub before: &'a str,
+    pub depth: usize,
+    pub stream: u64,
+    /// Number among its siblings.
+    pub index: u32,
+}
+
+impl Place<'_> {
+    /// A random number that depends on the problem and the stream alone.
+    pub fn draw(&self, salt: u64) -> u64 {
+        child_stream(self.key ^ self.stream, salt as u32)
+    }
+}
+
+/// A scripted step. Each token takes one pass.
+pub struct Said {
+    pub text: String,
+    pub tokens: usize,
+    pub finish: Option<Finish>,
+}
+
+impl Said {
+    pub fn step(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            tokens: 3,
+            finish: None,
+        }
+    }
+
+    pub fn end(text: impl Into<String>, finish: Finish) -> Self {
+        Self {
+            finish: Some(finish),
+            ..Self::step(text)
+        }
+    }
+
+    pub fn answer(value: impl std::fmt::Display) -> Self {
+        Self::end(format!("The answer is {value}.\n"), Finish::Answer)
+    }
+}
+
+pub const PROMPT_TOKENS: usize = 10;
+pub const MAX_STEP: usize = 8;
+
+/// Tokens in the cache, shared between forks.
+struct Segment {
+    tokens: usize,
+    used: Rc<Cell<usize>>,
+}
+
+impl Segment {
+    fn new(tokens: usize, used: &Rc<Cell<usize>>) -> Rc<Self> {
+        used.set(used.get() + tokens);
+        Rc::new(Self {
+            tokens,
+            used: used.clone(),
+        })
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.used.set(self.used.get() - self.tokens);
+    }
+}
+
+#[derive(Clone)]
+struct Chain {
+    problem: Rc<(Problem, u64)>,
+    /// The cache of the prompt, once read; shared by all chains of the problem.
+    prompt: Rc<Cell<Option<Rc<Segment>>>>,
+    segments: Vec<Rc<Segment>>,
+    text: String,
+    depth: usize,
+    stream: u64,
+    growing: Option<Growing>,
+}
+
+#[derive(Clone)]
+struct Growing {
+    stream: u64,
+    passes: usize,
+    said: Rc<Said>,
+}
+
+type Script<'a> = Box<dyn Fn(&Place<'_>) -> Said + 'a>;
+
+pub struct ScriptedGenerator<'a> {
+    script: Script<'a>,
+    chains: BTreeMap<u64, Chain>,
+    next: u64,
+    pub capacity: usize,
+    used: Rc<Cell<usize>>,
+    pub prompts_read: usize,
+    pub tokens_sampled: usize,
+    pub passes: usize,
+    pub rows: Vec<usize>,
+}
+
+impl<'a> ScriptedGenerator<'a> {
+    pub fn new(script: impl Fn(&Place<'_>) -> Said + 'a) -> Self {
+        Self {
+            script: Box::new(script),
+            chains: BTreeMap::new(),
+            next: 0,
+            capacity: usize::MAX,
+            used: Rc::new(Cell::new(0)),
+            prompts_read: 0,
+            tokens_sampled: 0,
+            passes: 0,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Cache cells for this many tokens.
+    pub fn with_capacity(mut self, tokens: usize) -> Self {
+        self.capacity = tokens;
+        self
+    }
+
+    pub fn chains_held(&self) -> usize {
+        self.chains.len()
+    }
+
+    fn insert(&mut self, chain: Chain) -> ChainId {
+        self.next += 1;
+        self.chains.insert(self.next, chain);
+        ChainId(self.next)
+    }
+
+    fn prompt_is_read(chain: &Chain) -> bool {
+        let prompt = chain.prompt.take();
+        let read = prompt.is_some();
+        chain.prompt.set(prompt);
+        read
+    }
+}
+
+impl Generator for ScriptedGenerator<'_> {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError> {
+        if problem.text.contains("too long") {
+            return Err(GenError::PromptTooLong {
+                tokens: 9999,
+                context: 512,
+            });
+        }
+        let chain = self.insert(Chain {
+            problem: Rc::new((problem.clone(), key)),
+            prompt: Rc::default(),
+            segments: Vec::new(),
+            text: String::new(),
+            depth: 0,
+            stream: ChainTree::new().node(ChainTree::ROOT).stream,
+            growing: None,
+        });
+        Ok(Opened {
+            chain,
+            prompt_tokens: PROMPT_TOKENS,
+        })
+    }
+
+    fn fork(&mut self, chain: ChainId) -> ChainId {
+        let copy = self.chains[&chain.0].clone();
+        assert!(copy.growing.is_none(), "forked in the middle of a step");
+        self.insert(copy)
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        let chain = self.chains.remove(&chain.0).expect("released once");
+        chain.growing.map_or(0, |growing| {
+            let sampled = growing.passes.min(growing.said.tokens);
+            self.tokens_sampled += sampled;
+            sampled
+        })
+    }
+
+    fn can_start(&self, chain: ChainId) -> bool {
+        let promised: usize = self
+            .chains
+            .values()
+            .filter(|c| c.growing.is_some())
+            .map(|_| MAX_STEP)
+            .sum();
+        let mut unread: Vec<*const _> = self
+            .chains
+            .iter()
+            .filter(|(id, c)| (**id == chain.0 || c.growing.is_some()) && !Self::prompt_is_read(c))
+            .map(|(_, c)| Rc::as_ptr(&c.prompt))
+            .collect();
+        unread.dedup();
+        let wanted = self.used.get() + promised + MAX_STEP + unread.len() * PROMPT_TOKENS;
+        wanted <= self.capacity
+    }
+
+    fn start_step(&mut self, chain: ChainId, stream: u64) {
+        let state = &self.chains[&chain.0];
+        assert!(state.growing.is_none(), "started twice");
+        let index = (0..1000)
+            .find(|&i| child_stream(state.stream, i) == stream)
+            .expect("the stream of a child");
+        let said = (self.script)(&Place {
+            problem: &state.problem.0,
+            key: state.problem.1,
+            before: &state.text,
+            depth: state.depth,
+            stream,
+            index,
+        });
+        assert!((1..=MAX_STEP).contains(&said.tokens));
+        let said = Rc::new(said);
+        self.chains.get_mut(&chain.0).unwrap().growing = Some(Growing {
+            stream,
+            passes: 0,
+            said,
+        });
+    }
+
+    fn pass(&mut self) -> Result<Vec<Stepped>, GenError> {
+        self.passes += 1;
+        self.rows.push(self.active());
+        let mut closed = Vec::new();
+        for (&id, chain) in &mut self.chains {
+            let Some(mut growing) = chain.growing.take() else {
+                continue;
+            };
+            if !Self::prompt_is_read(chain) {
+                self.prompts_read += 1;
+                let prompt = Segment::new(PROMPT_TOKENS, &self.used);
+                chain.prompt.set(Some(prompt));
+            }
+            growing.passes += 1;
+            if growing.passes < growing.said.tokens {
+                chain.growing = Some(growing);
+                continue;
+            }
+            let said = growing.said;
+            self.tokens_sampled += said.tokens;
+            chain.segments.push(Segment::new(said.tokens, &self.used));
+            chain.text += &said.text;
+            chain.depth += 1;
+            chain.stream = growing.stream;
+            closed.push(Stepped {
+                chain: ChainId(id),
+                tokens: vec![7; said.tokens],
+                text: said.text.clone(),
+                logprob: -(said.tokens as f32),
+                finish: said.finish,
+            });
+        }
+        assert!(
+            self.used.get() <= self.capacity,
+            "memory was promised twice"
+        );
+        Ok(closed)
+    }
+
+    fn active(&self) -> usize {
+        self.chains.values().filter(|c| c.growing.is_some()).count()
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            used_bytes: 2 * self.used.get() as u64,
+            bytes_per_token: 2,
+        }
+    }
+}
+
+/// Scores by problem, text before, text of the step.
+type Judge<'a> = Box<dyn Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a>;
+
+pub struct ScriptedScorer<'a> {
+    judge: Judge<'a>,
+    chains: HashMap<u64, (Problem, String, usize)>,
+    next: u64,
+    /// How often each chain's last step was read, by problem and chain text.
+    pub reads: BTreeMap<(String, String), usize>,
+    pub calls: usize,
+    pub tokens_read: usize,
+}
+
+impl<'a> ScriptedScorer<'a> {
+    pub fn new(judge: impl Fn(&Problem, &str, &str) -> f32 + 'a) -> Self {
+        Self::fallible(move |problem, before, step| Ok(judge(problem, before, step)))
+    }
+
+    pub fn fallible(judge: impl Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a) -> Self {
+        Self {
+            judge: Box::new(judge),
+            chains: HashMap::new(),
+            next: 0,
+            reads: BTreeMap::new(),
+            calls: 0,
+            tokens_read: 0,
+        }
+    }
+
+    pub fn chains_held(&self) -> usize {
+        self.chains.len()
+    }
+
+    fn insert(&mut self, chain: (Problem, String, usize)) -> ScoreId {
+        self.next += 1;
+        self.chains.insert(self.next, chain);
+        ScoreId(self.next)
+    }
+}
+
+impl Scorer for ScriptedScorer<'_> {
+    fn open(&mut self, problem: &Problem, _: u64) -> Result<ScoreId, ScoreError> {
+        if problem.text.contains("unscorable") {
+            return Err(ScoreError::TooLong {
+                tokens: 9999,
+                context: 512,
+            });
+        }
+        Ok(self.insert((problem.clone(), String::new(), 0)))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        let copy = self.chains[&id.0].clone();
+        self.insert(copy)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.chains.remove(&id.0).expect("released once");
+    }
+
+    fn score(
+        &mut self,
+        items: &[ScoreItem<'_>],
+    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
+        assert!(!items.is_empty());
+        self.calls += 1;
+        Ok(items
+            .iter()
+            .map(|item| {
+                assert!(!item.steps.is_empty());
+                let (problem, text, cached) = self.chains.get_mut(&item.id.0).unwrap();
+                let reused_tokens = *cached;
+                let mut scored = Scored {
+                    reused_tokens,
+                    ..Scored::default()
+                };
+                for step in &item.steps {
+                    assert!(!step.text.trim().is_empty(), "an empty step was scored");
+                    let score = (self.judge)(problem, text, step.text)?;
+                    scored.probabilities.push(score);
+                    scored.read_tokens += step.tokens.len();
+                    text.push_str(step.text);
+                    let read = (problem.id.clone(), text.clone());
+                    *self.reads.entry(read).or_default() += 1;
+                }
+                *cached += scored.read_tokens;
+                self.tokens_read += scored.read_tokens;
+                Ok(scored)
+            })
+            .collect())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            used_bytes: 0,
+            bytes_per_token: 1,
+        }
+    }
+}
+
+/// Answers in the form `The answer is X.`; `X` and `0X` are the same.
+pub struct Stated;
+
+impl Answers for Stated {
+    fn extract(&self, text: &str) -> Option<String> {
+        let (_, rest) = text.rsplit_once("The answer is ")?;
+        rest.split_once('.').map(|(answer, _)| answer.to_owned())
+    }
+
+    fn class(&self, answer: &str) -> String {
+        answer.trim_start_matches('0').to_owned()
+    }
+}
+
+/// A clock that advances a millisecond at every look.
+#[derive(Default)]
+pub struct Ticking(Cell<u64>);
+
+impl Clock for Ticking {
+    fn now(&self) -> Duration {
+        self.0.set(self.0.get() + 1);
+        Duration::from_millis(self.0.get())
+    }
+}
+
+pub fn problems(count: usize) -> Vec<Problem> {
+    (0..count)
+        .map(|i| Problem {
+            id: format!("p{i}"),
+            text: format!("What is {i}?"),
+            answer: None,
+        })
+        .collect()
+}
+
+pub fn beam(n: usize, m: usize) -> SearchConfig {
+    SearchConfig {
+        n,
+        m,
+        ..SearchConfig::default()
+    }
+}
+
+pub fn best_of(n: usize) -> SearchConfig {
+    SearchConfig {
+        strategy: StrategyKind::BestOfN,
+        n,
+        ..SearchConfig::default()
+    }
+}
+
+/// Runs to the end and returns the results in input order.
+pub fn solve(
+    generator: &mut ScriptedGenerator<'_>,
+    scorer: Option<&mut ScriptedScorer<'_>>,
+    config: &SearchConfig,
+    problems: Vec<Problem>,
+) -> (Vec<ProblemResult>, RunSummary) {
+    let models = Models {
+        generator,
+        scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let count = problems.len();
+    let mut results = Vec::new();
+    let summary = run(models, config, problems, &mut |_| (), &mut |result| {
+        results.push(result);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    results.sort_by_key(|result| result.index);
+    assert_eq!(results.len(), count);
+    assert_eq!(summary.problems, count);
+    (results, summary)
+}
+
+/// A generator with a life of its own: varied lengths, repeated texts, every way to finish.
+pub fn random_said(place: &Place<'_>) -> Said {
+    let value = place.draw(1) % 5;
+    let mut said = match place.draw(2) % 16 {
+        0..=2 if place.depth > 1 => Said::answer(value),
+        3 if place.depth > 0 => Said::end(format!("so it is {value}"), Finish::EndOfText),
+        4 if place.depth > 2 => Said::end("", Finish::EndOfText),
+        5 if place.depth > 1 => Said::end(format!("and {value} and"), Finish::StepCap),
+        6 if place.depth > 4 => Said::end("and", Finish::ChainCap),
+        _ => Said::step(format!("{value} at {}\n", place.depth)),
+    };
+    said.tokens = 1 + (place.draw(3) % MAX_STEP as u64) as usize;
+    said
+}
+
+/// Scores that depend on the chain alone.
+pub fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
+    let text = Problem {
+        id: problem.id.clone(),
+        text: format!("{before}|{step}"),
+        answer: None,
+    };
+    (text.key() % 1000) as f32 / 1000.0
+}

@@ -1,0 +1,94 @@
+//! Everything a training run depends on, in one struct; a run is a function of it.
+
+use crate::model::Shape;
+use crate::trainer::Schedule;
+use crate::world::{Difficulty, NAMES, SlipRates};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainConfig {
+    pub seed: u64,
+    /// The body: generator, and below the reward models' extra layers.
+    pub shape: Shape,
+    pub difficulty: Difficulty,
+    /// Language model on right solutions.
+    pub body: Schedule,
+    /// From the body: the generator, on imperfect notebooks.
+    pub generator: Schedule,
+    pub slips: SlipRates,
+    /// Chains sampled from the generator at temperature 1 for the reward models.
+    pub chains: usize,
+    /// Layers that PRM and ORM have more than the generator.
+    pub extra_layers: usize,
+    pub prm: Schedule,
+    pub orm: Schedule,
+    /// Held-out problems for each gate.
+    pub gate_problems: usize,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            shape: Shape { hidden: 128, layers: 4, heads: 4, feed_forward: 320 },
+            difficulty: Difficulty { min_people: 3, max_people: 7 },
+            body: Schedule { steps: 3000, warmup: 100, learning_rate: 2e-3, batch_tokens: 4096 },
+            generator: Schedule { steps: 500, warmup: 50, learning_rate: 8e-4, batch_tokens: 4096 },
+            slips: SlipRates::default(),
+            chains: 24_000,
+            extra_layers: 2,
+            prm: Schedule { steps: 1200, warmup: 100, learning_rate: 1e-3, batch_tokens: 4096 },
+            orm: Schedule { steps: 600, warmup: 100, learning_rate: 1e-3, batch_tokens: 4096 },
+            gate_problems: 500,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Refuses what cannot be trained.
+    ///
+    /// # Errors
+    /// The field, and what it has to be.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |field: &str, must: &str| Err(Error::Config(format!("{field} {must}")));
+        let Shape { hidden, heads, layers, feed_forward } = self.shape;
+        if heads == 0 || hidden % heads != 0 || ![16, 32, 64].contains(&(hidden / heads)) {
+            return refuse("shape.hidden", "must be 16, 32 or 64 times shape.heads");
+        }
+        if layers == 0 || feed_forward == 0 {
+            return refuse("shape.layers and shape.feed_forward", "must be at least 1");
+        }
+        let Difficulty { min_people, max_people } = self.difficulty;
+        if min_people < 2 || max_people < min_people || max_people > NAMES.len() {
+            return refuse("difficulty", "needs 2 <= min_people <= max_people <= 16");
+        }
+        for (name, s) in [("body", self.body), ("generator", self.generator), ("prm", self.prm), ("orm", self.orm)] {
+            if s.steps == 0 || s.batch_tokens == 0 || s.learning_rate.is_nan() || s.learning_rate <= 0.0 {
+                return refuse(name, "needs steps, batch_tokens and learning_rate above 0");
+            }
+        }
+        if self.chains == 0 || self.gate_problems == 0 {
+            return refuse("chains and gate_problems", "must be at least 1");
+        }
+        Ok(())
+    }
+
+    /// The whole pipeline on an easier world in about a minute, to prove that it works.
+    pub fn quick() -> Self {
+        let schedule = |steps| Schedule { steps, warmup: 10, learning_rate: 3e-3, batch_tokens: 1024 };
+        Self {
+            shape: Shape { hidden: 64, layers: 2, heads: 4, feed_forward: 128 },
+            difficulty: Difficulty { min_people: 2, max_people: 3 },
+            body: schedule(300),
+            generator: schedule(40),
+            chains: 400,
+            extra_layers: 1,
+            prm: schedule(80),
+            orm: schedule(40),
+            gate_problems: 60,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The bundled problem world and the training of the bundled models.
+
+pub mod config;
+pub mod export;
+pub mod gates;
+pub mod lm;
+pub mod model;
+pub mod ops;
+pub mod optim;
+pub mod pipeline;
+pub mod reward;
+pub mod sample;
+pub mod tokenizer;
+pub mod trainer;
+pub mod world;
+
+pub use candle_core;
+use std::path::PathBuf;
+
+/// What can go wrong while training.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}: {1}")]
+    Io(PathBuf, std::io::Error),
+    #[error("{0}: {1}")]
+    Checkpoint(PathBuf, String),
+    #[error("{0}")]
+    Config(String),
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    #[error("stage {stage}: the loss is no longer finite at step {step}; lower its learning rate")]
+    Diverged { stage: String, step: usize },
+    #[error("{0}")]
+    Empty(String),
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+    #[error(transparent)]
+    Engine(#[from] beamgen_engine::Error),
+}
+
+impl Error {
+    /// Whether the caller's settings or files are at fault, rather than the run.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Checkpoint(..))
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,101 @@
+//! Language-model stages: the body (right solutions, easy problems first) and the generator
+//! (imperfect notebooks).
+
+use crate::tokenizer::{BEGIN, encode, encode_chain};
+use crate::trainer::{Batch, Schedule};
+use crate::world::{self, Difficulty, NAMES, SlipRates, Split};
+use crate::Result;
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use std::collections::HashSet;
+use tokenizers::Tokenizer;
+
+/// A generator for one step of one stage: nothing a step draws depends on the steps before it.
+pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {
+    let mut r = ChaCha8Rng::seed_from_u64(seed ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    r.set_stream(step as u64);
+    r
+}
+
+/// People of the batch's problems: few at first, any number from `full` steps on. One batch in
+/// eight is already of the next size, so that no length comes as a surprise.
+pub(crate) fn people(rng: &mut impl Rng, d: Difficulty, step: usize, full: usize) -> usize {
+    let grown = d.min_people + (d.max_people - d.min_people) * step.min(full) / full.max(1);
+    if rng.random_bool(0.125) {
+        return (grown + 1).min(d.max_people);
+    }
+    // longer problems hold more lines to learn from
+    rng.random_range(d.min_people..=grown)
+        .max(rng.random_range(d.min_people..=grown))
+}
+
+/// Tokens of one problem with its solution, about, by its number of people.
+pub(crate) fn length(people: usize) -> usize {
+    14 + 27 * people
+}
+
+/// One batch of problems with solutions, all of the same number of people; the loss is on the
+/// solution only. `slips` makes it notebooks.
+pub fn batch(
+    tok: &Tokenizer,
+    seed: u64,
+    stage: u64,
+    step: usize,
+    schedule: &Schedule,
+    difficulty: Difficulty,
+    slips: Option<&SlipRates>,
+) -> Result<Batch> {
+    let mut rng = rng(seed, stage, step);
+    if slips.is_none() && rng.random_bool(if step < schedule.steps * 3 / 5 { 0.3 } else { 0.1 }) {
+        return drill(tok, &mut rng, schedule);
+    }
+    // the body grows up; the notebooks are written by grown pupils
+    let full = if slips.is_some() { 1 } else { schedule.steps * 3 / 10 };
+    let n = people(&mut rng, difficulty, if slips.is_some() { 1 } else { step }, full);
+    let d = Difficulty { min_people: n, max_people: n };
+    let mut chains = Vec::new();
+    for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
+        let p = world::problem(&mut rng, d, Split::Train);
+        let lines = match slips {
+            Some(rates) => world::notebook(&mut rng, &p, rates),
+            None => p.solution(),
+        };
+        chains.push(encode_chain(tok, &p, &lines, true)?);
+    }
+    let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.ids.clone()).collect();
+    let mut b = Batch::pad(&ids);
+    for (i, c) in chains.iter().enumerate() {
+        for t in c.prompt..c.ids.len() {
+            b.lm.push(((i * b.time + t - 1) as u32, c.ids[t], 1.0));
+        }
+    }
+    Ok(b)
+}
+
+/// A batch of bare sums: a lookup by name and a fact of arithmetic in ten tokens, where a problem
+/// takes twenty-seven.
+fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Batch> {
+    const SUMS: usize = 12;
+    let mut sequences = Vec::new();
+    for _ in 0..(schedule.batch_tokens / (SUMS * 10 + 1)).max(1) {
+        let text = world::sums(rng, SUMS).join("\n");
+        sequences.push(encode(tok, &format!("{BEGIN}{text}"))?);
+    }
+    let mut b = Batch::pad(&sequences);
+    let equals = encode(tok, " =")?;
+    let names: Vec<u32> = NAMES
+        .iter()
+        .map(|n| Ok(encode(tok, &format!(" {n}"))?[0]))
+        .collect::<Result<_>>()?;
+    for (i, s) in sequences.iter().enumerate() {
+        let mut known = HashSet::new();
+        for t in 2..s.len() {
+            // only what follows from what stands there: a number behind a name that had one before
+            // or that stands behind the equals sign
+            if names.contains(&s[t - 1]) && (!known.insert(s[t - 1]) || equals.contains(&s[t - 2])) {
+                b.lm.push(((i * b.time + t - 1) as u32, s[t], 1.0));
+            }
+        }
+    }
+    Ok(b)
+}

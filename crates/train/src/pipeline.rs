@@ -1,0 +1,218 @@
+//! `beamgen train`: world, tokenizer, body, generator, sampled chains, PRM, ORM, gates; each
+//! stage is kept in the work folder, and a run that finds one goes on after it.
+
+use crate::config::TrainConfig;
+use crate::export::{self, Kind};
+use crate::gates::{self, Detection, Greedy, KindDetection};
+use crate::model::Model;
+use crate::reward::{self, Bank, Target};
+use crate::trainer::{self, Progress};
+use crate::world::{self, Difficulty, Split, WorldProblem};
+use crate::{Error, Result, lm, sample, tokenizer};
+use candle_core::Device;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use tokenizers::Tokenizer;
+
+/// What a run tells while it goes.
+pub enum Report<'a> {
+    Stage(&'a str),
+    Step(Progress<'a>),
+}
+
+/// The gates' figures, measured on held-out problems.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gates {
+    /// The body before it read notebooks: what the reward models know.
+    pub body_greedy: Greedy,
+    pub generator_greedy: Greedy,
+    /// Chains sampled from the generator at temperature 1: solved, and lines right after a right
+    /// prefix.
+    pub sample_accuracy: f64,
+    pub sample_line_accuracy: f64,
+    /// On those chains; `auc_log_probability` is the generator's own.
+    pub prm: Detection,
+    pub prm_by_kind: Vec<KindDetection>,
+    /// ORM: area under the ROC curve of the outcome on those chains.
+    pub orm_auc: f64,
+}
+
+/// Folders of a run: `out/{generator,prm,orm}` and the state to resume from in `work`.
+pub struct Folders {
+    pub out: PathBuf,
+    pub work: PathBuf,
+}
+
+struct Run<'a> {
+    config: &'a TrainConfig,
+    folders: &'a Folders,
+    tok: Tokenizer,
+    device: Device,
+    report: &'a mut dyn FnMut(Report),
+}
+
+/// Trains everything; writes the three checkpoints and returns the gates' figures.
+pub fn train(
+    config: &TrainConfig,
+    folders: &Folders,
+    device: &Device,
+    report: &mut dyn FnMut(Report),
+) -> Result<Gates> {
+    config.check()?;
+    for dir in [&folders.out, &folders.work] {
+        std::fs::create_dir_all(dir).map_err(|e| Error::Io(dir.clone(), e))?;
+    }
+    same_config(config, &folders.work)?;
+    report(Report::Stage("tokenizer"));
+    let tok = tokenizer::train()?;
+    let mut run = Run { config, folders, tok, device: device.clone(), report };
+    let body = run.body()?;
+    let generator = run.generator(&body)?;
+    run.export(&generator, Kind::Generator, "generator")?;
+    let bank = run.bank()?;
+    let prm = run.reward("prm", Target::Process, &body, &bank)?;
+    run.export(&prm, Kind::Reward, "prm")?;
+    let orm = run.reward("orm", Target::Outcome, &body, &bank)?;
+    run.export(&orm, Kind::Reward, "orm")?;
+    run.gates(&body, &generator, &prm, &orm)
+}
+
+/// A work folder belongs to one configuration.
+fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
+    let path = work.join("config.json");
+    let now = serde_json::to_value(config).map_err(|e| Error::Empty(e.to_string()))?;
+    match std::fs::read_to_string(&path) {
+        Ok(text) if serde_json::from_str::<serde_json::Value>(&text).ok() != Some(now.clone()) => {
+            Err(Error::Checkpoint(
+                path,
+                "is from a run with other settings; choose another work folder or delete this one".into(),
+            ))
+        }
+        Ok(_) => Ok(()),
+        Err(_) => export::write_json(&path, &now),
+    }
+}
+
+impl Run<'_> {
+    fn steps(
+        &mut self,
+        stage: &str,
+        model: &mut Model,
+        schedule: &trainer::Schedule,
+        batch: impl Fn(&Tokenizer, usize) -> Result<trainer::Batch>,
+    ) -> Result<()> {
+        (self.report)(Report::Stage(stage));
+        let state = self.folders.work.join(format!("{stage}.safetensors"));
+        let tok = &self.tok;
+        let report = &mut self.report;
+        trainer::run(
+            stage,
+            model,
+            schedule,
+            Some(&state),
+            |step| batch(tok, step),
+            &mut |p| report(Report::Step(p)),
+        )
+    }
+
+    fn body(&mut self) -> Result<Model> {
+        let c = self.config;
+        let vocab = self.tok.get_vocab_size(true);
+        let mut model = Model::new(c.shape, vocab, &mut lm::rng(c.seed, 9, 0), &self.device)?;
+        // short problems too, which teach the copying
+        let d = Difficulty { min_people: 2, ..c.difficulty };
+        self.steps("body", &mut model, &c.body, |tok, step| {
+            lm::batch(tok, c.seed, 0, step, &c.body, d, None)
+        })?;
+        Ok(model)
+    }
+
+    fn generator(&mut self, body: &Model) -> Result<Model> {
+        let c = self.config;
+        let mut model = body.deeper(0, &mut lm::rng(c.seed, 9, 1))?;
+        self.steps("generator", &mut model, &c.generator, |tok, step| {
+            lm::batch(tok, c.seed, 2, step, &c.generator, c.difficulty, Some(&c.slips))
+        })?;
+        Ok(model)
+    }
+
+    /// Chains for the reward models, from right prefixes of random length, so that mistakes are
+    /// as common in late lines as in early ones.
+    fn bank(&mut self) -> Result<Bank> {
+        (self.report)(Report::Stage("chains"));
+        let c = self.config;
+        let mut rng = lm::rng(c.seed, 5, 0);
+        let problems: Vec<(WorldProblem, usize)> = (0..c.chains)
+            .map(|i| {
+                use rand::Rng;
+                let p = world::problem(&mut rng, c.difficulty, Split::Train);
+                // a third from the start, as the ORM needs whole chains of the generator's own
+                let keep = if i % 3 == 0 { 0 } else { rng.random_range(0..=p.facts.len()) };
+                (p, keep)
+            })
+            .collect();
+        let mut bank = Bank::default();
+        let lines = sample::chains(&self.folders.out.join("generator"), &self.tok, &problems, c.seed)?;
+        for ((p, _), lines) in problems.into_iter().zip(lines) {
+            bank.add(p, lines);
+        }
+        Ok(bank)
+    }
+
+    fn reward(&mut self, name: &str, target: Target, body: &Model, bank: &Bank) -> Result<Model> {
+        let c = self.config;
+        let mut model = body.deeper(c.extra_layers, &mut lm::rng(c.seed, 9, 2))?;
+        model.add_score_head()?;
+        let schedule = match target {
+            Target::Process => &c.prm,
+            Target::Outcome => &c.orm,
+        };
+        self.steps(name, &mut model, schedule, |tok, step| {
+            reward::batch(tok, bank, target, c.seed, step, schedule, c.difficulty)
+        })?;
+        Ok(model)
+    }
+
+    fn export(&self, model: &Model, kind: Kind, name: &str) -> Result<()> {
+        export::save(model, &self.tok, kind, &self.folders.out.join(name))
+    }
+
+    fn gates(&mut self, body: &Model, generator: &Model, prm: &Model, orm: &Model) -> Result<Gates> {
+        (self.report)(Report::Stage("gates"));
+        let c = self.config;
+        let problems = gates::held_out(c.seed ^ 0x6761_7465, c.gate_problems, c.difficulty);
+        let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
+        let lines = sample::chains(&self.folders.out.join("generator"), &self.tok, &whole, c.seed + 1)?;
+        let chains: Vec<(WorldProblem, Vec<String>)> = problems
+            .iter()
+            .cloned()
+            .zip(lines)
+            .filter(|(_, l)| !l.is_empty())
+            .collect();
+        let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);
+        let mut outcome = Vec::new();
+        let orm_scores = gates::line_scores(orm, &self.tok, &chains)?;
+        for ((p, lines), scores) in chains.iter().zip(orm_scores) {
+            let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
+            solved += usize::from(good);
+            outcome.extend(scores.last().map(|&s| (s, good)));
+            for v in reward::judge(p, lines) {
+                judged += 1;
+                if v != world::Verdict::Right {
+                    break;
+                }
+                right += 1;
+            }
+        }
+        let (prm, prm_by_kind) = gates::detection(prm, generator, &self.tok, &chains)?;
+        Ok(Gates {
+            body_greedy: gates::greedy(body, &self.tok, &problems)?,
+            generator_greedy: gates::greedy(generator, &self.tok, &problems)?,
+            sample_accuracy: solved as f64 / problems.len() as f64,
+            sample_line_accuracy: right as f64 / judged.max(1) as f64,
+            prm,
+            prm_by_kind,
+            orm_auc: gates::auc(outcome),
+        })
+    }
+}

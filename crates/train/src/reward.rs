@@ -1,0 +1,174 @@
+//! Reward-model stages: the PRM (a label at every line end, and at the first wrong token, which
+//! the world knows exactly) and the ORM (the final outcome only).
+
+use crate::Result;
+use crate::lm::{length, people, rng};
+use crate::tokenizer::{Encoded, encode_chain};
+use crate::trainer::{Batch, Schedule};
+use crate::world::{self, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem};
+use rand::Rng;
+use tokenizers::Tokenizer;
+
+/// Chains that the generator wrote, by the number of people of their problem.
+#[derive(Default)]
+pub struct Bank {
+    by_people: Vec<Vec<(WorldProblem, Vec<String>)>>,
+}
+
+impl Bank {
+    pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
+        let n = problem.facts.len();
+        if self.by_people.len() <= n {
+            self.by_people.resize_with(n + 1, Vec::new);
+        }
+        self.by_people[n].push((problem, lines));
+    }
+
+    fn draw(&self, rng: &mut impl Rng, people: usize) -> Option<&(WorldProblem, Vec<String>)> {
+        let of_size = self.by_people.get(people)?;
+        (!of_size.is_empty()).then(|| &of_size[rng.random_range(0..of_size.len())])
+    }
+}
+
+/// What a reward model learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Every line, up to the first wrong one.
+    Process,
+    /// The answer, at the end of the last line only.
+    Outcome,
+}
+
+/// Weights of the dense labels beside the line ends' 1.
+const FIRST_WRONG_TOKEN: f32 = 2.0;
+const RIGHT_TOKEN: f32 = 0.3;
+
+/// One batch: half chains of the bank, half made here from the world's own mistakes.
+pub fn batch(
+    tok: &Tokenizer,
+    bank: &Bank,
+    target: Target,
+    seed: u64,
+    step: usize,
+    schedule: &Schedule,
+    difficulty: Difficulty,
+) -> Result<Batch> {
+    let stage = match target {
+        Target::Process => 3,
+        Target::Outcome => 4,
+    };
+    let mut rng = rng(seed, stage, step);
+    let n = people(&mut rng, difficulty, 1, 1);
+    let d = Difficulty { min_people: n, max_people: n };
+    let mut chains = Vec::new();
+    for i in 0..(schedule.batch_tokens / length(n)).max(1) {
+        let drawn = if i % 2 == 0 { bank.draw(&mut rng, n).cloned() } else { None };
+        let (problem, mut lines) = drawn.unwrap_or_else(|| {
+            let p = world::problem(&mut rng, d, Split::Train);
+            let lines = match target {
+                Target::Process => corrupted(&mut rng, &p),
+                Target::Outcome => world::notebook(&mut rng, &p, &SlipRates::default().scaled(rng_scale(step))),
+            };
+            (p, lines)
+        });
+        let verdicts = judge(&problem, &lines);
+        if target == Target::Process
+            && let Some(wrong) = verdicts.iter().position(|v| *v != Verdict::Right)
+        {
+            lines.truncate(wrong + 1);
+        }
+        if lines.is_empty() {
+            continue;
+        }
+        let chain = encode_chain(tok, &problem, &lines, false)?;
+        chains.push((chain, lines, verdicts, problem));
+    }
+    let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.0.ids.clone()).collect();
+    let mut b = Batch::pad(&ids);
+    for (i, (chain, lines, verdicts, problem)) in chains.iter().enumerate() {
+        let row = |t: usize| (i * b.time + t) as u32;
+        match target {
+            Target::Process => {
+                for ((range, line), verdict) in chain.lines.iter().zip(lines).zip(verdicts) {
+                    let end = range.end - 1;
+                    let first_wrong = match verdict {
+                        Verdict::Right => range.end,
+                        Verdict::Wrong { from } => token_at(tok, chain, range, line, *from)?,
+                    };
+                    for t in range.start..range.end {
+                        if t == end {
+                            let label = if *verdict == Verdict::Right { 1.0 } else { 0.0 };
+                            b.score.push((row(t), label, 1.0));
+                        } else if t < first_wrong {
+                            b.score.push((row(t), 1.0, RIGHT_TOKEN));
+                        } else if t == first_wrong {
+                            b.score.push((row(t), 0.0, FIRST_WRONG_TOKEN));
+                        }
+                        if t < first_wrong {
+                            b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                        }
+                    }
+                }
+            }
+            Target::Outcome => {
+                let good = lines.last() == Some(&WorldProblem::answer_line(problem.answer()));
+                let end = chain.ids.len() - 1;
+                b.score.push((row(end), if good { 1.0 } else { 0.0 }, 1.0));
+                for t in chain.prompt..chain.ids.len() {
+                    b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                }
+            }
+        }
+    }
+    Ok(b)
+}
+
+/// Outcome chains come from careful and careless pupils in turn, so that half of them are right.
+fn rng_scale(step: usize) -> f64 {
+    [0.0, 0.25, 0.5, 1.0][step % 4]
+}
+
+/// A right prefix of random length, then one wrong line (three in four) or the rest of the right
+/// solution.
+fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
+    let mut lines = p.solution();
+    if rng.random_bool(0.25) {
+        return lines;
+    }
+    let keep = rng.random_range(0..lines.len());
+    lines.truncate(keep);
+    lines.push(world::corrupt(rng, p, keep));
+    lines
+}
+
+pub fn judge(problem: &WorldProblem, lines: &[String]) -> Vec<Verdict> {
+    let mut checker = Checker::new(problem);
+    lines.iter().map(|l| checker.next(l)).collect()
+}
+
+/// The token of a line that holds its byte `from`.
+fn token_at(
+    tok: &Tokenizer,
+    chain: &Encoded,
+    range: &std::ops::Range<usize>,
+    line: &str,
+    from: usize,
+) -> Result<usize> {
+    let text = format!("{line}\n");
+    let encoding = tok
+        .encode_fast(text.as_str(), false)
+        .map_err(|e| crate::Error::Tokenizer(e.to_string()))?;
+    debug_assert_eq!(encoding.len(), range.len());
+    let _ = chain;
+    let mut at = 0;
+    for (i, id) in encoding.get_ids().iter().enumerate() {
+        let piece = tok
+            .decode(&[*id], false)
+            .map_err(|e| crate::Error::Tokenizer(e.to_string()))?;
+        at += piece.len();
+        if at > from {
+            return Ok(range.start + i);
+        }
+    }
+    Ok(range.end - 1)
+}

@@ -1,0 +1,142 @@
+//! The bundled models' tokenizer: byte-level BPE trained on the world's own text until every
+//! name, thing, word, sign and number is one token wherever it stands.
+
+use crate::world::{self, Difficulty, ITEMS, MAX_NUMBER, NAMES, Split, WorldProblem};
+use crate::{Error, Result};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use std::path::Path;
+use tokenizers::{
+    AddedToken, Tokenizer, decoders::byte_level::ByteLevel as ByteLevelDecoder,
+    models::bpe::{BPE, BpeTrainerBuilder}, pre_tokenizers::byte_level::ByteLevel,
+};
+
+pub const BEGIN: &str = "<|begin|>";
+pub const END: &str = "<|end|>";
+
+/// Puts each fact on a line of its own, so that a person whom a line is about is a token without
+/// a leading space, here as in the solution, and every other mention is one with it.
+pub const CHAT_TEMPLATE: &str = "{{ '<|begin|>' }}{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] | trim | replace('. ', '.\n') }}{{ '\n' }}{% else %}{{ m['content'] }}{% endif %}{% endfor %}";
+
+/// What [`CHAT_TEMPLATE`] makes of a problem.
+pub fn prompt(text: &str) -> String {
+    format!("{BEGIN}{}\n", text.trim().replace(". ", ".\n"))
+}
+
+fn wrap(e: impl std::fmt::Display) -> Error {
+    Error::Tokenizer(e.to_string())
+}
+
+/// Trains the tokenizer; the same every time.
+pub fn train() -> Result<Tokenizer> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut corpus: Vec<String> = Vec::new();
+    let difficulty = Difficulty { min_people: 2, max_people: 8 };
+    for _ in 0..2000 {
+        let p = world::problem(&mut rng, difficulty, Split::Train);
+        corpus.push(prompt(&p.text()).trim_start_matches(BEGIN).to_owned() + &p.solution().join("\n"));
+    }
+    // every word at the start of a line and inside one, often enough to be merged
+    for _ in 0..20 {
+        for name in NAMES {
+            corpus.push(format!("{name} {name}"));
+        }
+        for item in ITEMS {
+            corpus.push(format!(" {item}"));
+        }
+        for n in 0..=MAX_NUMBER {
+            corpus.push(format!(" {n}"));
+        }
+    }
+    let mut tok = Tokenizer::new(BPE::default());
+    tok.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+    tok.with_decoder(Some(ByteLevelDecoder::default()));
+    let mut trainer = BpeTrainerBuilder::new()
+        .vocab_size(768)
+        .min_frequency(2)
+        .show_progress(false)
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .special_tokens(vec![AddedToken::from(BEGIN, true), AddedToken::from(END, true)])
+        .build();
+    let mut model = BPE::default();
+    use tokenizers::Trainer;
+    trainer
+        .feed(corpus.iter(), |s| {
+            use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+            let mut pre = PreTokenizedString::from(s);
+            ByteLevel::new(false, true, true).pre_tokenize(&mut pre)?;
+            Ok(pre
+                .get_splits(OffsetReferential::Original, OffsetType::Byte)
+                .into_iter()
+                .map(|(s, _, _)| s.to_owned())
+                .collect())
+        })
+        .map_err(wrap)?;
+    let special = trainer.train(&mut model).map_err(wrap)?;
+    tok.with_model(model);
+    tok.add_special_tokens(special).map_err(wrap)?;
+    for word in NAMES
+        .iter()
+        .flat_map(|n| [(*n).to_owned(), format!(" {n}")])
+        .chain(ITEMS.iter().map(|i| format!(" {i}")))
+        .chain((0..=MAX_NUMBER).map(|n| format!(" {n}")))
+    {
+        if encode(&tok, &word)?.len() != 1 {
+            return Err(Error::Tokenizer(format!("{word:?} is not one token")));
+        }
+    }
+    Ok(tok)
+}
+
+pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
+    Ok(tok.encode_fast(text, false).map_err(wrap)?.get_ids().to_vec())
+}
+
+/// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint folder.
+pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
+    let id = |t: &str| tok.token_to_id(t).ok_or_else(|| Error::Tokenizer(format!("no {t}")));
+    tok.save(dir.join("tokenizer.json"), false).map_err(wrap)?;
+    let config = serde_json::json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": BEGIN,
+        "eos_token": END,
+        "pad_token": END,
+        "add_bos_token": false,
+        "clean_up_tokenization_spaces": false,
+        "model_max_length": crate::model::MAX_POSITIONS,
+        "chat_template": CHAT_TEMPLATE,
+    });
+    crate::export::write_json(&dir.join("tokenizer_config.json"), &config)?;
+    let generation = serde_json::json!({
+        "bos_token_id": id(BEGIN)?,
+        "eos_token_id": id(END)?,
+        "pad_token_id": id(END)?,
+        "do_sample": true,
+        "temperature": 1.0,
+    });
+    crate::export::write_json(&dir.join("generation_config.json"), &generation)
+}
+
+/// The tokens of a whole training text: prompt, then each line with its newline, then the end.
+pub struct Encoded {
+    pub ids: Vec<u32>,
+    /// Length of the prompt in tokens.
+    pub prompt: usize,
+    /// For each line, the range of its tokens, the newline last.
+    pub lines: Vec<std::ops::Range<usize>>,
+}
+
+/// Tokenises a problem and its lines piece by piece (the pieces never merge over a newline).
+pub fn encode_chain(tok: &Tokenizer, p: &WorldProblem, lines: &[String], end: bool) -> Result<Encoded> {
+    let mut ids = encode(tok, &prompt(&p.text()))?;
+    let prompt = ids.len();
+    let mut ranges = Vec::with_capacity(lines.len());
+    for line in lines {
+        let start = ids.len();
+        ids.extend(encode(tok, &format!("{line}\n"))?);
+        ranges.push(start..ids.len());
+    }
+    if end {
+        ids.extend(tok.token_to_id(END));
+    }
+    Ok(Encoded { ids, prompt, lines: ranges })
+}

@@ -1,0 +1,171 @@
+//! The bundled problem world: who has how many of something.
+//!
+//! A problem is a list of facts, each about one person, in the order in which they can be
+//! worked out, and a question about the last person. A solution has one line per person and an
+//! answer line. Every line has exactly one right form, so the truth of a step is known exactly.
+
+mod check;
+mod make;
+mod parse;
+mod slip;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::{Checker, Verdict, mistake};
+pub use make::{Difficulty, Split, problem, split_of, sums};
+pub use parse::parse;
+pub use slip::{SlipRates, corrupt, notebook};
+
+/// Names a problem draws its people from.
+pub const NAMES: [&str; 16] = [
+    "Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gina", "Hugo", "Iris", "Jack", "Kim", "Leo",
+    "Mia", "Nora", "Omar", "Tom",
+];
+/// Things people have; one kind per problem.
+pub const ITEMS: [&str; 8] = [
+    "pens", "books", "coins", "cards", "shells", "apples", "stamps", "marbles",
+];
+/// The largest number that may appear anywhere; each is one token.
+pub const MAX_NUMBER: i64 = 99;
+
+/// How one person's number follows from earlier persons' numbers (indices into the facts).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    Given(i64),
+    More(i64, usize),
+    Fewer(i64, usize),
+    Times(i64, usize),
+    Half(usize),
+    Together(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Index into [`NAMES`].
+    pub person: usize,
+    pub relation: Relation,
+}
+
+/// A problem and its truth: `values[i]` is the number that follows from `facts[i]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldProblem {
+    /// Index into [`ITEMS`].
+    pub item: usize,
+    pub facts: Vec<Fact>,
+    pub values: Vec<i64>,
+}
+
+impl WorldProblem {
+    /// Computes the values of `facts`; `None` if a relation refers forward, halves an odd number
+    /// or leaves 1..=[`MAX_NUMBER`].
+    pub fn new(item: usize, facts: Vec<Fact>) -> Option<Self> {
+        let mut values: Vec<i64> = Vec::with_capacity(facts.len());
+        for fact in &facts {
+            let v = |i: usize| values.get(i).copied();
+            let value = match fact.relation {
+                Relation::Given(n) => n,
+                Relation::More(c, p) => v(p)? + c,
+                Relation::Fewer(c, p) => v(p)? - c,
+                Relation::Times(c, p) => v(p)? * c,
+                Relation::Half(p) if v(p)? % 2 == 0 => v(p)? / 2,
+                Relation::Half(_) => return None,
+                Relation::Together(p, q) => v(p)? + v(q)?,
+            };
+            if !(1..=MAX_NUMBER).contains(&value) {
+                return None;
+            }
+            values.push(value);
+        }
+        (!facts.is_empty()).then_some(Self {
+            item,
+            facts,
+            values,
+        })
+    }
+
+    pub fn name(&self, fact: usize) -> &'static str {
+        NAMES[self.facts[fact].person]
+    }
+
+    /// The asked number: that of the last person.
+    pub fn answer(&self) -> i64 {
+        self.values[self.values.len() - 1]
+    }
+
+    /// The problem as a person would write it, one paragraph.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for i in 0..self.facts.len() {
+            out += &self.fact_text(i);
+            out += ". ";
+        }
+        out += &format!(
+            "How many {} does {} have?",
+            ITEMS[self.item],
+            self.name(self.facts.len() - 1)
+        );
+        out
+    }
+
+    /// One fact without its full stop: `Leo has 8 more pens than Mia`.
+    pub fn fact_text(&self, i: usize) -> String {
+        let (who, item) = (self.name(i), ITEMS[self.item]);
+        match self.facts[i].relation {
+            Relation::Given(n) => format!("{who} has {n} {item}"),
+            Relation::More(c, p) => format!("{who} has {c} more {item} than {}", self.name(p)),
+            Relation::Fewer(c, p) => format!("{who} has {c} fewer {item} than {}", self.name(p)),
+            Relation::Times(c, p) => {
+                format!("{who} has {c} times as many {item} as {}", self.name(p))
+            }
+            Relation::Half(p) => format!("{who} has half as many {item} as {}", self.name(p)),
+            Relation::Together(p, q) => format!(
+                "{who} has as many {item} as {} and {} together",
+                self.name(p),
+                self.name(q)
+            ),
+        }
+    }
+
+    /// A solution line of a person, without its newline, from the given values:
+    /// `Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 42.` Every number that belongs to somebody
+    /// stands behind the name.
+    pub fn line_with(&self, i: usize, values: &[i64], result: i64) -> String {
+        let of = |p: usize| self.term(p, values[p]);
+        let sum = match self.facts[i].relation {
+            Relation::Given(_) => return self.line_of(i, "", result),
+            Relation::More(c, p) => format!("{} + {c} = ", of(p)),
+            Relation::Fewer(c, p) => format!("{} - {c} = ", of(p)),
+            Relation::Times(c, p) => format!("{} * {c} = ", of(p)),
+            Relation::Half(p) => format!("{} / 2 = ", of(p)),
+            Relation::Together(p, q) => format!("{} + {} = ", of(p), of(q)),
+        };
+        self.line_of(i, &sum, result)
+    }
+
+    /// A person's number with its name: `Mia 34`.
+    fn term(&self, p: usize, value: i64) -> String {
+        format!("{} {value}", self.name(p))
+    }
+
+    /// The fact, the left side of its sum, the result: each on its own may be wrong.
+    fn line_of(&self, i: usize, sum: &str, result: i64) -> String {
+        format!("{}: {sum}{}.", self.fact_text(i), self.term(i, result))
+    }
+
+    pub fn line(&self, i: usize) -> String {
+        self.line_with(i, &self.values, self.values[i])
+    }
+
+    pub fn answer_line(answer: i64) -> String {
+        format!("The answer is {answer}.")
+    }
+
+    /// All lines of the right solution, the answer line last; none has its newline.
+    pub fn solution(&self) -> Vec<String> {
+        (0..self.facts.len())
+            .map(|i| self.line(i))
+            .chain([Self::answer_line(self.answer())])
+            .collect()
+    }
+}

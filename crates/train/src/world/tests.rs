@@ -1,0 +1,152 @@
+use super::*;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+const D: Difficulty = Difficulty {
+    min_people: 2,
+    max_people: 8,
+};
+
+fn example() -> WorldProblem {
+    let person = |name: &str| NAMES.iter().position(|n| *n == name).unwrap();
+    let fact = |name, relation| Fact {
+        person: person(name),
+        relation,
+    };
+    WorldProblem::new(
+        0,
+        vec![
+            fact("Mia", Relation::Given(34)),
+            fact("Leo", Relation::More(8, 0)),
+            fact("Tom", Relation::Half(1)),
+            fact("Ana", Relation::Together(0, 2)),
+        ],
+    )
+    .unwrap()
+}
+
+#[test]
+fn a_problem_reads_and_solves_as_written() {
+    let p = example();
+    assert_eq!(
+        p.text(),
+        "Mia has 34 pens. Leo has 8 more pens than Mia. Tom has half as many pens as Leo. \
+         Ana has as many pens as Mia and Tom together. How many pens does Ana have?"
+    );
+    assert_eq!(
+        p.solution(),
+        [
+            "Mia has 34 pens: Mia 34.",
+            "Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 42.",
+            "Tom has half as many pens as Leo: Leo 42 / 2 = Tom 21.",
+            "Ana has as many pens as Mia and Tom together: Mia 34 + Tom 21 = Ana 55.",
+            "The answer is 55.",
+        ]
+    );
+}
+
+#[test]
+fn parse_gives_back_every_drawn_problem() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for _ in 0..500 {
+        let p = problem(&mut rng, D, Split::Train);
+        assert_eq!(parse(&p.text()), Some(p));
+    }
+}
+
+#[test]
+fn parse_refuses_what_is_not_of_the_world() {
+    for text in [
+        "",
+        "What is 2 + 2?",
+        "Mia has 34 pens.",
+        "Mia has 34 pens. How many pens does Leo have?",
+        "Mia has 34 pens. How many books does Mia have?",
+        "Mia has 340 pens. How many pens does Mia have?",
+        "Leo has 8 more pens than Mia. Mia has 3 pens. How many pens does Mia have?",
+    ] {
+        assert_eq!(parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn splits_are_disjoint_and_depend_on_the_text_alone() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let mut draw = |split| -> Vec<String> {
+        (0..200)
+            .map(|_| problem(&mut rng, D, split).text())
+            .collect()
+    };
+    let (train, test) = (draw(Split::Train), draw(Split::Test));
+    assert!(train.iter().all(|t| split_of(t) == Split::Train));
+    assert!(test.iter().all(|t| split_of(t) == Split::Test));
+}
+
+#[test]
+fn the_right_solution_is_right_and_every_corruption_wrong() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for _ in 0..300 {
+        let p = problem(&mut rng, D, Split::Train);
+        let lines = p.solution();
+        for done in 0..lines.len() {
+            let mut c = Checker::new(&p);
+            for line in &lines[..done] {
+                assert_eq!(c.next(line), Verdict::Right);
+            }
+            let bad = corrupt(&mut rng, &p, done);
+            assert_ne!(c.next(&bad), Verdict::Right, "{bad}");
+            // nothing after a wrong line is right again
+            assert_ne!(c.next(&lines[done]), Verdict::Right);
+        }
+    }
+}
+
+#[test]
+fn the_checker_knows_where_a_line_departs() {
+    let p = example();
+    let mut c = Checker::new(&p);
+    assert_eq!(c.next("Mia has 34 pens: Mia 34."), Verdict::Right);
+    let at = |line: &str| c.clone().next(line);
+    assert_eq!(
+        at("Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 43."),
+        Verdict::Wrong {
+            from: "Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 4".len()
+        }
+    );
+    // said again, unknown person, answered too early
+    assert_eq!(at("Mia has 34 pens: Mia 34."), Verdict::Wrong { from: 0 });
+    assert_eq!(at("Hugo has 34 pens: Hugo 34."), Verdict::Wrong { from: 0 });
+    assert_eq!(at("The answer is 55."), Verdict::Wrong { from: 0 });
+    assert_eq!(at(""), Verdict::Wrong { from: 0 });
+}
+
+#[test]
+fn mistakes_are_named_by_where_a_line_departs() {
+    let p = example();
+    for (line, kind) in [
+        ("Hugo has 8 more pens than Mia: Mia 34 + 8 = Hugo 42.", "wrong person"),
+        ("Leo has 9 more pens than Mia: Mia 34 + 9 = Leo 43.", "wrong fact"),
+        ("Leo has 8 more pens than Mia: Mia 43 + 8 = Leo 51.", "wrong operand"),
+        ("Leo has 8 more pens than Mia: Mia 34 - 8 = Leo 26.", "wrong operation"),
+        ("Leo has 8 more pens than Mia: Mia 34 + 9 = Leo 43.", "wrong operand"),
+        ("Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 52.", "wrong result"),
+        ("The answer is 34.", "premature answer"),
+    ] {
+        let mut c = Checker::new(&p);
+        c.next("Mia has 34 pens: Mia 34.");
+        let verdict = c.next(line);
+        assert_eq!(mistake(line, verdict, true), kind, "{line}");
+    }
+}
+
+#[test]
+fn notebooks_go_wrong_as_often_as_asked() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let careful = SlipRates::default().scaled(0.0);
+    let mut right = 0;
+    for _ in 0..300 {
+        let p = problem(&mut rng, D, Split::Train);
+        assert_eq!(notebook(&mut rng, &p, &careful), p.solution());
+        right += usize::from(notebook(&mut rng, &p, &SlipRates::default()) == p.solution());
+    }
+    assert!((30..200).contains(&right), "{right} of 300 notebooks right");
+}

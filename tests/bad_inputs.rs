@@ -1,0 +1,241 @@
+//! Bad input gets one clear line and exit code 2, never a panic.
+
+use std::path::{Path, PathBuf};
+
+use crate::run::{Place, root};
+
+const PROBLEM: &str =
+    "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
+
+#[test]
+fn problem_files() {
+    let place = Place::new();
+    place.write("empty.jsonl", "");
+    place.write("blank.jsonl", "\n \n");
+    place.write("broken.jsonl", format!("{PROBLEM}{{\"problem\": \"half\n"));
+    place.write(
+        "field.jsonl",
+        format!("{PROBLEM}{PROBLEM}{{\"text\": \"no\"}}\n"),
+    );
+    place.write("type.jsonl", "{\"problem\": 7}\n");
+    place.write("answer.jsonl", "{\"problem\": \"p\", \"answer\": [1]}\n");
+    place.write(
+        "twice.jsonl",
+        "{\"problem\": \"p\", \"id\": 1}\n{\"problem\": \"q\", \"id\": 1}\n",
+    );
+    place.write(
+        "long.jsonl",
+        format!("{PROBLEM}{{\"problem\": \"{}\"}}\n", "a".repeat(1_000_000)),
+    );
+    place.write(
+        "context.jsonl",
+        format!(
+            "{{\"problem\": \"{}\", \"answer\": 34}}\n",
+            "Mia has 34 pens. ".repeat(1_000)
+        ),
+    );
+    place.write("long.txt", format!("What?\n{}\n", "a".repeat(1_000_000)));
+    place.write(
+        "utf8.jsonl",
+        [PROBLEM.as_bytes(), b"{\"problem\": \"\xff\"}\n"].concat(),
+    );
+    place.write("array.json", "[{\"problem\": \"p\"}]");
+    let cases: &[(&str, &[&str])] = &[
+        ("none.jsonl", &["none.jsonl", "No such file"]),
+        (".", &["directory"]),
+        ("empty.jsonl", &["empty.jsonl", "no problems"]),
+        ("blank.jsonl", &["blank.jsonl", "no problems"]),
+        ("broken.jsonl", &["broken.jsonl:2:", "not JSON"]),
+        (
+            "field.jsonl",
+            &["field.jsonl:3:", "field \"problem\"", "missing"],
+        ),
+        (
+            "type.jsonl",
+            &["type.jsonl:1:", "field \"problem\"", "a number"],
+        ),
+        (
+            "answer.jsonl",
+            &["answer.jsonl:1:", "field \"answer\"", "a list"],
+        ),
+        ("twice.jsonl", &["twice.jsonl:2:", "field \"id\"", "line 1"]),
+        (
+            "long.jsonl",
+            &["long.jsonl:2:", "field \"problem\"", "1000000 bytes"],
+        ),
+        (
+            "context.jsonl",
+            &["context.jsonl:1:", "field \"problem\"", "tokens"],
+        ),
+        ("long.txt", &["long.txt:2:", "1000000 bytes"]),
+        ("utf8.jsonl", &["utf8.jsonl:2:", "invalid UTF-8"]),
+        ("array.json", &["array.json:1:", "JSON array"]),
+    ];
+    for (file, words) in cases {
+        for command in ["solve", "bench"] {
+            place
+                .run(&[command, file])
+                .assert_refused(&format!("{command} {file}"), words);
+        }
+    }
+    place
+        .run_with_input(&["solve", "-"], "")
+        .assert_refused("stdin", &["<stdin>", "no problems"]);
+}
+
+#[test]
+fn settings() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    place.write("unknown.toml", "[search]\nn = 8\nwidth = 3\n");
+    place.write("type.toml", "[search]\nn = \"eight\"\n");
+    place.write("value.toml", "[search]\nn = 2\nm = 4\n");
+    place.write("broken.toml", "[search\n");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["-n", "0"], &["n"]),
+        (&["-n", "2", "-m", "4"], &["n", "m"]),
+        (&["-m", "0"], &["m"]),
+        (&["-n", "x"], &["'x'", "-n"]),
+        (&["--in-flight", "0"], &["in_flight"]),
+        (&["--temperature", "-1"], &["temperature"]),
+        (&["--temperature", "NaN"], &["temperature"]),
+        (&["--top-p", "0"], &["top_p"]),
+        (&["--strategy", "magic"], &["'magic'", "--strategy", "beam"]),
+        (&["--aggregation", "sum"], &["'sum'", "--aggregation"]),
+        (&["--frobnicate"], &["--frobnicate"]),
+        (&["--config", "none.toml"], &["none.toml", "No such file"]),
+        (&["--config", "unknown.toml"], &["unknown.toml:3:", "width"]),
+        (&["--config", "type.toml"], &["type.toml:2:", "n"]),
+        (&["--config", "value.toml"], &["n", "m"]),
+        (&["--config", "broken.toml"], &["broken.toml:1:"]),
+        (&["--resume"], &["--resume", "--out"]),
+        (&["--out", "none/run.jsonl"], &["none/run.jsonl"]),
+        (&["--generator", "none"], &["none"]),
+        (&["--prm", "none"], &["none"]),
+        (&["--generator", "none", "--scorer", "prm"], &["--prm"]),
+    ];
+    for (args, words) in cases {
+        let args = [&["solve", "p.jsonl"], *args].concat();
+        place.run(&args).assert_refused(&args.join(" "), words);
+    }
+    place
+        .run(&["sovle"])
+        .assert_refused("a command misspelt", &["sovle", "solve"]);
+}
+
+/// A copy of a bundled model that a test may damage.
+fn copied(place: &Place, name: &str) -> PathBuf {
+    let from = root().join("models/abacus").join(name);
+    for entry in std::fs::read_dir(from).expect("the bundled models") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
+        place.write(
+            &format!("{name}/{file}"),
+            std::fs::read(&path).expect("a file"),
+        );
+    }
+    place.path(name)
+}
+
+fn truncate(path: &Path, bytes: u64) {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|f| f.set_len(bytes))
+        .expect("truncated");
+}
+
+#[test]
+fn checkpoints() {
+    type Damage = fn(&Path);
+    let cases: &[(&str, Damage, &[&str])] = &[
+        (
+            "no config",
+            |dir| std::fs::remove_file(dir.join("config.json")).unwrap(),
+            &["config.json"],
+        ),
+        (
+            "no weights",
+            |dir| std::fs::remove_file(dir.join("model.safetensors")).unwrap(),
+            &["safetensors"],
+        ),
+        (
+            "no tokenizer",
+            |dir| std::fs::remove_file(dir.join("tokenizer.json")).unwrap(),
+            &["tokenizer.json"],
+        ),
+        (
+            "config not JSON",
+            |dir| std::fs::write(dir.join("config.json"), "{").unwrap(),
+            &["config.json"],
+        ),
+        (
+            "weights cut in the data",
+            |dir| truncate(&dir.join("model.safetensors"), 100_000),
+            &["model.safetensors"],
+        ),
+        (
+            "weights cut in the header",
+            |dir| truncate(&dir.join("model.safetensors"), 20),
+            &["model.safetensors"],
+        ),
+        (
+            "weights empty",
+            |dir| truncate(&dir.join("model.safetensors"), 0),
+            &["model.safetensors"],
+        ),
+        (
+            "a tokenizer of another model",
+            larger_vocabulary,
+            &["does not match", "vocabulary"],
+        ),
+    ];
+    for (name, damage, words) in cases {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEM);
+        let dir = copied(&place, "generator");
+        damage(&dir);
+        let args = [
+            "solve",
+            "p.jsonl",
+            "--generator",
+            "generator",
+            "--scorer",
+            "none",
+            "--strategy",
+            "greedy",
+        ];
+        place
+            .run(&args)
+            .assert_refused(&format!("generator: {name}"), words);
+
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEM);
+        copied(&place, "generator");
+        damage(&copied(&place, "prm"));
+        let args = [
+            "solve",
+            "p.jsonl",
+            "--generator",
+            "generator",
+            "--prm",
+            "prm",
+        ];
+        place
+            .run(&args)
+            .assert_refused(&format!("prm: {name}"), words);
+    }
+}
+
+/// Gives the tokenizer thousands of tokens that the model does not have.
+fn larger_vocabulary(dir: &Path) {
+    let path = dir.join("tokenizer.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut tokenizer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let vocabulary = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+    let known = vocabulary.len();
+    for id in known..known + 5000 {
+        vocabulary.insert(format!("token{id}"), id.into());
+    }
+    std::fs::write(path, tokenizer.to_string()).unwrap();
+}

@@ -1,0 +1,56 @@
+//! Every file in configs/ loads, and the defaults written there are the defaults in the code.
+
+use std::path::PathBuf;
+
+use beamgen::Config;
+
+use crate::run::root;
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(root().join("configs").join(folder)).expect("a folder of configs");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn every_search_config_loads_and_is_valid() {
+    let paths = files("search");
+    assert!(paths.len() >= 4, "{paths:?}");
+    for path in paths {
+        let config = Config::load(&path).unwrap_or_else(|e| panic!("{e}"));
+        config
+            .check()
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+}
+
+#[test]
+fn the_default_file_says_what_the_code_does() {
+    let path = root().join("configs/search/default.toml");
+    assert_eq!(Config::load(&path).expect("it loads"), Config::default());
+    // And it names every key, so that a reader finds them all there.
+    let written: toml::Table = std::fs::read_to_string(path)
+        .expect("a file")
+        .parse()
+        .expect("TOML");
+    let all = toml::Table::try_from(Config::default()).expect("TOML");
+    assert_eq!(keys("", &written), keys("", &all));
+}
+
+fn keys(prefix: &str, table: &toml::Table) -> Vec<String> {
+    let mut names = Vec::new();
+    for (key, value) in table {
+        let name = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(inner) => names.extend(keys(&format!("{name}."), inner)),
+            _ => names.push(name),
+        }
+    }
+    names.sort();
+    names
+}

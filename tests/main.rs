@@ -1,0 +1,12 @@
+//! Tests of the whole: the real binary, the workspace's shape, the configuration files and the
+//! documents.
+
+mod bad_inputs;
+mod configs;
+mod edges;
+mod in_flight;
+mod json;
+mod pipe;
+mod readme;
+mod resume;
+mod run;

@@ -1,0 +1,56 @@
+//! The reader of a pipe may leave when it likes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use crate::run::Place;
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    for args in [
+        &["solve", "--json"][..],
+        &["solve"],
+        &["--help"],
+        &["bench", "--limit", "4", "--n", "4"],
+    ] {
+        let place = Place::new();
+        let mut child = place
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut String::new()).expect("a line");
+        drop(stdout);
+        let mut stderr = String::new();
+        child
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_string(&mut stderr)
+            .expect("UTF-8");
+        let code = child.wait().expect("a child").code();
+        assert!(
+            !stderr.contains("panicked") && !stderr.contains("beamgen:"),
+            "{args:?}: {stderr}"
+        );
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn what_is_piped_has_no_colours_and_no_bars() {
+    let place = Place::new();
+    let ran = place.run(&["solve", "--limit", "3"]).ok();
+    assert!(
+        !ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
+    let ran = place
+        .run(&["solve", "--limit", "3", "--color", "always"])
+        .ok();
+    assert!(ran.stdout.contains('\x1b'));
+}

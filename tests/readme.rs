@@ -1,0 +1,103 @@
+//! What README.md tells people to type exists.
+
+use std::collections::BTreeSet;
+
+use crate::run::{Place, root};
+
+/// The lines of the README's shell blocks that call beamgen, as its arguments.
+fn commands() -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let mut commands = Vec::new();
+    let mut in_shell = false;
+    for line in text.lines() {
+        if let Some(language) = line.trim().strip_prefix("```") {
+            in_shell = !in_shell && ["sh", "console", "bash", "shell"].contains(&language.trim());
+            continue;
+        }
+        let line = line.trim().trim_start_matches("$ ");
+        let called = line
+            .strip_prefix("cargo run --release -- ")
+            .or_else(|| line.strip_prefix("target/release/beamgen "))
+            .or_else(|| line.strip_prefix("beamgen "));
+        if let (true, Some(args)) = (in_shell, called) {
+            let args = args
+                .split(" #")
+                .next()
+                .unwrap_or(args)
+                .split(['|', '>', '<'])
+                .next()
+                .unwrap_or(args);
+            commands.push(args.split_whitespace().map(str::to_owned).collect());
+        }
+    }
+    commands
+}
+
+#[test]
+fn every_command_and_flag_exists() {
+    let place = Place::new();
+    let commands = commands();
+    assert!(
+        commands.len() >= 3,
+        "the README shows the commands: {commands:?}"
+    );
+    let names: BTreeSet<&str> = commands
+        .iter()
+        .filter_map(|args| args.first())
+        .map(String::as_str)
+        .collect();
+    assert!(
+        names.contains("solve") && names.contains("bench"),
+        "{names:?}"
+    );
+    for args in &commands {
+        if args[0].starts_with('-') {
+            place
+                .run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+                .ok();
+            continue;
+        }
+        let help = place.run(&[&args[0], "--help"]).ok().stdout;
+        for flag in args
+            .iter()
+            .skip(1)
+            .filter(|arg| arg.starts_with('-') && arg.len() > 1)
+        {
+            let flag = flag.split('=').next().unwrap_or(flag);
+            let named = help.split([' ', ',', '\n', '=']).any(|word| word == flag);
+            assert!(
+                named,
+                "README uses {flag}, `beamgen {} --help` does not know it",
+                args[0]
+            );
+        }
+    }
+}
+
+#[test]
+fn help_is_there_for_everything() {
+    let place = Place::new();
+    let help = place.run(&["--help"]).ok().stdout;
+    assert!(
+        help.contains("Examples:") && help.contains("beamgen solve"),
+        "{help}"
+    );
+    for command in ["solve", "bench"] {
+        assert!(help.contains(command));
+        assert!(
+            place
+                .run(&[command, "--help"])
+                .ok()
+                .stdout
+                .contains("Examples:"),
+            "{command}"
+        );
+    }
+    assert!(
+        place
+            .run(&["--version"])
+            .ok()
+            .stdout
+            .starts_with("beamgen 0.")
+    );
+}

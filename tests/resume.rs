@@ -1,0 +1,159 @@
+//! A killed run continues where it was: no finished problem is lost, none is done twice.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::run::Place;
+
+const RUN: [&str; 6] = [
+    "solve",
+    "--limit",
+    "40",
+    "--out",
+    "run.jsonl",
+    "--in-flight",
+];
+
+fn records(text: &str) -> BTreeMap<String, Value> {
+    let mut by_id = BTreeMap::new();
+    for line in text.lines().skip(1) {
+        let record: Value = serde_json::from_str(line).expect("whole lines only");
+        let id = record["id"].as_str().expect("an id").to_owned();
+        assert!(by_id.insert(id, record).is_none(), "a problem twice");
+    }
+    by_id
+}
+
+fn whole_lines(text: &str) -> &str {
+    &text[..text.rfind('\n').map_or(0, |at| at + 1)]
+}
+
+fn without_seconds(mut record: Value) -> Value {
+    record["ledger"]
+        .as_object_mut()
+        .expect("a ledger")
+        .remove("seconds");
+    record
+}
+
+#[test]
+fn kill_minus_nine_then_resume() {
+    let place = Place::new();
+    let args = [&RUN[..], &["2"]].concat();
+    let mut child = place
+        .command(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let path = place.path("run.jsonl");
+    let started = Instant::now();
+    loop {
+        let lines = std::fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+        let ended = child.try_wait().expect("a child").is_some();
+        assert!(
+            !ended,
+            "the run ended before it could be killed: give it more problems"
+        );
+        if lines > 4 {
+            break;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(120),
+            "no line was written"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("a child");
+
+    // Whatever the kill left, let there be a torn line too.
+    let mut left = place.read("run.jsonl");
+    let finished = records(whole_lines(&left));
+    left.push_str("{\"id\": \"torn\", \"answ");
+    place.write("run.jsonl", &left);
+
+    let ran = place
+        .run(&[&args[..], &["--resume", "--json"]].concat())
+        .ok();
+    let all = records(&place.read("run.jsonl"));
+    assert_eq!(all.len(), 40);
+    for (id, record) in &finished {
+        assert_eq!(all.get(id), Some(record), "problem {id} was kept as it was");
+    }
+    let lines = ran.json();
+    assert_eq!(
+        lines.len(),
+        40 - finished.len() + 1,
+        "only what was missing is solved"
+    );
+    assert_eq!(lines.last().expect("a summary")["summary"]["problems"], 40);
+
+    // The pieces are what one uninterrupted run gives.
+    let whole = Place::new();
+    whole.run(&[&RUN[..], &["16"]].concat()).ok();
+    for (id, record) in records(&whole.read("run.jsonl")) {
+        assert_eq!(
+            without_seconds(all[&id].clone()),
+            without_seconds(record),
+            "problem {id}"
+        );
+    }
+}
+
+#[test]
+fn a_finished_run_resumes_to_nothing_and_a_longer_one_to_the_rest() {
+    let place = Place::new();
+    let solve = |limit: &str| {
+        let args = [
+            "solve",
+            "--limit",
+            limit,
+            "--out",
+            "run.jsonl",
+            "--resume",
+            "--json",
+        ];
+        place.run(&args).ok().json().len() - 1
+    };
+    assert_eq!(solve("3"), 3);
+    assert_eq!(solve("3"), 0);
+    assert_eq!(solve("5"), 2);
+}
+
+#[test]
+fn another_run_is_not_continued() {
+    let place = Place::new();
+    place
+        .run(&["solve", "--limit", "2", "--out", "run.jsonl"])
+        .ok();
+    let before = place.read("run.jsonl");
+    place.write(
+        "other.jsonl",
+        "{\"problem\": \"Mia has 3 pens. How many pens does Mia have?\"}\n",
+    );
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--limit", "2"], &["run.jsonl", "exists", "--resume"]),
+        (
+            &["--limit", "2", "--resume", "-n", "8"],
+            &["run.jsonl:1:", "search.n", "16", "8"],
+        ),
+        (
+            &["--limit", "2", "--resume", "--seed", "9"],
+            &["run.jsonl:1:", "seed"],
+        ),
+        (
+            &["--limit", "2", "--resume", "--scorer", "orm"],
+            &["run.jsonl:1:", "scorer"],
+        ),
+        (&["other.jsonl", "--resume"], &["run.jsonl:1:", "problems"]),
+    ];
+    for (args, words) in cases {
+        let args = [&["solve", "--out", "run.jsonl"], *args].concat();
+        place.run(&args).assert_refused(&args.join(" "), words);
+        assert_eq!(place.read("run.jsonl"), before, "the file is left alone");
+    }
+}

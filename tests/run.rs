@@ -1,0 +1,121 @@
+//! Running the real binary in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The workspace's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A temporary folder in which the binary runs.
+pub struct Place {
+    dir: TempDir,
+}
+
+/// What the binary did.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self {
+            dir: TempDir::new().expect("a temporary folder"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("a file")
+    }
+
+    /// The binary, with nothing of this process's environment that could change what it does.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_beamgen"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().expect("the binary starts"))
+    }
+
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+        use std::io::Write;
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        // A refused call closes its end early; what it says then is in the output.
+        let _ = child
+            .stdin
+            .take()
+            .expect("a pipe")
+            .write_all(input.as_bytes());
+        Ran::of(child.wait_with_output().expect("the binary ends"))
+    }
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8 on stdout"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8 on stderr"),
+        }
+    }
+
+    /// The run went well.
+    pub fn ok(self) -> Self {
+        assert_eq!(
+            self.code,
+            Some(0),
+            "stdout: {}\nstderr: {}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// The JSON lines on stdout.
+    pub fn json(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+
+    /// One clear line on stderr, exit code 2, no panic.
+    pub fn assert_refused(&self, name: &str, words: &[&str]) {
+        let text = &self.stderr;
+        assert_eq!(self.code, Some(2), "{name}: exit code; stderr: {text}");
+        assert_eq!(text.lines().count(), 1, "{name}: one line: {text}");
+        assert!(text.starts_with("beamgen: "), "{name}: {text}");
+        assert!(!text.contains("panicked"), "{name}: {text}");
+        assert_eq!(self.stdout, "", "{name}: nothing on stdout");
+        for word in words {
+            assert!(text.contains(word), "{name}: {word:?} is not in: {text}");
+        }
+    }
+}
