@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use beamgen_engine::EngineConfig;
 use beamgen_generator::GeneratorConfig;
-use beamgen_search::{Choose, ConfigError, SearchConfig, StrategyKind};
+use beamgen_search::{Aggregation, Choose, ConfigError, SearchConfig, StrategyKind};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -141,10 +141,14 @@ impl Config {
         self.models.scorer != ScorerKind::None && !votes
     }
 
-    /// The settings as they act: greedy decoding is temperature 0 whatever is written.
+    /// The settings as they act: greedy decoding is temperature 0 whatever is written, and an outcome model, trained on
+    /// the end of chains only, is read there.
     pub(crate) fn resolved(mut self) -> Self {
         if self.search.strategy == StrategyKind::Greedy {
             self.generator.sampling.temperature = 0.0;
+        }
+        if self.models.scorer == ScorerKind::Orm {
+            self.search.aggregation = Aggregation::Last;
         }
         self
     }

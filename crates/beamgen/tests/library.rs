@@ -21,7 +21,10 @@ fn small() -> Config {
 }
 
 fn solver(config: Config) -> Solver {
-    Solver::builder().config(config).build().expect("the bundled models")
+    Solver::builder()
+        .config(config)
+        .build()
+        .expect("the bundled models")
 }
 
 fn models() -> PathBuf {
@@ -35,7 +38,9 @@ fn outcome(result: ProblemResult) -> (String, Option<String>, Option<f32>, beamg
 
 fn solve_all(solver: &mut Solver, problems: Vec<Problem>) -> Vec<ProblemResult> {
     let mut results = Vec::new();
-    solver.solve_all(problems, |result| results.push(result)).expect("a run");
+    solver
+        .solve_all(problems, |result| results.push(result))
+        .expect("a run");
     results.sort_by_key(|result| result.index);
     results
 }
@@ -59,10 +64,17 @@ fn directories_are_as_the_bundled_pair() {
         .build()
         .expect("the same files");
     let mut of_bytes = solver(small());
-    assert_eq!(of_files.identity(), of_bytes.identity(), "a run can be resumed with either");
+    assert_eq!(
+        of_files.identity(),
+        of_bytes.identity(),
+        "a run can be resumed with either"
+    );
     for problem in sample(2) {
         let files = of_files.solve(&problem).expect("solved");
-        assert_eq!(outcome(files), outcome(of_bytes.solve(&problem).expect("solved")));
+        assert_eq!(
+            outcome(files),
+            outcome(of_bytes.solve(&problem).expect("solved"))
+        );
     }
 }
 
@@ -94,9 +106,15 @@ fn events_tell_the_whole_search() {
             },
         )
         .expect("a run");
-    assert_eq!((started, done, results.len(), summary.problems), (3, 3, 3, 3));
+    assert_eq!(
+        (started, done, results.len(), summary.problems),
+        (3, 3, 3, 3)
+    );
     let steps: usize = results.iter().map(|result| result.tree.len() - 1).sum();
-    assert!(closed >= steps, "{closed} steps closed, {steps} are in the trees");
+    assert!(
+        closed >= steps,
+        "{closed} steps closed, {steps} are in the trees"
+    );
     assert!(scored > 0 && finished > 0);
     // The prompt is read once for a problem, and never again.
     for result in &results {
@@ -113,15 +131,25 @@ fn a_run_can_be_stopped() {
     let summary = solver
         .run(sample(5), &mut |_| {}, &mut |_| {
             seen += 1;
-            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if seen == 2 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })
         .expect("a run");
     assert_eq!((seen, summary.problems), (2, 2));
     // The caches are empty again: the next run is as the first would have been.
     let problem = &sample(1)[0];
     let again = solver.solve(problem).expect("solved");
-    let mut fresh = Solver::builder().config(small()).build().expect("the bundled models");
-    assert_eq!(outcome(again), outcome(fresh.solve(problem).expect("solved")));
+    let mut fresh = Solver::builder()
+        .config(small())
+        .build()
+        .expect("the bundled models");
+    assert_eq!(
+        outcome(again),
+        outcome(fresh.solve(problem).expect("solved"))
+    );
 }
 
 /// Every step is as good as every other.
@@ -160,8 +188,13 @@ impl Scorer for Indifferent {
 fn a_scorer_of_ones_own() {
     let mut config = small();
     config.models.scorer = ScorerKind::Exact;
-    assert!(matches!(Solver::builder().config(config.clone()).build(), Err(Error::NoScorer)));
-    let builder = Solver::builder().config(config).scorer(Box::new(Indifferent(0)));
+    assert!(matches!(
+        Solver::builder().config(config.clone()).build(),
+        Err(Error::NoScorer)
+    ));
+    let builder = Solver::builder()
+        .config(config)
+        .scorer(Box::new(Indifferent(0)));
     let mut solver = builder.build().expect("the bundled generator");
     let result = solver.solve(&sample(1)[0]).expect("solved");
     assert!(result.steps().iter().all(|step| step.score == Some(0.5)));
@@ -173,7 +206,11 @@ fn greedy_takes_the_likeliest_tokens_whatever_the_seed() {
     let mut config = small();
     config.search.strategy = StrategyKind::Greedy;
     let mut answers = [1, 2].map(|seed| {
-        let mut solver = Solver::builder().config(config.clone()).seed(seed).build().unwrap();
+        let mut solver = Solver::builder()
+            .config(config.clone())
+            .seed(seed)
+            .build()
+            .unwrap();
         outcome(solver.solve(&sample(1)[0]).expect("solved"))
     });
     answers.sort_by(|a, b| a.0.cmp(&b.0));
@@ -185,15 +222,34 @@ fn what_cannot_be_solved_is_refused() {
     let mut solver = solver(small());
     let long = "Mia has 34 pens. ".repeat(1000);
     let error = solver.ask(&long).expect_err("longer than the context");
-    assert!(matches!(error, Error::Refused(_)) && error.is_input(), "{error}");
-    let problem = Problem { id: "1".to_owned(), text: long, answer: None };
-    assert_eq!(solver.check(&problem).expect_err("too long").to_string(), error.to_string());
+    assert!(
+        matches!(error, Error::Refused(_)) && error.is_input(),
+        "{error}"
+    );
+    let problem = Problem {
+        id: "1".to_owned(),
+        text: long,
+        answer: None,
+    };
+    assert_eq!(
+        solver.check(&problem).expect_err("too long").to_string(),
+        error.to_string()
+    );
     assert!(solver.check(&sample(1)[0]).is_ok());
     // In a run of many it stops nobody.
     let mut problems = sample(2);
-    problems.insert(1, Problem { id: "long".to_owned(), ..problem });
+    problems.insert(
+        1,
+        Problem {
+            id: "long".to_owned(),
+            ..problem
+        },
+    );
     let results = solve_all(&mut solver, problems);
-    let refused: Vec<bool> = results.iter().map(|result| result.error.is_some()).collect();
+    let refused: Vec<bool> = results
+        .iter()
+        .map(|result| result.error.is_some())
+        .collect();
     assert_eq!(refused, [false, true, false]);
 }
 
@@ -201,6 +257,8 @@ fn what_cannot_be_solved_is_refused() {
 fn a_solver_can_go_to_another_thread() {
     let mut solver = solver(small());
     let problem = sample(1).remove(0);
-    let there = std::thread::spawn(move || solver.solve(&problem).map(outcome)).join().unwrap();
+    let there = std::thread::spawn(move || solver.solve(&problem).map(outcome))
+        .join()
+        .unwrap();
     assert!(there.is_ok());
 }

@@ -36,9 +36,10 @@ Strategies:
   greedy     one chain of the likeliest tokens
   single     one sampled chain
 
-FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or \"prompt\") and,
-if known, \"answer\" and \"id\". Every flag but those on input and output is also a key of the
-configuration file; configs/search/default.toml has them all.";
+FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or
+\"prompt\") and, if known, \"answer\" and \"id\". Flags on search, sampling and models are keys of the
+configuration file as well (configs/search/default.toml has them all); majority, weighted and
+single are short for strategy \"best-of-n\" with another choose or n.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -177,6 +178,9 @@ pub struct ProblemsArgs {
     /// Most people in a problem
     #[arg(long, value_name = "P", default_value_t = 7)]
     pub max_people: usize,
+    /// How many people back a fact may refer; the bundled models know 1
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    pub reach: usize,
 }
 
 /// A side of the world's train and test split.
@@ -251,7 +255,7 @@ pub struct SettingFlags {
     /// M, the expansion factor: a beam keeps N/M chains and expands each M times [default: 4]
     #[arg(short, long, help_heading = "Search")]
     pub m: Option<usize>,
-    /// How step scores become a chain's score: min, product, mean, last, max [default: min]
+    /// How step scores become a chain's score: min, product, mean, last, max [default: min; orm: always last]
     #[arg(long, help_heading = "Search")]
     pub aggregation: Option<Aggregation>,
     /// How the answer is chosen among finished chains: best, majority, weighted [default: best]

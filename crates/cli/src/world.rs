@@ -10,10 +10,14 @@ use crate::failure::Failure;
 
 pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     let most = beamgen_train::world::NAMES.len();
-    if args.min_people < 2 || args.max_people < args.min_people || args.max_people > most {
+    if args.reach == 0
+        || args.min_people < 2
+        || args.max_people < args.min_people
+        || args.max_people > most
+    {
         return Err(Failure::Input(format!(
-            "--min-people {} --max-people {}: needs 2 <= min <= max <= {most}",
-            args.min_people, args.max_people
+            "--min-people {} --max-people {}: --reach {}: needs 2 <= min <= max <= {most} and reach >= 1",
+            args.min_people, args.max_people, args.reach
         )));
     }
     let split = match args.split {
@@ -23,6 +27,7 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     let difficulty = Difficulty {
         min_people: args.min_people,
         max_people: args.max_people,
+        reach: args.reach,
     };
     let mut out = std::io::stdout().lock();
     for (i, problem) in drawn(args.seed, args.count, difficulty, split)

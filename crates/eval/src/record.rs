@@ -33,7 +33,7 @@ pub struct Record {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
-    /// Its text, without the boundary.
+    /// Its text, without the boundary and without blank lines before it.
     pub text: String,
     /// The scorer's probability that it is right.
     pub score: Option<f32>,
@@ -94,7 +94,7 @@ impl Record {
             (None, Some(_)) => "refused",
         };
         let step = |text: &str, score| StepRecord {
-            text: text.trim_end().to_owned(),
+            text: text.trim_start_matches('\n').trim_end().to_owned(),
             score,
         };
         Self {

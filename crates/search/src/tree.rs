@@ -53,6 +53,8 @@ pub struct Node {
     pub logprob: f32,
     /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
     pub score: Option<f32>,
+    /// How many siblings were sampled with this text, itself included: it stands for all of them.
+    pub copies: usize,
     /// What has become of the chain that ends here.
     #[serde(flatten)]
     pub state: State,
@@ -107,6 +109,7 @@ impl ChainTree {
             text: String::new(),
             logprob: 0.0,
             score: None,
+            copies: 1,
             state: State::Open,
         };
         Self { nodes: vec![root] }
@@ -157,6 +160,7 @@ impl ChainTree {
             text: String::new(),
             logprob: 0.0,
             score: None,
+            copies: 1,
             state: State::Growing,
         };
         self.nodes.push(node);

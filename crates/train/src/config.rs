@@ -26,22 +26,54 @@ pub struct TrainConfig {
     pub orm: Schedule,
     /// Held-out problems for each gate.
     pub gate_problems: usize,
+    /// Steps between two checkpoints.
+    pub save_every: usize,
 }
 
 impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             seed: 0,
-            shape: Shape { hidden: 128, layers: 4, heads: 4, feed_forward: 320 },
-            difficulty: Difficulty { min_people: 3, max_people: 7 },
-            body: Schedule { steps: 3000, warmup: 100, learning_rate: 2e-3, batch_tokens: 4096 },
-            generator: Schedule { steps: 500, warmup: 50, learning_rate: 8e-4, batch_tokens: 4096 },
+            shape: Shape {
+                hidden: 128,
+                layers: 4,
+                heads: 4,
+                feed_forward: 320,
+            },
+            difficulty: Difficulty {
+                min_people: 3,
+                max_people: 7,
+                reach: 1,
+            },
+            body: Schedule {
+                steps: 2400,
+                warmup: 100,
+                learning_rate: 2e-3,
+                batch_tokens: 4096,
+            },
+            generator: Schedule {
+                steps: 400,
+                warmup: 50,
+                learning_rate: 8e-4,
+                batch_tokens: 4096,
+            },
             slips: SlipRates::default(),
             chains: 24_000,
             extra_layers: 2,
-            prm: Schedule { steps: 1200, warmup: 100, learning_rate: 1e-3, batch_tokens: 4096 },
-            orm: Schedule { steps: 600, warmup: 100, learning_rate: 1e-3, batch_tokens: 4096 },
+            prm: Schedule {
+                steps: 1000,
+                warmup: 100,
+                learning_rate: 1e-3,
+                batch_tokens: 4096,
+            },
+            orm: Schedule {
+                steps: 500,
+                warmup: 100,
+                learning_rate: 1e-3,
+                batch_tokens: 4096,
+            },
             gate_problems: 500,
+            save_every: 200,
         }
     }
 }
@@ -53,34 +85,69 @@ impl TrainConfig {
     /// The field, and what it has to be.
     pub fn check(&self) -> Result<()> {
         let refuse = |field: &str, must: &str| Err(Error::Config(format!("{field} {must}")));
-        let Shape { hidden, heads, layers, feed_forward } = self.shape;
+        let Shape {
+            hidden,
+            heads,
+            layers,
+            feed_forward,
+        } = self.shape;
         if heads == 0 || hidden % heads != 0 || ![16, 32, 64].contains(&(hidden / heads)) {
             return refuse("shape.hidden", "must be 16, 32 or 64 times shape.heads");
         }
         if layers == 0 || feed_forward == 0 {
             return refuse("shape.layers and shape.feed_forward", "must be at least 1");
         }
-        let Difficulty { min_people, max_people } = self.difficulty;
-        if min_people < 2 || max_people < min_people || max_people > NAMES.len() {
-            return refuse("difficulty", "needs 2 <= min_people <= max_people <= 16");
+        let Difficulty {
+            min_people,
+            max_people,
+            reach,
+        } = self.difficulty;
+        if reach == 0 || min_people < 2 || max_people < min_people || max_people > NAMES.len() {
+            return refuse(
+                "difficulty",
+                "needs 2 <= min_people <= max_people <= 16 and reach >= 1",
+            );
         }
-        for (name, s) in [("body", self.body), ("generator", self.generator), ("prm", self.prm), ("orm", self.orm)] {
-            if s.steps == 0 || s.batch_tokens == 0 || s.learning_rate.is_nan() || s.learning_rate <= 0.0 {
+        for (name, s) in [
+            ("body", self.body),
+            ("generator", self.generator),
+            ("prm", self.prm),
+            ("orm", self.orm),
+        ] {
+            if s.steps == 0
+                || s.batch_tokens == 0
+                || s.learning_rate.is_nan()
+                || s.learning_rate <= 0.0
+            {
                 return refuse(name, "needs steps, batch_tokens and learning_rate above 0");
             }
         }
-        if self.chains == 0 || self.gate_problems == 0 {
-            return refuse("chains and gate_problems", "must be at least 1");
+        if self.chains == 0 || self.gate_problems == 0 || self.save_every == 0 {
+            return refuse("chains, gate_problems and save_every", "must be at least 1");
         }
         Ok(())
     }
 
     /// The whole pipeline on an easier world in about a minute, to prove that it works.
     pub fn quick() -> Self {
-        let schedule = |steps| Schedule { steps, warmup: 10, learning_rate: 3e-3, batch_tokens: 1024 };
+        let schedule = |steps| Schedule {
+            steps,
+            warmup: 10,
+            learning_rate: 3e-3,
+            batch_tokens: 1024,
+        };
         Self {
-            shape: Shape { hidden: 64, layers: 2, heads: 4, feed_forward: 128 },
-            difficulty: Difficulty { min_people: 2, max_people: 3 },
+            shape: Shape {
+                hidden: 64,
+                layers: 2,
+                heads: 4,
+                feed_forward: 128,
+            },
+            difficulty: Difficulty {
+                min_people: 2,
+                max_people: 3,
+                reach: 1,
+            },
             body: schedule(300),
             generator: schedule(40),
             chains: 400,

@@ -102,7 +102,9 @@ pub fn line_scores(
             .enumerate()
             .flat_map(|(i, c)| c.lines.iter().map(move |r| (i * b.time + r.end - 1) as u32))
             .collect();
-        let z: Vec<f32> = model.scores(&model.hidden(&b.ids, b.time)?, &at)?.to_vec1()?;
+        let z: Vec<f32> = model
+            .scores(&model.hidden(&b.ids, b.time)?, &at)?
+            .to_vec1()?;
         let mut z = z.into_iter();
         for c in &encoded {
             out.push(
@@ -197,7 +199,9 @@ pub fn detection(
         let wrong: Vec<&(f32, f32)> = wrong.collect();
         let area = |pick: fn(&(f32, f32)) -> f32| {
             let right = right_lines.iter().map(|x| (pick(x), true));
-            auc(right.chain(wrong.iter().map(|x| (pick(x), false))).collect())
+            auc(right
+                .chain(wrong.iter().map(|x| (pick(x), false)))
+                .collect())
         };
         (area(|x| x.0), area(|x| x.1))
     };

@@ -1,13 +1,12 @@
 //! Language-model stages: the body (right solutions, easy problems first) and the generator
 //! (imperfect notebooks).
 
+use crate::Result;
 use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
-use crate::world::{self, Difficulty, NAMES, SlipRates, Split};
-use crate::Result;
+use crate::world::{self, Difficulty, SlipRates, Split};
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use std::collections::HashSet;
 use tokenizers::Tokenizer;
 
 /// A generator for one step of one stage: nothing a step draws depends on the steps before it.
@@ -31,7 +30,7 @@ pub(crate) fn people(rng: &mut impl Rng, d: Difficulty, step: usize, full: usize
 
 /// Tokens of one problem with its solution, about, by its number of people.
 pub(crate) fn length(people: usize) -> usize {
-    14 + 27 * people
+    14 + 24 * people
 }
 
 /// One batch of problems with solutions, all of the same number of people; the loss is on the
@@ -46,13 +45,32 @@ pub fn batch(
     slips: Option<&SlipRates>,
 ) -> Result<Batch> {
     let mut rng = rng(seed, stage, step);
-    if slips.is_none() && rng.random_bool(if step < schedule.steps * 3 / 5 { 0.3 } else { 0.1 }) {
+    if slips.is_none()
+        && rng.random_bool(if step < schedule.steps * 3 / 5 {
+            0.3
+        } else {
+            0.1
+        })
+    {
         return drill(tok, &mut rng, schedule);
     }
     // the body grows up; the notebooks are written by grown pupils
-    let full = if slips.is_some() { 1 } else { schedule.steps * 3 / 10 };
-    let n = people(&mut rng, difficulty, if slips.is_some() { 1 } else { step }, full);
-    let d = Difficulty { min_people: n, max_people: n };
+    let full = if slips.is_some() {
+        1
+    } else {
+        schedule.steps / 4
+    };
+    let n = people(
+        &mut rng,
+        difficulty,
+        if slips.is_some() { 1 } else { step },
+        full,
+    );
+    let d = Difficulty {
+        min_people: n,
+        max_people: n,
+        ..difficulty
+    };
     let mut chains = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
@@ -72,27 +90,20 @@ pub fn batch(
     Ok(b)
 }
 
-/// A batch of bare sums: a lookup by name and a fact of arithmetic in ten tokens, where a problem
-/// takes twenty-seven.
+/// A batch of bare sums: a fact of arithmetic in seven tokens, where a problem takes twenty-four.
 fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Batch> {
-    const SUMS: usize = 12;
+    const SUMS: usize = 16;
     let mut sequences = Vec::new();
-    for _ in 0..(schedule.batch_tokens / (SUMS * 10 + 1)).max(1) {
-        let text = world::sums(rng, SUMS).join("\n");
-        sequences.push(encode(tok, &format!("{BEGIN}{text}"))?);
+    for _ in 0..(schedule.batch_tokens / (SUMS * 7 + 1)).max(1) {
+        let text: Vec<String> = (0..SUMS).map(|_| world::sum(rng)).collect();
+        sequences.push(encode(tok, &format!("{BEGIN}{}", text.join("\n")))?);
     }
     let mut b = Batch::pad(&sequences);
     let equals = encode(tok, " =")?;
-    let names: Vec<u32> = NAMES
-        .iter()
-        .map(|n| Ok(encode(tok, &format!(" {n}"))?[0]))
-        .collect::<Result<_>>()?;
     for (i, s) in sequences.iter().enumerate() {
-        let mut known = HashSet::new();
-        for t in 2..s.len() {
-            // only what follows from what stands there: a number behind a name that had one before
-            // or that stands behind the equals sign
-            if names.contains(&s[t - 1]) && (!known.insert(s[t - 1]) || equals.contains(&s[t - 2])) {
+        for t in 1..s.len() {
+            // only what follows from what stands there
+            if equals.contains(&s[t - 1]) {
                 b.lm.push(((i * b.time + t - 1) as u32, s[t], 1.0));
             }
         }

@@ -39,12 +39,11 @@ impl Model {
     /// Fresh weights: normal of deviation 0.02, output projections scaled down by depth.
     pub fn new(shape: Shape, vocab: usize, rng: &mut impl Rng, device: &Device) -> Result<Self> {
         let mut m = Self::empty(shape, vocab, device);
-        let (d, f) = (shape.hidden, shape.feed_forward);
+        let d = shape.hidden;
         m.add(rng, "model.embed_tokens.weight".into(), &[vocab, d], 0.02)?;
         for i in 0..shape.layers {
             m.add_layer(rng, i, 0.02 / (2.0 * shape.layers as f32).sqrt())?;
         }
-        debug_assert!(f > 0);
         m.ones("model.norm.weight".into(), d)?;
         Ok(m)
     }
@@ -55,7 +54,8 @@ impl Model {
             let (t, j) = (i / half, i % half);
             t as f32 / ROPE_THETA.powf(j as f32 / half as f32)
         };
-        let table = |f: fn(f32) -> f32| Arc::new((0..MAX_POSITIONS * half).map(|i| f(angle(i))).collect());
+        let table =
+            |f: fn(f32) -> f32| Arc::new((0..MAX_POSITIONS * half).map(|i| f(angle(i))).collect());
         Self {
             shape,
             vocab,
@@ -112,8 +112,14 @@ impl Model {
     /// Adds a linear head `[1, hidden]` with bias, both zero (`score.weight`, `score.bias`).
     pub fn add_score_head(&mut self) -> Result<()> {
         let d = self.shape.hidden;
-        self.put("score.weight".into(), Tensor::zeros((1, d), DType::F32, &self.device)?)?;
-        self.put("score.bias".into(), Tensor::zeros(1, DType::F32, &self.device)?)
+        self.put(
+            "score.weight".into(),
+            Tensor::zeros((1, d), DType::F32, &self.device)?,
+        )?;
+        self.put(
+            "score.bias".into(),
+            Tensor::zeros(1, DType::F32, &self.device)?,
+        )
     }
 
     pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> {
@@ -128,7 +134,9 @@ impl Model {
     /// the result `[batch * time, hidden]`. Rows after a sequence's end are meaningless.
     pub fn hidden(&self, ids: &[u32], time: usize) -> Result<Tensor> {
         let ids = Tensor::new(ids, &self.device)?;
-        let mut x = self.var("model.embed_tokens.weight").index_select(&ids, 0)?;
+        let mut x = self
+            .var("model.embed_tokens.weight")
+            .index_select(&ids, 0)?;
         let attention = ops::Attention {
             time,
             heads: self.shape.heads,
@@ -238,11 +246,17 @@ impl Model {
             let t = var.as_tensor().detach();
             if let Some(stem) = name.strip_suffix("qkv_proj.weight") {
                 for (i, part) in ["q_proj", "k_proj", "v_proj"].iter().enumerate() {
-                    out.insert(format!("{stem}{part}.weight"), t.narrow(0, i * d, d)?.contiguous()?);
+                    out.insert(
+                        format!("{stem}{part}.weight"),
+                        t.narrow(0, i * d, d)?.contiguous()?,
+                    );
                 }
             } else if let Some(stem) = name.strip_suffix("gate_up_proj.weight") {
                 for (i, part) in ["gate_proj", "up_proj"].iter().enumerate() {
-                    out.insert(format!("{stem}{part}.weight"), t.narrow(0, i * f, f)?.contiguous()?);
+                    out.insert(
+                        format!("{stem}{part}.weight"),
+                        t.narrow(0, i * f, f)?.contiguous()?,
+                    );
                 }
             } else {
                 out.insert(name.clone(), t);

@@ -3,6 +3,9 @@
 //! operation has a composed twin (see [`composed`]), which other devices use and which the tests
 //! hold these against.
 
+// Index loops over fixed-size rows are what the compiler vectorises here.
+#![allow(clippy::needless_range_loop)]
+
 use candle_core::{
     CpuStorage, CustomOp1, CustomOp2, Error, Layout, Result, Shape, Storage, Tensor,
 };
@@ -707,7 +710,11 @@ mod tests {
         };
         let (ga, gb) = (grads(a), grads(b));
         for (i, v) in vars.iter().enumerate() {
-            close(ga.get(v).unwrap(), gb.get(v).unwrap(), &format!("gradient {i}"));
+            close(
+                ga.get(v).unwrap(),
+                gb.get(v).unwrap(),
+                &format!("gradient {i}"),
+            );
         }
     }
 
@@ -727,7 +734,11 @@ mod tests {
     fn swiglu_equals_composed() {
         for (rows, f) in [(1, 1), (3, 7), (65, 33)] {
             let x = random(&[rows, 2 * f], 3);
-            same(&[x.clone()], || x.apply_op1(SwiGlu), || composed::swiglu(&x));
+            same(
+                &[x.clone()],
+                || x.apply_op1(SwiGlu),
+                || composed::swiglu(&x),
+            );
         }
     }
 
@@ -750,10 +761,14 @@ mod tests {
 
     #[test]
     fn attention_equals_composed() {
-        for (batch, time, heads, head_dim) in [(1, 1, 1, 16), (2, 7, 3, 16), (3, 33, 2, 32), (1, 20, 1, 64)] {
+        for (batch, time, heads, head_dim) in
+            [(1, 1, 1, 16), (2, 7, 3, 16), (3, 33, 2, 32), (1, 20, 1, 64)]
+        {
             let half = head_dim / 2;
             let angle = |i: usize| (i / half) as f32 / 10f32.powf((i % half) as f32 / half as f32);
-            let table = |f: fn(f32) -> f32| std::sync::Arc::new((0..time * half).map(|i| f(angle(i))).collect());
+            let table = |f: fn(f32) -> f32| {
+                std::sync::Arc::new((0..time * half).map(|i| f(angle(i))).collect())
+            };
             let op = Attention {
                 time,
                 heads,

@@ -17,7 +17,14 @@ pub struct AdamW {
 
 impl Default for AdamW {
     fn default() -> Self {
-        Self { betas: (0.9, 0.98), eps: 1e-8, weight_decay: 0.05, clip: 1.0, steps: 0, moments: HashMap::new() }
+        Self {
+            betas: (0.9, 0.98),
+            eps: 1e-8,
+            weight_decay: 0.05,
+            clip: 1.0,
+            steps: 0,
+            moments: HashMap::new(),
+        }
     }
 }
 
@@ -44,16 +51,24 @@ impl AdamW {
             let m = ((m * b1)? + (&g * (1.0 - b1))?)?;
             let v = ((v * b2)? + (g.sqr()? * (1.0 - b2))?)?;
             let update = ((&m / c1)? / ((&v / c2)?.sqrt()? + self.eps)?)?;
-            let decay = if var.rank() > 1 { lr * self.weight_decay } else { 0.0 };
+            let decay = if var.rank() > 1 {
+                lr * self.weight_decay
+            } else {
+                0.0
+            };
             var.set(&((var.as_tensor() * (1.0 - decay))? - (update * lr)?)?)?;
-            self.moments.insert(name.to_owned(), (m.detach(), v.detach()));
+            self.moments
+                .insert(name.to_owned(), (m.detach(), v.detach()));
         }
         Ok(())
     }
 
     pub fn state(&self) -> impl Iterator<Item = (String, Tensor)> {
         self.moments.iter().flat_map(|(n, (m, v))| {
-            [(format!("adam.m.{n}"), m.clone()), (format!("adam.v.{n}"), v.clone())]
+            [
+                (format!("adam.m.{n}"), m.clone()),
+                (format!("adam.v.{n}"), v.clone()),
+            ]
         })
     }
 

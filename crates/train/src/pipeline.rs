@@ -6,7 +6,7 @@ use crate::export::{self, Kind};
 use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
 use crate::reward::{self, Bank, Target};
-use crate::trainer::{self, Progress};
+use crate::trainer::{self, Checkpoints, Progress};
 use crate::world::{self, Difficulty, Split, WorldProblem};
 use crate::{Error, Result, lm, sample, tokenizer};
 use candle_core::Device;
@@ -65,7 +65,13 @@ pub fn train(
     same_config(config, &folders.work)?;
     report(Report::Stage("tokenizer"));
     let tok = tokenizer::train()?;
-    let mut run = Run { config, folders, tok, device: device.clone(), report };
+    let mut run = Run {
+        config,
+        folders,
+        tok,
+        device: device.clone(),
+        report,
+    };
     let body = run.body()?;
     let generator = run.generator(&body)?;
     run.export(&generator, Kind::Generator, "generator")?;
@@ -85,7 +91,8 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
         Ok(text) if serde_json::from_str::<serde_json::Value>(&text).ok() != Some(now.clone()) => {
             Err(Error::Checkpoint(
                 path,
-                "is from a run with other settings; choose another work folder or delete this one".into(),
+                "is from a run with other settings; choose another work folder or delete this one"
+                    .into(),
             ))
         }
         Ok(_) => Ok(()),
@@ -109,7 +116,10 @@ impl Run<'_> {
             stage,
             model,
             schedule,
-            Some(&state),
+            Checkpoints {
+                path: &state,
+                every: self.config.save_every,
+            },
             |step| batch(tok, step),
             &mut |p| report(Report::Step(p)),
         )
@@ -120,7 +130,10 @@ impl Run<'_> {
         let vocab = self.tok.get_vocab_size(true);
         let mut model = Model::new(c.shape, vocab, &mut lm::rng(c.seed, 9, 0), &self.device)?;
         // short problems too, which teach the copying
-        let d = Difficulty { min_people: 2, ..c.difficulty };
+        let d = Difficulty {
+            min_people: 2,
+            ..c.difficulty
+        };
         self.steps("body", &mut model, &c.body, |tok, step| {
             lm::batch(tok, c.seed, 0, step, &c.body, d, None)
         })?;
@@ -131,7 +144,15 @@ impl Run<'_> {
         let c = self.config;
         let mut model = body.deeper(0, &mut lm::rng(c.seed, 9, 1))?;
         self.steps("generator", &mut model, &c.generator, |tok, step| {
-            lm::batch(tok, c.seed, 2, step, &c.generator, c.difficulty, Some(&c.slips))
+            lm::batch(
+                tok,
+                c.seed,
+                2,
+                step,
+                &c.generator,
+                c.difficulty,
+                Some(&c.slips),
+            )
         })?;
         Ok(model)
     }
@@ -147,12 +168,21 @@ impl Run<'_> {
                 use rand::Rng;
                 let p = world::problem(&mut rng, c.difficulty, Split::Train);
                 // a third from the start, as the ORM needs whole chains of the generator's own
-                let keep = if i % 3 == 0 { 0 } else { rng.random_range(0..=p.facts.len()) };
+                let keep = if i % 3 == 0 {
+                    0
+                } else {
+                    rng.random_range(0..=p.facts.len())
+                };
                 (p, keep)
             })
             .collect();
         let mut bank = Bank::default();
-        let lines = sample::chains(&self.folders.out.join("generator"), &self.tok, &problems, c.seed)?;
+        let lines = sample::chains(
+            &self.folders.out.join("generator"),
+            &self.tok,
+            &problems,
+            c.seed,
+        )?;
         for ((p, _), lines) in problems.into_iter().zip(lines) {
             bank.add(p, lines);
         }
@@ -168,7 +198,16 @@ impl Run<'_> {
             Target::Outcome => &c.orm,
         };
         self.steps(name, &mut model, schedule, |tok, step| {
-            reward::batch(tok, bank, target, c.seed, step, schedule, c.difficulty)
+            reward::batch(
+                tok,
+                bank,
+                target,
+                c.seed,
+                step,
+                schedule,
+                c.difficulty,
+                &c.slips,
+            )
         })?;
         Ok(model)
     }
@@ -177,12 +216,23 @@ impl Run<'_> {
         export::save(model, &self.tok, kind, &self.folders.out.join(name))
     }
 
-    fn gates(&mut self, body: &Model, generator: &Model, prm: &Model, orm: &Model) -> Result<Gates> {
+    fn gates(
+        &mut self,
+        body: &Model,
+        generator: &Model,
+        prm: &Model,
+        orm: &Model,
+    ) -> Result<Gates> {
         (self.report)(Report::Stage("gates"));
         let c = self.config;
         let problems = gates::held_out(c.seed ^ 0x6761_7465, c.gate_problems, c.difficulty);
         let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
-        let lines = sample::chains(&self.folders.out.join("generator"), &self.tok, &whole, c.seed + 1)?;
+        let lines = sample::chains(
+            &self.folders.out.join("generator"),
+            &self.tok,
+            &whole,
+            c.seed + 1,
+        )?;
         let chains: Vec<(WorldProblem, Vec<String>)> = problems
             .iter()
             .cloned()

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::lm::{length, people, rng};
-use crate::tokenizer::{Encoded, encode_chain};
+use crate::tokenizer::encode_chain;
 use crate::trainer::{Batch, Schedule};
 use crate::world::{self, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem};
 use rand::Rng;
@@ -52,6 +52,7 @@ pub fn batch(
     step: usize,
     schedule: &Schedule,
     difficulty: Difficulty,
+    slips: &SlipRates,
 ) -> Result<Batch> {
     let stage = match target {
         Target::Process => 3,
@@ -59,15 +60,23 @@ pub fn batch(
     };
     let mut rng = rng(seed, stage, step);
     let n = people(&mut rng, difficulty, 1, 1);
-    let d = Difficulty { min_people: n, max_people: n };
+    let d = Difficulty {
+        min_people: n,
+        max_people: n,
+        ..difficulty
+    };
     let mut chains = Vec::new();
     for i in 0..(schedule.batch_tokens / length(n)).max(1) {
-        let drawn = if i % 2 == 0 { bank.draw(&mut rng, n).cloned() } else { None };
+        let drawn = if i % 2 == 0 {
+            bank.draw(&mut rng, n).cloned()
+        } else {
+            None
+        };
         let (problem, mut lines) = drawn.unwrap_or_else(|| {
             let p = world::problem(&mut rng, d, Split::Train);
             let lines = match target {
                 Target::Process => corrupted(&mut rng, &p),
-                Target::Outcome => world::notebook(&mut rng, &p, &SlipRates::default().scaled(rng_scale(step))),
+                Target::Outcome => world::notebook(&mut rng, &p, &slips.scaled(care(step))),
             };
             (p, lines)
         });
@@ -93,7 +102,7 @@ pub fn batch(
                     let end = range.end - 1;
                     let first_wrong = match verdict {
                         Verdict::Right => range.end,
-                        Verdict::Wrong { from } => token_at(tok, chain, range, line, *from)?,
+                        Verdict::Wrong { from } => token_at(tok, range, line, *from)?,
                     };
                     for t in range.start..range.end {
                         if t == end {
@@ -124,7 +133,7 @@ pub fn batch(
 }
 
 /// Outcome chains come from careful and careless pupils in turn, so that half of them are right.
-fn rng_scale(step: usize) -> f64 {
+fn care(step: usize) -> f64 {
     [0.0, 0.25, 0.5, 1.0][step % 4]
 }
 
@@ -149,7 +158,6 @@ pub fn judge(problem: &WorldProblem, lines: &[String]) -> Vec<Verdict> {
 /// The token of a line that holds its byte `from`.
 fn token_at(
     tok: &Tokenizer,
-    chain: &Encoded,
     range: &std::ops::Range<usize>,
     line: &str,
     from: usize,
@@ -159,7 +167,6 @@ fn token_at(
         .encode_fast(text.as_str(), false)
         .map_err(|e| crate::Error::Tokenizer(e.to_string()))?;
     debug_assert_eq!(encoding.len(), range.len());
-    let _ = chain;
     let mut at = 0;
     for (i, id) in encoding.get_ids().iter().enumerate() {
         let piece = tok

@@ -5,7 +5,9 @@ use crate::tokenizer::{END, encode, prompt};
 use crate::world::WorldProblem;
 use crate::{Error, Result};
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Engine, EngineConfig, Model, Output, Sampler, SamplingParams, SeqId, Want};
+use beamgen_engine::{
+    Append, Engine, EngineConfig, Model, Output, Sampler, SamplingParams, SeqId, Want,
+};
 use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
@@ -59,12 +61,24 @@ pub fn chains(
         }
         let items: Vec<Append> = rows
             .iter()
-            .map(|r| Append { seq: r.sequence, tokens: &r.pending, want: Want::Last })
+            .map(|r| Append {
+                seq: r.sequence,
+                tokens: &r.pending,
+                want: Want::Last,
+            })
             .collect();
         let logits = engine.forward(&items, Output::Logits)?;
         for (i, row) in rows.iter_mut().enumerate() {
-            let key = Key { seed, problem: row.index as u64, chain: 0 };
-            let drawn = sampler.sample(logits.row(i), &params, &mut key.at(row.written.len() as u32));
+            let key = Key {
+                seed,
+                problem: row.index as u64,
+                chain: 0,
+            };
+            let drawn = sampler.sample(
+                logits.row(i),
+                &params,
+                &mut key.at(row.written.len() as u32),
+            );
             row.written.push(drawn.token);
             row.pending = vec![drawn.token];
         }

@@ -6,8 +6,10 @@ use crate::{Error, Result};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::path::Path;
 use tokenizers::{
-    AddedToken, Tokenizer, decoders::byte_level::ByteLevel as ByteLevelDecoder,
-    models::bpe::{BPE, BpeTrainerBuilder}, pre_tokenizers::byte_level::ByteLevel,
+    AddedToken, Tokenizer,
+    decoders::byte_level::ByteLevel as ByteLevelDecoder,
+    models::bpe::{BPE, BpeTrainerBuilder},
+    pre_tokenizers::byte_level::ByteLevel,
 };
 
 pub const BEGIN: &str = "<|begin|>";
@@ -30,10 +32,16 @@ fn wrap(e: impl std::fmt::Display) -> Error {
 pub fn train() -> Result<Tokenizer> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut corpus: Vec<String> = Vec::new();
-    let difficulty = Difficulty { min_people: 2, max_people: 8 };
+    let difficulty = Difficulty {
+        min_people: 2,
+        max_people: 8,
+        reach: 8,
+    };
     for _ in 0..2000 {
         let p = world::problem(&mut rng, difficulty, Split::Train);
-        corpus.push(prompt(&p.text()).trim_start_matches(BEGIN).to_owned() + &p.solution().join("\n"));
+        corpus.push(
+            prompt(&p.text()).trim_start_matches(BEGIN).to_owned() + &p.solution().join("\n"),
+        );
     }
     // every word at the start of a line and inside one, often enough to be merged
     for _ in 0..20 {
@@ -55,7 +63,10 @@ pub fn train() -> Result<Tokenizer> {
         .min_frequency(2)
         .show_progress(false)
         .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
-        .special_tokens(vec![AddedToken::from(BEGIN, true), AddedToken::from(END, true)])
+        .special_tokens(vec![
+            AddedToken::from(BEGIN, true),
+            AddedToken::from(END, true),
+        ])
         .build();
     let mut model = BPE::default();
     use tokenizers::Trainer;
@@ -88,12 +99,19 @@ pub fn train() -> Result<Tokenizer> {
 }
 
 pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
-    Ok(tok.encode_fast(text, false).map_err(wrap)?.get_ids().to_vec())
+    Ok(tok
+        .encode_fast(text, false)
+        .map_err(wrap)?
+        .get_ids()
+        .to_vec())
 }
 
 /// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint folder.
 pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
-    let id = |t: &str| tok.token_to_id(t).ok_or_else(|| Error::Tokenizer(format!("no {t}")));
+    let id = |t: &str| {
+        tok.token_to_id(t)
+            .ok_or_else(|| Error::Tokenizer(format!("no {t}")))
+    };
     tok.save(dir.join("tokenizer.json"), false).map_err(wrap)?;
     let config = serde_json::json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -126,7 +144,12 @@ pub struct Encoded {
 }
 
 /// Tokenises a problem and its lines piece by piece (the pieces never merge over a newline).
-pub fn encode_chain(tok: &Tokenizer, p: &WorldProblem, lines: &[String], end: bool) -> Result<Encoded> {
+pub fn encode_chain(
+    tok: &Tokenizer,
+    p: &WorldProblem,
+    lines: &[String],
+    end: bool,
+) -> Result<Encoded> {
     let mut ids = encode(tok, &prompt(&p.text()))?;
     let prompt = ids.len();
     let mut ranges = Vec::with_capacity(lines.len());
@@ -138,5 +161,9 @@ pub fn encode_chain(tok: &Tokenizer, p: &WorldProblem, lines: &[String], end: bo
     if end {
         ids.extend(tok.token_to_id(END));
     }
-    Ok(Encoded { ids, prompt, lines: ranges })
+    Ok(Encoded {
+        ids,
+        prompt,
+        lines: ranges,
+    })
 }

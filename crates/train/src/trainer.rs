@@ -28,7 +28,12 @@ impl Batch {
         for (row, s) in ids.chunks_mut(time.max(1)).zip(sequences) {
             row[..s.len()].copy_from_slice(s);
         }
-        Self { ids, time, tokens: sequences.iter().map(Vec::len).sum(), ..Self::default() }
+        Self {
+            ids,
+            time,
+            tokens: sequences.iter().map(Vec::len).sum(),
+            ..Self::default()
+        }
     }
 }
 
@@ -65,26 +70,32 @@ pub struct Progress<'a> {
     pub seconds_left: f64,
 }
 
-/// Steps between two progress reports, and between two checkpoints.
+/// Steps between two progress reports.
 const REPORT: usize = 20;
-const SAVE: usize = 200;
 
-/// Trains `model` for the schedule. With a `checkpoint` path the state is saved there as it goes,
-/// and a run that finds one goes on from it, with the same result as one never interrupted:
+/// Where and how often a run saves its state.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoints<'a> {
+    pub path: &'a Path,
+    /// Steps between two.
+    pub every: usize,
+}
+
+/// Trains `model` for the schedule. The state is saved as it goes, and a run that finds one goes
+/// on from it, with the same result as one never interrupted:
 /// `batch(step)` must depend on nothing but the step.
 pub fn run(
     stage: &str,
     model: &mut Model,
     schedule: &Schedule,
-    checkpoint: Option<&Path>,
+    checkpoints: Checkpoints<'_>,
     mut batch: impl FnMut(usize) -> Result<Batch>,
     report: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     let mut optimizer = AdamW::default();
     let mut first = 0;
-    if let Some(path) = checkpoint
-        && path.exists()
-    {
+    let path = checkpoints.path;
+    if path.exists() {
         let state = candle_core::safetensors::load(path, model.device())?;
         first = state
             .get("step")
@@ -94,7 +105,7 @@ pub fn run(
         optimizer.restore(&state, first);
     }
     let (mut loss_sum, mut loss_n, mut tokens) = (0.0, 0, 0);
-    let (began, mut all_tokens) = (Instant::now(), 0usize);
+    let began = Instant::now();
     let mut since = Instant::now();
     for step in first..schedule.steps {
         let b = batch(step)?;
@@ -103,12 +114,14 @@ pub fn run(
         optimizer.step(model, &grads, schedule.rate(step))?;
         let value = f64::from(loss.to_scalar::<f32>()?);
         if !value.is_finite() {
-            return Err(Error::Diverged { stage: stage.to_owned(), step });
+            return Err(Error::Diverged {
+                stage: stage.to_owned(),
+                step,
+            });
         }
         loss_sum += value;
         loss_n += 1;
         tokens += b.tokens;
-        all_tokens += b.tokens;
         let done = step + 1;
         if done % REPORT == 0 || done == schedule.steps {
             let rate = tokens as f64 / since.elapsed().as_secs_f64();
@@ -123,13 +136,10 @@ pub fn run(
             });
             (loss_sum, loss_n, tokens, since) = (0.0, 0, 0, Instant::now());
         }
-        if let Some(path) = checkpoint
-            && (done % SAVE == 0 || done == schedule.steps)
-        {
+        if done % checkpoints.every == 0 || done == schedule.steps {
             save_state(path, model, &optimizer, done)?;
         }
     }
-    let _ = all_tokens;
     Ok(())
 }
 
@@ -141,18 +151,29 @@ fn loss(model: &Model, b: &Batch) -> Result<Tensor> {
         let at: Vec<u32> = b.lm.iter().map(|x| x.0).collect();
         let targets = b.lm.iter().map(|x| x.1).collect();
         let weights = b.lm.iter().map(|x| x.2).collect();
-        let weight = if b.score.is_empty() { 1.0 } else { LM_BESIDE_SCORE };
-        terms.push((model.lm_loss(&hidden, &at, targets, weights)? * (weight / f64::from(total.max(1e-6))))?);
+        let weight = if b.score.is_empty() {
+            1.0
+        } else {
+            LM_BESIDE_SCORE
+        };
+        terms.push(
+            (model.lm_loss(&hidden, &at, targets, weights)?
+                * (weight / f64::from(total.max(1e-6))))?,
+        );
     }
     if !b.score.is_empty() {
         let total: f32 = b.score.iter().map(|x| x.2).sum();
         let at: Vec<u32> = b.score.iter().map(|x| x.0).collect();
         let labels: Vec<f32> = b.score.iter().map(|x| x.1).collect();
         let weights: Vec<f32> = b.score.iter().map(|x| x.2).collect();
-        terms.push((model.score_loss(&hidden, &at, &labels, &weights)? / f64::from(total.max(1e-6)))?);
+        terms.push(
+            (model.score_loss(&hidden, &at, &labels, &weights)? / f64::from(total.max(1e-6)))?,
+        );
     }
     let mut it = terms.into_iter();
-    let first = it.next().ok_or_else(|| Error::Empty("a batch has nothing to learn".into()))?;
+    let first = it
+        .next()
+        .ok_or_else(|| Error::Empty("a batch has nothing to learn".into()))?;
     it.try_fold(first, |a, b| Ok((a + b)?))
 }
 

@@ -283,12 +283,12 @@ impl Live {
             node.state == State::Open || node.is_complete()
         };
         for (i, &id) in siblings.iter().enumerate() {
-            let duplicate = competes(&self.tree, id)
-                && siblings[..i].iter().any(|&earlier| {
-                    let (a, b) = (self.tree.node(earlier), self.tree.node(id));
-                    a.state == b.state && a.text == b.text
-                });
-            if duplicate {
+            let twin = siblings[..i].iter().copied().find(|&earlier| {
+                let (a, b) = (self.tree.node(earlier), self.tree.node(id));
+                a.state == b.state && a.text == b.text
+            });
+            if let Some(twin) = twin.filter(|_| competes(&self.tree, id)) {
+                self.tree.node_mut(twin).copies += 1;
                 self.tree.node_mut(id).state = State::Duplicate;
                 self.release(id, models);
                 self.outstanding -= 1;

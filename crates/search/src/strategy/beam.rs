@@ -6,7 +6,8 @@ use crate::tree::{ChainTree, NodeId, State};
 /// Step-wise beam search: sample N steps, keep the best N/M chains, sample N again from those.
 ///
 /// Open chains and chains that came to their end compete for the N/M slots by score, so a poor
-/// chain takes no slot for being short. The search ends when the best N/M are all complete.
+/// chain takes no slot for being short; a text sampled k times under one parent is one candidate
+/// of weight k. The search ends when the best N/M are all complete.
 /// A slot held by a complete chain is not expanded and not refilled: its rows are free for other
 /// problems. Chains cut short by a limit hold no slot.
 #[derive(Debug, Clone)]
@@ -80,22 +81,36 @@ impl Strategy for Beam {
 
         let mut field: Vec<NodeId> = self.open.drain(..).chain(self.complete.clone()).collect();
         tree.sort_by_score(&mut field, self.aggregation);
-        let kept = self.slots.min(field.len());
-        let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-        let survivors: Vec<NodeId> = field[..kept].iter().copied().filter(is_open).collect();
+
+        // Slots by score. A text that was sampled k times holds up to k of them, as it would if
+        // its k chains were kept apart, but it is scored and kept once.
+        let is_open = |id: NodeId| tree.node(id).state == State::Open;
+        let (mut free, mut completed) = (self.slots, 0);
+        let mut survivors: Vec<(NodeId, usize)> = Vec::new();
+        let mut pruned: Vec<NodeId> = Vec::new();
+        for id in field {
+            let held = tree.node(id).copies.min(free);
+            free -= held;
+            match (is_open(id), held) {
+                (false, _) => completed += held,
+                (true, 0) => pruned.push(id),
+                (true, _) => survivors.push((id, held)),
+            }
+        }
         if survivors.is_empty() {
             return vec![Action::Done];
         }
 
-        let budget = self.budget(kept - survivors.len());
-        let pruned = field[kept..].iter().copied().filter(is_open);
-        let expanded = survivors
-            .iter()
-            .zip(shares(budget, survivors.len()))
-            .filter(|&(_, count)| count > 0);
+        let held: usize = survivors.iter().map(|&(_, held)| held).sum();
+        let mut shares = shares(self.budget(completed), held);
+        let expanded = survivors.into_iter().map(|(node, held)| {
+            let count = shares.by_ref().take(held).sum();
+            Action::Expand { node, count }
+        });
         pruned
+            .into_iter()
             .map(Action::Prune)
-            .chain(expanded.map(|(&node, count)| Action::Expand { node, count }))
+            .chain(expanded.filter(|a| !matches!(a, Action::Expand { count: 0, .. })))
             .collect()
     }
 }
@@ -177,6 +192,20 @@ mod tests {
             expansions(&round(16, 4, &[(0.2, false), (0.7, false), (0.1, false)])),
             [(2, 6), (1, 5), (3, 5)]
         );
+    }
+
+    #[test]
+    fn a_text_sampled_often_holds_as_many_slots() {
+        let (mut tree, ids) = tree(&[(0.9, false), (0.5, false), (0.3, false)]);
+        tree.node_mut(ids[0]).copies = 3;
+        let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
+        let actions = beam.settled(&tree, &ids, 0);
+        assert_eq!(expansions(&actions), [(1, 12), (2, 4)]);
+        assert!(actions.contains(&Action::Prune(NodeId(3))));
+
+        tree.node_mut(ids[0]).copies = 9;
+        let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
+        assert_eq!(expansions(&beam.settled(&tree, &ids, 0)), [(1, 16)]);
     }
 
     #[test]

@@ -101,8 +101,8 @@ pub fn mistake(line: &str, verdict: Verdict, early: bool) -> &'static str {
     match before.split_once(": ") {
         None => "wrong fact",
         Some((_, sum)) if sum.contains('=') => "wrong result",
-        // after the first name and number comes the operation
-        Some((_, sum)) if sum.ends_with(' ') && sum.matches(' ').count() == 2 => "wrong operation",
+        // after the first number and its space comes the operation
+        Some((_, sum)) if sum.ends_with(' ') && sum.matches(' ').count() == 1 => "wrong operation",
         Some(_) => "wrong operand",
     }
 }

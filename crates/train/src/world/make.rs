@@ -11,6 +11,9 @@ pub struct Difficulty {
     /// People (= solution lines before the answer), smallest and largest.
     pub min_people: usize,
     pub max_people: usize,
+    /// How many people back a fact may refer: 1 is the person just before. What lies further back
+    /// has to be found by name, which models of the bundled size learn late or not at all.
+    pub reach: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub fn split_of(text: &str) -> Split {
 pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> WorldProblem {
     loop {
         let people = rng.random_range(difficulty.min_people..=difficulty.max_people);
-        if let Some(p) = draw(rng, people)
+        if let Some(p) = draw(rng, people, difficulty.reach)
             && split_of(&p.text()) == split
         {
             return p;
@@ -45,7 +48,7 @@ pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> Worl
     }
 }
 
-fn draw(rng: &mut impl Rng, people: usize) -> Option<WorldProblem> {
+fn draw(rng: &mut impl Rng, people: usize, reach: usize) -> Option<WorldProblem> {
     let mut names: Vec<usize> = (0..NAMES.len()).collect();
     names.shuffle(rng);
     let mut facts = vec![Fact {
@@ -54,24 +57,21 @@ fn draw(rng: &mut impl Rng, people: usize) -> Option<WorldProblem> {
     }];
     let item = rng.random_range(0..ITEMS.len());
     let mut values = WorldProblem::new(item, facts.clone())?.values;
-    for (i, &person) in names.iter().enumerate().take(people).skip(1) {
-        // The last person must need somebody; the one just before is the likeliest.
-        let p = if rng.random_bool(0.4) {
-            i - 1
-        } else {
-            rng.random_range(0..i)
-        };
-        let relation = relation(rng, &values, p)?;
+    for &person in names.iter().take(people).skip(1) {
+        let relation = relation(rng, &values, reach)?;
         facts.push(Fact { person, relation });
         values = WorldProblem::new(item, facts.clone())?.values;
     }
     WorldProblem::new(item, facts)
 }
 
-/// A relation to person `p` that stays within the numbers; every kind about equally often.
-fn relation(rng: &mut impl Rng, values: &[i64], p: usize) -> Option<Relation> {
-    let v = values[p];
+/// A relation to people at most `reach` back that stays within the numbers; every kind about
+/// equally often.
+fn relation(rng: &mut impl Rng, values: &[i64], reach: usize) -> Option<Relation> {
+    let back = |rng: &mut _| values.len() - 1 - Rng::random_range(rng, 0..reach.min(values.len()));
     for _ in 0..20 {
+        let p = back(rng);
+        let v = values[p];
         let found = match rng.random_range(0..5) {
             0 if v < MAX_NUMBER => {
                 Relation::More(rng.random_range(1..=(MAX_NUMBER - v).min(12)), p)
@@ -81,8 +81,8 @@ fn relation(rng: &mut impl Rng, values: &[i64], p: usize) -> Option<Relation> {
                 Relation::Times(rng.random_range(2..=(MAX_NUMBER / v).min(6)), p)
             }
             3 if v % 2 == 0 => Relation::Half(p),
-            4 if values.len() > 1 => {
-                let q = rng.random_range(0..values.len());
+            4 if reach > 1 => {
+                let q = back(rng);
                 if q == p || v + values[q] > MAX_NUMBER {
                     continue;
                 }
@@ -95,48 +95,28 @@ fn relation(rng: &mut impl Rng, values: &[i64], p: usize) -> Option<Relation> {
     None
 }
 
-/// A chain of sums as they stand in solution lines, without the facts: ` Mia 34 + 8 = Leo 42.`
-/// Left sides mostly take up people of earlier sums, near and far; every result is somebody new's.
-pub fn sums(rng: &mut impl Rng, count: usize) -> Vec<String> {
-    let mut fresh: Vec<usize> = (0..NAMES.len()).collect();
-    fresh.shuffle(rng);
-    let mut known: Vec<(usize, i64)> = Vec::new();
-    let mut out = Vec::new();
-    while out.len() < count && fresh.len() >= 2 {
-        let new = known.is_empty() || rng.random_bool(0.15);
-        let (who, a) = if new {
-            (fresh[0], rng.random_range(1..=MAX_NUMBER))
-        } else {
-            known[rng.random_range(0..known.len())]
-        };
-        let (other, v) = *known.get(rng.random_range(0..=known.len())).unwrap_or(&(who, a));
-        let (op, b, result) = match rng.random_range(0..10) {
+/// One sum as it stands in a solution line: ` 34 + 8 = 42.`
+pub fn sum(rng: &mut impl Rng) -> String {
+    loop {
+        let a = rng.random_range(1..=MAX_NUMBER);
+        let (op, b, result) = match rng.random_range(0..8) {
             0..=2 => {
                 let b = rng.random_range(1..=12);
-                ('+', b.to_string(), a + b)
+                ('+', b, a + b)
             }
             3..=5 => {
                 let b = rng.random_range(1..=12);
-                ('-', b.to_string(), a - b)
+                ('-', b, a - b)
             }
-            6 | 7 if other != who => ('+', format!("{} {v}", NAMES[other]), a + v),
-            8 => {
+            6 => {
                 let b = rng.random_range(2..=6);
-                ('*', b.to_string(), a * b)
+                ('*', b, a * b)
             }
-            9 if a % 2 == 0 => ('/', 2.to_string(), a / 2),
+            _ if a % 2 == 0 => ('/', 2, a / 2),
             _ => continue,
         };
-        if !(1..=MAX_NUMBER).contains(&result) {
-            continue;
+        if (1..=MAX_NUMBER).contains(&result) {
+            return format!(" {a} {op} {b} = {result}.");
         }
-        if new {
-            fresh.remove(0);
-            known.push((who, a));
-        }
-        let Some(owner) = fresh.pop() else { break };
-        known.push((owner, result));
-        out.push(format!(" {} {a} {op} {b} = {} {result}.", NAMES[who], NAMES[owner]));
     }
-    out
 }

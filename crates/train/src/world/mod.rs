@@ -13,7 +13,7 @@ mod slip;
 mod tests;
 
 pub use check::{Checker, Verdict, mistake};
-pub use make::{Difficulty, Split, problem, split_of, sums};
+pub use make::{Difficulty, Split, problem, split_of, sum};
 pub use parse::parse;
 pub use slip::{SlipRates, corrupt, notebook};
 
@@ -128,29 +128,22 @@ impl WorldProblem {
     }
 
     /// A solution line of a person, without its newline, from the given values:
-    /// `Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 42.` Every number that belongs to somebody
-    /// stands behind the name.
+    /// `Leo has 8 more pens than Mia: 34 + 8 = 42.`
     pub fn line_with(&self, i: usize, values: &[i64], result: i64) -> String {
-        let of = |p: usize| self.term(p, values[p]);
         let sum = match self.facts[i].relation {
-            Relation::Given(_) => return self.line_of(i, "", result),
-            Relation::More(c, p) => format!("{} + {c} = ", of(p)),
-            Relation::Fewer(c, p) => format!("{} - {c} = ", of(p)),
-            Relation::Times(c, p) => format!("{} * {c} = ", of(p)),
-            Relation::Half(p) => format!("{} / 2 = ", of(p)),
-            Relation::Together(p, q) => format!("{} + {} = ", of(p), of(q)),
+            Relation::Given(_) => String::new(),
+            Relation::More(c, p) => format!("{} + {c} = ", values[p]),
+            Relation::Fewer(c, p) => format!("{} - {c} = ", values[p]),
+            Relation::Times(c, p) => format!("{} * {c} = ", values[p]),
+            Relation::Half(p) => format!("{} / 2 = ", values[p]),
+            Relation::Together(p, q) => format!("{} + {} = ", values[p], values[q]),
         };
         self.line_of(i, &sum, result)
     }
 
-    /// A person's number with its name: `Mia 34`.
-    fn term(&self, p: usize, value: i64) -> String {
-        format!("{} {value}", self.name(p))
-    }
-
     /// The fact, the left side of its sum, the result: each on its own may be wrong.
     fn line_of(&self, i: usize, sum: &str, result: i64) -> String {
-        format!("{}: {sum}{}.", self.fact_text(i), self.term(i, result))
+        format!("{}: {sum}{result}.", self.fact_text(i))
     }
 
     pub fn line(&self, i: usize) -> String {

@@ -28,9 +28,9 @@ impl Default for SlipRates {
     fn default() -> Self {
         Self {
             any: 0.06,
-            fewer_as_more: 0.45,
+            fewer_as_more: 0.55,
             half_as_double: 0.35,
-            lost_carry: 0.4,
+            lost_carry: 0.3,
             nearest_person: 0.45,
             premature: 0.05,
         }
@@ -82,7 +82,7 @@ fn pupil_line(
     let clamp = |v: i64| v.clamp(1, MAX_NUMBER);
     // person, operator, the other side, result
     let sum = |a: usize, op: char, b: String, result: i64| {
-        let left = format!("{} {op} {b} = ", p.term(a, values[a]));
+        let left = format!("{} {op} {b} = ", values[a]);
         (p.line_of(i, &left, result), result)
     };
     // The person worked out last, if the fact names another.
@@ -154,7 +154,7 @@ fn pupil_line(
                 r -= 10;
             }
             let r = off(rng, r);
-            sum(who, '+', p.term(other, b), r)
+            sum(who, '+', b.to_string(), r)
         }
     }
 }

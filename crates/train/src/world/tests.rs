@@ -4,6 +4,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 const D: Difficulty = Difficulty {
     min_people: 2,
     max_people: 8,
+    reach: 3,
 };
 
 fn example() -> WorldProblem {
@@ -35,10 +36,10 @@ fn a_problem_reads_and_solves_as_written() {
     assert_eq!(
         p.solution(),
         [
-            "Mia has 34 pens: Mia 34.",
-            "Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 42.",
-            "Tom has half as many pens as Leo: Leo 42 / 2 = Tom 21.",
-            "Ana has as many pens as Mia and Tom together: Mia 34 + Tom 21 = Ana 55.",
+            "Mia has 34 pens: 34.",
+            "Leo has 8 more pens than Mia: 34 + 8 = 42.",
+            "Tom has half as many pens as Leo: 42 / 2 = 21.",
+            "Ana has as many pens as Mia and Tom together: 34 + 21 = 55.",
             "The answer is 55.",
         ]
     );
@@ -104,17 +105,17 @@ fn the_right_solution_is_right_and_every_corruption_wrong() {
 fn the_checker_knows_where_a_line_departs() {
     let p = example();
     let mut c = Checker::new(&p);
-    assert_eq!(c.next("Mia has 34 pens: Mia 34."), Verdict::Right);
+    assert_eq!(c.next("Mia has 34 pens: 34."), Verdict::Right);
     let at = |line: &str| c.clone().next(line);
     assert_eq!(
-        at("Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 43."),
+        at("Leo has 8 more pens than Mia: 34 + 8 = 43."),
         Verdict::Wrong {
-            from: "Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 4".len()
+            from: "Leo has 8 more pens than Mia: 34 + 8 = 4".len()
         }
     );
     // said again, unknown person, answered too early
-    assert_eq!(at("Mia has 34 pens: Mia 34."), Verdict::Wrong { from: 0 });
-    assert_eq!(at("Hugo has 34 pens: Hugo 34."), Verdict::Wrong { from: 0 });
+    assert_eq!(at("Mia has 34 pens: 34."), Verdict::Wrong { from: 0 });
+    assert_eq!(at("Hugo has 34 pens: 34."), Verdict::Wrong { from: 0 });
     assert_eq!(at("The answer is 55."), Verdict::Wrong { from: 0 });
     assert_eq!(at(""), Verdict::Wrong { from: 0 });
 }
@@ -123,16 +124,28 @@ fn the_checker_knows_where_a_line_departs() {
 fn mistakes_are_named_by_where_a_line_departs() {
     let p = example();
     for (line, kind) in [
-        ("Hugo has 8 more pens than Mia: Mia 34 + 8 = Hugo 42.", "wrong person"),
-        ("Leo has 9 more pens than Mia: Mia 34 + 9 = Leo 43.", "wrong fact"),
-        ("Leo has 8 more pens than Mia: Mia 43 + 8 = Leo 51.", "wrong operand"),
-        ("Leo has 8 more pens than Mia: Mia 34 - 8 = Leo 26.", "wrong operation"),
-        ("Leo has 8 more pens than Mia: Mia 34 + 9 = Leo 43.", "wrong operand"),
-        ("Leo has 8 more pens than Mia: Mia 34 + 8 = Leo 52.", "wrong result"),
+        (
+            "Hugo has 8 more pens than Mia: 34 + 8 = 42.",
+            "wrong person",
+        ),
+        ("Leo has 9 more pens than Mia: 34 + 9 = 43.", "wrong fact"),
+        (
+            "Leo has 8 more pens than Mia: 43 + 8 = 51.",
+            "wrong operand",
+        ),
+        (
+            "Leo has 8 more pens than Mia: 34 - 8 = 26.",
+            "wrong operation",
+        ),
+        (
+            "Leo has 8 more pens than Mia: 34 + 9 = 43.",
+            "wrong operand",
+        ),
+        ("Leo has 8 more pens than Mia: 34 + 8 = 52.", "wrong result"),
         ("The answer is 34.", "premature answer"),
     ] {
         let mut c = Checker::new(&p);
-        c.next("Mia has 34 pens: Mia 34.");
+        c.next("Mia has 34 pens: 34.");
         let verdict = c.next(line);
         assert_eq!(mistake(line, verdict, true), kind, "{line}");
     }
