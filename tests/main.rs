@@ -6,6 +6,7 @@ mod configs;
 mod edges;
 mod in_flight;
 mod json;
+mod ledger;
 mod pipe;
 mod readme;
 mod resume;

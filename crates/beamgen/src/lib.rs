@@ -31,6 +31,7 @@
 //! This crate is the only one that names both models. It reads files and the clock; it never prints
 //! and never looks at the environment.
 
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod builder;

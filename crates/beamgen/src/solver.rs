@@ -131,6 +131,10 @@ impl Solver {
         add("models", Ok(Value::Object(self.models.clone())));
         add("search", serde_json::to_value(&self.config.search));
         add("generator", serde_json::to_value(&self.config.generator));
+        // Of the engine, what touches the last bits of an activation.
+        let engine = &self.config.engine;
+        add("page_size", serde_json::to_value(engine.page_size));
+        add("isa", serde_json::to_value(engine.isa));
         if let Some(Value::Object(search)) = identity.get_mut("search") {
             search.remove("in_flight");
         }

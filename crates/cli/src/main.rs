@@ -5,6 +5,8 @@
 //! command finds wrong before it runs is a [`Failure::Input`] with one line and exit code 2; what
 //! breaks while it runs is exit code 1.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod bench;
 mod exact;

@@ -16,7 +16,7 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
         || args.max_people > most
     {
         return Err(Failure::Input(format!(
-            "--min-people {} --max-people {}: --reach {}: needs 2 <= min <= max <= {most} and reach >= 1",
+            "--min-people {} --max-people {} --reach {}: needs 2 <= min <= max <= {most} and reach >= 1",
             args.min_people, args.max_people, args.reach
         )));
     }

@@ -4,6 +4,7 @@
 //! Nothing here runs a model: the library below the solver that says what a problem is on disk,
 //! whether two answers are the same, and how sure a measured accuracy is.
 
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod answer;

@@ -38,6 +38,14 @@ impl RunHeader {
         }
     }
 
+    /// This header as it comes back from a file: a float may lose its last digit on the way through
+    /// text.
+    fn as_read(&self) -> Self {
+        serde_json::to_vec(self)
+            .and_then(|text| serde_json::from_slice(&text))
+            .unwrap_or_else(|_| self.clone())
+    }
+
     /// The first thing in which a run's header differs from this one: name, there, here.
     fn difference(&self, there: &Self) -> Option<(String, String, String)> {
         if self.beamgen_run != there.beamgen_run {
@@ -192,19 +200,20 @@ impl RunFile {
             file,
         };
         run.lock()?;
-        let (there, lines) = run.read_whole_lines()?;
-        match there {
-            None => run.append(header)?,
-            Some(there) => {
-                if let Some((field, there, here)) = header.difference(&there) {
-                    return Err(RunFileError::OtherRun {
-                        path: run.path,
-                        field,
-                        there,
-                        here,
-                    });
-                }
-            }
+        let (there, lines, whole) = run.read_whole_lines()?;
+        if let Some(there) = &there
+            && let Some((field, there, here)) = header.as_read().difference(there)
+        {
+            return Err(RunFileError::OtherRun {
+                path: run.path,
+                field,
+                there,
+                here,
+            });
+        }
+        run.file.set_len(whole).map_err(|error| run.io(error))?;
+        if there.is_none() {
+            run.append(header)?;
         }
         Ok((run, lines))
     }
@@ -233,9 +242,10 @@ impl RunFile {
         }
     }
 
+    /// The header, the lines after it, and how many bytes they are without a torn one.
     fn read_whole_lines<Line: DeserializeOwned>(
         &mut self,
-    ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
+    ) -> Result<(Option<RunHeader>, Vec<Line>, u64), RunFileError> {
         self.file
             .seek(SeekFrom::Start(0))
             .map_err(|error| self.io(error))?;
@@ -268,8 +278,7 @@ impl RunFile {
                 lines.push(self.parse(&buffer, number)?);
             }
         }
-        self.file.set_len(whole).map_err(|error| self.io(error))?;
-        Ok((header, lines))
+        Ok((header, lines, whole))
     }
 
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8], line: usize) -> Result<T, RunFileError> {
@@ -356,6 +365,35 @@ mod tests {
         other.settings.insert("seed".to_owned(), json!(1));
         assert!(refused(&other).contains("field \"settings.seed\": the run has null, this call 1"));
         assert!(RunFile::resume::<Value>(&path, &header(16)).is_ok());
+    }
+
+    /// 0.98 in single precision is 0.9800000190734863, which the parser of JSON reads as ...864.
+    #[test]
+    fn a_setting_with_many_digits_is_still_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        let with = |top_p: f32| {
+            let mut header = header(16);
+            header.settings.insert("top_p".to_owned(), json!(top_p));
+            header
+        };
+        drop(RunFile::create(&path, &with(0.98)).unwrap());
+        assert!(RunFile::resume::<Value>(&path, &with(0.98)).is_ok());
+        assert!(RunFile::resume::<Value>(&path, &with(0.97)).is_err());
+    }
+
+    #[test]
+    fn a_run_that_is_not_continued_keeps_its_torn_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        let mut run = RunFile::create(&path, &header(16)).unwrap();
+        run.append(&json!({"id": "1"})).unwrap();
+        drop(run);
+        let mut torn = std::fs::read(&path).unwrap();
+        torn.extend(b"{\"id\": \"2\", \"ans");
+        std::fs::write(&path, &torn).unwrap();
+        assert!(RunFile::resume::<Value>(&path, &header(8)).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), torn);
     }
 
     #[test]

@@ -54,10 +54,15 @@ pub struct Node {
     /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
     pub score: Option<f32>,
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
+    #[serde(default = "one")]
     pub copies: usize,
     /// What has become of the chain that ends here.
     #[serde(flatten)]
     pub state: State,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Node {

@@ -1,5 +1,7 @@
 //! The bundled problem world and the training of the bundled models.
 
+#![forbid(unsafe_code)]
+
 pub mod config;
 pub mod export;
 pub mod gates;

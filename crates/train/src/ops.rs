@@ -735,7 +735,7 @@ mod tests {
         for (rows, f) in [(1, 1), (3, 7), (65, 33)] {
             let x = random(&[rows, 2 * f], 3);
             same(
-                &[x.clone()],
+                std::slice::from_ref(&x),
                 || x.apply_op1(SwiGlu),
                 || composed::swiglu(&x),
             );
@@ -748,7 +748,7 @@ mod tests {
         let targets: Vec<u32> = (0..9).map(|i| i * 4).collect();
         let weights: Vec<f32> = (0..9).map(|i| i as f32 * 0.25).collect();
         same(
-            &[x.clone()],
+            std::slice::from_ref(&x),
             || {
                 x.apply_op1(CrossEntropy {
                     targets: targets.clone(),
@@ -778,7 +778,7 @@ mod tests {
             };
             let x = random(&[batch * time, 3 * heads * head_dim], 5);
             same(
-                &[x.clone()],
+                std::slice::from_ref(&x),
                 || x.apply_op1(op.clone()),
                 || composed::attention(&op, &x),
             );

@@ -5,7 +5,7 @@ use crate::config::TrainConfig;
 use crate::export::{self, Kind};
 use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
-use crate::reward::{self, Bank, Target};
+use crate::reward::{self, Bank, Batches, Target};
 use crate::trainer::{self, Checkpoints, Progress};
 use crate::world::{self, Difficulty, Split, WorldProblem};
 use crate::{Error, Result, lm, sample, tokenizer};
@@ -83,18 +83,22 @@ pub fn train(
     run.gates(&body, &generator, &prm, &orm)
 }
 
-/// A work folder belongs to one configuration.
+/// A work folder belongs to one configuration, but for what does not touch the weights.
 fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
     let path = work.join("config.json");
     let now = serde_json::to_value(config).map_err(|e| Error::Empty(e.to_string()))?;
+    let weights_of = |text: &str| {
+        let mut other: TrainConfig = serde_json::from_str(text).ok()?;
+        other.gate_problems = config.gate_problems;
+        other.save_every = config.save_every;
+        Some(other)
+    };
     match std::fs::read_to_string(&path) {
-        Ok(text) if serde_json::from_str::<serde_json::Value>(&text).ok() != Some(now.clone()) => {
-            Err(Error::Checkpoint(
-                path,
-                "is from a run with other settings; choose another work folder or delete this one"
-                    .into(),
-            ))
-        }
+        Ok(text) if weights_of(&text).as_ref() != Some(config) => Err(Error::Checkpoint(
+            path,
+            "is from a run with other settings; choose another work folder or delete this one"
+                .into(),
+        )),
         Ok(_) => Ok(()),
         Err(_) => export::write_json(&path, &now),
     }
@@ -198,16 +202,16 @@ impl Run<'_> {
             Target::Outcome => &c.orm,
         };
         self.steps(name, &mut model, schedule, |tok, step| {
-            reward::batch(
+            let batches = Batches {
                 tok,
                 bank,
                 target,
-                c.seed,
-                step,
-                schedule,
-                c.difficulty,
-                &c.slips,
-            )
+                seed: c.seed,
+                schedule: *schedule,
+                difficulty: c.difficulty,
+                slips: &c.slips,
+            };
+            batches.batch(step)
         })?;
         Ok(model)
     }
@@ -231,7 +235,7 @@ impl Run<'_> {
             &self.folders.out.join("generator"),
             &self.tok,
             &whole,
-            c.seed + 1,
+            c.seed.wrapping_add(1),
         )?;
         let chains: Vec<(WorldProblem, Vec<String>)> = problems
             .iter()

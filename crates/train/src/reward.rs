@@ -43,93 +43,107 @@ pub enum Target {
 const FIRST_WRONG_TOKEN: f32 = 2.0;
 const RIGHT_TOKEN: f32 = 0.3;
 
-/// One batch: half chains of the bank, half made here from the world's own mistakes.
-pub fn batch(
-    tok: &Tokenizer,
-    bank: &Bank,
-    target: Target,
-    seed: u64,
-    step: usize,
-    schedule: &Schedule,
-    difficulty: Difficulty,
-    slips: &SlipRates,
-) -> Result<Batch> {
-    let stage = match target {
-        Target::Process => 3,
-        Target::Outcome => 4,
-    };
-    let mut rng = rng(seed, stage, step);
-    let n = people(&mut rng, difficulty, 1, 1);
-    let d = Difficulty {
-        min_people: n,
-        max_people: n,
-        ..difficulty
-    };
-    let mut chains = Vec::new();
-    for i in 0..(schedule.batch_tokens / length(n)).max(1) {
-        let drawn = if i % 2 == 0 {
-            bank.draw(&mut rng, n).cloned()
-        } else {
-            None
+/// The batches of one reward model.
+pub struct Batches<'a> {
+    pub tok: &'a Tokenizer,
+    pub bank: &'a Bank,
+    pub target: Target,
+    pub seed: u64,
+    pub schedule: Schedule,
+    pub difficulty: Difficulty,
+    /// Mistakes of the notebooks that the outcome model reads.
+    pub slips: &'a SlipRates,
+}
+
+impl Batches<'_> {
+    /// One batch: half chains of the bank, half made here from the world's own mistakes.
+    pub fn batch(&self, step: usize) -> Result<Batch> {
+        let Self {
+            tok,
+            bank,
+            target,
+            seed,
+            schedule,
+            difficulty,
+            slips,
+        } = *self;
+        let stage = match target {
+            Target::Process => 3,
+            Target::Outcome => 4,
         };
-        let (problem, mut lines) = drawn.unwrap_or_else(|| {
-            let p = world::problem(&mut rng, d, Split::Train);
-            let lines = match target {
-                Target::Process => corrupted(&mut rng, &p),
-                Target::Outcome => world::notebook(&mut rng, &p, &slips.scaled(care(step))),
+        let mut rng = rng(seed, stage, step);
+        let n = people(&mut rng, difficulty, 1, 1);
+        let d = Difficulty {
+            min_people: n,
+            max_people: n,
+            ..difficulty
+        };
+        let mut chains = Vec::new();
+        for i in 0..(schedule.batch_tokens / length(n)).max(1) {
+            let drawn = if i % 2 == 0 {
+                bank.draw(&mut rng, n).cloned()
+            } else {
+                None
             };
-            (p, lines)
-        });
-        let verdicts = judge(&problem, &lines);
-        if target == Target::Process
-            && let Some(wrong) = verdicts.iter().position(|v| *v != Verdict::Right)
-        {
-            lines.truncate(wrong + 1);
+            let (problem, mut lines) = drawn.unwrap_or_else(|| {
+                let p = world::problem(&mut rng, d, Split::Train);
+                let lines = match target {
+                    Target::Process => corrupted(&mut rng, &p),
+                    Target::Outcome => world::notebook(&mut rng, &p, &slips.scaled(care(step))),
+                };
+                (p, lines)
+            });
+            let verdicts = judge(&problem, &lines);
+            if target == Target::Process
+                && let Some(wrong) = verdicts.iter().position(|v| *v != Verdict::Right)
+            {
+                lines.truncate(wrong + 1);
+            }
+            if lines.is_empty() {
+                continue;
+            }
+            let chain = encode_chain(tok, &problem, &lines, false)?;
+            chains.push((chain, lines, verdicts, problem));
         }
-        if lines.is_empty() {
-            continue;
-        }
-        let chain = encode_chain(tok, &problem, &lines, false)?;
-        chains.push((chain, lines, verdicts, problem));
-    }
-    let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.0.ids.clone()).collect();
-    let mut b = Batch::pad(&ids);
-    for (i, (chain, lines, verdicts, problem)) in chains.iter().enumerate() {
-        let row = |t: usize| (i * b.time + t) as u32;
-        match target {
-            Target::Process => {
-                for ((range, line), verdict) in chain.lines.iter().zip(lines).zip(verdicts) {
-                    let end = range.end - 1;
-                    let first_wrong = match verdict {
-                        Verdict::Right => range.end,
-                        Verdict::Wrong { from } => token_at(tok, range, line, *from)?,
-                    };
-                    for t in range.start..range.end {
-                        if t == end {
-                            let label = if *verdict == Verdict::Right { 1.0 } else { 0.0 };
-                            b.score.push((row(t), label, 1.0));
-                        } else if t < first_wrong {
-                            b.score.push((row(t), 1.0, RIGHT_TOKEN));
-                        } else if t == first_wrong {
-                            b.score.push((row(t), 0.0, FIRST_WRONG_TOKEN));
-                        }
-                        if t < first_wrong {
-                            b.lm.push((row(t - 1), chain.ids[t], 1.0));
+        let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.0.ids.clone()).collect();
+        let mut b = Batch::pad(&ids);
+        for (i, (chain, lines, verdicts, problem)) in chains.iter().enumerate() {
+            let row = |t: usize| (i * b.time + t) as u32;
+            match target {
+                Target::Process => {
+                    for ((range, line), verdict) in chain.lines.iter().zip(lines).zip(verdicts) {
+                        let end = range.end - 1;
+                        let first_wrong = match verdict {
+                            Verdict::Right => range.end,
+                            Verdict::Wrong { from } => token_at(tok, range, line, *from)?,
+                        };
+                        for t in range.start..range.end {
+                            if t == end {
+                                let label = if *verdict == Verdict::Right { 1.0 } else { 0.0 };
+                                b.score.push((row(t), label, 1.0));
+                            } else if t < first_wrong {
+                                b.score.push((row(t), 1.0, RIGHT_TOKEN));
+                            } else if t == first_wrong {
+                                b.score.push((row(t), 0.0, FIRST_WRONG_TOKEN));
+                            }
+                            if t < first_wrong {
+                                b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                            }
                         }
                     }
                 }
-            }
-            Target::Outcome => {
-                let good = lines.last() == Some(&WorldProblem::answer_line(problem.answer()));
-                let end = chain.ids.len() - 1;
-                b.score.push((row(end), if good { 1.0 } else { 0.0 }, 1.0));
-                for t in chain.prompt..chain.ids.len() {
-                    b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                Target::Outcome => {
+                    let good = lines.last() == Some(&WorldProblem::answer_line(problem.answer()));
+                    let end = chain.ids.len() - 1;
+                    b.score.push((row(end), if good { 1.0 } else { 0.0 }, 1.0));
+                    for t in chain.prompt..chain.ids.len() {
+                        b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                    }
                 }
             }
         }
+        Ok(b)
     }
-    Ok(b)
 }
 
 /// Outcome chains come from careful and careless pupils in turn, so that half of them are right.

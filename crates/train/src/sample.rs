@@ -12,9 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// Rows decoded together, and the longest continuation in tokens.
+/// Rows decoded together.
 const ROWS: usize = 256;
-const LONGEST: usize = 220;
+
+/// Tokens after which a chain that does not end is cut: more than any right solution has.
+fn longest(problem: &WorldProblem) -> usize {
+    (27 * (problem.facts.len() + 1)).max(220)
+}
 
 struct Row {
     index: usize,
@@ -85,7 +89,8 @@ pub fn chains(
         engine.recycle(logits);
         let mut i = 0;
         while i < rows.len() {
-            let done = rows[i].pending.first().copied() == end || rows[i].written.len() >= LONGEST;
+            let done = rows[i].pending.first().copied() == end
+                || rows[i].written.len() >= longest(&problems[rows[i].index].0);
             if done {
                 let row = rows.swap_remove(i);
                 engine.free(row.sequence);

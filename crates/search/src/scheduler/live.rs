@@ -377,7 +377,8 @@ impl Live {
                 }
                 _ => {}
             }
-            self.release_score(id, models);
+            // Also the chain of an expanded node whose children were not all started.
+            self.release(id, models);
         }
         if let Some(chain) = self.held(ChainTree::ROOT).chain.take() {
             models.generator.release(chain);

@@ -254,6 +254,51 @@ fn steps_dropped_in_the_middle_are_paid_for() {
     assert_eq!(generator.chains_held(), 0);
 }
 
+/// Steps that were asked for and never started leave nothing behind either.
+#[test]
+fn a_strategy_may_end_with_steps_still_queued() {
+    struct SecondThoughts;
+    impl Strategy for SecondThoughts {
+        fn scoring(&self) -> Scoring {
+            Scoring::EveryStep
+        }
+        fn merges_siblings(&self) -> bool {
+            false
+        }
+        fn begin(&mut self) -> Vec<Action> {
+            vec![Action::Expand {
+                node: ChainTree::ROOT,
+                count: 2,
+            }]
+        }
+        fn settled(&mut self, _: &ChainTree, nodes: &[NodeId], _: usize) -> Vec<Action> {
+            let expand = Action::Expand {
+                node: nodes[0],
+                count: 2,
+            };
+            vec![expand, Action::Done]
+        }
+    }
+    let mut generator = ScriptedGenerator::new(slow_first);
+    let mut scorer = scorer();
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    run_with(
+        models,
+        &SearchConfig::default(),
+        &|_| Ok(Box::new(SecondThoughts)),
+        problems(2),
+        &mut |_| (),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap();
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+}
+
 #[test]
 fn a_majority_is_not_scored_and_greedy_is_one_chain() {
     let mut generator = ScriptedGenerator::new(random_said);
