@@ -24,6 +24,10 @@ fn problem_files() {
         "{\"problem\": \"p\", \"id\": 1}\n{\"problem\": \"q\", \"id\": 1}\n",
     );
     place.write(
+        "lines.jsonl",
+        "{\"problem\": \"p\", \"id\": \"a\\nb\"}\n{\"problem\": \"q\", \"id\": \"a\\nb\"}\n",
+    );
+    place.write(
         "long.jsonl",
         format!("{PROBLEM}{{\"problem\": \"{}\"}}\n", "a".repeat(1_000_000)),
     );
@@ -59,6 +63,7 @@ fn problem_files() {
             &["answer.jsonl:1:", "field \"answer\"", "a list"],
         ),
         ("twice.jsonl", &["twice.jsonl:2:", "field \"id\"", "line 1"]),
+        ("lines.jsonl", &["lines.jsonl:2:", "field \"id\"", "a b"]),
         (
             "long.jsonl",
             &["long.jsonl:2:", "field \"problem\"", "1000000 bytes"],
@@ -94,6 +99,7 @@ fn settings() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["-n", "0"], &["n"]),
         (&["-n", "2", "-m", "4"], &["n", "m"]),
+        (&["-n", "9000000000"], &["n", "at most"]),
         (&["-m", "0"], &["m"]),
         (&["-n", "x"], &["'x'", "-n"]),
         (&["--in-flight", "0"], &["in_flight"]),
@@ -118,6 +124,10 @@ fn settings() {
         let args = [&["solve", "p.jsonl"], *args].concat();
         place.run(&args).assert_refused(&args.join(" "), words);
     }
+    place.write("train.toml", "seed = 1\nchians = 5\n");
+    place
+        .run(&["train", "--config", "train.toml"])
+        .assert_refused("train --config", &["train.toml:2:", "chians"]);
     place
         .run(&["sovle"])
         .assert_refused("a command misspelt", &["sovle", "solve"]);

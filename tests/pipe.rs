@@ -39,6 +39,17 @@ fn a_closed_pipe_is_no_panic() {
     }
 }
 
+/// What cannot be said on stderr does not change the exit code.
+#[test]
+fn a_closed_stderr_is_no_panic() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let place = Place::new();
+    let mut command = place.command(&["solve", "none.jsonl"]);
+    let status = command.stderr(writer).status().expect("the binary starts");
+    assert_eq!(status.code(), Some(2));
+}
+
 #[test]
 fn what_is_piped_has_no_colours_and_no_bars() {
     let place = Place::new();

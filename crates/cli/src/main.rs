@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("beamgen: {failure}");
+            output::note(format_args!("beamgen: {failure}"));
             failure.exit_code()
         }
     }

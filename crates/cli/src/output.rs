@@ -1,11 +1,19 @@
-//! What programs read on stdout: one JSON object a line.
+//! What programs read on stdout, one JSON object a line, and messages on stderr.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use beamgen::eval::Spent;
 use serde::Serialize;
 
 use crate::show::Graded;
+
+/// Writes a message to stderr: one line, whatever names are in it. That nobody reads it any more is
+/// no reason to stop.
+pub fn note(message: impl Display) {
+    let line = message.to_string().replace(['\n', '\r'], " ");
+    let _ = writeln!(io::stderr(), "{line}");
+}
 
 /// Writes one object and its newline.
 pub fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use beamgen::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output;
 use crate::table::grouped;
 
 /// How often a terminal's display changes.
@@ -94,10 +95,10 @@ impl Progress {
             Some(bar) => {
                 bar.set_message(format!("{rows} chains alive  {rate} tokens/s{accuracy}"));
             }
-            None => eprintln!(
+            None => output::note(format_args!(
                 "{}{}/{} problems  {rate} tokens/s{accuracy}",
                 self.name, self.done, self.total
-            ),
+            )),
         }
     }
 

@@ -108,11 +108,15 @@ impl Totals {
     }
 
     fn graded(&self) -> Graded {
+        // Resampling goes by position, and problems end in an order that depends on how many are
+        // in flight: the interval must not.
+        let mut outcomes = self.outcomes.clone();
+        outcomes.sort_by(f64::total_cmp);
         Graded {
             problems: self.problems,
-            graded: self.outcomes.len(),
-            correct: self.outcomes.iter().sum::<f64>() as usize,
-            interval: bootstrap(&self.outcomes, 0),
+            graded: outcomes.len(),
+            correct: outcomes.iter().sum::<f64>() as usize,
+            interval: bootstrap(&outcomes, 0),
         }
     }
 }
@@ -165,7 +169,7 @@ impl<'a> Report<'a> {
             self.refused += 1;
             let id = &result.problem.id;
             self.progress
-                .aside(|| eprintln!("beamgen: problem {id}: {error}"));
+                .aside(|| output::note(format_args!("beamgen: problem {id}: {error}")));
         }
         let mut record = Record::new(&result, self.args.tree);
         if let Some(run_file) = &mut self.run_file {
@@ -238,5 +242,21 @@ impl<'a> Report<'a> {
                 "{refused} problems could not be tried, see above"
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_does_not_depend_on_who_was_done_first() {
+        let interval = |outcomes: Vec<f64>| {
+            let problems = outcomes.len();
+            Totals { problems, outcomes }.graded().interval
+        };
+        let rising: Vec<f64> = (0..40).map(|i| f64::from(i).sqrt()).collect();
+        let falling: Vec<f64> = rising.iter().rev().copied().collect();
+        assert_eq!(interval(rising), interval(falling));
     }
 }

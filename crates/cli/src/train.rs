@@ -15,6 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::{DeviceFlag, TrainArgs};
 use crate::exact::ExactScorer;
 use crate::failure::Failure;
+use crate::output;
 use crate::table::grouped;
 
 /// How often a line appears where there is no terminal.
@@ -56,11 +57,12 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
             toml::from_str(&text).map_err(|error| {
-                Failure::Input(format!(
-                    "{}: {}",
-                    path.display(),
-                    error.message().replace('\n', " ")
-                ))
+                let before = error
+                    .span()
+                    .map_or("", |span| text.get(..span.start).unwrap_or(""));
+                let line = before.matches('\n').count() + 1;
+                let reason = error.message();
+                Failure::Input(format!("{}:{line}: {reason}", path.display()))
             })?
         }
         (None, true) => TrainConfig::quick(),
@@ -238,7 +240,7 @@ impl Display {
         match report {
             Report::Stage(name) => {
                 self.end();
-                eprintln!("{name}");
+                output::note(name);
             }
             Report::Step(progress) => self.step(progress),
         }
@@ -262,10 +264,10 @@ impl Display {
             ));
         } else if self.shown.elapsed() > LINE || p.step == p.steps {
             self.shown = Instant::now();
-            eprintln!(
+            output::note(format_args!(
                 "  {} {}/{}  loss {:.4}  {rate} tokens/s  {:.0} s left",
                 p.stage, p.step, p.steps, p.loss, p.seconds_left
-            );
+            ));
         }
     }
 

@@ -32,7 +32,7 @@ impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             page_size: 16,
-            kv_bytes: 1 << 30,
+            kv_bytes: 4 << 30,
             max_rows: 512,
             threads: 0,
             isa: IsaChoice::Auto,

@@ -30,11 +30,13 @@ impl StepTokens {
             own = &own[..own.len().saturating_sub(1)];
         }
         let text = step.text.trim();
-        if self.shared && own.last() == Some(&self.step_token) {
+        // A generator with a padded vocabulary may sample an id that is nobody's token.
+        let shared = self.shared && own.iter().all(|&id| (id as usize) < tokenizer.len());
+        if shared && own.last() == Some(&self.step_token) {
             tokens.extend_from_slice(own);
             return Ok(());
         }
-        if self.shared && !own.is_empty() && step.text.trim_end() == step.text {
+        if shared && !own.is_empty() && step.text.trim_end() == step.text {
             tokens.extend_from_slice(own);
         } else {
             let ids = tokenizer

@@ -87,8 +87,12 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
+    /// Most chains of one problem. More would end the process for want of memory, not the run.
+    pub const MAX_CHAINS: usize = 1 << 16;
+
     /// # Errors
-    /// N, M, the step limit or the problems in flight are 0, or a beam has N < M.
+    /// N, M, the step limit or the problems in flight are 0, N is above
+    /// [`MAX_CHAINS`](Self::MAX_CHAINS), or a beam has N < M.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let counts = [
             ("n", self.n),
@@ -98,6 +102,13 @@ impl SearchConfig {
         ];
         if let Some((field, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(ConfigError::Zero { field });
+        }
+        if self.n > Self::MAX_CHAINS {
+            return Err(ConfigError::TooLarge {
+                field: "n",
+                value: self.n,
+                most: Self::MAX_CHAINS,
+            });
         }
         if self.strategy == StrategyKind::Beam && self.n < self.m {
             return Err(ConfigError::FewerChainsThanFactor {
@@ -170,6 +181,16 @@ mod tests {
             let bad: SearchConfig =
                 serde_json::from_value(serde_json::json!({ field: 0 })).unwrap();
             assert_eq!(bad.validate(), Err(ConfigError::Zero { field }));
+        }
+    }
+
+    #[test]
+    fn more_chains_than_memory_can_hold_are_refused() {
+        let most = SearchConfig::MAX_CHAINS;
+        assert_eq!(config(StrategyKind::BestOfN, most, 4).validate(), Ok(()));
+        for n in [most + 1, usize::MAX] {
+            let error = config(StrategyKind::BestOfN, n, 4).validate().unwrap_err();
+            assert!(error.to_string().starts_with("n = "), "{error}");
         }
     }
 

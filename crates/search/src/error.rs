@@ -34,6 +34,13 @@ pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
     Zero { field: &'static str },
+    /// A count is so large that memory for the chains themselves would run out.
+    #[error("{field} = {value} is too large: at most {most}")]
+    TooLarge {
+        field: &'static str,
+        value: usize,
+        most: usize,
+    },
     /// N < M.
     #[error(
         "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"

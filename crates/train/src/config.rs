@@ -22,6 +22,8 @@ pub struct TrainConfig {
     pub chains: usize,
     /// Layers that PRM and ORM have more than the generator.
     pub extra_layers: usize,
+    /// The reward models' common start: replaced-token detection.
+    pub detector: Schedule,
     pub prm: Schedule,
     pub orm: Schedule,
     /// Held-out problems for each gate.
@@ -60,16 +62,22 @@ impl Default for TrainConfig {
             slips: SlipRates::default(),
             chains: 24_000,
             extra_layers: 2,
-            prm: Schedule {
-                steps: 1000,
+            detector: Schedule {
+                steps: 1200,
                 warmup: 100,
-                learning_rate: 1e-3,
+                learning_rate: 1.5e-3,
+                batch_tokens: 4096,
+            },
+            prm: Schedule {
+                steps: 400,
+                warmup: 40,
+                learning_rate: 8e-4,
                 batch_tokens: 4096,
             },
             orm: Schedule {
-                steps: 500,
-                warmup: 100,
-                learning_rate: 1e-3,
+                steps: 300,
+                warmup: 40,
+                learning_rate: 8e-4,
                 batch_tokens: 4096,
             },
             gate_problems: 500,
@@ -111,6 +119,7 @@ impl TrainConfig {
         for (name, s) in [
             ("body", self.body),
             ("generator", self.generator),
+            ("detector", self.detector),
             ("prm", self.prm),
             ("orm", self.orm),
         ] {
@@ -152,7 +161,8 @@ impl TrainConfig {
             generator: schedule(40),
             chains: 400,
             extra_layers: 1,
-            prm: schedule(80),
+            detector: schedule(60),
+            prm: schedule(60),
             orm: schedule(40),
             gate_problems: 60,
             ..Self::default()

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod detect;
 pub mod export;
 pub mod gates;
 pub mod lm;

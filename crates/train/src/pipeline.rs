@@ -2,6 +2,7 @@
 //! stage is kept in the work folder, and a run that finds one goes on after it.
 
 use crate::config::TrainConfig;
+use crate::detect::{self, Classes};
 use crate::export::{self, Kind};
 use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
@@ -76,9 +77,10 @@ pub fn train(
     let generator = run.generator(&body)?;
     run.export(&generator, Kind::Generator, "generator")?;
     let bank = run.bank()?;
-    let prm = run.reward("prm", Target::Process, &body, &bank)?;
+    let detector = run.detector(&body)?;
+    let prm = run.reward("prm", Target::Process, &detector, &bank)?;
     run.export(&prm, Kind::Reward, "prm")?;
-    let orm = run.reward("orm", Target::Outcome, &body, &bank)?;
+    let orm = run.reward("orm", Target::Outcome, &detector, &bank)?;
     run.export(&orm, Kind::Reward, "orm")?;
     run.gates(&body, &generator, &prm, &orm)
 }
@@ -193,10 +195,22 @@ impl Run<'_> {
         Ok(bank)
     }
 
-    fn reward(&mut self, name: &str, target: Target, body: &Model, bank: &Bank) -> Result<Model> {
+    /// The body with more layers and a score head that tells replaced tokens: where PRM and ORM
+    /// both start.
+    fn detector(&mut self, body: &Model) -> Result<Model> {
         let c = self.config;
         let mut model = body.deeper(c.extra_layers, &mut lm::rng(c.seed, 9, 2))?;
         model.add_score_head()?;
+        let classes = Classes::new(&self.tok)?;
+        self.steps("detector", &mut model, &c.detector, |tok, step| {
+            detect::batch(tok, &classes, c.seed, step, &c.detector, c.difficulty)
+        })?;
+        Ok(model)
+    }
+
+    fn reward(&mut self, name: &str, target: Target, start: &Model, bank: &Bank) -> Result<Model> {
+        let c = self.config;
+        let mut model = start.deeper(0, &mut lm::rng(c.seed, 9, 3))?;
         let schedule = match target {
             Target::Process => &c.prm,
             Target::Outcome => &c.orm,

@@ -88,6 +88,20 @@ fn with_another_tokenizer_the_text_is_read() {
     assert_eq!(whole(&mut prm, &[foreign]), usual);
 }
 
+/// Models of one family pad their vocabularies to different sizes: what one of them samples there
+/// is no token of the other.
+#[test]
+fn an_id_outside_the_vocabulary_does_not_end_the_run() {
+    let mut prm = reward_model(400);
+    let usual = whole(&mut prm, &[Step::new("ab\n")]);
+    let padded = Step {
+        text: "ab\n".into(),
+        tokens: [vec![9999], ids("ab\n")].concat(),
+        finish: None,
+    };
+    assert_eq!(whole(&mut prm, &[padded]), usual);
+}
+
 #[test]
 fn a_step_without_boundary_gets_the_step_token() {
     let mut prm = reward_model(400);

@@ -1,0 +1,151 @@
+//! The reward models' common start: replaced-token detection (ELECTRA, Clark et al. 2020) on right
+//! solutions. It needs no labelled chains, and a tenth of all its tokens are wrong ones, where a
+//! labelled chain has one: comparing what stands there with what the body expected is learnt here.
+
+use crate::Result;
+use crate::lm::{length, people, rng};
+use crate::tokenizer::{encode, encode_chain};
+use crate::trainer::{Batch, Schedule};
+use crate::world::{self, Difficulty, MAX_NUMBER, NAMES, Split};
+use rand::Rng;
+use std::collections::HashMap;
+use tokenizers::Tokenizer;
+
+/// How many of the tokens that can be replaced are.
+const REPLACED: f64 = 0.12;
+/// Weight of a token left alone, beside 1 of a replaced one.
+const KEPT: f32 = 0.3;
+
+/// Tokens that can stand in each other's place, by token.
+pub struct Classes {
+    numbers: Vec<u32>,
+    /// Names inside a line, names that begin one, signs, words.
+    others: Vec<Vec<u32>>,
+    class_of: HashMap<u32, usize>,
+}
+
+impl Classes {
+    pub fn new(tok: &Tokenizer) -> Result<Self> {
+        let ids = |words: Vec<String>| -> Result<Vec<u32>> {
+            words
+                .iter()
+                .map(|w| Ok(encode(tok, w)?[0]))
+                .collect::<Result<_>>()
+        };
+        let words = |list: &[&str]| list.iter().map(|w| format!(" {w}")).collect();
+        let numbers = ids((0..=MAX_NUMBER).map(|n| format!(" {n}")).collect())?;
+        let others = vec![
+            ids(words(&NAMES))?,
+            ids(NAMES.iter().map(|n| (*n).to_owned()).collect())?,
+            ids(words(&["+", "-", "*", "/"]))?,
+            ids(words(&["more", "fewer"]))?,
+        ];
+        let class_of = others
+            .iter()
+            .enumerate()
+            .flat_map(|(c, ids)| ids.iter().map(move |&id| (id, c)))
+            .collect();
+        Ok(Self {
+            numbers,
+            others,
+            class_of,
+        })
+    }
+
+    /// Another token for `id` where `context` stands; `None` if it is not one to be replaced.
+    fn replacement(&self, rng: &mut impl Rng, id: u32, context: &[u32]) -> Option<u32> {
+        let from = |rng: &mut _, all: &[u32]| {
+            // half the time one that stands in the same text
+            let near: Vec<u32> = context
+                .iter()
+                .copied()
+                .filter(|c| *c != id && all.contains(c))
+                .collect();
+            if !near.is_empty() && Rng::random_bool(rng, 0.5) {
+                near[Rng::random_range(rng, 0..near.len())]
+            } else {
+                all[Rng::random_range(rng, 0..all.len())]
+            }
+        };
+        let new = if let Some(n) = self.numbers.iter().position(|x| *x == id) {
+            if rng.random_bool(0.5) {
+                let near = n as i64 + [-10, -10, -2, -1, 1, 2, 10][rng.random_range(0..7)];
+                self.numbers[near.clamp(1, MAX_NUMBER) as usize]
+            } else {
+                from(rng, &self.numbers)
+            }
+        } else {
+            from(rng, &self.others[*self.class_of.get(&id)?])
+        };
+        (new != id).then_some(new)
+    }
+}
+
+/// One batch of right solutions with some tokens replaced; every replaceable token is labelled.
+pub fn batch(
+    tok: &Tokenizer,
+    classes: &Classes,
+    seed: u64,
+    step: usize,
+    schedule: &Schedule,
+    difficulty: Difficulty,
+) -> Result<Batch> {
+    let mut rng = rng(seed, 6, step);
+    let n = people(&mut rng, difficulty, 1, 1);
+    let d = Difficulty {
+        min_people: n,
+        max_people: n,
+        ..difficulty
+    };
+    let mut sequences = Vec::new();
+    let mut originals = Vec::new();
+    for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
+        let p = world::problem(&mut rng, d, Split::Train);
+        let chain = encode_chain(tok, &p, &p.solution(), false)?;
+        let mut ids = chain.ids.clone();
+        for t in chain.prompt..ids.len() {
+            if rng.random_bool(REPLACED)
+                && let Some(new) = classes.replacement(&mut rng, ids[t], &chain.ids)
+            {
+                ids[t] = new;
+            }
+        }
+        sequences.push(ids);
+        originals.push(chain);
+    }
+    let mut b = Batch::pad(&sequences);
+    for (i, (ids, chain)) in sequences.iter().zip(&originals).enumerate() {
+        let row = |t: usize| (i * b.time + t) as u32;
+        for t in chain.prompt..ids.len() {
+            b.lm.push((row(t - 1), chain.ids[t], 1.0));
+            if ids[t] != chain.ids[t] {
+                b.score.push((row(t), 0.0, 1.0));
+            } else {
+                b.score.push((row(t), 1.0, KEPT));
+            }
+        }
+    }
+    Ok(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    #[test]
+    fn replacements_stay_in_their_class_and_differ() {
+        let tok = crate::tokenizer::train().unwrap();
+        let classes = Classes::new(&tok).unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let id = |s: &str| encode(&tok, s).unwrap()[0];
+        let context = [id(" 34"), id(" 8"), id(" Mia"), id(" Leo")];
+        for _ in 0..200 {
+            let n = classes.replacement(&mut rng, id(" 34"), &context);
+            assert!(n.is_none_or(|n| n != id(" 34") && classes.numbers.contains(&n)));
+            let m = classes.replacement(&mut rng, id(" +"), &context);
+            assert!(m.is_none_or(|m| m != id(" +") && classes.others[2].contains(&m)));
+            assert_eq!(classes.replacement(&mut rng, id(" has"), &context), None);
+        }
+    }
+}
