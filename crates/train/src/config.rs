@@ -69,9 +69,9 @@ impl Default for TrainConfig {
                 batch_tokens: 4096,
             },
             prm: Schedule {
-                steps: 400,
+                steps: 1500,
                 warmup: 40,
-                learning_rate: 8e-4,
+                learning_rate: 1.2e-3,
                 batch_tokens: 4096,
             },
             orm: Schedule {
