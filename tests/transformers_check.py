@@ -42,7 +42,7 @@ for problem, mine in zip(problems, ours, strict=True):
     prompt = tok.apply_chat_template(
         [{"role": "user", "content": problem["problem"]}], tokenize=False, add_generation_prompt=True)
     ids = tok(prompt, add_special_tokens=False, return_tensors="pt").input_ids
-    text = "".join(step["text"] for step in mine["steps"])
+    text = "".join(step["text"] + "\n" for step in mine["steps"])
     with torch.no_grad():
         out = generator.generate(ids, max_new_tokens=400, do_sample=False)[0, ids.shape[1]:]
     theirs = tok.decode(out, skip_special_tokens=True)
@@ -51,8 +51,6 @@ for problem, mine in zip(problems, ours, strict=True):
         same += 1
     else:
         print(f"{problem['id']}: differs\n  ours   {text!r}\n  theirs {theirs!r}")
-    if not text.endswith("\n"):
-        text += "\n"
     whole = tok(prompt + text, add_special_tokens=False, return_tensors="pt").input_ids
     with torch.no_grad():
         hidden = body(whole).last_hidden_state[0]
