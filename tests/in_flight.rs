@@ -36,11 +36,23 @@ fn assert_same(a: &[Value], b: &[Value]) {
 #[test]
 fn results_are_bitwise_equal_for_1_7_and_64_in_flight() {
     let place = Place::new();
-    let problems = place.run(&["problems", "--count", "66", "--seed", "3"]).ok();
+    let problems = place
+        .run(&["problems", "--count", "66", "--seed", "3"])
+        .ok();
     let file = place.write("problems.jsonl", problems.stdout);
     let file = file.to_str().expect("a path in UTF-8");
     let of = |in_flight: &str| {
-        results(&["solve", file, "--json", "-n", "8", "-m", "4", "--in-flight", in_flight])
+        results(&[
+            "solve",
+            file,
+            "--json",
+            "-n",
+            "8",
+            "-m",
+            "4",
+            "--in-flight",
+            in_flight,
+        ])
     };
     let alone = of("1");
     assert_eq!(alone.len(), 67);
