@@ -103,11 +103,11 @@ pub fn batch(
         let p = world::problem(&mut rng, d, Split::Train);
         let chain = encode_chain(tok, &p, &p.solution(), false)?;
         let mut ids = chain.ids.clone();
-        for t in chain.prompt..ids.len() {
+        for id in &mut ids[chain.prompt..] {
             if rng.random_bool(REPLACED)
-                && let Some(new) = classes.replacement(&mut rng, ids[t], &chain.ids)
+                && let Some(new) = classes.replacement(&mut rng, *id, &chain.ids)
             {
-                ids[t] = new;
+                *id = new;
             }
         }
         sequences.push(ids);
@@ -116,9 +116,9 @@ pub fn batch(
     let mut b = Batch::pad(&sequences);
     for (i, (ids, chain)) in sequences.iter().zip(&originals).enumerate() {
         let row = |t: usize| (i * b.time + t) as u32;
-        for t in chain.prompt..ids.len() {
-            b.lm.push((row(t - 1), chain.ids[t], 1.0));
-            if ids[t] != chain.ids[t] {
+        for (t, (id, right)) in ids.iter().zip(&chain.ids).enumerate().skip(chain.prompt) {
+            b.lm.push((row(t - 1), *right, 1.0));
+            if id != right {
                 b.score.push((row(t), 0.0, 1.0));
             } else {
                 b.score.push((row(t), 1.0, KEPT));
