@@ -68,6 +68,17 @@ pub struct SearchConfig {
     pub choose: Choose,
     /// Steps after which a chain is given up.
     pub max_steps: usize,
+    /// Most tokens that may be sampled for one problem, those thrown away included; 0: no limit.
+    pub budget_tokens: usize,
+    /// An answer whose chain scores less is withheld; 0: never.
+    pub threshold: f32,
+    /// Stop as soon as the chains still to come cannot change a majority vote.
+    pub consensus: bool,
+    /// Tokens after which a step is scored in the middle and rejected early; 0: never.
+    pub early_rejection: usize,
+    /// While the last steps of a round are written, chains that are done with theirs go on with the
+    /// next one. What is not selected is thrown away; the results are the same.
+    pub speculate: bool,
     /// Problems worked on at once. It changes the speed, never the results.
     pub in_flight: usize,
 }
@@ -81,6 +92,11 @@ impl Default for SearchConfig {
             aggregation: Aggregation::Min,
             choose: Choose::Best,
             max_steps: 40,
+            budget_tokens: 0,
+            threshold: 0.0,
+            consensus: false,
+            early_rejection: 0,
+            speculate: false,
             in_flight: 16,
         }
     }
@@ -139,7 +155,10 @@ impl SearchConfig {
             return Err(ConfigError::NeedsScorer { what });
         }
         Ok(match self.strategy {
-            StrategyKind::Beam => Box::new(Beam::new(self.n, self.m, self.aggregation)?),
+            StrategyKind::Beam => {
+                let beam = Beam::new(self.n, self.m, self.aggregation)?;
+                Box::new(beam.rejecting_after(self.early_rejection))
+            }
             StrategyKind::BestOfN => Box::new(BestOfN::new(
                 self.n,
                 has_scorer && self.choose != Choose::Majority,

@@ -16,6 +16,8 @@ pub enum Finish {
     ChainCap,
     /// The chain reached the limit of steps without an answer.
     MaxSteps,
+    /// The problem's token budget was used up.
+    Budget,
     /// No memory was left to continue it.
     NoMemory,
 }
@@ -35,6 +37,7 @@ impl Finish {
             Self::StepCap => "step-cap",
             Self::ChainCap => "chain-cap",
             Self::MaxSteps => "max-steps",
+            Self::Budget => "budget",
             Self::NoMemory => "no-memory",
         }
     }

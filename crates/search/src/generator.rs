@@ -3,6 +3,7 @@
 use crate::error::GenError;
 use crate::finish::Finish;
 use crate::problem::Problem;
+use crate::strategy::Growth;
 
 /// Handle of a chain's state (its KV cache) inside a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +16,19 @@ pub struct Opened {
     pub chain: ChainId,
     /// Length of the rendered prompt in tokens.
     pub prompt_tokens: usize,
+    /// Follows from the problem and the generator's seed; strategies draw from it.
+    pub entropy: u64,
+}
+
+/// How the next step of a chain is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepPlan {
+    /// The random stream it is drawn from.
+    pub stream: u64,
+    /// Sampled or greedy, to its end or to a pause.
+    pub growth: Growth,
+    /// Most tokens it may have: reaching it is [`Finish::Budget`].
+    pub allowance: usize,
 }
 
 /// A step that closed.
@@ -31,6 +45,9 @@ pub struct Stepped {
     /// `None` if the step ended at a boundary and the chain may go on. Reaching a length limit is
     /// never reported as [`Finish::EndOfText`].
     pub finish: Option<Finish>,
+    /// The step is not closed: it is held up where its plan said, and its chain is paused. All its
+    /// tokens so far are here, and will be here again when it closes.
+    pub paused: bool,
 }
 
 /// Cache memory of a model.
@@ -40,11 +57,13 @@ pub struct Memory {
     pub used_bytes: u64,
     /// Bytes of cache one token takes.
     pub bytes_per_token: u64,
+    /// Tokens that the whole cache holds.
+    pub capacity_tokens: usize,
 }
 
 /// Decodes steps of many chains of many problems together.
 ///
-/// A chain is idle or in the middle of a step; it is forked only while idle. Results depend on
+/// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results depend on
 /// the problem's key, the streams and the texts alone, never on what else is decoded beside.
 pub trait Generator {
     /// Renders and queues the prompt. It is read once, in a later [`pass`](Self::pass).
@@ -58,19 +77,21 @@ pub trait Generator {
     fn fork(&mut self, chain: ChainId) -> ChainId;
 
     /// Gives the chain's memory back, also in the middle of a step. Returns how many tokens were
-    /// sampled for that unfinished step (0 if idle).
+    /// sampled for that unfinished step (0 if idle; those of a pause included).
     fn release(&mut self, chain: ChainId) -> usize;
 
-    /// Whether memory for the longest possible next step of `chain` (and for its prompt, if it is
-    /// still to be read) is free beside all that is already promised.
+    /// Whether memory for the longest possible next step of an idle `chain` (and for its prompt, if
+    /// it is still to be read), or for the rest of a paused one, is free beside all that is already
+    /// promised.
     fn can_start(&self, chain: ChainId) -> bool;
 
-    /// Begins the next step of an idle chain, drawn from random stream `stream`, and promises
-    /// it the memory that [`can_start`](Self::can_start) found.
-    fn start_step(&mut self, chain: ChainId, stream: u64);
+    /// Begins the next step of an idle chain, or takes up a paused one again, and promises it the memory that
+    /// [`can_start`](Self::can_start) found. A step taken up again keeps its stream; only `growth`
+    /// and `allowance` (for the whole step) are new.
+    fn start_step(&mut self, chain: ChainId, plan: StepPlan);
 
-    /// One forward pass over all chains in the middle of a step. Returns the steps that closed;
-    /// their chains are idle again.
+    /// One forward pass over all chains in the middle of a step. Returns the steps that closed,
+    /// whose chains are idle again, and those that paused.
     ///
     /// # Errors
     /// A failure of the model itself: the run cannot go on.

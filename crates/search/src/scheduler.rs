@@ -191,7 +191,8 @@ impl Scheduler<'_, '_> {
         match Live::open(index, problem, strategy, &mut self.models, now)? {
             Ok(live) => {
                 let live = self.live.entry(index).or_insert(live);
-                let actions = live.strategy.begin();
+                let start = live.start;
+                let actions = live.strategy.begin(start);
                 live.apply(actions, &mut self.models, self.observe)?;
                 self.conclude_idle(index);
             }

@@ -3,6 +3,7 @@
 mod beam;
 mod best_of_n;
 mod greedy;
+mod slots;
 
 pub use beam::Beam;
 pub use best_of_n::BestOfN;
@@ -13,24 +14,70 @@ use crate::tree::{ChainTree, NodeId};
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Sample `count` next steps of an open node. A node is expanded once; steps are started in the
-    /// order of the actions, so the most promising node comes first.
-    Expand { node: NodeId, count: usize },
-    /// Drop an open node and give its memory back.
+    /// Sample `count` next steps of an open node. A node is expanded once, unless the strategy
+    /// [keeps](Strategy::keeps_expanded) expanded nodes. Steps are started in the order of the
+    /// actions, so the most promising node comes first.
+    Expand {
+        node: NodeId,
+        count: usize,
+        growth: Growth,
+    },
+    /// Let a paused step go on to its end.
+    Resume(NodeId),
+    /// Score a node that is open, paused or complete, with all steps above it that have no score
+    /// yet. It settles again.
+    Score(NodeId),
+    /// Drop a node that is open, paused or finished and give its memory back. A finished chain
+    /// that is dropped gives no answer.
     Prune(NodeId),
     /// Nothing more is wanted; what is still growing is dropped.
     Done,
 }
 
+impl Action {
+    /// [`Action::Expand`] into whole sampled steps.
+    pub fn expand(node: NodeId, count: usize) -> Self {
+        Self::Expand {
+            node,
+            count,
+            growth: Growth::Whole,
+        }
+    }
+}
+
+/// How a step grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Growth {
+    /// Sampled, to its end.
+    #[default]
+    Whole,
+    /// Sampled, and paused after so many tokens unless it ended before. The tokens are those of
+    /// [`Growth::Whole`].
+    PauseAfter(usize),
+    /// The likeliest token each time, to its end.
+    Greedy,
+}
+
 /// When steps are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scoring {
-    /// Every step as soon as it and its siblings have closed; the strategy sees the score.
+    /// Every step as soon as it and its siblings have closed (or paused); the strategy sees the
+    /// score.
     EveryStep,
-    /// The chains that came to their end, each in one read, after the strategy is done.
-    AtEnd,
+    /// What [`Action::Score`] asks for, and in the end what has no score yet in the chains that
+    /// came to their own end.
+    OnDemand,
     /// Not at all.
     Never,
+}
+
+/// What a strategy is told at the start of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Follows from the problem and the generator's seed: what a strategy draws, it draws from here.
+    pub entropy: u64,
+    /// Tokens that the generator's whole cache holds.
+    pub cache_tokens: usize,
 }
 
 /// The policy for one problem. It must not depend on the order in which nodes settle, only on the
@@ -42,11 +89,30 @@ pub trait Strategy {
     /// Whether siblings with the same text are one candidate. If so, siblings settle together.
     fn merges_siblings(&self) -> bool;
 
-    /// The first actions; usually [`Action::Expand`] of the root.
-    fn begin(&mut self) -> Vec<Action>;
+    /// Whether nodes keep their caches when they are expanded, until they are pruned, so that they
+    /// can be expanded again.
+    fn keeps_expanded(&self) -> bool {
+        false
+    }
 
-    /// Called with the nodes that closed (and, with [`Scoring::EveryStep`], were scored) since the
-    /// last call, in order of age: open or finished ones. `outstanding` steps are still to settle;
-    /// if it is 0 and no step is asked for, the search ends.
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], outstanding: usize) -> Vec<Action>;
+    /// Whether [`settled`](Self::settled) is called only when everything asked for has settled.
+    /// Otherwise it is called whenever something has.
+    fn in_rounds(&self) -> bool {
+        true
+    }
+
+    /// The first actions; usually [`Action::Expand`] of the root.
+    fn begin(&mut self, start: Start) -> Vec<Action>;
+
+    /// Called with the nodes that settled since the last call, in order of age: they are open,
+    /// paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing is
+    /// asked for and nothing is still to settle, the search ends.
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
+
+    /// How many more chains may still come to their end, if the strategy can tell: a vote that they
+    /// cannot change is over.
+    fn to_come(&self, tree: &ChainTree) -> Option<usize> {
+        let _ = tree;
+        None
+    }
 }

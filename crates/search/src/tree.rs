@@ -20,8 +20,10 @@ impl NodeId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "finish")]
 pub enum State {
-    /// The step is queued or being decoded; it has no tokens yet.
+    /// The step is queued or being decoded; its tokens are not here yet, or not all.
     Growing,
+    /// The step is held up in the middle, to be scored as far as it goes.
+    Paused,
     /// The step is closed and may be expanded.
     Open,
     /// The chain goes on in its children.
@@ -53,6 +55,9 @@ pub struct Node {
     pub logprob: f32,
     /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
     pub score: Option<f32>,
+    /// The score it had in the middle, if it was paused there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_score: Option<f32>,
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
     #[serde(default = "one")]
     pub copies: usize,
@@ -114,6 +119,7 @@ impl ChainTree {
             text: String::new(),
             logprob: 0.0,
             score: None,
+            partial_score: None,
             copies: 1,
             state: State::Open,
         };
@@ -165,6 +171,7 @@ impl ChainTree {
             text: String::new(),
             logprob: 0.0,
             score: None,
+            partial_score: None,
             copies: 1,
             state: State::Growing,
         };
@@ -221,13 +228,29 @@ impl ChainTree {
         self.logprob(id) / self.token_count(id).max(1) as f32
     }
 
-    /// Aggregated score of the chain; `None` if none of its steps has one.
+    /// Aggregated score of the chain; `None` if none of its steps has one. A step that has no score
+    /// yet but was paused counts with its partial one.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
-        aggregation.fold(
-            self.path(id)
-                .into_iter()
-                .filter_map(|id| self.node(id).score),
-        )
+        let score = |id| {
+            let node: &Node = self.node(id);
+            node.score.or(node.partial_score)
+        };
+        aggregation.fold(self.path(id).into_iter().filter_map(score))
+    }
+
+    /// Tokens of all nodes at or above one of `ends`, each once; without the prompt.
+    pub fn distinct_tokens(&self, ends: &[NodeId]) -> usize {
+        let mut counted = vec![false; self.nodes.len()];
+        let mut tokens = 0;
+        for &end in ends {
+            let mut at = Some(end);
+            while let Some(id) = at.filter(|id| !counted[id.index()]) {
+                counted[id.index()] = true;
+                tokens += self.node(id).tokens.len();
+                at = self.node(id).parent;
+            }
+        }
+        tokens
     }
 
     /// Best first: by chain score, chains without one last, then older nodes first.

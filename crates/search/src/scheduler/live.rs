@@ -9,12 +9,12 @@ use crate::config::SearchConfig;
 use crate::error::{ConfigError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::generator::{ChainId, Stepped};
+use crate::generator::{ChainId, StepPlan, Stepped};
 use crate::ledger::Ledger;
 use crate::problem::Problem;
 use crate::result::ProblemResult;
 use crate::scorer::ScoreId;
-use crate::strategy::{Action, Scoring, Strategy};
+use crate::strategy::{Action, Growth, Scoring, Start as Begin, Strategy};
 use crate::tree::{ChainTree, NodeId, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub(super) struct Live {
     outstanding: usize,
     /// Chains dropped in the middle of a step, with the tokens sampled for it.
     pub cancelled: Vec<(ChainId, usize)>,
+    pub start: Begin,
     pub prompt_tokens: usize,
     prompt_read: bool,
     /// Whether another problem was in flight at any time since the start.
@@ -112,6 +113,10 @@ impl Live {
             settled: Vec::new(),
             outstanding: 0,
             cancelled: Vec::new(),
+            start: Begin {
+                entropy: opened.entropy,
+                cache_tokens: models.generator.memory().capacity_tokens,
+            },
             prompt_tokens: opened.prompt_tokens,
             prompt_read: false,
             had_company: false,
@@ -134,11 +139,12 @@ impl Live {
     ) -> Result<(), SearchError> {
         for action in actions {
             match action {
-                Action::Expand { node, count } => self.expand(node, count)?,
+                Action::Expand { node, count, .. } => self.expand(node, count)?,
                 Action::Prune(node) => {
                     self.check_open(node, "prune")?;
                     self.prune(node, models, observe);
                 }
+                Action::Resume(_) | Action::Score(_) => {}
                 Action::Done => {
                     self.conclude(models, observe);
                     return Ok(());
@@ -212,7 +218,14 @@ impl Live {
             self.ledger.prompt_tokens += self.prompt_tokens as u64;
             total.prompt_tokens += self.prompt_tokens as u64;
         }
-        models.generator.start_step(chain, stream);
+        models.generator.start_step(
+            chain,
+            StepPlan {
+                stream,
+                growth: Growth::Whole,
+                allowance: usize::MAX,
+            },
+        );
         self.held(node).chain = Some(chain);
         self.growing += 1;
         Start::Started(chain, node)
@@ -337,7 +350,7 @@ impl Live {
         };
         self.held(parent).unscored -= 1;
         // Whole chains are scored in the end, from the root.
-        let keep = self.scoring == Scoring::AtEnd && parent == ChainTree::ROOT;
+        let keep = self.scoring == Scoring::OnDemand && parent == ChainTree::ROOT;
         if self.held(parent).unscored == 0 && !keep {
             self.release_score(parent, models);
         }
@@ -356,7 +369,7 @@ impl Live {
         self.note_memory(models);
         let mut nodes = std::mem::take(&mut self.settled);
         nodes.sort_unstable();
-        let actions = self.strategy.settled(&self.tree, &nodes, self.outstanding);
+        let actions = self.strategy.settled(&self.tree, &nodes);
         self.apply(actions, models, observe)
     }
 
@@ -384,7 +397,7 @@ impl Live {
             models.generator.release(chain);
         }
         self.ready = match self.scoring {
-            Scoring::AtEnd => ids
+            Scoring::OnDemand => ids
                 .into_iter()
                 .filter(|&id| self.tree.node(id).is_complete())
                 .filter(|&id| self.tree.steps(id).next().is_some())
@@ -449,6 +462,7 @@ impl Live {
             text: String::new(),
             logprob: 0.0,
             finish: Some(Finish::NoMemory),
+            paused: false,
         };
         self.close(node, nothing, config.max_steps, models, observe);
     }

@@ -1,4 +1,5 @@
-use super::{Action, Scoring, Strategy};
+use super::slots::{keep, shares};
+use super::{Action, Growth, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -10,10 +11,14 @@ use crate::tree::{ChainTree, NodeId, State};
 /// of weight k. The search ends when the best N/M are all complete.
 /// A slot held by a complete chain is not expanded and not refilled: its rows are free for other
 /// problems. Chains cut short by a limit hold no slot.
+///
+/// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens and
+/// is scored as far as it goes; only those that keep a slot are written to their end.
 #[derive(Debug, Clone)]
 pub struct Beam {
     n: usize,
     slots: usize,
+    growth: Growth,
     aggregation: Aggregation,
     open: Vec<NodeId>,
     complete: Vec<NodeId>,
@@ -34,21 +39,36 @@ impl Beam {
         Ok(Self {
             n,
             slots: n / m,
+            growth: Growth::Whole,
             aggregation,
             open: Vec::new(),
             complete: Vec::new(),
         })
     }
 
+    /// Rejects chains in the middle of a step, after `tau` tokens of it; 0 does not.
+    #[must_use]
+    pub fn rejecting_after(mut self, tau: usize) -> Self {
+        self.growth = match tau {
+            0 => Growth::Whole,
+            tau => Growth::PauseAfter(tau),
+        };
+        self
+    }
+
     /// Steps to sample this round: N, less the share of the slots held by complete chains.
     fn budget(&self, complete: usize) -> usize {
         shares(self.n, self.slots).take(self.slots - complete).sum()
     }
-}
 
-/// `total` split into `parts` that differ by at most one, larger ones first.
-fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
-    (0..parts).map(move |i| total / parts + usize::from(i < total % parts))
+    fn expand(&self, node: NodeId, count: usize) -> Action {
+        let growth = self.growth;
+        Action::Expand {
+            node,
+            count,
+            growth,
+        }
+    }
 }
 
 impl Strategy for Beam {
@@ -60,58 +80,45 @@ impl Strategy for Beam {
         true
     }
 
-    fn begin(&mut self) -> Vec<Action> {
-        vec![Action::Expand {
-            node: ChainTree::ROOT,
-            count: self.n,
-        }]
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![self.expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], outstanding: usize) -> Vec<Action> {
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         for &id in nodes {
             match tree.node(id).state {
-                State::Open => self.open.push(id),
+                State::Open | State::Paused => self.open.push(id),
                 State::Finished(finish) if finish.is_complete() => self.complete.push(id),
                 _ => {}
             }
         }
-        if outstanding > 0 {
-            return Vec::new();
-        }
-
-        let mut field: Vec<NodeId> = self.open.drain(..).chain(self.complete.clone()).collect();
-        tree.sort_by_score(&mut field, self.aggregation);
-
-        // Slots by score. A text that was sampled k times holds up to k of them, as it would if
-        // its k chains were kept apart, but it is scored and kept once.
-        let is_open = |id: NodeId| tree.node(id).state == State::Open;
-        let (mut free, mut completed) = (self.slots, 0);
-        let mut survivors: Vec<(NodeId, usize)> = Vec::new();
-        let mut pruned: Vec<NodeId> = Vec::new();
-        for id in field {
-            let held = tree.node(id).copies.min(free);
-            free -= held;
-            match (is_open(id), held) {
-                (false, _) => completed += held,
-                (true, 0) => pruned.push(id),
-                (true, _) => survivors.push((id, held)),
-            }
-        }
-        if survivors.is_empty() {
+        let field = self.open.drain(..).chain(self.complete.clone()).collect();
+        let kept = keep(tree, field, self.slots, self.aggregation);
+        if kept.survivors.is_empty() {
             return vec![Action::Done];
         }
+        let mut actions: Vec<Action> = kept.pruned.iter().copied().map(Action::Prune).collect();
 
-        let held: usize = survivors.iter().map(|&(_, held)| held).sum();
-        let mut shares = shares(self.budget(completed), held);
-        let expanded = survivors.into_iter().map(|(node, held)| {
+        let is_paused = |id: NodeId| tree.node(id).state == State::Paused;
+        if kept.survivors.iter().any(|&(id, _)| is_paused(id)) {
+            for &(id, _) in &kept.survivors {
+                match is_paused(id) {
+                    true => actions.push(Action::Resume(id)),
+                    false => self.open.push(id),
+                }
+            }
+            return actions;
+        }
+
+        let mut shares = shares(self.budget(kept.completed), kept.growing());
+        for &(node, held) in &kept.survivors {
             let count = shares.by_ref().take(held).sum();
-            Action::Expand { node, count }
-        });
-        pruned
-            .into_iter()
-            .map(Action::Prune)
-            .chain(expanded.filter(|a| !matches!(a, Action::Expand { count: 0, .. })))
-            .collect()
+            actions.push(match count {
+                0 => Action::Prune(node),
+                count => self.expand(node, count),
+            });
+        }
+        actions
     }
 }
 
@@ -143,7 +150,7 @@ mod tests {
         actions
             .iter()
             .filter_map(|action| match action {
-                Action::Expand { node, count } => Some((node.0, *count)),
+                Action::Expand { node, count, .. } => Some((node.0, *count)),
                 _ => None,
             })
             .collect()
@@ -152,7 +159,7 @@ mod tests {
     fn round(n: usize, m: usize, children: &[(f32, bool)]) -> Vec<Action> {
         let (tree, ids) = tree(children);
         let mut beam = Beam::new(n, m, Aggregation::Min).unwrap();
-        beam.settled(&tree, &ids, 0)
+        beam.settled(&tree, &ids)
     }
 
     #[test]
@@ -165,14 +172,6 @@ mod tests {
         assert_eq!(expansions(&actions), [(2, 2), (4, 2)]);
         assert!(actions.contains(&Action::Prune(NodeId(1))));
         assert!(actions.contains(&Action::Prune(NodeId(3))));
-    }
-
-    #[test]
-    fn waits_for_the_whole_round() {
-        let (tree, ids) = tree(&[(0.1, false), (0.9, false)]);
-        let mut beam = Beam::new(2, 2, Aggregation::Min).unwrap();
-        assert!(beam.settled(&tree, &ids[..1], 1).is_empty());
-        assert_eq!(expansions(&beam.settled(&tree, &ids[1..], 0)), [(2, 2)]);
     }
 
     #[test]
@@ -199,13 +198,13 @@ mod tests {
         let (mut tree, ids) = tree(&[(0.9, false), (0.5, false), (0.3, false)]);
         tree.node_mut(ids[0]).copies = 3;
         let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
-        let actions = beam.settled(&tree, &ids, 0);
+        let actions = beam.settled(&tree, &ids);
         assert_eq!(expansions(&actions), [(1, 12), (2, 4)]);
         assert!(actions.contains(&Action::Prune(NodeId(3))));
 
         tree.node_mut(ids[0]).copies = 9;
         let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
-        assert_eq!(expansions(&beam.settled(&tree, &ids, 0)), [(1, 16)]);
+        assert_eq!(expansions(&beam.settled(&tree, &ids)), [(1, 16)]);
     }
 
     #[test]
@@ -237,11 +236,11 @@ mod tests {
     fn finished_chains_compete_in_later_rounds_too() {
         let (mut tree, ids) = tree(&[(0.6, true), (0.9, false)]);
         let mut beam = Beam::new(1, 1, Aggregation::Min).unwrap();
-        assert_eq!(expansions(&beam.settled(&tree, &ids, 0)), [(2, 1)]);
+        assert_eq!(expansions(&beam.settled(&tree, &ids)), [(2, 1)]);
         let child = tree.add_child(ids[1]);
         tree.node_mut(child).score = Some(0.4);
         tree.node_mut(child).state = State::Open;
-        assert_eq!(beam.settled(&tree, &[child], 0), [Action::Done]);
+        assert_eq!(beam.settled(&tree, &[child]), [Action::Done]);
     }
 
     #[test]

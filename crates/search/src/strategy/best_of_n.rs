@@ -1,4 +1,4 @@
-use super::{Action, Scoring, Strategy};
+use super::{Action, Scoring, Start, Strategy};
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Flat best-of-N: N independent chains, each to its end; scored afterwards in one read.
@@ -21,7 +21,7 @@ impl BestOfN {
 impl Strategy for BestOfN {
     fn scoring(&self) -> Scoring {
         match self.scored {
-            true => Scoring::AtEnd,
+            true => Scoring::OnDemand,
             false => Scoring::Never,
         }
     }
@@ -31,18 +31,19 @@ impl Strategy for BestOfN {
         false
     }
 
-    fn begin(&mut self) -> Vec<Action> {
-        vec![Action::Expand {
-            node: ChainTree::ROOT,
-            count: self.n,
-        }]
+    fn in_rounds(&self) -> bool {
+        false
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], _: usize) -> Vec<Action> {
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![Action::expand(ChainTree::ROOT, self.n)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         nodes
             .iter()
             .filter(|&&node| tree.node(node).state == State::Open)
-            .map(|&node| Action::Expand { node, count: 1 })
+            .map(|&node| Action::expand(node, 1))
             .collect()
     }
 }

@@ -1,4 +1,4 @@
-use super::{Action, BestOfN, Scoring, Strategy};
+use super::{Action, BestOfN, Scoring, Start, Strategy};
 use crate::tree::{ChainTree, NodeId};
 
 /// One chain, never branched. With temperature 0 in the generator it is greedy decoding.
@@ -21,11 +21,15 @@ impl Strategy for Greedy {
         false
     }
 
-    fn begin(&mut self) -> Vec<Action> {
-        self.0.begin()
+    fn in_rounds(&self) -> bool {
+        self.0.in_rounds()
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId], outstanding: usize) -> Vec<Action> {
-        self.0.settled(tree, nodes, outstanding)
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.0.begin(start)
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        self.0.settled(tree, nodes)
     }
 }
