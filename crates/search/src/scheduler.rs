@@ -310,7 +310,7 @@ impl Scheduler<'_, '_> {
             return Ok(false);
         }
         let before = self.models.clock.now();
-        let closed = self.models.generator.pass()?;
+        let mut closed = self.models.generator.pass()?;
         let seconds = self.seconds_since(before);
 
         for live in self.live.values_mut() {
@@ -324,6 +324,9 @@ impl Scheduler<'_, '_> {
         self.summary.ledger.seconds.generate += seconds;
         self.note_memory();
 
+        // Steps written ahead first: what closes after them may throw them away.
+        let owners = &self.owners;
+        closed.sort_by_key(|step| !owners.get(&step.chain).is_some_and(|owner| owner.ahead));
         for step in closed {
             let owner = self.owners.remove(&step.chain);
             let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));

@@ -39,7 +39,7 @@ impl Live {
             }
         }
         self.strategy
-            .to_come(&self.tree)
+            .to_come()
             .is_some_and(|to_come| self.votes.decided(to_come))
     }
 }

@@ -629,6 +629,7 @@ fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
         finished: Vec::new(),
         chosen: None,
         answer: None,
+        withheld: None,
         score: None,
         error: Some(error),
         ledger: Ledger::default(),
