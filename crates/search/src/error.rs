@@ -46,6 +46,19 @@ pub enum ConfigError {
         "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"
     )]
     FewerChainsThanFactor { n: usize, m: usize },
+    /// A number outside of its range.
+    #[error("{field} = {value} is out of range: it must be {range}")]
+    OutOfRange {
+        field: &'static str,
+        value: String,
+        range: &'static str,
+    },
+    /// A key that has no meaning with another.
+    #[error("{field} works only with {with}")]
+    Useless {
+        field: &'static str,
+        with: &'static str,
+    },
     /// The strategy or the choice reads scores.
     #[error("{what} needs a scorer, and there is none")]
     NeedsScorer { what: &'static str },
@@ -58,6 +71,29 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Refuses what is not in `range`, described by `words`.
+    pub(crate) fn check_range(
+        field: &'static str,
+        value: f32,
+        range: impl std::ops::RangeBounds<f32>,
+        words: &'static str,
+    ) -> Result<(), Self> {
+        // Not a number is in no range.
+        match range.contains(&value) && value.is_finite() {
+            true => Ok(()),
+            false => Err(Self::OutOfRange {
+                field,
+                value: value.to_string(),
+                range: words,
+            }),
+        }
+    }
+
+    /// Refuses what is not a positive number.
+    pub(crate) fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
+        Self::check_range(field, value, f32::MIN_POSITIVE.., "a positive number")
+    }
+
     pub(crate) fn unknown<const K: usize>(
         field: &'static str,
         value: &str,

@@ -45,6 +45,9 @@ pub use problem::Problem;
 pub use result::{ProblemResult, RunSummary};
 pub use scheduler::{Factory, Models, run, run_with};
 pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
-pub use strategy::{Action, Beam, BestOfN, Greedy, Growth, Scoring, Start, Strategy};
+pub use strategy::{
+    Action, Balance, Beam, BestOfN, Dvts, Greedy, Growth, Lookahead, LookaheadConfig, Rebase,
+    RebaseConfig, Scoring, Start, Strategy, VariableGranularity, VariableGranularityConfig,
+};
 pub use stream::child_stream;
 pub use tree::{ChainTree, Node, NodeId, State};

@@ -2,12 +2,22 @@
 
 mod beam;
 mod best_of_n;
+mod dvts;
 mod greedy;
+mod lookahead;
+mod rebase;
+#[cfg(test)]
+mod sim;
 mod slots;
+mod variable_granularity;
 
 pub use beam::Beam;
 pub use best_of_n::BestOfN;
+pub use dvts::Dvts;
 pub use greedy::Greedy;
+pub use lookahead::{Lookahead, LookaheadConfig};
+pub use rebase::{Balance, Rebase, RebaseConfig};
+pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId};
 

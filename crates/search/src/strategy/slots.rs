@@ -1,6 +1,7 @@
 //! Places in a beam, shared by the strategies that keep the best chains.
 
 use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// A field of chains, cut to the best.
@@ -21,6 +22,22 @@ impl Kept {
     }
 }
 
+/// The slots of a beam of N chains that are expanded M times: N/M.
+///
+/// # Errors
+/// `n` or `m` is 0, or `n < m`.
+pub(super) fn slots(n: usize, m: usize) -> Result<usize, ConfigError> {
+    for (field, value) in [("n", n), ("m", m)] {
+        if value == 0 {
+            return Err(ConfigError::Zero { field });
+        }
+    }
+    if n < m {
+        return Err(ConfigError::FewerChainsThanFactor { n, m });
+    }
+    Ok(n / m)
+}
+
 /// Gives `slots` to the best chains of `field` by score. A text that was sampled k times holds up
 /// to k of them, as it would if its k chains were kept apart, but it is scored and kept once.
 pub(super) fn keep(
@@ -30,9 +47,14 @@ pub(super) fn keep(
     aggregation: Aggregation,
 ) -> Kept {
     tree.sort_by_score(&mut field, aggregation);
+    place(tree, field, slots)
+}
+
+/// Gives `slots` to the chains of `ranked`, in this order.
+pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept {
     let mut kept = Kept::default();
     let mut free = slots;
-    for id in field {
+    for id in ranked {
         let node = tree.node(id);
         let held = node.copies.min(free);
         free -= held;
@@ -43,6 +65,24 @@ pub(super) fn keep(
         }
     }
     kept
+}
+
+/// Steps to sample in a round of a beam of N chains: N, less the share of the slots that complete
+/// chains hold.
+pub(super) fn budget(n: usize, slots: usize, completed: usize) -> usize {
+    let growing = slots.saturating_sub(completed);
+    shares(n, slots).take(growing).sum()
+}
+
+/// `steps` divided among chains by the slots that they hold, in their order.
+pub(super) fn divide(
+    chains: &[(NodeId, usize)],
+    steps: usize,
+) -> impl Iterator<Item = (NodeId, usize)> {
+    let mut shares = shares(steps, chains.iter().map(|&(_, held)| held).sum());
+    chains
+        .iter()
+        .map(move |&(node, held)| (node, shares.by_ref().take(held).sum()))
 }
 
 /// `total` split into `parts` that differ by at most one, larger ones first.

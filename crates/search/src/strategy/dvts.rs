@@ -1,0 +1,329 @@
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::slots::{shares, slots};
+use super::{Action, Growth, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Diverse verifier tree search: N/M independent subtrees, each a beam of one.
+///
+/// Each subtree samples M next steps of its chain (their numbers differ by one if M does not divide
+/// N) and keeps its own best, so that no chain pushes out all others; it ends when its best is
+/// complete. The root's N children are dealt out in order. If two subtrees arrive at the same text
+/// under one parent, that node is expanded once for both and its children are dealt out again.
+///
+/// With early rejection a subtree chooses among steps that are held up after tau tokens.
+///
+/// Beeching, Tunstall, Rush, *Scaling test-time compute with open models*, 2024
+/// (<https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute>).
+#[derive(Debug, Clone)]
+pub struct Dvts {
+    n: usize,
+    growth: Growth,
+    aggregation: Aggregation,
+    subtrees: Vec<Subtree>,
+}
+
+#[derive(Debug, Clone)]
+struct Subtree {
+    /// Steps that it samples each round.
+    width: usize,
+    field: Field,
+}
+
+/// What a subtree chooses from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Field {
+    /// Some of the children of a node.
+    Children(NodeId, Range<usize>),
+    /// What it has chosen in the middle of a step.
+    Chosen(NodeId),
+    /// Nothing any more.
+    Over,
+}
+
+impl Dvts {
+    /// # Errors
+    /// `n` or `m` is 0, or `n < m`.
+    pub fn new(n: usize, m: usize, aggregation: Aggregation) -> Result<Self, ConfigError> {
+        let widths = shares(n, slots(n, m)?);
+        let mut dealt = 0;
+        let subtrees = widths.map(|width| {
+            dealt += width;
+            Subtree {
+                width,
+                field: Field::Children(ChainTree::ROOT, dealt - width..dealt),
+            }
+        });
+        Ok(Self {
+            n,
+            growth: Growth::Whole,
+            aggregation,
+            subtrees: subtrees.collect(),
+        })
+    }
+
+    /// Rejects steps in their middle, after `tau` tokens; 0 does not.
+    #[must_use]
+    pub fn rejecting_after(mut self, tau: usize) -> Self {
+        self.growth = match tau {
+            0 => Growth::Whole,
+            tau => Growth::PauseAfter(tau),
+        };
+        self
+    }
+
+    fn expand(&self, node: NodeId, count: usize) -> Action {
+        let growth = self.growth;
+        Action::Expand {
+            node,
+            count,
+            growth,
+        }
+    }
+}
+
+impl Subtree {
+    fn contenders(&self, tree: &ChainTree) -> Vec<NodeId> {
+        let nodes = match &self.field {
+            Field::Children(parent, slice) => {
+                let children = &tree.node(*parent).children;
+                let end = slice.end.min(children.len());
+                children.get(slice.start..end).unwrap_or(&[]).to_vec()
+            }
+            Field::Chosen(node) => vec![*node],
+            Field::Over => Vec::new(),
+        };
+        let nodes = nodes.into_iter().map(|id| representative(tree, id));
+        nodes.filter(|&id| contends(tree, id)).collect()
+    }
+}
+
+fn contends(tree: &ChainTree, id: NodeId) -> bool {
+    let node = tree.node(id);
+    matches!(node.state, State::Open | State::Paused) || node.is_complete()
+}
+
+/// The sibling that stands for a duplicate.
+fn representative(tree: &ChainTree, id: NodeId) -> NodeId {
+    let node = tree.node(id);
+    let Some(parent) = node.parent.filter(|_| node.state == State::Duplicate) else {
+        return id;
+    };
+    let mut siblings = tree.node(parent).children.iter().copied();
+    let twin = siblings.find(|&sibling| {
+        let other = tree.node(sibling);
+        other.copies > 1 && other.text == node.text && contends(tree, sibling)
+    });
+    twin.unwrap_or(id)
+}
+
+impl Strategy for Dvts {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![self.expand(ChainTree::ROOT, self.n)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+        let mut rejected = BTreeSet::new();
+        let mut chosen = BTreeSet::new();
+        for subtree in &mut self.subtrees {
+            let mut contenders = subtree.contenders(tree);
+            tree.sort_by_score(&mut contenders, self.aggregation);
+            let best = contenders.first().copied();
+            rejected.extend(contenders);
+            chosen.extend(best);
+            subtree.field = match best {
+                Some(node) if !tree.node(node).is_complete() => Field::Chosen(node),
+                _ => Field::Over,
+            };
+        }
+        // Complete chains that are not their subtree's best remain candidates for the answer.
+        let drop = |id: &&NodeId| !chosen.contains(id) && !tree.node(**id).is_complete();
+        let mut actions: Vec<Action> = rejected
+            .iter()
+            .filter(drop)
+            .map(|&id| Action::Prune(id))
+            .collect();
+
+        let paused = |id: &NodeId| tree.node(*id).state == State::Paused;
+        if chosen.iter().any(paused) {
+            actions.extend(chosen.into_iter().filter(paused).map(Action::Resume));
+            return actions;
+        }
+
+        let mut best: Vec<NodeId> = chosen.into_iter().collect();
+        best.retain(|&id| tree.node(id).state == State::Open);
+        tree.sort_by_score(&mut best, self.aggregation);
+        for node in best {
+            let mut count = 0;
+            for subtree in &mut self.subtrees {
+                if subtree.field == Field::Chosen(node) {
+                    subtree.field = Field::Children(node, count..count + subtree.width);
+                    count += subtree.width;
+                }
+            }
+            actions.push(self.expand(node, count));
+        }
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::World;
+    use super::*;
+    use crate::finish::Finish;
+
+    fn children(tree: &mut ChainTree, parent: NodeId, scores: &[f32]) -> Vec<NodeId> {
+        let add = |&score| {
+            let id = tree.add_child(parent);
+            let node = tree.node_mut(id);
+            node.score = Some(score);
+            node.state = State::Open;
+            node.text = format!("{score}\n");
+            id
+        };
+        scores.iter().map(add).collect()
+    }
+
+    fn dvts(n: usize, m: usize) -> Dvts {
+        Dvts::new(n, m, Aggregation::Min).unwrap()
+    }
+
+    #[test]
+    fn each_subtree_keeps_its_own_best() {
+        let mut tree = ChainTree::new();
+        let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.7, 0.1, 0.3, 0.2]);
+        let mut dvts = dvts(6, 3);
+        assert_eq!(dvts.begin(START), [Action::expand(ChainTree::ROOT, 6)]);
+        let actions = dvts.settled(&tree, &ids);
+        assert_eq!(
+            actions,
+            [
+                Action::Prune(ids[1]),
+                Action::Prune(ids[2]),
+                Action::Prune(ids[3]),
+                Action::Prune(ids[5]),
+                Action::expand(ids[0], 3),
+                Action::expand(ids[4], 3),
+            ]
+        );
+    }
+
+    const START: Start = Start {
+        entropy: 0,
+        cache_tokens: 0,
+    };
+
+    #[test]
+    fn sizes_differ_by_at_most_one() {
+        let mut tree = ChainTree::new();
+        let ids = children(
+            &mut tree,
+            ChainTree::ROOT,
+            &[0.1, 0.2, 0.3, 0.6, 0.5, 0.4, 0.9, 0.8],
+        );
+        let actions = dvts(8, 3).settled(&tree, &ids);
+        // 8 / 3 = 2 subtrees of 4.
+        assert!(actions.ends_with(&[Action::expand(ids[6], 4), Action::expand(ids[3], 4)]));
+        let mut tree = ChainTree::new();
+        let ids = children(
+            &mut tree,
+            ChainTree::ROOT,
+            &[0.1, 0.2, 0.3, 0.6, 0.5, 0.4, 0.9],
+        );
+        let actions = dvts(7, 2).settled(&tree, &ids);
+        // 3, 2 and 2.
+        let last = &actions[actions.len() - 3..];
+        let expected = [(ids[6], 2), (ids[3], 2), (ids[2], 3)];
+        assert_eq!(last, expected.map(|(id, count)| Action::expand(id, count)));
+    }
+
+    #[test]
+    fn a_complete_best_ends_its_subtree_alone() {
+        let mut tree = ChainTree::new();
+        let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.4, 0.3]);
+        tree.node_mut(ids[0]).state = State::Finished(Finish::Answer);
+        tree.node_mut(ids[3]).state = State::Finished(Finish::Answer);
+        let mut dvts = dvts(4, 2);
+        let actions = dvts.settled(&tree, &ids);
+        assert_eq!(actions, [Action::Prune(ids[1]), Action::expand(ids[2], 2)]);
+        tree.node_mut(ids[2]).state = State::Expanded;
+        let ids = children(&mut tree, ids[2], &[0.9]);
+        tree.node_mut(ids[0]).state = State::Finished(Finish::StepCap);
+        assert_eq!(dvts.settled(&tree, &ids), []);
+    }
+
+    #[test]
+    fn subtrees_that_meet_share_a_node_and_its_children() {
+        let mut tree = ChainTree::new();
+        let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.9, 0.3]);
+        tree.node_mut(ids[0]).copies = 2;
+        tree.node_mut(ids[2]).state = State::Duplicate;
+        let mut dvts = dvts(4, 2);
+        let actions = dvts.settled(&tree, &[ids[0], ids[1], ids[3]]);
+        assert_eq!(actions[2..], [Action::expand(ids[0], 4)]);
+        tree.node_mut(ids[0]).state = State::Expanded;
+        // One child fewer than asked for.
+        let ids = children(&mut tree, ids[0], &[0.5, 0.6, 0.7]);
+        let actions = dvts.settled(&tree, &ids);
+        assert_eq!(
+            actions[1..],
+            [Action::expand(ids[2], 2), Action::expand(ids[1], 2)]
+        );
+    }
+
+    #[test]
+    fn early_rejection_resumes_the_best_partial_steps_only() {
+        let mut tree = ChainTree::new();
+        let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.4, 0.3]);
+        for &id in &ids[..2] {
+            let node = tree.node_mut(id);
+            node.state = State::Paused;
+            node.partial_score = node.score.take();
+        }
+        let mut dvts = dvts(4, 2).rejecting_after(5);
+        let actions = dvts.settled(&tree, &ids);
+        assert_eq!(
+            actions,
+            [
+                Action::Prune(ids[1]),
+                Action::Prune(ids[3]),
+                Action::Resume(ids[0])
+            ]
+        );
+        tree.node_mut(ids[0]).state = State::Open;
+        tree.node_mut(ids[0]).score = Some(0.1);
+        let growth = Growth::PauseAfter(5);
+        let grow = |node| Action::Expand {
+            node,
+            count: 2,
+            growth,
+        };
+        assert_eq!(dvts.settled(&tree, &ids[..1]), [grow(ids[2]), grow(ids[0])]);
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
+            let mut world = World::random(seed);
+            for tau in [0, 4] {
+                let played = world.play(&mut dvts(n, m).rejecting_after(tau));
+                assert!(played.peak <= n);
+            }
+            world.allowance = 11;
+            assert!(world.play(&mut dvts(n, m)).grown <= 11);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::slots::{budget, divide, place, slots};
+use super::{Action, Growth, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Keys of [`Lookahead`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LookaheadConfig {
+    /// k: greedy steps after a step before it is judged; 0 is beam search.
+    pub steps: usize,
+}
+
+impl Default for LookaheadConfig {
+    fn default() -> Self {
+        Self { steps: 1 }
+    }
+}
+
+/// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy steps later.
+///
+/// Each new step is rolled out by up to k steps of the likeliest tokens. Those are scored, and the
+/// chain score at their end, by the usual aggregation, is the value that competes for the N/M
+/// slots. Rollouts are then thrown away, finished ones too: they give no answer. A step that
+/// completes its chain competes with its own score. A round costs about k + 1 times that of a beam.
+///
+/// Snell et al., <https://arxiv.org/abs/2408.03314>.
+#[derive(Debug, Clone)]
+pub struct Lookahead {
+    n: usize,
+    slots: usize,
+    steps: usize,
+    aggregation: Aggregation,
+    /// Open steps to be judged: each with its rollout, itself first.
+    candidates: Vec<Vec<NodeId>>,
+    /// Greedy steps asked for in this round.
+    ahead: usize,
+    complete: Vec<NodeId>,
+    /// Chosen in earlier rounds, with chains below that may go on.
+    expanded: Vec<NodeId>,
+}
+
+impl Lookahead {
+    /// # Errors
+    /// `n` or `m` is 0, or `n < m`.
+    pub fn new(
+        n: usize,
+        m: usize,
+        config: &LookaheadConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            n,
+            slots: slots(n, m)?,
+            steps: config.steps,
+            aggregation,
+            candidates: Vec::new(),
+            ahead: 0,
+            complete: Vec::new(),
+            expanded: Vec::new(),
+        })
+    }
+
+    /// Takes in what settled: new steps, or the next step of rollouts.
+    fn take_in(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
+        for &id in nodes {
+            let node = tree.node(id);
+            let rollout = (self.ahead > 0).then(|| {
+                self.candidates
+                    .iter_mut()
+                    .find(|r| r.last() == node.parent.as_ref())
+            });
+            match (rollout.flatten(), node.state) {
+                (Some(rollout), _) => rollout.push(id),
+                (None, State::Open) => self.candidates.push(vec![id]),
+                (None, _) if node.is_complete() => self.complete.push(id),
+                _ => {}
+            }
+        }
+    }
+
+    /// One greedy step more for each rollout that can go on; nothing if all are long enough.
+    fn look_further(&mut self, tree: &ChainTree) -> Vec<Action> {
+        if self.ahead == self.steps {
+            return Vec::new();
+        }
+        self.ahead += 1;
+        let ends = self.candidates.iter().filter_map(|rollout| rollout.last());
+        let open = ends.filter(|&&id| tree.node(id).state == State::Open);
+        open.map(|&node| Action::Expand {
+            node,
+            count: 1,
+            growth: Growth::Greedy,
+        })
+        .collect()
+    }
+
+    /// Candidates and complete chains, best first.
+    fn ranked(&self, tree: &ChainTree) -> Vec<NodeId> {
+        let value = |end| {
+            tree.chain_score(end, self.aggregation)
+                .unwrap_or(f32::NEG_INFINITY)
+        };
+        let judged = self.candidates.iter().filter_map(|rollout| {
+            let (&id, &end) = (rollout.first()?, rollout.last()?);
+            // A budget that is used up ends chains at any time.
+            tree.node(id).finish().is_none().then(|| (value(end), id))
+        });
+        let complete = self.complete.iter().map(|&id| (value(id), id));
+        let mut field: Vec<(f32, NodeId)> = judged.chain(complete).collect();
+        field.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        field.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Earlier steps under which nothing is left.
+    fn withered(&mut self, tree: &ChainTree, growing: &[NodeId]) -> Vec<NodeId> {
+        let alive: BTreeSet<NodeId> = growing
+            .iter()
+            .chain(&self.complete)
+            .flat_map(|&id| tree.path(id))
+            .collect();
+        let earlier = std::mem::take(&mut self.expanded);
+        let (kept, withered) = earlier.into_iter().partition(|id| alive.contains(id));
+        self.expanded = kept;
+        withered
+    }
+}
+
+impl Strategy for Lookahead {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    /// A step is expanded into its rollout first and, if it is chosen, again.
+    fn keeps_expanded(&self) -> bool {
+        self.steps > 0
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![Action::expand(ChainTree::ROOT, self.n)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        self.take_in(tree, nodes);
+        let further = self.look_further(tree);
+        if !further.is_empty() {
+            return further;
+        }
+
+        let kept = place(tree, self.ranked(tree), self.slots);
+        self.ahead = 0;
+        let steps = budget(self.n, self.slots, kept.completed);
+        let shares: Vec<(NodeId, usize)> = divide(&kept.survivors, steps).collect();
+        let (growing, starved): (Vec<_>, Vec<_>) =
+            shares.into_iter().partition(|&(_, count)| count > 0);
+
+        let rollouts = std::mem::take(&mut self.candidates);
+        let thrown_away = rollouts.iter().flat_map(|rollout| &rollout[1..]);
+        let mut pruned: Vec<NodeId> = thrown_away.chain(&kept.pruned).copied().collect();
+        pruned.extend(starved.into_iter().map(|(id, _)| id));
+        if self.keeps_expanded() {
+            let chosen: Vec<NodeId> = growing.iter().map(|&(id, _)| id).collect();
+            pruned.extend(self.withered(tree, &chosen));
+            self.expanded.extend(chosen);
+        }
+        let mut actions: Vec<Action> = pruned.into_iter().map(Action::Prune).collect();
+        if growing.is_empty() {
+            actions.push(Action::Done);
+        }
+        actions.extend(
+            growing
+                .into_iter()
+                .map(|(id, count)| Action::expand(id, count)),
+        );
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Beam;
+    use super::super::sim::{Step, World};
+    use super::*;
+    use crate::finish::Finish;
+
+    fn lookahead(n: usize, m: usize, steps: usize) -> Lookahead {
+        Lookahead::new(n, m, &LookaheadConfig { steps }, Aggregation::Min).unwrap()
+    }
+
+    #[test]
+    fn looking_no_step_ahead_is_beam_search() {
+        for seed in 0..200 {
+            let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
+            let world = World::random(seed);
+            let beam = world.play(&mut Beam::new(n, m, Aggregation::Min).unwrap());
+            let ahead = world.play(&mut lookahead(n, m, 0));
+            assert!(ahead.tree == beam.tree, "seed {seed}");
+        }
+    }
+
+    /// Two first steps, the better one leading to worse ones; a chain ends with its third step.
+    fn tempting() -> World {
+        World::scripted(|tree, id, _| {
+            let node = tree.node(id);
+            let path = tree.path(id);
+            let bad = tree.node(ChainTree::ROOT).children.first() == path.first();
+            let score = match (node.depth, bad) {
+                (1, true) => 0.9,
+                (1, false) => 0.8,
+                (_, true) => 0.1,
+                (_, false) => 0.7,
+            };
+            Step {
+                text: format!("{bad} {}\n", node.depth),
+                tokens: 1,
+                score,
+                partial_score: 0.0,
+                logprob: 0.0,
+                finish: (node.depth == 3).then_some(Finish::Answer),
+            }
+        })
+    }
+
+    #[test]
+    fn a_step_is_worth_what_it_leads_to() {
+        let chosen = |steps| tempting().play(&mut lookahead(2, 2, steps)).complete();
+        assert_eq!(chosen(0), ["true 1\ntrue 2\ntrue 3\n"]);
+        assert_eq!(chosen(1), ["false 1\nfalse 2\nfalse 3\n"]);
+        // Two steps ahead the rollouts end; what they say is no answer of the search.
+        assert_eq!(chosen(2), ["false 1\nfalse 2\nfalse 3\n"]);
+    }
+
+    #[test]
+    fn a_rollout_is_greedy_and_pruned_with_what_it_found() {
+        let mut tree = ChainTree::new();
+        let mut strategy = lookahead(2, 2, 1);
+        let add = |tree: &mut ChainTree, parent, score, state| {
+            let id = tree.add_child(parent);
+            tree.node_mut(id).score = Some(score);
+            tree.node_mut(id).state = state;
+            id
+        };
+        let a = add(&mut tree, ChainTree::ROOT, 0.9, State::Open);
+        let b = add(&mut tree, ChainTree::ROOT, 0.8, State::Open);
+        let greedy = |node| Action::Expand {
+            node,
+            count: 1,
+            growth: Growth::Greedy,
+        };
+        assert_eq!(strategy.settled(&tree, &[a, b]), [greedy(a), greedy(b)]);
+        let ra = add(&mut tree, a, 0.2, State::Finished(Finish::Answer));
+        let rb = add(&mut tree, b, 0.3, State::Open);
+        tree.node_mut(a).state = State::Expanded;
+        tree.node_mut(b).state = State::Expanded;
+        assert_eq!(
+            strategy.settled(&tree, &[ra, rb]),
+            [
+                Action::Prune(ra),
+                Action::Prune(rb),
+                Action::Prune(a),
+                Action::expand(b, 2),
+            ]
+        );
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
+            let mut world = World::random(seed);
+            for steps in [1, 3] {
+                assert!(world.play(&mut lookahead(n, m, steps)).peak <= n);
+            }
+            world.allowance = 23;
+            assert!(world.play(&mut lookahead(n, m, 2)).grown <= 23);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// How a width is divided among chains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// In proportion, rounded by largest remainder, but at least one child for each chain while the
+    /// width lasts, best first.
+    #[default]
+    Fair,
+    /// As in the paper: from the best down, each its share of what is left, rounded up. The last
+    /// ones often get nothing.
+    Paper,
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fair => "fair",
+            Self::Paper => "paper",
+        })
+    }
+}
+
+/// Keys of [`Rebase`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RebaseConfig {
+    /// T of the softmax over chain scores; small values give nearly all to the best.
+    pub temperature: f32,
+    /// How shares are rounded.
+    pub balance: Balance,
+}
+
+impl Default for RebaseConfig {
+    fn default() -> Self {
+        Self {
+            temperature: 0.2,
+            balance: Balance::Fair,
+        }
+    }
+}
+
+impl RebaseConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_positive("rebase.temperature", self.temperature)
+    }
+}
+
+/// Reward-balanced search (REBASE): every open chain gets a share of the width by its score.
+///
+/// The shares are softmax(score / T). Each chain that comes to its end takes one of the N places
+/// for good; a text that was sampled k times under one parent counts as k chains. The search ends
+/// when no place or no open chain is left. The paper chooses the answer by a weighted vote.
+///
+/// Wu et al., <https://arxiv.org/abs/2408.00724>.
+#[derive(Debug, Clone)]
+pub struct Rebase {
+    config: RebaseConfig,
+    aggregation: Aggregation,
+    /// N, less the complete chains.
+    width: usize,
+}
+
+impl Rebase {
+    /// # Errors
+    /// `n` is 0, or the temperature is not a positive number.
+    pub fn new(
+        n: usize,
+        config: &RebaseConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        if n == 0 {
+            return Err(ConfigError::Zero { field: "n" });
+        }
+        config.validate()?;
+        Ok(Self {
+            config: config.clone(),
+            aggregation,
+            width: n,
+        })
+    }
+
+    /// Children for each of `open`, best first.
+    fn allot(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
+        let score = |id| f64::from(tree.chain_score(id, self.aggregation).unwrap_or(0.0));
+        let best = open.first().map_or(0.0, |&id| score(id));
+        let temperature = f64::from(self.config.temperature);
+        // Copies are chains of their own until the children are counted.
+        let mut owners = Vec::new();
+        let mut weights = Vec::new();
+        for (i, &id) in open.iter().enumerate() {
+            let weight = ((score(id) - best) / temperature).exp();
+            for _ in 0..tree.node(id).copies {
+                owners.push(i);
+                weights.push(weight);
+            }
+        }
+        let shares = match self.config.balance {
+            Balance::Fair => fair(&weights, self.width),
+            Balance::Paper => rounded_up(&weights, self.width),
+        };
+        let mut counts = vec![0; open.len()];
+        for (owner, share) in owners.into_iter().zip(shares) {
+            counts[owner] += share;
+        }
+        counts
+    }
+}
+
+/// Shares of `width` for falling `weights`, at least 1 while it lasts.
+fn fair(weights: &[f64], width: usize) -> Vec<usize> {
+    let mut shares = vec![1; weights.len().min(width)];
+    shares.resize(weights.len(), 0);
+    // Those whose share would be below 1 have their 1; the others divide what remains.
+    let mut rich = weights.len().min(width);
+    let mut rest = width - rich;
+    let quota = |rich: usize, rest: usize, weight: f64| {
+        let all: f64 = weights[..rich].iter().sum();
+        (rest + rich) as f64 * weight / all
+    };
+    while rich > 1 && quota(rich, rest, weights[rich - 1]) < 1.0 {
+        rich -= 1;
+    }
+    let quotas: Vec<f64> = (0..rich).map(|i| quota(rich, rest, weights[i])).collect();
+    for (share, quota) in shares.iter_mut().zip(&quotas) {
+        let more = (quota.floor() as usize).saturating_sub(1).min(rest);
+        *share += more;
+        rest -= more;
+    }
+    let mut by_remainder: Vec<usize> = (0..rich).collect();
+    by_remainder.sort_by(|&a, &b| quotas[b].fract().total_cmp(&quotas[a].fract()));
+    for i in by_remainder.into_iter().cycle().take(rest) {
+        shares[i] += 1;
+    }
+    shares
+}
+
+/// Shares of `width` for falling `weights`: each its part of what is left, rounded up.
+fn rounded_up(weights: &[f64], width: usize) -> Vec<usize> {
+    let mut left = width;
+    let share = |(i, weight): (usize, &f64)| {
+        let below: f64 = weights[i..].iter().sum();
+        // The last weights may be too small for a quotient.
+        let part = (left as f64 * weight / below).ceil();
+        let share = if part.is_nan() {
+            left
+        } else {
+            left.min(part as usize)
+        };
+        left -= share;
+        share
+    };
+    weights.iter().enumerate().map(share).collect()
+}
+
+impl Strategy for Rebase {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![Action::expand(ChainTree::ROOT, self.width)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let mut open = Vec::new();
+        for &id in nodes {
+            let node = tree.node(id);
+            if node.state == State::Open {
+                open.push(id);
+            } else if node.is_complete() {
+                self.width = self.width.saturating_sub(node.copies);
+            }
+        }
+        tree.sort_by_score(&mut open, self.aggregation);
+        let counts = self.allot(tree, &open);
+        let act = |(&id, count)| match count {
+            0 => Action::Prune(id),
+            count => Action::expand(id, count),
+        };
+        open.iter().zip(counts).map(act).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::World;
+    use super::*;
+    use crate::finish::Finish;
+
+    fn rebase(n: usize, balance: Balance) -> Rebase {
+        let config = RebaseConfig {
+            balance,
+            ..RebaseConfig::default()
+        };
+        Rebase::new(n, &config, Aggregation::Min).unwrap()
+    }
+
+    /// Children of the root with these scores.
+    fn tree(scores: &[f32]) -> (ChainTree, Vec<NodeId>) {
+        let mut tree = ChainTree::new();
+        let add = |&score: &f32| {
+            let id = tree.add_child(ChainTree::ROOT);
+            tree.node_mut(id).score = Some(score);
+            tree.node_mut(id).state = State::Open;
+            id
+        };
+        let ids = scores.iter().map(add).collect();
+        (tree, ids)
+    }
+
+    fn counts(actions: &[Action]) -> Vec<(u32, usize)> {
+        let count = |action: &Action| match action {
+            Action::Expand { node, count, .. } => (node.0, *count),
+            Action::Prune(node) => (node.0, 0),
+            other => panic!("{other:?}"),
+        };
+        actions.iter().map(count).collect()
+    }
+
+    #[test]
+    fn shares_go_by_softmax() {
+        // exp(0.2 ln 2 / 0.2) = 2: weights 4, 2 and 1.
+        let step = 0.2 * std::f32::consts::LN_2;
+        let (tree, ids) = tree(&[0.0, 2.0 * step, step]);
+        for balance in [Balance::Fair, Balance::Paper] {
+            let actions = rebase(14, balance).settled(&tree, &ids);
+            assert_eq!(counts(&actions), [(2, 8), (3, 4), (1, 2)], "{balance}");
+        }
+    }
+
+    #[test]
+    fn the_paper_starves_the_tail_and_the_fair_mode_does_not() {
+        let (tree, ids) = tree(&[0.9, 0.8, 0.3, 0.1]);
+        let actions = rebase(6, Balance::Paper).settled(&tree, &ids);
+        assert_eq!(counts(&actions), [(1, 4), (2, 2), (3, 0), (4, 0)]);
+        let actions = rebase(6, Balance::Fair).settled(&tree, &ids);
+        assert_eq!(counts(&actions), [(1, 2), (2, 2), (3, 1), (4, 1)]);
+        let actions = rebase(3, Balance::Fair).settled(&tree, &ids);
+        assert_eq!(counts(&actions), [(1, 1), (2, 1), (3, 1), (4, 0)]);
+    }
+
+    #[test]
+    fn complete_chains_take_places_and_copies_count() {
+        for balance in [Balance::Fair, Balance::Paper] {
+            let (mut tree, ids) = tree(&[0.5, 0.5, 0.2]);
+            tree.node_mut(ids[1]).copies = 3;
+            tree.node_mut(ids[2]).copies = 2;
+            tree.node_mut(ids[2]).state = State::Finished(Finish::Answer);
+            let mut strategy = rebase(10, balance);
+            assert_eq!(counts(&strategy.settled(&tree, &ids)), [(1, 2), (2, 6)]);
+            let child = tree.add_child(ids[1]);
+            tree.node_mut(child).copies = 8;
+            tree.node_mut(child).state = State::Finished(Finish::Answer);
+            let open = tree.add_child(ids[1]);
+            tree.node_mut(open).state = State::Open;
+            assert_eq!(
+                strategy.settled(&tree, &[child, open]),
+                [Action::Prune(open)]
+            );
+        }
+    }
+
+    #[test]
+    fn every_width_is_given_out_whole() {
+        for seed in 0..300 {
+            let draw = |i: u32| crate::stream::child_stream(seed, i);
+            let mut weights: Vec<f64> = (0..1 + draw(0) as u32 % 9)
+                .map(|i| (-((draw(i) % 2000) as f64)).exp())
+                .collect();
+            weights.sort_by(|a, b| b.total_cmp(a));
+            // The best weighs 1, as in a softmax.
+            weights[0] = 1.0;
+            for width in 0..20 {
+                let fair = fair(&weights, width);
+                assert_eq!(fair.iter().sum::<usize>(), width);
+                assert!(fair.iter().take(width).all(|&share| share > 0));
+                assert!(fair.is_sorted_by(|a, b| a >= b), "{fair:?}");
+                assert_eq!(rounded_up(&weights, width).iter().sum::<usize>(), width);
+            }
+        }
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let n = [8, 16, 7, 4, 1][seed as usize % 5];
+            let mut world = World::random(seed);
+            for balance in [Balance::Fair, Balance::Paper] {
+                assert!(world.play(&mut rebase(n, balance)).peak <= n);
+            }
+            world.allowance = 13;
+            assert!(world.play(&mut rebase(n, Balance::Fair)).grown <= 13);
+        }
+    }
+}

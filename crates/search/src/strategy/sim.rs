@@ -1,0 +1,264 @@
+//! A scheduler in miniature, without models, for the tests of strategies: it does what actions ask
+//! for, refuses what a scheduler may refuse, and counts.
+
+use super::{Action, Growth, Scoring, Start, Strategy};
+use crate::finish::Finish;
+use crate::stream::child_stream;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// A step as it comes out of a [`World`].
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub text: String,
+    pub tokens: usize,
+    pub score: f32,
+    pub partial_score: f32,
+    /// Sum over the tokens.
+    pub logprob: f32,
+    pub finish: Option<Finish>,
+}
+
+/// The step of a node whose parent, place and stream are known.
+pub type Script = dyn Fn(&ChainTree, NodeId, Growth) -> Step;
+
+/// Where a strategy is played out.
+pub struct World {
+    pub script: Box<Script>,
+    /// Depth at which chains are cut.
+    pub max_steps: u32,
+    /// Steps that may be sampled; children beyond are left out.
+    pub allowance: usize,
+    pub start: Start,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Played {
+    pub tree: ChainTree,
+    /// Most nodes that were open, paused or growing at once.
+    pub peak: usize,
+    /// Steps sampled.
+    pub grown: usize,
+    /// Every action, in order.
+    pub actions: Vec<Action>,
+    /// The whole steps, by node; the root has none.
+    steps: Vec<Option<Step>>,
+}
+
+impl Played {
+    /// Complete chains, by text.
+    pub fn complete(&self) -> Vec<String> {
+        let nodes = self.tree.nodes().filter(|(_, node)| node.is_complete());
+        nodes.map(|(id, _)| self.tree.text(id)).collect()
+    }
+}
+
+impl World {
+    /// Steps from hashes: few texts, so that siblings are equal at times; any score; ends, empty
+    /// ends and cuts here and there.
+    pub fn random(seed: u64) -> Self {
+        let script = move |tree: &ChainTree, id: NodeId, growth: Growth| {
+            let node = tree.node(id);
+            let above = tree.node(node.parent.expect("a child")).stream ^ seed;
+            let draw = match growth {
+                Growth::Greedy => child_stream(above, u32::MAX),
+                _ => child_stream(node.stream ^ seed, 0),
+            };
+            let kind = (draw % 7) as u32;
+            let hash = child_stream(above, kind);
+            let deep = node.depth >= 3;
+            let (text, finish) = match (hash >> 8) % 8 {
+                0 if node.depth > 1 => (String::new(), Some(Finish::EndOfText)),
+                1..=3 if deep => (format!("end {kind}\n"), Some(Finish::Answer)),
+                4 if deep => (format!("cut {kind}"), Some(Finish::StepCap)),
+                _ => (format!("step {kind}\n"), None),
+            };
+            let fraction = |bits: u64| (bits % 1000) as f32 / 1000.0;
+            let tokens = 1 + (hash >> 16) as usize % 8;
+            Step {
+                text,
+                tokens,
+                score: fraction(hash >> 24),
+                partial_score: fraction(hash >> 34),
+                logprob: -2.0 * fraction(hash >> 44) * tokens as f32,
+                finish,
+            }
+        };
+        Self::scripted(script)
+    }
+
+    pub fn scripted(script: impl Fn(&ChainTree, NodeId, Growth) -> Step + 'static) -> Self {
+        Self {
+            script: Box::new(script),
+            max_steps: 12,
+            allowance: usize::MAX,
+            start: Start {
+                entropy: 7,
+                cache_tokens: 10_000,
+            },
+        }
+    }
+
+    /// Plays the strategy to its end.
+    pub fn play(&self, strategy: &mut dyn Strategy) -> Played {
+        let mut played = Played {
+            tree: ChainTree::new(),
+            peak: 0,
+            grown: 0,
+            actions: Vec::new(),
+            steps: vec![None],
+        };
+        let mut actions = strategy.begin(self.start);
+        for _ in 0..10_000 {
+            played.actions.extend(&actions);
+            let settled = self.round(strategy, &mut played, actions);
+            if settled.is_empty() {
+                played.end();
+                return played;
+            }
+            actions = strategy.settled(&played.tree, &settled);
+        }
+        panic!("the strategy does not end");
+    }
+
+    /// Carries out actions and waits for everything asked for. Nothing settles at the end.
+    fn round(
+        &self,
+        strategy: &dyn Strategy,
+        played: &mut Played,
+        actions: Vec<Action>,
+    ) -> Vec<NodeId> {
+        let mut growing = Vec::new();
+        let mut settled = Vec::new();
+        for action in actions {
+            let tree = &mut played.tree;
+            match action {
+                Action::Expand {
+                    node,
+                    count,
+                    growth,
+                } => {
+                    let state = tree.node(node).state;
+                    let again = state == State::Expanded && strategy.keeps_expanded();
+                    assert!(state == State::Open || again, "expands {node:?}, {state:?}");
+                    assert!(count > 0, "expands {node:?} into nothing");
+                    tree.node_mut(node).state = State::Expanded;
+                    for _ in 0..count.min(self.allowance - played.grown) {
+                        let child = tree.add_child(node);
+                        played.steps.push(Some((self.script)(tree, child, growth)));
+                        played.grown += 1;
+                        growing.push((child, growth));
+                    }
+                }
+                Action::Resume(node) => {
+                    assert_eq!(tree.node(node).state, State::Paused);
+                    tree.node_mut(node).state = State::Growing;
+                    growing.push((node, Growth::Whole));
+                }
+                Action::Score(node) => {
+                    let content = tree.node(node);
+                    let open = matches!(content.state, State::Open | State::Paused);
+                    assert!(open || content.is_complete(), "scores {node:?}");
+                    for id in tree.path(node) {
+                        played.score(id);
+                    }
+                    settled.push(node);
+                }
+                Action::Prune(node) => {
+                    let state = tree.node(node).state;
+                    let kept = state == State::Expanded && strategy.keeps_expanded();
+                    let leaf = matches!(state, State::Open | State::Paused | State::Finished(_));
+                    assert!(leaf || kept, "prunes {node:?}, {state:?}");
+                    tree.node_mut(node).state = State::Pruned;
+                }
+                Action::Done => {
+                    played.end();
+                    return Vec::new();
+                }
+            }
+        }
+        let alive = [State::Growing, State::Open, State::Paused];
+        let live = played.tree.nodes().skip(1);
+        let live = live.filter(|(_, node)| alive.contains(&node.state)).count();
+        played.peak = played.peak.max(live);
+        for &(node, growth) in &growing {
+            played.grow(node, growth, self.max_steps);
+        }
+        for &(node, _) in &growing {
+            if strategy.merges_siblings() && played.merge(node, &growing) {
+                continue;
+            }
+            if strategy.scoring() == Scoring::EveryStep {
+                played.score(node);
+            }
+            settled.push(node);
+        }
+        settled.sort_unstable();
+        settled
+    }
+}
+
+impl Played {
+    /// Drops what is open.
+    fn end(&mut self) {
+        let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).skip(1).collect();
+        for id in ids {
+            let state = &mut self.tree.node_mut(id).state;
+            if *state == State::Open {
+                *state = State::Pruned;
+            }
+        }
+    }
+
+    fn grow(&mut self, id: NodeId, growth: Growth, max_steps: u32) {
+        let Some(step) = self.steps[id.index()].clone() else {
+            return;
+        };
+        let node = self.tree.node_mut(id);
+        match growth {
+            Growth::PauseAfter(tokens) if tokens < step.tokens => {
+                node.tokens = vec![1; tokens];
+                node.text = "so far".to_owned();
+                node.state = State::Paused;
+            }
+            _ => {
+                node.tokens = vec![1; step.tokens];
+                node.text = step.text;
+                node.logprob = step.logprob;
+                let cut = (node.depth >= max_steps).then_some(Finish::MaxSteps);
+                node.state = step.finish.or(cut).map_or(State::Open, State::Finished);
+            }
+        }
+    }
+
+    fn score(&mut self, id: NodeId) {
+        let node = self.tree.node_mut(id);
+        let (Some(step), false) = (&self.steps[id.index()], node.is_empty_step()) else {
+            return;
+        };
+        match node.state {
+            State::Paused => node.partial_score = Some(step.partial_score),
+            State::Open | State::Expanded => node.score = Some(step.score),
+            State::Finished(finish) if finish.is_complete() => node.score = Some(step.score),
+            _ => {}
+        }
+    }
+
+    /// Whether an earlier sibling that grew at the same time stands for the node.
+    fn merge(&mut self, id: NodeId, growing: &[(NodeId, Growth)]) -> bool {
+        let node = self.tree.node(id);
+        if node.state != State::Open && !node.is_complete() {
+            return false;
+        }
+        let earlier = growing.iter().map(|&(twin, _)| twin);
+        let twin = earlier.take_while(|&twin| twin != id).find(|&twin| {
+            let other = self.tree.node(twin);
+            (other.parent, other.state, &other.text) == (node.parent, node.state, &node.text)
+        });
+        if let Some(twin) = twin {
+            self.tree.node_mut(twin).copies += 1;
+            self.tree.node_mut(id).state = State::Duplicate;
+        }
+        twin.is_some()
+    }
+}

@@ -1,0 +1,292 @@
+use serde::{Deserialize, Serialize};
+
+use super::slots::{budget, divide, keep, slots};
+use super::{Action, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Keys of [`VariableGranularity`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VariableGranularityConfig {
+    /// g: steps between two verifications; 1 is beam search.
+    pub granularity: usize,
+}
+
+impl Default for VariableGranularityConfig {
+    fn default() -> Self {
+        Self { granularity: 2 }
+    }
+}
+
+impl VariableGranularityConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        match self.granularity {
+            0 => Err(ConfigError::Zero {
+                field: "variable_granularity.granularity",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Beam search that verifies every g-th step only.
+///
+/// The N/M chains that hold slots grow by g - 1 steps without being scored or branched, then each
+/// is branched M times, and all that is new is scored at once: the best N/M keep their slots. The
+/// problem itself is where all slots begin, so the first cycle has g steps as well. g = 1 is
+/// [`Beam`](super::Beam); a g beyond the length of chains is best-of-N/M.
+///
+/// VG-Search, <https://arxiv.org/abs/2505.11730>.
+#[derive(Debug, Clone)]
+pub struct VariableGranularity {
+    n: usize,
+    slots: usize,
+    granularity: usize,
+    aggregation: Aggregation,
+    stage: Stage,
+    complete: Vec<NodeId>,
+    /// Complete chains not scored yet.
+    unscored: Vec<NodeId>,
+}
+
+/// What is being waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Chains grow unscored, with so many more steps to go before they branch.
+    Extending(usize),
+    Branching,
+    Verifying,
+}
+
+impl VariableGranularity {
+    /// # Errors
+    /// `n`, `m` or the granularity is 0, or `n < m`.
+    pub fn new(
+        n: usize,
+        m: usize,
+        config: &VariableGranularityConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            n,
+            slots: slots(n, m)?,
+            granularity: config.granularity,
+            aggregation,
+            stage: Stage::Branching,
+            complete: Vec::new(),
+            unscored: Vec::new(),
+        })
+    }
+
+    /// Begins a cycle for chains that hold slots.
+    fn cycle(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
+        match self.granularity - 1 {
+            0 => self.branch(chains, completed),
+            steps => self.extend(chains, steps),
+        }
+    }
+
+    /// One step for every slot; its chains part here.
+    fn extend(&mut self, chains: &[(NodeId, usize)], steps: usize) -> Vec<Action> {
+        self.stage = Stage::Extending(steps - 1);
+        let grow = |&(id, held): &(NodeId, usize)| Action::expand(id, held);
+        chains.iter().map(grow).collect()
+    }
+
+    fn branch(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
+        self.stage = Stage::Branching;
+        let steps = budget(self.n, self.slots, completed);
+        divide(chains, steps)
+            .map(|(id, count)| match count {
+                0 => Action::Prune(id),
+                count => Action::expand(id, count),
+            })
+            .collect()
+    }
+
+    fn verify(&mut self, open: &[NodeId]) -> Vec<Action> {
+        self.stage = Stage::Verifying;
+        let mut new: Vec<NodeId> = self
+            .unscored
+            .drain(..)
+            .chain(open.iter().copied())
+            .collect();
+        new.sort_unstable();
+        new.into_iter().map(Action::Score).collect()
+    }
+
+    fn select(&mut self, tree: &ChainTree, open: Vec<NodeId>) -> Vec<Action> {
+        self.complete.retain(|&id| tree.node(id).is_complete());
+        let field = open.into_iter().chain(self.complete.clone()).collect();
+        let kept = keep(tree, field, self.slots, self.aggregation);
+        if kept.survivors.is_empty() {
+            return vec![Action::Done];
+        }
+        let pruned = kept.pruned.iter().map(|&id| Action::Prune(id));
+        let next = self.cycle(&kept.survivors, kept.completed);
+        pruned.chain(next).collect()
+    }
+
+    /// Slots of chains that have come to their end since the last verification or before.
+    fn completed(&self, tree: &ChainTree, growing: usize) -> usize {
+        let copies = |&id: &NodeId| tree.node(id).copies;
+        let complete: usize = self.complete.iter().map(copies).sum();
+        complete.min(self.slots.saturating_sub(growing))
+    }
+}
+
+impl Strategy for VariableGranularity {
+    fn scoring(&self) -> Scoring {
+        Scoring::OnDemand
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        self.cycle(&[(ChainTree::ROOT, self.slots)], 0)
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let state = |id: NodeId| tree.node(id).state;
+        let open: Vec<NodeId> = nodes
+            .iter()
+            .copied()
+            .filter(|&id| state(id) == State::Open)
+            .collect();
+        if self.stage == Stage::Verifying {
+            return self.select(tree, open);
+        }
+        let ended = nodes
+            .iter()
+            .copied()
+            .filter(|&id| tree.node(id).is_complete());
+        self.unscored.extend(ended.clone());
+        self.complete.extend(ended);
+        match self.stage {
+            Stage::Extending(steps) if !open.is_empty() => {
+                let held = |id: NodeId| (id, tree.node(id).copies);
+                let chains: Vec<_> = open.into_iter().map(held).collect();
+                match steps {
+                    0 => {
+                        let growing = chains.iter().map(|&(_, held)| held).sum();
+                        self.branch(&chains, self.completed(tree, growing))
+                    }
+                    steps => self.extend(&chains, steps),
+                }
+            }
+            _ => self.verify(&open),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Beam;
+    use super::super::sim::World;
+    use super::*;
+
+    fn strategy(n: usize, m: usize, granularity: usize) -> VariableGranularity {
+        let config = VariableGranularityConfig { granularity };
+        VariableGranularity::new(n, m, &config, Aggregation::Min).unwrap()
+    }
+
+    #[test]
+    fn verifying_every_step_is_beam_search() {
+        for seed in 0..200 {
+            let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
+            let world = World::random(seed);
+            let beam = world.play(&mut Beam::new(n, m, Aggregation::Min).unwrap());
+            let coarse = world.play(&mut strategy(n, m, 1));
+            assert!(coarse.tree == beam.tree, "seed {seed}");
+        }
+    }
+
+    /// Chains of open steps, one per stream, with these scores.
+    fn open(tree: &mut ChainTree, parent: NodeId, scores: &[Option<f32>]) -> Vec<NodeId> {
+        let add = |&score| {
+            let id = tree.add_child(parent);
+            tree.node_mut(id).state = State::Open;
+            tree.node_mut(id).score = score;
+            id
+        };
+        scores.iter().map(add).collect()
+    }
+
+    #[test]
+    fn a_cycle_extends_then_branches_then_verifies() {
+        let mut tree = ChainTree::new();
+        let mut vg = strategy(4, 2, 3);
+        let start = World::random(0).start;
+        assert_eq!(vg.begin(start), [Action::expand(ChainTree::ROOT, 2)]);
+        let first = open(&mut tree, ChainTree::ROOT, &[None, None]);
+        tree.node_mut(first[0]).copies = 2;
+        let actions = vg.settled(&tree, &first[..1]);
+        assert_eq!(actions, [Action::expand(first[0], 2)]);
+        let second = open(&mut tree, first[0], &[None, None]);
+        let actions = vg.settled(&tree, &second);
+        assert_eq!(
+            actions,
+            second
+                .iter()
+                .map(|&id| Action::expand(id, 2))
+                .collect::<Vec<_>>()
+        );
+        let mut third = open(&mut tree, second[0], &[Some(0.1), Some(0.2)]);
+        third.extend(open(&mut tree, second[1], &[Some(0.3), Some(0.4)]));
+        let actions = vg.settled(&tree, &third);
+        assert_eq!(
+            actions,
+            third
+                .iter()
+                .map(|&id| Action::Score(id))
+                .collect::<Vec<_>>()
+        );
+        let actions = vg.settled(&tree, &third);
+        assert_eq!(
+            actions,
+            [
+                Action::Prune(third[1]),
+                Action::Prune(third[0]),
+                Action::expand(third[3], 1),
+                Action::expand(third[2], 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_chain_that_ends_while_it_is_extended_is_scored_and_keeps_its_slot() {
+        use crate::finish::Finish;
+        let mut tree = ChainTree::new();
+        let mut vg = strategy(4, 2, 2);
+        vg.begin(World::random(0).start);
+        let first = open(&mut tree, ChainTree::ROOT, &[Some(0.9), None]);
+        tree.node_mut(first[0]).state = State::Finished(Finish::Answer);
+        assert_eq!(vg.settled(&tree, &first), [Action::expand(first[1], 2)]);
+        let second = open(&mut tree, first[1], &[Some(0.1), Some(0.2)]);
+        let all = [first[0], second[0], second[1]];
+        assert_eq!(vg.settled(&tree, &second), all.map(Action::Score));
+        let actions = vg.settled(&tree, &all);
+        assert_eq!(
+            actions,
+            [Action::Prune(second[0]), Action::expand(second[1], 1)]
+        );
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
+            let mut world = World::random(seed);
+            for granularity in [2, 3, 20] {
+                assert!(world.play(&mut strategy(n, m, granularity)).peak <= n);
+            }
+            world.allowance = 13;
+            assert!(world.play(&mut strategy(n, m, 2)).grown <= 13);
+        }
+    }
+}
