@@ -4,6 +4,7 @@ mod ahead;
 mod budget;
 mod determinism;
 mod early_rejection;
+mod every_strategy;
 mod memory;
 mod pitfalls;
 mod runs;

@@ -1,0 +1,230 @@
+//! What holds for every strategy: never more chains or tokens than allowed, the same results in any
+//! company, an end whatever the memory.
+
+use std::ops::ControlFlow;
+
+use beamgen_search::*;
+
+use crate::scripted::*;
+
+/// Every strategy, in its plain form and with what can be combined with it.
+fn configs() -> Vec<SearchConfig> {
+    let mut configs: Vec<SearchConfig> = StrategyKind::ALL
+        .into_iter()
+        .map(|strategy| SearchConfig {
+            strategy,
+            n: 8,
+            m: 3,
+            ..SearchConfig::default()
+        })
+        .collect();
+    for plain in configs.clone() {
+        for (early_rejection, speculate) in [(3, false), (0, true), (3, true)] {
+            let combined = SearchConfig {
+                early_rejection,
+                speculate,
+                ..plain.clone()
+            };
+            if combined.validate().is_ok() {
+                configs.push(combined);
+            }
+        }
+    }
+    configs
+}
+
+fn name(config: &SearchConfig) -> String {
+    let SearchConfig {
+        strategy,
+        early_rejection,
+        speculate,
+        ..
+    } = config;
+    format!("{strategy} {early_rejection} {speculate}")
+}
+
+struct Run {
+    results: Vec<ProblemResult>,
+    /// Most open, paused and growing nodes of one problem at once.
+    live_chains: usize,
+    /// Most rows of a pass.
+    rows: usize,
+}
+
+fn run_in(config: &SearchConfig, capacity: usize, count: usize) -> Run {
+    let mut generator = ScriptedGenerator::new(random_said).with_capacity(capacity);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut results = Vec::new();
+    let mut live_chains = 0;
+    let mut observe = |event: Event<'_>| {
+        if let Event::StepClosed { tree, .. } = event {
+            let live = tree.nodes().skip(1).filter(|(_, node)| {
+                matches!(node.state, State::Open | State::Paused | State::Growing)
+            });
+            live_chains = live.count().max(live_chains);
+        }
+    };
+    let summary = run(
+        models,
+        config,
+        problems(count),
+        &mut observe,
+        &mut |result| {
+            results.push(result);
+            ControlFlow::Continue(())
+        },
+    )
+    .unwrap();
+    results.sort_by_key(|result| result.index);
+    assert_eq!(results.len(), count, "{}", name(config));
+    let held = (generator.chains_held(), scorer.chains_held());
+    assert_eq!(held, (0, 0), "{}", name(config));
+    let spent = summary.ledger;
+    assert_eq!(spent.generated_tokens as usize, generator.tokens_sampled);
+    assert_eq!(spent.scored_tokens as usize, scorer.tokens_read);
+    Run {
+        results,
+        live_chains,
+        rows: generator.rows.iter().copied().max().unwrap_or(0),
+    }
+}
+
+#[test]
+fn never_more_chains_than_n() {
+    for config in configs() {
+        let alone = SearchConfig {
+            in_flight: 1,
+            ..config
+        };
+        let run = run_in(&alone, usize::MAX, 15);
+        assert!(
+            run.live_chains <= alone.n,
+            "{}: {}",
+            name(&alone),
+            run.live_chains
+        );
+        // What is written ahead is no chain yet, but a row.
+        let most = if alone.speculate {
+            2 * alone.n
+        } else {
+            alone.n
+        };
+        assert!(run.rows <= most, "{}: {} rows", name(&alone), run.rows);
+    }
+}
+
+#[test]
+fn never_a_token_above_the_budget() {
+    for config in configs() {
+        let mut reached = 0;
+        for budget_tokens in [1, 2, 7, 20, 50, 90, 150] {
+            let limited = SearchConfig {
+                budget_tokens,
+                ..config.clone()
+            };
+            for result in run_in(&limited, usize::MAX, 6).results {
+                let spent = result.ledger.generated_tokens as usize;
+                assert!(
+                    spent <= budget_tokens,
+                    "{}: {spent} of {budget_tokens}",
+                    name(&config)
+                );
+                reached += usize::from(spent == budget_tokens);
+            }
+        }
+        assert!(reached > 0, "{} never reached a budget", name(&config));
+    }
+}
+
+#[test]
+fn a_budget_gives_the_same_result_in_any_company() {
+    for config in configs() {
+        let limited = SearchConfig {
+            budget_tokens: 60,
+            ..config
+        };
+        same_in_any_company(&limited, usize::MAX);
+    }
+}
+
+#[test]
+fn the_same_result_in_any_company() {
+    for config in configs() {
+        same_in_any_company(&config, usize::MAX);
+    }
+}
+
+#[test]
+fn the_same_result_when_memory_is_for_one_or_two_only() {
+    for config in configs() {
+        same_in_any_company(&config, 1500);
+    }
+}
+
+fn same_in_any_company(config: &SearchConfig, capacity: usize) {
+    let with = |in_flight| {
+        let config = SearchConfig {
+            in_flight,
+            ..config.clone()
+        };
+        run_in(&config, capacity, 12).results
+    };
+    let alone = with(1);
+    for in_flight in [3, 12] {
+        for (a, b) in alone.iter().zip(&with(in_flight)) {
+            assert!(a.tree == b.tree, "{} {in_flight}", name(config));
+            assert_eq!(
+                (&a.finished, &a.answer),
+                (&b.finished, &b.answer),
+                "{}",
+                name(config)
+            );
+        }
+    }
+}
+
+#[test]
+fn whatever_the_memory_every_problem_ends() {
+    for config in configs() {
+        let mut answered = 0;
+        for capacity in (0..240).step_by(12) {
+            let run = run_in(&config, capacity, 8);
+            answered += run.results.iter().filter(|r| r.answer.is_some()).count();
+        }
+        // The script cuts some chains short on its own.
+        assert!(answered > 40, "{}: {answered} of 160", name(&config));
+    }
+}
+
+#[test]
+fn nothing_is_stored_twice_and_every_token_is_charged() {
+    for config in configs().iter().filter(|config| !config.speculate) {
+        for result in run_in(config, usize::MAX, 10).results {
+            let stored: usize = result.tree.nodes().map(|(_, node)| node.tokens.len()).sum();
+            let charged = result.ledger.generated_tokens as usize;
+            // A step dropped in the middle is charged and not stored.
+            assert!(stored <= charged, "{}", name(config));
+        }
+    }
+}
+
+#[test]
+fn complete_chains_are_scored_step_by_step() {
+    for config in configs() {
+        for result in run_in(&config, usize::MAX, 10).results {
+            for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
+                for node in result.tree.steps(chain.node) {
+                    let before = result.tree.text(node.parent.unwrap());
+                    let score = random_score(&result.problem, &before, &node.text);
+                    assert_eq!(node.score, Some(score), "{}", name(&config));
+                }
+            }
+        }
+    }
+}
