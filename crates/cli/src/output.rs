@@ -33,6 +33,8 @@ struct Totals {
     /// `null` if no problem has a reference answer.
     correct: Option<usize>,
     accuracy: Option<f64>,
+    /// Answers below the threshold.
+    withheld: usize,
     ledger: Spent,
 }
 
@@ -42,6 +44,7 @@ impl Summary {
             problems: graded.problems,
             correct: (graded.graded > 0).then_some(graded.correct),
             accuracy: graded.interval.map(|interval| interval.mean),
+            withheld: graded.withheld,
             ledger,
         };
         Self { summary }

@@ -41,11 +41,13 @@ pub fn problem(
         }
     }
     write!(out, "  = ")?;
-    match &record.answer {
-        Some(answer) => write!(out, "{}", palette.paint(Ink::Bold, answer))?,
-        None => write!(out, "no answer ({})", record.finish)?,
+    match (&record.answer, &record.withheld) {
+        (Some(answer), _) => write!(out, "{}", palette.paint(Ink::Bold, answer))?,
+        (None, Some(_)) => write!(out, "withheld, below the threshold")?,
+        (None, None) => write!(out, "no answer ({})", record.finish)?,
     }
-    match (record.correct, &problem.answer) {
+    let graded = record.correct.filter(|_| record.withheld.is_none());
+    match (graded, &problem.answer) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
         (Some(false), Some(expected)) => {
             write!(
@@ -69,6 +71,8 @@ pub struct Graded {
     pub problems: usize,
     pub graded: usize,
     pub correct: usize,
+    /// Answers below the threshold; they count as not right.
+    pub withheld: usize,
     /// Of the accuracy; `None` if nothing was graded.
     pub interval: Option<Interval>,
 }
@@ -99,6 +103,18 @@ pub fn summary(
             "{} problems, none with a reference answer",
             graded.problems
         )?,
+    }
+    if graded.withheld > 0 {
+        let given = graded.problems - graded.withheld;
+        write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
+        write!(out, "  {} answers below the threshold", graded.withheld)?;
+        match graded.interval {
+            Some(_) if given > 0 => {
+                let share = graded.correct as f64 / given as f64;
+                writeln!(out, "; {} of the others are right", percent(share))?;
+            }
+            _ => writeln!(out)?,
+        }
     }
     let seconds = phases.seconds;
     let tokens = phases.generated_tokens + phases.scored_tokens;

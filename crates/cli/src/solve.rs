@@ -97,12 +97,14 @@ struct Report<'a> {
 #[derive(Default)]
 struct Totals {
     problems: usize,
+    withheld: usize,
     outcomes: Vec<f64>,
 }
 
 impl Totals {
     fn count(&mut self, record: &Record) {
         self.problems += 1;
+        self.withheld += usize::from(record.withheld.is_some());
         self.outcomes
             .extend(record.correct.map(|right| f64::from(u8::from(right))));
     }
@@ -116,6 +118,7 @@ impl Totals {
             problems: self.problems,
             graded: outcomes.len(),
             correct: outcomes.iter().sum::<f64>() as usize,
+            withheld: self.withheld,
             interval: bootstrap(&outcomes, 0),
         }
     }
@@ -253,7 +256,13 @@ mod tests {
     fn the_interval_does_not_depend_on_who_was_done_first() {
         let interval = |outcomes: Vec<f64>| {
             let problems = outcomes.len();
-            Totals { problems, outcomes }.graded().interval
+            let withheld = 0;
+            let totals = Totals {
+                problems,
+                withheld,
+                outcomes,
+            };
+            totals.graded().interval
         };
         let rising: Vec<f64> = (0..40).map(|i| f64::from(i).sqrt()).collect();
         let falling: Vec<f64> = rising.iter().rev().copied().collect();

@@ -13,6 +13,9 @@ pub struct Record {
     pub id: String,
     /// The answer given, if any.
     pub answer: Option<String>,
+    /// The answer withheld because its chain scored below the threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// Whether it equals the reference; `None` without a reference.
     pub correct: Option<bool>,
     /// The chosen chain.
@@ -100,6 +103,7 @@ impl Record {
         Self {
             id: result.problem.id.clone(),
             answer: result.answer.clone(),
+            withheld: result.withheld.clone(),
             correct: is_correct(result),
             steps: result
                 .steps()
@@ -152,6 +156,7 @@ mod tests {
             logprob: -2.0,
             answer: Some("42".to_owned()),
             class: Some("42".to_owned()),
+            copies: 1,
         };
         ProblemResult {
             index: 0,
@@ -164,6 +169,7 @@ mod tests {
             finished: vec![chain],
             chosen: Some(NodeId(2)),
             answer: Some("42".to_owned()),
+            withheld: None,
             score: Some(0.5),
             error: None,
             ledger: Ledger {

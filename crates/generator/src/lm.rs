@@ -2,8 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Engine, Output, Sampler, SeqId, Tokenizer, Want};
-use beamgen_search::{ChainId, GenError, Generator, Memory, Opened, Problem, Stepped};
+use beamgen_engine::{Append, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want};
+use beamgen_search::{
+    ChainId, Finish, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped,
+    child_stream,
+};
 
 use crate::chat::ChatTemplate;
 use crate::config::GeneratorConfig;
@@ -48,6 +51,8 @@ enum State {
     Waiting(StemId, Step),
     /// The step's last token is the next to be read.
     Decoding(SeqId, Step),
+    /// As decoding, but held up.
+    Paused(SeqId, Step),
 }
 
 /// A row of a forward pass.
@@ -171,6 +176,17 @@ impl LmGenerator {
         self.config.max_step_tokens.min(self.room(chain)).max(1) - 1
     }
 
+    /// Pages that the rest of a step may still take.
+    fn pages_for_rest(&self, chain: &Chain, seq: SeqId, step: &Step) -> usize {
+        let step_left = self
+            .config
+            .max_step_tokens
+            .saturating_sub(step.tokens.len());
+        // The newest token is still to be read, the last one never.
+        let reads = step_left.min(self.room(chain));
+        self.engine.pages_needed(seq, reads)
+    }
+
     /// Pages to promise for the next step of a chain at `stem`.
     fn pages_for_step(&self, chain: &Chain, stem: StemId) -> usize {
         let stem = self.stems.get(stem);
@@ -191,13 +207,7 @@ impl LmGenerator {
                 let State::Decoding(seq, step) = &chain.state else {
                     return 0;
                 };
-                let step_left = self
-                    .config
-                    .max_step_tokens
-                    .saturating_sub(step.tokens.len());
-                // The newest token is still to be read, the last one never.
-                let reads = step_left.min(self.room(chain));
-                self.engine.pages_needed(*seq, reads)
+                self.pages_for_rest(self.chain(id), *seq, step)
             })
             .sum()
     }
@@ -208,17 +218,23 @@ impl LmGenerator {
         let (seq, mut step) = match chain.state {
             State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
             State::Decoding(seq, step) => (seq, step),
-            State::Idle(_) => unreachable!("active chains are not idle"),
+            State::Idle(_) | State::Paused(..) => unreachable!("active chains are not held up"),
         };
         let key = Key {
             seed: self.config.seed,
             problem: chain.problem,
-            chain: step.stream,
+            chain: step.plan.stream,
         };
         let mut draw = key.at(chain.sampled as u32);
-        let sampled = self
-            .sampler
-            .sample(logits, &self.config.sampling, &mut draw);
+        let greedy = SamplingParams {
+            temperature: 0.0,
+            ..self.config.sampling
+        };
+        let how = match step.plan.growth {
+            Growth::Greedy => &greedy,
+            Growth::Whole | Growth::PauseAfter(_) => &self.config.sampling,
+        };
+        let sampled = self.sampler.sample(logits, how, &mut draw);
         chain.sampled += 1;
 
         let room = room(
@@ -231,14 +247,12 @@ impl LmGenerator {
         let mut closed = None;
         chain.state = match verdict {
             Verdict::GoesOn => State::Decoding(seq, step),
+            Verdict::Paused => {
+                closed = Some(stepped(id, step.clone(), None, true));
+                State::Paused(seq, step)
+            }
             Verdict::Closed(finish) => {
-                closed = Some(Stepped {
-                    chain: id,
-                    text: step.text(),
-                    logprob: step.logprob as f32,
-                    tokens: step.tokens,
-                    finish,
-                });
+                closed = Some(stepped(id, step, finish, false));
                 State::Idle(self.stems.insert(seq, vec![sampled.token]))
             }
         };
@@ -268,11 +282,22 @@ impl LmGenerator {
         waiting
     }
 
-    /// Forgets as active the chains whose step is closed.
+    /// Forgets as active the chains whose step is closed or paused.
     fn drop_idle(&mut self) {
         let chains = &self.chains;
         self.active
-            .retain(|id| !matches!(chains[id].state, State::Idle(_)));
+            .retain(|id| matches!(chains[id].state, State::Waiting(..) | State::Decoding(..)));
+    }
+}
+
+fn stepped(chain: ChainId, step: Step, finish: Option<Finish>, paused: bool) -> Stepped {
+    Stepped {
+        chain,
+        text: step.text(),
+        logprob: step.logprob as f32,
+        tokens: step.tokens,
+        finish,
+        paused,
     }
 }
 
@@ -315,6 +340,7 @@ impl Generator for LmGenerator {
         Ok(Opened {
             chain,
             prompt_tokens,
+            entropy: child_stream(self.config.seed, 0) ^ key,
         })
     }
 
@@ -340,6 +366,10 @@ impl Generator for LmGenerator {
                 self.stems.release(stem, &mut self.engine);
                 0
             }
+            State::Paused(seq, step) => {
+                self.engine.free(seq);
+                return step.tokens.len();
+            }
             State::Decoding(seq, step) => {
                 self.engine.free(seq);
                 step.tokens.len()
@@ -355,23 +385,37 @@ impl Generator for LmGenerator {
 
     fn can_start(&self, chain: ChainId) -> bool {
         let chain = self.chain(chain);
-        let State::Idle(stem) = chain.state else {
-            return false;
+        let pages = match &chain.state {
+            State::Idle(stem) => self.pages_for_step(chain, *stem),
+            State::Paused(seq, step) => self.pages_for_rest(chain, *seq, step),
+            State::Waiting(..) | State::Decoding(..) => return false,
         };
-        let pages = self.pages_for_step(chain, stem);
         self.promised + pages <= self.engine.kv().pages_free
     }
 
-    fn start_step(&mut self, chain: ChainId, stream: u64) {
-        let state = self.chain(chain);
-        let State::Idle(stem) = state.state else {
-            panic!("a chain is started only between steps");
+    fn start_step(&mut self, id: ChainId, plan: StepPlan) {
+        let chain = self.chain(id);
+        let (pages, state) = match &chain.state {
+            State::Idle(stem) => {
+                let pages = self.pages_for_step(chain, *stem);
+                (pages, State::Waiting(*stem, Step::new(plan)))
+            }
+            State::Paused(seq, step) => {
+                let mut step = step.clone();
+                step.plan = plan;
+                let pages = self.pages_for_rest(chain, *seq, &step);
+                (pages, State::Decoding(*seq, step))
+            }
+            State::Waiting(..) | State::Decoding(..) => {
+                panic!("a chain is started only between steps")
+            }
         };
-        self.promised += self.pages_for_step(state, stem);
-        self.stems.get_mut(stem).promised = true;
-        let state = self.chains.get_mut(&chain).expect("just looked at");
-        state.state = State::Waiting(stem, Step::new(stream));
-        self.active.push(chain);
+        self.promised += pages;
+        if let State::Waiting(stem, _) = &state {
+            self.stems.get_mut(*stem).promised = true;
+        }
+        self.chains.get_mut(&id).expect("just looked at").state = state;
+        self.active.push(id);
     }
 
     fn pass(&mut self) -> Result<Vec<Stepped>, GenError> {
@@ -426,6 +470,8 @@ impl Generator for LmGenerator {
         Memory {
             used_bytes: (kv.pages_used * kv.page_bytes) as u64,
             bytes_per_token: bytes_per_token(&self.engine),
+            capacity_tokens: kv.pages_total * kv.page_bytes
+                / bytes_per_token(&self.engine) as usize,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A step being decoded, and what ends it.
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_search::Finish;
+use beamgen_search::{Finish, Growth, StepPlan};
 
 /// What ends a step.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct StopRules {
 /// The tokens of a step so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    pub stream: u64,
+    pub plan: StepPlan,
     pub tokens: Vec<u32>,
     /// What the tokens stand for; not always whole characters.
     bytes: Vec<u8>,
@@ -25,14 +25,16 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     GoesOn,
+    /// Held up where its plan says.
+    Paused,
     /// Closed; the chain goes on if there is no reason to finish.
     Closed(Option<Finish>),
 }
 
 impl Step {
-    pub fn new(stream: u64) -> Self {
+    pub fn new(plan: StepPlan) -> Self {
         Self {
-            stream,
+            plan,
             tokens: Vec::new(),
             bytes: Vec::new(),
             logprob: 0.0,
@@ -71,6 +73,12 @@ impl Step {
         }
         if self.tokens.len() >= rules.max_step_tokens {
             return Verdict::Closed(Some(Finish::StepCap));
+        }
+        if self.tokens.len() >= self.plan.allowance {
+            return Verdict::Closed(Some(Finish::Budget));
+        }
+        if self.plan.growth == Growth::PauseAfter(self.tokens.len()) {
+            return Verdict::Paused;
         }
         Verdict::GoesOn
     }

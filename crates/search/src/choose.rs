@@ -77,11 +77,18 @@ pub struct FinishedChain {
     pub answer: Option<String>,
     /// Canonical form of the answer.
     pub class: Option<String>,
+    /// How many chains were sampled with this text: each has a vote.
+    #[serde(default = "one")]
+    pub copies: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// The chain whose answer is chosen, as an index into `chains`, or `None` if none gives an answer.
 ///
-/// Only complete chains with an answer take part, each once. Equal scores go to the earlier chain,
+/// Only complete chains with an answer take part, with a vote for each of their copies. Equal scores go to the earlier chain,
 /// equal votes to the class with the best chain. A vote is represented by the best chain of its
 /// class; a chain without a score has weight 0. As the chains of best-of-N are independent and in
 /// order, `choose(&chains[..k], ..)` is what best-of-k would have chosen.
@@ -91,9 +98,12 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     if how == Choose::Best {
         return Some(best);
     }
-    let weight = |chain: &FinishedChain| match how {
-        Choose::Weighted => f64::from(chain.score.unwrap_or(0.0)),
-        _ => 1.0,
+    let weight = |chain: &FinishedChain| {
+        let each = match how {
+            Choose::Weighted => f64::from(chain.score.unwrap_or(0.0)),
+            Choose::Best | Choose::Majority => 1.0,
+        };
+        each * chain.copies as f64
     };
     // In order of their best chain, so that the first of several maxima is the right one.
     let mut classes: Vec<(&str, usize, f64)> = Vec::new();
@@ -135,6 +145,7 @@ mod tests {
             logprob: -1.0,
             answer: answer.map(str::to_owned),
             class: answer.map(str::to_owned),
+            copies: 1,
         }
     }
 
@@ -163,6 +174,18 @@ mod tests {
         assert_eq!(choose(&chains, Choose::Best), Some(1));
         assert_eq!(choose(&chains, Choose::Majority), Some(1));
         assert_eq!(choose(&chains, Choose::Weighted), Some(1));
+    }
+
+    #[test]
+    fn every_copy_of_a_chain_has_a_vote() {
+        let mut chains = [
+            chain(Some("a"), 0.5),
+            chain(Some("b"), 0.4),
+            chain(Some("b"), 0.3),
+        ];
+        chains[0].copies = 3;
+        assert_eq!(choose(&chains, Choose::Majority), Some(0));
+        assert_eq!(choose(&chains, Choose::Weighted), Some(0));
     }
 
     #[test]

@@ -159,10 +159,14 @@ impl SearchConfig {
                 let beam = Beam::new(self.n, self.m, self.aggregation)?;
                 Box::new(beam.rejecting_after(self.early_rejection))
             }
-            StrategyKind::BestOfN => Box::new(BestOfN::new(
-                self.n,
-                has_scorer && self.choose != Choose::Majority,
-            )),
+            StrategyKind::BestOfN => {
+                let votes_only = self.choose == Choose::Majority && self.threshold == 0.0;
+                let samples = BestOfN::new(self.n, has_scorer && !votes_only);
+                Box::new(match self.consensus {
+                    true => samples.in_lockstep(),
+                    false => samples,
+                })
+            }
             StrategyKind::Greedy => Box::new(Greedy::new(has_scorer)),
         })
     }

@@ -19,8 +19,11 @@ pub struct ProblemResult {
     /// Last node of the chain to show: the one whose answer was chosen or, if there is no answer,
     /// the best chain there is.
     pub chosen: Option<NodeId>,
-    /// The answer. `None` is "no answer": no complete chain states one.
+    /// The answer. `None` is "no answer": no complete chain states one, or it is withheld.
     pub answer: Option<String>,
+    /// The answer that would have been given, were the score of its chain not below the threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// Score of the chosen chain.
     pub score: Option<f32>,
     /// Why the problem was refused, if it was (a prompt longer than the context, say).

@@ -1,6 +1,10 @@
 //! One loop for all problems in flight.
 
+mod ahead;
+mod budget;
 mod conclude;
+mod consensus;
+mod contents;
 mod held;
 mod live;
 mod scoring;
@@ -92,6 +96,33 @@ pub fn run_with(
     .drive(&mut problems.into_iter())
 }
 
+/// Whose step a chain in the middle of a step is.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    index: usize,
+    /// The step's node or, if it is written ahead, the one that it follows.
+    node: NodeId,
+    ahead: bool,
+}
+
+impl Owner {
+    fn step(index: usize, node: NodeId) -> Self {
+        Self {
+            index,
+            node,
+            ahead: false,
+        }
+    }
+
+    fn ahead(index: usize, node: NodeId) -> Self {
+        Self {
+            index,
+            node,
+            ahead: true,
+        }
+    }
+}
+
 struct Scheduler<'m, 'a> {
     models: Models<'m>,
     config: &'a SearchConfig,
@@ -101,7 +132,7 @@ struct Scheduler<'m, 'a> {
     /// Problems in flight by their position in the input; the first is the oldest.
     live: BTreeMap<usize, Live>,
     /// Whose step each active chain is.
-    owners: HashMap<ChainId, (usize, NodeId)>,
+    owners: HashMap<ChainId, Owner>,
     /// Problems to begin again, before any new one.
     set_back: VecDeque<(usize, Problem)>,
     /// Problems that memory is believed to hold at once; never above `config.in_flight`.
@@ -129,7 +160,8 @@ impl Scheduler<'_, '_> {
         }
         // Stopped or failed: nothing stays behind in the models.
         for (_, mut live) in std::mem::take(&mut self.live) {
-            self.summary.ledger.generated_tokens += live.release_all(&mut self.models) as u64;
+            live.release_all(&mut self.models);
+            self.summary.ledger.generated_tokens += live.unbilled;
         }
         self.update_clock();
         outcome.map(|_| self.summary)
@@ -188,12 +220,12 @@ impl Scheduler<'_, '_> {
             index,
             problem: &problem,
         });
-        match Live::open(index, problem, strategy, &mut self.models, now)? {
+        match Live::open(index, problem, strategy, self.config, &mut self.models, now)? {
             Ok(live) => {
                 let live = self.live.entry(index).or_insert(live);
                 let start = live.start;
                 let actions = live.strategy.begin(start);
-                live.apply(actions, &mut self.models, self.observe)?;
+                live.apply(actions, self.config, &mut self.models, self.observe)?;
                 self.conclude_idle(index);
             }
             Err(refused) => self.hand_over(*refused),
@@ -204,15 +236,31 @@ impl Scheduler<'_, '_> {
     /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
     ///
     /// Within a problem, steps start strictly in order: none overtakes one that waits for memory,
-    /// so that what a problem gets does not depend on timing.
+    /// so that what a problem gets does not depend on timing. Steps written ahead never make
+    /// another one wait.
     fn start_steps(&mut self) -> bool {
+        let mut started = self.start_queued();
+        if self.blocked && self.drop_all_ahead() {
+            started |= self.start_queued();
+        }
+        if self.config.speculate && !self.blocked {
+            for (&index, live) in &mut self.live {
+                for (chain, node) in live.start_ahead(&mut self.models) {
+                    self.owners.insert(chain, Owner::ahead(index, node));
+                }
+            }
+        }
+        started
+    }
+
+    fn start_queued(&mut self) -> bool {
         let mut started = false;
         self.blocked = false;
         for (&index, live) in &mut self.live {
             loop {
                 match live.start_next(&mut self.models, &mut self.summary.ledger) {
                     live::Start::Started(chain, node) => {
-                        self.owners.insert(chain, (index, node));
+                        self.owners.insert(chain, Owner::step(index, node));
                         started = true;
                     }
                     live::Start::NoMemory => {
@@ -226,6 +274,35 @@ impl Scheduler<'_, '_> {
         started
     }
 
+    /// Throws away all that is written ahead. Returns whether there was something.
+    fn drop_all_ahead(&mut self) -> bool {
+        let mut dropped = false;
+        for live in self.live.values_mut() {
+            for at in 0..live.held.len() {
+                if live.held[at].ahead.is_some() {
+                    live.drop_ahead(NodeId(at as u32), &mut self.models);
+                    dropped = true;
+                }
+            }
+        }
+        self.book();
+        dropped
+    }
+
+    /// Takes over from the problems what concerns the run: tokens sampled, chains that changed
+    /// hands or were dropped.
+    fn book(&mut self) {
+        for (&index, live) in &mut self.live {
+            self.summary.ledger.generated_tokens += std::mem::take(&mut live.unbilled);
+            for (chain, node) in live.adopted.drain(..) {
+                self.owners.insert(chain, Owner::step(index, node));
+            }
+            for chain in live.dropped.drain(..) {
+                self.owners.remove(&chain);
+            }
+        }
+    }
+
     /// One forward pass over everything that grows. Returns whether there was one.
     fn pass(&mut self) -> Result<bool, SearchError> {
         let rows = self.models.generator.active();
@@ -233,34 +310,44 @@ impl Scheduler<'_, '_> {
             return Ok(false);
         }
         let before = self.models.clock.now();
-        let closed = self.models.generator.pass()?;
+        let mut closed = self.models.generator.pass()?;
         let seconds = self.seconds_since(before);
 
-        for live in self.live.values_mut().filter(|live| live.growing > 0) {
-            live.ledger.forward_passes += 1;
-            live.ledger.seconds.generate += seconds * live.growing as f64 / rows as f64;
+        for live in self.live.values_mut() {
+            let own = live.growing + live.running_ahead;
+            if own > 0 {
+                live.ledger.forward_passes += 1;
+                live.ledger.seconds.generate += seconds * own as f64 / rows as f64;
+            }
         }
         self.summary.ledger.forward_passes += 1;
         self.summary.ledger.seconds.generate += seconds;
         self.note_memory();
 
+        // Steps written ahead first: what closes after them may throw them away.
+        let owners = &self.owners;
+        closed.sort_by_key(|step| !owners.get(&step.chain).is_some_and(|owner| owner.ahead));
         for step in closed {
             let owner = self.owners.remove(&step.chain);
-            let found = owner.and_then(|(index, node)| Some((self.live.get_mut(&index)?, node)));
-            let Some((live, node)) = found else {
+            let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));
+            let Some((live, owner)) = found else {
                 let what = format!("a step closed for {:?}, which was not growing", step.chain);
                 return Err(SearchError::BadStep(what));
             };
-            self.summary.ledger.generated_tokens += step.tokens.len() as u64;
+            if owner.ahead {
+                live.arrive_ahead(owner.node, step);
+                continue;
+            }
             live.growing -= 1;
             live.close(
-                node,
+                owner.node,
                 step,
                 self.config.max_steps,
                 &mut self.models,
                 self.observe,
             );
         }
+        self.book();
 
         self.update_clock();
         (self.observe)(Event::Pass {
@@ -276,20 +363,17 @@ impl Scheduler<'_, '_> {
         let news: Vec<usize> = self
             .live
             .iter()
-            .filter(|(_, live)| !live.settled.is_empty() || live.stage == Stage::Done)
+            .filter(|(_, live)| live.has_news() || live.stage == Stage::Done)
             .map(|(&index, _)| index)
             .collect();
         for &index in &news {
             let before = self.models.clock.now();
             if let Some(live) = self.live.get_mut(&index) {
-                live.wake(&mut self.models, self.observe)?;
-                for chain in live.cancelled.drain(..) {
-                    self.owners.remove(&chain.0);
-                    self.summary.ledger.generated_tokens += chain.1 as u64;
-                }
+                live.wake(self.config, &mut self.models, self.observe)?;
                 live.ledger.seconds.search +=
                     self.models.clock.now().saturating_sub(before).as_secs_f64();
             }
+            self.book();
             self.conclude_idle(index);
             if self.stopped {
                 break;
@@ -361,8 +445,9 @@ impl Scheduler<'_, '_> {
         let Some(mut live) = self.live.remove(&index) else {
             return;
         };
-        self.summary.ledger.generated_tokens += live.release_all(&mut self.models) as u64;
-        self.owners.retain(|_, owner| owner.0 != index);
+        live.release_all(&mut self.models);
+        self.summary.ledger.generated_tokens += live.unbilled;
+        self.owners.retain(|_, owner| owner.index != index);
         self.summary.restarts += 1;
         (self.observe)(Event::ProblemRestarted { index });
         self.set_back.push_front((index, live.problem));

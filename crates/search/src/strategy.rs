@@ -129,8 +129,7 @@ pub trait Strategy {
 
     /// How many more chains may still come to their end, if the strategy can tell: a vote that they
     /// cannot change is over.
-    fn to_come(&self, tree: &ChainTree) -> Option<usize> {
-        let _ = tree;
+    fn to_come(&self) -> Option<usize> {
         None
     }
 }

@@ -18,11 +18,16 @@ pub(super) fn result(
     let answering = choose_capped(&finished, config.choose, config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
+    let score = chain.and_then(|chain| chain.score);
+    let mut answer = answering.and_then(|i| finished[i].answer.clone());
+    let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
+    let withheld = answer.take_if(|_| !is_sure);
     ProblemResult {
         index: live.index,
         chosen: chain.map(|chain| chain.node),
-        answer: answering.and_then(|i| finished[i].answer.clone()),
-        score: chain.and_then(|chain| chain.score),
+        answer,
+        withheld,
+        score,
         error: None,
         ledger: live.ledger,
         elapsed: clock.now().saturating_sub(live.started).as_secs_f64(),
@@ -49,6 +54,7 @@ fn finished_chains(
                 finish,
                 score: tree.chain_score(node, config.aggregation),
                 logprob: tree.logprob(node),
+                copies: content.copies,
                 class: answer.as_deref().map(|answer| answers.class(answer)),
                 answer,
             })

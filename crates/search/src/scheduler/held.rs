@@ -1,37 +1,47 @@
 //! What a problem's nodes hold in the models, and giving it back.
 
 use super::Models;
+use super::contents::ContentId;
 use super::live::Live;
-use crate::generator::ChainId;
-use crate::scorer::ScoreId;
-use crate::tree::NodeId;
+use crate::generator::{ChainId, Stepped};
+use crate::strategy::Growth;
+use crate::tree::{ChainTree, NodeId};
 
 /// What a node holds in the models, and how much of it is still owed to its children.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Held {
     pub chain: Option<ChainId>,
-    pub score: Option<ScoreId>,
+    /// What its chain says, once it closed or paused.
+    pub content: Option<ContentId>,
+    /// How its step grows.
+    pub growth: Growth,
+    /// Most tokens of its step; after it closed without a limit, those left for what follows.
+    pub allowance: usize,
     /// Children still to be started from `chain`.
     pub unstarted: usize,
-    /// Children still to be closed.
+    /// Children in the middle of a step.
     pub unclosed: usize,
-    /// Children that may still be scored from `score`.
-    pub unscored: usize,
+    /// Closed or paused; waits for its siblings to do so.
+    pub waits: bool,
+    /// Its first child, begun before anybody asked for it.
+    pub ahead: Option<Ahead>,
+}
+
+/// A step that is written before it is known whether it will be wanted.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub chain: ChainId,
+    pub growth: Growth,
+    /// The step, once it closed or paused.
+    pub step: Option<Stepped>,
 }
 
 impl Live {
+    /// Gives back what a node holds in the generator.
     pub(super) fn release(&mut self, node: NodeId, models: &mut Models<'_>) {
+        self.drop_ahead(node, models);
         if let Some(chain) = self.held(node).chain.take() {
             models.generator.release(chain);
-        }
-        self.release_score(node, models);
-    }
-
-    pub fn release_score(&mut self, node: NodeId, models: &mut Models<'_>) {
-        if let Some(id) = self.held(node).score.take()
-            && let Some(scorer) = models.scorer.as_mut()
-        {
-            scorer.release(id);
         }
     }
 
@@ -39,53 +49,97 @@ impl Live {
     pub(super) fn cancel(&mut self, node: NodeId, models: &mut Models<'_>) {
         if let Some(chain) = self.held(node).chain.take() {
             let sampled = models.generator.release(chain);
-            self.ledger.generated_tokens += sampled as u64;
-            self.cancelled.push((chain, sampled));
+            let billed = self.tree.node(node).tokens.len();
+            self.bill(sampled.saturating_sub(billed));
+            self.dropped.push(chain);
         }
     }
 
-    /// Gives everything back. Returns the tokens sampled for unfinished steps.
-    pub fn release_all(&mut self, models: &mut Models<'_>) -> usize {
-        let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).collect();
-        let mut sampled = 0;
-        for id in ids {
-            if let Some(chain) = self.held(id).chain.take() {
-                sampled += models.generator.release(chain);
+    /// Throws away the step that was begun ahead of `node`.
+    pub(super) fn drop_ahead(&mut self, node: NodeId, models: &mut Models<'_>) {
+        let Some(ahead) = self.held(node).ahead.take() else {
+            return;
+        };
+        let unfinished = models.generator.release(ahead.chain);
+        match &ahead.step {
+            Some(step) => self.bill(step.tokens.len()),
+            None => {
+                self.running_ahead -= 1;
+                self.bill(unfinished);
+                self.dropped.push(ahead.chain);
             }
-            self.release_score(id, models);
         }
-        sampled
+    }
+
+    /// Charges sampled tokens to the problem, and to the run at the next occasion.
+    pub(super) fn bill(&mut self, tokens: usize) {
+        self.ledger.generated_tokens += tokens as u64;
+        self.unbilled += tokens as u64;
+    }
+
+    /// Gives everything back.
+    pub fn release_all(&mut self, models: &mut Models<'_>) {
+        for at in 0..self.held.len() {
+            let node = NodeId(at as u32);
+            self.drop_ahead(node, models);
+            self.cancel(node, models);
+        }
+        self.release_scores(models);
+    }
+
+    pub(super) fn release_scores(&mut self, models: &mut Models<'_>) {
+        if let Some(scorer) = models.scorer.as_deref_mut() {
+            self.contents.release_all(scorer);
+        }
     }
 
     /// Memory of the distinct tokens that are alive in either model.
     pub(super) fn note_memory(&mut self, models: &Models<'_>) {
-        let in_generator = self.live_tokens(|held, _| held.chain.is_some());
-        let generator = in_generator * models.generator.memory().bytes_per_token;
-        let scorer = models.scorer.as_ref().map_or(0, |scorer| {
-            let ready = &self.ready;
-            let tokens = self.live_tokens(|held, id| held.score.is_some() || ready.contains(&id));
-            tokens * scorer.memory().bytes_per_token
-        });
-        self.ledger.peak_kv_bytes = self.ledger.peak_kv_bytes.max(generator + scorer);
+        let memory = models.generator.memory();
+        let in_generator: Vec<NodeId> = (0..self.held.len())
+            .filter(|&at| self.held[at].chain.is_some())
+            .map(|at| NodeId(at as u32))
+            .collect();
+        let mut bytes = 0;
+        if !in_generator.is_empty() {
+            let tokens = self.prompt_tokens + self.tree.distinct_tokens(&in_generator);
+            bytes += tokens as u64 * memory.bytes_per_token;
+        }
+        if let Some(scorer) = &models.scorer {
+            let memory = scorer.memory();
+            bytes += self.contents.bytes(&self.tree, self.prompt_tokens, memory);
+        }
+        self.ledger.peak_kv_bytes = self.ledger.peak_kv_bytes.max(bytes);
     }
 
-    /// Tokens of the prompt and of all nodes at or above one that `holds`.
-    fn live_tokens(&self, holds: impl Fn(&Held, NodeId) -> bool) -> u64 {
-        let mut alive = vec![false; self.tree.len()];
-        // Children are younger than their parents.
-        let mut tokens = 0;
-        for at in (0..self.tree.len()).rev() {
-            let id = NodeId(at as u32);
-            if !alive[at] && !holds(&self.held[at], id) {
-                continue;
+    /// Gives back the scorer's caches that no chain will be read from any more.
+    pub(super) fn release_read(&mut self, models: &mut Models<'_>) {
+        let Some(scorer) = models.scorer.as_deref_mut() else {
+            return;
+        };
+        let wanted: Vec<ContentId> = (0..self.held.len())
+            .filter_map(|at| self.read_from(NodeId(at as u32)))
+            .collect();
+        self.contents.keep(wanted.into_iter(), scorer);
+    }
+
+    /// The text that what is still to be scored at or below a node follows on.
+    fn read_from(&self, id: NodeId) -> Option<ContentId> {
+        use crate::tree::State;
+        let node = self.tree.node(id);
+        let own = self.held[id.index()].content;
+        let above = || {
+            let parent = node.parent.unwrap_or(ChainTree::ROOT);
+            self.held[parent.index()].content
+        };
+        match node.state {
+            State::Open => own,
+            State::Growing | State::Paused => above(),
+            State::Expanded if self.strategy.keeps_expanded() => own,
+            State::Finished(finish) if finish.is_complete() => {
+                own.filter(|&content| self.contents.score(content).is_none())
             }
-            let node = self.tree.node(id);
-            tokens += node.tokens.len();
-            match node.parent {
-                Some(parent) => alive[parent.index()] = true,
-                None => tokens += self.prompt_tokens,
-            }
+            _ => None,
         }
-        tokens as u64
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::held::Held;
+use super::budget::Purse;
+use super::consensus::Votes;
+use super::contents::{ContentId, Contents};
+use super::held::{Ahead, Held};
 use super::{Models, refusal_of_generator, refusal_of_scorer};
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, SearchError};
@@ -13,8 +16,7 @@ use crate::generator::{ChainId, StepPlan, Stepped};
 use crate::ledger::Ledger;
 use crate::problem::Problem;
 use crate::result::ProblemResult;
-use crate::scorer::ScoreId;
-use crate::strategy::{Action, Growth, Scoring, Start as Begin, Strategy};
+use crate::strategy::{self, Action, Growth, Scoring, Strategy};
 use crate::tree::{ChainTree, NodeId, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,22 +39,33 @@ pub(super) struct Live {
     pub tree: ChainTree,
     /// By node.
     pub held: Vec<Held>,
+    pub contents: Contents,
     pub strategy: Box<dyn Strategy>,
     pub scoring: Scoring,
     pub stage: Stage,
-    /// Steps to start, in this order.
+    /// Steps to start or to take up again, in this order.
     pub queue: VecDeque<NodeId>,
     /// Steps being decoded.
     pub growing: usize,
-    /// Closed steps, or in the end whole chains, to be scored.
+    /// Steps being decoded ahead of the strategy.
+    pub running_ahead: usize,
+    /// Closed or paused steps, or in the end whole chains, to be scored.
     pub ready: Vec<NodeId>,
     /// What the strategy has not heard of yet.
     pub settled: Vec<NodeId>,
     /// Steps asked for and not settled.
     outstanding: usize,
-    /// Chains dropped in the middle of a step, with the tokens sampled for it.
-    pub cancelled: Vec<(ChainId, usize)>,
-    pub start: Begin,
+    /// Steps written ahead that have just been asked for.
+    arrived: Vec<(NodeId, Stepped)>,
+    /// Chains written ahead that now belong to a node.
+    pub adopted: Vec<(ChainId, NodeId)>,
+    /// Chains dropped in the middle of a step.
+    pub dropped: Vec<ChainId>,
+    /// Sampled tokens that are not in the run's ledger yet.
+    pub unbilled: u64,
+    pub purse: Purse,
+    pub votes: Votes,
+    pub start: strategy::Start,
     pub prompt_tokens: usize,
     prompt_read: bool,
     /// Whether another problem was in flight at any time since the start.
@@ -67,6 +80,7 @@ impl Live {
         index: usize,
         problem: Problem,
         strategy: Box<dyn Strategy>,
+        config: &SearchConfig,
         models: &mut Models<'_>,
         now: Duration,
     ) -> Result<Result<Self, Box<ProblemResult>>, SearchError> {
@@ -83,15 +97,12 @@ impl Live {
                 return Ok(Err(Box::new(refused(index, problem, reason))));
             }
         };
-        let mut root = Held {
-            chain: Some(opened.chain),
-            ..Held::default()
-        };
+        let mut handle = None;
         if scoring != Scoring::Never
             && let Some(scorer) = models.scorer.as_mut()
         {
             match scorer.open(&problem, key) {
-                Ok(id) => root.score = Some(id),
+                Ok(id) => handle = Some(id),
                 Err(error) => {
                     models.generator.release(opened.chain);
                     let reason = refusal_of_scorer(error)?;
@@ -99,21 +110,35 @@ impl Live {
                 }
             }
         }
+        let purse = Purse::new(config.budget_tokens);
+        let root = Held {
+            chain: Some(opened.chain),
+            content: Some(ContentId::ROOT),
+            allowance: purse.total(),
+            ..Held::default()
+        };
         Ok(Ok(Self {
             index,
             problem,
             tree: ChainTree::new(),
             held: vec![root],
+            contents: Contents::new(handle),
             scoring,
             strategy,
             stage: Stage::Searching,
             queue: VecDeque::new(),
             growing: 0,
+            running_ahead: 0,
             ready: Vec::new(),
             settled: Vec::new(),
             outstanding: 0,
-            cancelled: Vec::new(),
-            start: Begin {
+            arrived: Vec::new(),
+            adopted: Vec::new(),
+            dropped: Vec::new(),
+            unbilled: 0,
+            purse,
+            votes: Votes::default(),
+            start: strategy::Start {
                 entropy: opened.entropy,
                 cache_tokens: models.generator.memory().capacity_tokens,
             },
@@ -129,27 +154,45 @@ impl Live {
         &mut self.held[node.index()]
     }
 
-    /// Carries out what the strategy asked for. A strategy that asks for nothing and waits for
-    /// nothing is done.
+    /// Whether the strategy is to be asked.
+    pub fn has_news(&self) -> bool {
+        let round_is_over = self.outstanding == 0 || !self.strategy.in_rounds();
+        !self.settled.is_empty() && round_is_over
+    }
+
+    /// Carries out what the strategy asked for, as far as the budget goes. A strategy that asks for
+    /// nothing and waits for nothing is done.
     pub fn apply(
         &mut self,
         actions: Vec<Action>,
+        config: &SearchConfig,
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), SearchError> {
-        for action in actions {
+        for action in self.afford(actions) {
             match action {
-                Action::Expand { node, count, .. } => self.expand(node, count)?,
+                Action::Expand {
+                    node,
+                    count,
+                    growth,
+                } => self.expand(node, count, growth, models, observe)?,
+                Action::Resume(node) => self.resume(node, models, observe)?,
+                Action::Score(node) => self.ask_for_score(node)?,
                 Action::Prune(node) => {
-                    self.check_open(node, "prune")?;
+                    let state = self.state(node, "prune")?;
+                    if !matches!(state, State::Open | State::Paused | State::Finished(_)) {
+                        return Err(bad(node, "prune", "an open, paused or finished node"));
+                    }
                     self.prune(node, models, observe);
                 }
-                Action::Resume(_) | Action::Score(_) => {}
                 Action::Done => {
                     self.conclude(models, observe);
                     return Ok(());
                 }
             }
+        }
+        for (node, step) in std::mem::take(&mut self.arrived) {
+            self.close(node, step, config.max_steps, models, observe);
         }
         if self.outstanding == 0 && self.settled.is_empty() {
             self.conclude(models, observe);
@@ -157,37 +200,152 @@ impl Live {
         Ok(())
     }
 
-    fn check_open(&self, node: NodeId, verb: &str) -> Result<(), SearchError> {
-        if self.tree.contains(node) && self.tree.node(node).state == State::Open {
-            return Ok(());
+    fn state(&self, node: NodeId, verb: &str) -> Result<State, SearchError> {
+        match self.tree.contains(node) {
+            true => Ok(self.tree.node(node).state),
+            false => Err(bad(node, verb, "a node")),
         }
-        Err(SearchError::BadAction(format!(
-            "it asked to {verb} {node:?}, which is not an open node"
-        )))
     }
 
-    fn expand(&mut self, node: NodeId, count: usize) -> Result<(), SearchError> {
-        self.check_open(node, "expand")?;
+    fn expand(
+        &mut self,
+        node: NodeId,
+        count: usize,
+        growth: Growth,
+        models: &mut Models<'_>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), SearchError> {
+        let keeps = self.strategy.keeps_expanded();
+        match self.state(node, "expand")? {
+            State::Open => {}
+            State::Expanded if keeps && self.held(node).chain.is_some() => {}
+            _ => return Err(bad(node, "expand", "an open node")),
+        }
         if count == 0 {
             let what = format!("it asked to expand {node:?} into no steps");
             return Err(SearchError::BadAction(what));
         }
-        self.tree.node_mut(node).state = State::Expanded;
-        for _ in 0..count {
-            let child = self.tree.add_child(node);
-            self.held.push(Held::default());
-            self.queue.push_back(child);
+        let left = self.held(node).allowance;
+        let allowances = self.purse.allowances(left, count);
+        if allowances.is_empty() {
+            if self.tree.node(node).state == State::Open {
+                self.finish(node, Finish::Budget, models, observe);
+            }
+            return Ok(());
         }
-        let held = self.held(node);
-        held.unstarted = count;
-        held.unclosed = count;
-        held.unscored = count;
-        self.outstanding += count;
+
+        let wanted = |ahead: &mut Ahead| ahead.growth == growth;
+        let is_first = self.tree.node(node).children.is_empty();
+        let mut ahead = self.held(node).ahead.take_if(|a| is_first && wanted(a));
+        self.drop_ahead(node, models);
+        if ahead.is_some() && allowances.len() > 1 {
+            self.note_reuse(node);
+        }
+        self.tree.node_mut(node).state = State::Expanded;
+        self.held(node).unclosed += allowances.len();
+        self.outstanding += allowances.len();
+        for allowance in allowances {
+            let child = self.tree.add_child(node);
+            self.held.push(Held {
+                growth,
+                allowance,
+                ..Held::default()
+            });
+            match ahead.take() {
+                None => {
+                    self.queue.push_back(child);
+                    self.held(node).unstarted += 1;
+                }
+                Some(ahead) => self.adopt(child, ahead),
+            }
+        }
+        self.let_go(node, models);
         Ok(())
     }
 
-    /// Starts the next queued step if memory allows. The last child takes its parent's chain over,
-    /// the others fork it.
+    /// Makes a step that was begun ahead that of a node.
+    fn adopt(&mut self, child: NodeId, ahead: Ahead) {
+        self.held(child).chain = Some(ahead.chain);
+        match ahead.step {
+            Some(step) => self.arrived.push((child, step)),
+            None => {
+                self.running_ahead -= 1;
+                self.growing += 1;
+                self.adopted.push((ahead.chain, child));
+            }
+        }
+    }
+
+    /// Gives an expanded node's chain back when all its children are started.
+    fn let_go(&mut self, node: NodeId, models: &mut Models<'_>) {
+        if self.held(node).unstarted == 0
+            && !self.strategy.keeps_expanded()
+            && let Some(chain) = self.held(node).chain.take()
+        {
+            models.generator.release(chain);
+        }
+    }
+
+    fn resume(
+        &mut self,
+        node: NodeId,
+        models: &mut Models<'_>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), SearchError> {
+        if self.state(node, "resume")? != State::Paused {
+            return Err(bad(node, "resume", "a paused node"));
+        }
+        let left = self.held(node).allowance;
+        let Some(&more) = self.purse.allowances(left, 1).first() else {
+            self.finish(node, Finish::Budget, models, observe);
+            return Ok(());
+        };
+        let tokens = self.tree.node(node).tokens.len();
+        self.tree.node_mut(node).state = State::Growing;
+        let held = self.held(node);
+        held.growth = Growth::Whole;
+        held.allowance = more.saturating_add(tokens);
+        if let Some(parent) = self.tree.node(node).parent {
+            self.held(parent).unclosed += 1;
+        }
+        self.outstanding += 1;
+        self.queue.push_back(node);
+        Ok(())
+    }
+
+    fn ask_for_score(&mut self, node: NodeId) -> Result<(), SearchError> {
+        let state = self.state(node, "score")?;
+        if !self.competes(node) || self.scoring == Scoring::Never {
+            return Err(bad(node, "score", "an open, paused or complete node"));
+        }
+        self.outstanding += 1;
+        let known = match state {
+            State::Paused => self.tree.node(node).partial_score.is_some(),
+            _ => self.is_read(node),
+        };
+        match known {
+            true => self.settle(node),
+            false => self.ready.push(node),
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of a closed node's chain is still to be scored.
+    fn is_read(&self, node: NodeId) -> bool {
+        let path = self.tree.path(node);
+        path.into_iter().all(|id| {
+            let node = self.tree.node(id);
+            node.is_empty_step() || node.score.is_some()
+        })
+    }
+
+    fn competes(&self, node: NodeId) -> bool {
+        let node = self.tree.node(node);
+        matches!(node.state, State::Open | State::Paused) || node.is_complete()
+    }
+
+    /// Starts the next queued step if memory allows. The last child takes its parent's chain over
+    /// unless that is kept, the others fork it.
     pub fn start_next(&mut self, models: &mut Models<'_>, total: &mut Ledger) -> Start {
         let Some(&node) = self.queue.front() else {
             return Start::NothingQueued;
@@ -196,42 +354,53 @@ impl Live {
         else {
             return Start::NothingQueued;
         };
-        let Some(source) = self.held(parent).chain else {
+        let paused = self.held(node).chain;
+        let Some(source) = paused.or(self.held(parent).chain) else {
             return Start::NothingQueued;
         };
         if !models.generator.can_start(source) {
             return Start::NoMemory;
         }
         self.queue.pop_front();
-        self.held(parent).unstarted -= 1;
-        let chain = if self.held(parent).unstarted == 0 {
+        if paused.is_none() {
+            self.held(parent).unstarted -= 1;
+            if !self.prompt_read {
+                self.prompt_read = true;
+                self.ledger.prompt_tokens += self.prompt_tokens as u64;
+                total.prompt_tokens += self.prompt_tokens as u64;
+            }
+        }
+        let is_last = self.held(parent).unstarted == 0 && !self.strategy.keeps_expanded();
+        let chain = if paused.is_some() {
+            source
+        } else if is_last {
             self.held(parent).chain = None;
             source
         } else {
-            let reused = (self.prompt_tokens + self.tree.token_count(parent)) as u64;
-            self.ledger.reused_tokens += reused;
+            let reused = self.note_reuse(parent);
             total.reused_tokens += reused;
             models.generator.fork(source)
         };
-        if !self.prompt_read {
-            self.prompt_read = true;
-            self.ledger.prompt_tokens += self.prompt_tokens as u64;
-            total.prompt_tokens += self.prompt_tokens as u64;
-        }
-        models.generator.start_step(
-            chain,
-            StepPlan {
-                stream,
-                growth: Growth::Whole,
-                allowance: usize::MAX,
-            },
-        );
-        self.held(node).chain = Some(chain);
+        let held = self.held(node);
+        held.chain = Some(chain);
+        let plan = StepPlan {
+            stream,
+            growth: held.growth,
+            allowance: held.allowance,
+        };
+        models.generator.start_step(chain, plan);
         self.growing += 1;
         Start::Started(chain, node)
     }
 
-    /// Takes in a closed step. Its chain is idle again.
+    /// Books the tokens that a fork of a node's chain does not read again.
+    fn note_reuse(&mut self, node: NodeId) -> u64 {
+        let reused = (self.prompt_tokens + self.tree.token_count(node)) as u64;
+        self.ledger.reused_tokens += reused;
+        reused
+    }
+
+    /// Takes in a step that closed or paused. Its chain is idle or paused.
     pub fn close(
         &mut self,
         id: NodeId,
@@ -240,30 +409,44 @@ impl Live {
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) {
-        self.ledger.generated_tokens += step.tokens.len() as u64;
+        let billed = self.tree.node(id).tokens.len();
+        self.bill(step.tokens.len().saturating_sub(billed));
+        self.purse.note_step(step.tokens.len());
+        let left = self.held(id).allowance.saturating_sub(step.tokens.len());
+        self.held(id).allowance = left;
         let node = self.tree.node_mut(id);
         let out_of_steps = node.depth as usize >= max_steps;
         let finish = step.finish.or(out_of_steps.then_some(Finish::MaxSteps));
         node.tokens = step.tokens;
         node.text = step.text;
         node.logprob = step.logprob;
-        node.state = finish.map_or(State::Open, State::Finished);
-        observe(Event::StepClosed {
-            index: self.index,
-            tree: &self.tree,
-            node: id,
-        });
-        if let Some(finish) = finish {
-            self.finish(id, finish, models, observe);
+        if step.paused {
+            node.state = State::Paused;
+        } else {
+            node.state = finish.map_or(State::Open, State::Finished);
+            observe(Event::StepClosed {
+                index: self.index,
+                tree: &self.tree,
+                node: id,
+            });
+            if let Some(finish) = finish {
+                self.finish(id, finish, models, observe);
+            }
         }
 
         let Some(parent) = self.tree.node(id).parent else {
             return;
         };
+        let above = self.held(parent).content.unwrap_or(ContentId::ROOT);
+        let content = self.contents.intern(&self.tree, above, id);
+        self.held(id).content = Some(content);
         self.held(parent).unclosed -= 1;
         if !self.strategy.merges_siblings() {
-            self.advance(id, models);
-        } else if self.held(parent).unclosed == 0 {
+            self.advance(id);
+            return;
+        }
+        self.held(id).waits = true;
+        if self.held(parent).unclosed == 0 {
             self.merge_siblings(parent, models);
         }
     }
@@ -277,9 +460,7 @@ impl Live {
         observe: &mut dyn FnMut(Event<'_>),
     ) {
         self.tree.node_mut(node).state = State::Finished(finish);
-        if let Some(chain) = self.held(node).chain.take() {
-            models.generator.release(chain);
-        }
+        self.release(node, models);
         observe(Event::ChainFinished {
             index: self.index,
             tree: &self.tree,
@@ -290,75 +471,44 @@ impl Live {
 
     /// The first of the siblings with the same text, in the order of their streams, stands for all.
     fn merge_siblings(&mut self, parent: NodeId, models: &mut Models<'_>) {
-        let siblings = self.tree.node(parent).children.clone();
-        let competes = |tree: &ChainTree, id: NodeId| {
-            let node = tree.node(id);
-            node.state == State::Open || node.is_complete()
-        };
+        let mut siblings = self.tree.node(parent).children.clone();
+        siblings.retain(|&id| std::mem::take(&mut self.held(id).waits));
         for (i, &id) in siblings.iter().enumerate() {
             let twin = siblings[..i].iter().copied().find(|&earlier| {
                 let (a, b) = (self.tree.node(earlier), self.tree.node(id));
-                a.state == b.state && a.text == b.text
+                a.state == b.state && a.state != State::Paused && a.text == b.text
             });
-            if let Some(twin) = twin.filter(|_| competes(&self.tree, id)) {
+            if let Some(twin) = twin.filter(|_| self.competes(id)) {
                 self.tree.node_mut(twin).copies += 1;
                 self.tree.node_mut(id).state = State::Duplicate;
                 self.release(id, models);
                 self.outstanding -= 1;
-                self.past_scoring(id, models);
             } else {
-                self.advance(id, models);
+                self.advance(id);
             }
         }
     }
 
-    /// Sends a closed step to the scorer or, where there is nothing to score, to the strategy.
-    fn advance(&mut self, id: NodeId, models: &mut Models<'_>) {
-        let node = self.tree.node(id);
-        let competes = node.state == State::Open || node.is_complete();
-        if self.scoring != Scoring::EveryStep || !competes {
-            self.settle(id, models);
-        } else if node.is_empty_step() {
-            // Not a step: the chain keeps the score it has.
-            if node.state == State::Open {
-                self.held(id).score = self.fork_score(id, models);
-            }
-            self.settle(id, models);
-        } else {
+    /// Sends a step to the scorer or, where there is nothing to score, to the strategy.
+    fn advance(&mut self, id: NodeId) {
+        let is_step = !self.tree.node(id).is_empty_step();
+        if self.scoring == Scoring::EveryStep && self.competes(id) && is_step {
             self.ready.push(id);
+        } else {
+            self.settle(id);
         }
-    }
-
-    /// A second handle on the scored chain above `node`.
-    pub fn fork_score(&mut self, node: NodeId, models: &mut Models<'_>) -> Option<ScoreId> {
-        let parent = self.tree.node(node).parent?;
-        let id = self.held(parent).score?;
-        let scorer = models.scorer.as_mut()?;
-        Some(scorer.fork(id))
     }
 
     /// Puts a node before the strategy.
-    pub fn settle(&mut self, id: NodeId, models: &mut Models<'_>) {
+    pub fn settle(&mut self, id: NodeId) {
         self.outstanding -= 1;
         self.settled.push(id);
-        self.past_scoring(id, models);
-    }
-
-    fn past_scoring(&mut self, id: NodeId, models: &mut Models<'_>) {
-        let Some(parent) = self.tree.node(id).parent else {
-            return;
-        };
-        self.held(parent).unscored -= 1;
-        // Whole chains are scored in the end, from the root.
-        let keep = self.scoring == Scoring::OnDemand && parent == ChainTree::ROOT;
-        if self.held(parent).unscored == 0 && !keep {
-            self.release_score(parent, models);
-        }
     }
 
     /// Tells the strategy what is new and does as it says.
     pub fn wake(
         &mut self,
+        config: &SearchConfig,
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), SearchError> {
@@ -370,7 +520,13 @@ impl Live {
         let mut nodes = std::mem::take(&mut self.settled);
         nodes.sort_unstable();
         let actions = self.strategy.settled(&self.tree, &nodes);
-        self.apply(actions, models, observe)
+        if config.consensus && self.is_decided(&nodes, models.answers) {
+            self.conclude(models, observe);
+            return Ok(());
+        }
+        self.apply(actions, config, models, observe)?;
+        self.release_read(models);
+        Ok(())
     }
 
     /// Ends the search: drops what is open and has the finished chains scored if that is still due.
@@ -378,43 +534,37 @@ impl Live {
         self.queue.clear();
         self.ready.clear();
         self.settled.clear();
+        self.arrived.clear();
+        self.adopted.clear();
         self.growing = 0;
         self.outstanding = 0;
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).collect();
-        for &id in &ids[1..] {
+        for &id in &ids {
             match self.tree.node(id).state {
-                State::Open => self.prune(id, models, observe),
+                State::Open | State::Paused if id != ChainTree::ROOT => {
+                    self.prune(id, models, observe);
+                }
                 State::Growing => {
                     self.tree.node_mut(id).state = State::Pruned;
+                    self.drop_ahead(id, models);
                     self.cancel(id, models);
                 }
-                _ => {}
+                // Also the chain of an expanded node whose children were not all started.
+                _ => self.release(id, models),
             }
-            // Also the chain of an expanded node whose children were not all started.
-            self.release(id, models);
         }
-        if let Some(chain) = self.held(ChainTree::ROOT).chain.take() {
-            models.generator.release(chain);
+        if self.scoring == Scoring::OnDemand && models.scorer.is_some() {
+            let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
+            self.ready = ids.into_iter().filter(unread).collect();
         }
-        self.ready = match self.scoring {
-            Scoring::OnDemand => ids
-                .into_iter()
-                .filter(|&id| self.tree.node(id).is_complete())
-                .filter(|&id| self.tree.steps(id).next().is_some())
-                .collect(),
-            Scoring::EveryStep | Scoring::Never => Vec::new(),
-        };
-        if self.ready.is_empty() || models.scorer.is_none() {
-            self.ready.clear();
-            self.done(models);
-        } else {
-            self.stage = Stage::FinalScoring;
-            self.note_memory(models);
+        match self.ready.is_empty() {
+            true => self.done(models),
+            false => self.stage = Stage::FinalScoring,
         }
     }
 
     pub fn done(&mut self, models: &mut Models<'_>) {
-        self.release_score(ChainTree::ROOT, models);
+        self.release_scores(models);
         self.stage = Stage::Done;
     }
 
@@ -447,25 +597,28 @@ impl Live {
         let Some(node) = worst.and_then(|at| self.queue.remove(at)) else {
             return;
         };
-        if let Some(parent) = self.tree.node(node).parent {
-            let held = self.held(parent);
-            held.unstarted -= 1;
-            if held.unstarted == 0
-                && let Some(chain) = held.chain.take()
-            {
-                models.generator.release(chain);
-            }
+        if let Some(parent) = self.tree.node(node).parent
+            && self.held(node).chain.is_none()
+        {
+            self.held(parent).unstarted -= 1;
+            self.let_go(parent, models);
         }
-        let nothing = Stepped {
+        let written = self.tree.node(node);
+        let so_far = Stepped {
             chain: ChainId(u64::MAX),
-            tokens: Vec::new(),
-            text: String::new(),
-            logprob: 0.0,
+            tokens: written.tokens.clone(),
+            text: written.text.clone(),
+            logprob: written.logprob,
             finish: Some(Finish::NoMemory),
             paused: false,
         };
-        self.close(node, nothing, config.max_steps, models, observe);
+        self.close(node, so_far, config.max_steps, models, observe);
     }
+}
+
+fn bad(node: NodeId, verb: &str, wanted: &str) -> SearchError {
+    let what = format!("it asked to {verb} {node:?}, which is not {wanted}");
+    SearchError::BadAction(what)
 }
 
 fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
@@ -476,6 +629,7 @@ fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
         finished: Vec::new(),
         chosen: None,
         answer: None,
+        withheld: None,
         score: None,
         error: Some(error),
         ledger: Ledger::default(),

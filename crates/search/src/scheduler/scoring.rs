@@ -1,42 +1,111 @@
-//! Closed steps of all problems go to the scorer in one call.
+//! Steps of all problems go to the scorer together, and equal texts once.
 
+use std::collections::BTreeMap;
+
+use super::Scheduler;
+use super::contents::ContentId;
 use super::live::{Live, Stage};
-use super::{Models, Scheduler};
 use crate::error::{ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::scorer::{ScoreId, ScoreItem, Scored, StepRef};
-use crate::tree::{ChainTree, NodeId};
+use crate::tree::{ChainTree, NodeId, State};
 
-/// New steps of one chain: those of `steps`, read after what `id` holds.
+/// New steps of one text, to be read after what `id` holds.
 struct Request {
     index: usize,
-    /// The end of the chain.
-    node: NodeId,
-    steps: Vec<NodeId>,
+    steps: Vec<ContentId>,
     id: ScoreId,
 }
 
 impl Scheduler<'_, '_> {
-    /// Scores, in one call, the closed steps of all problems that can do nothing else. A problem's
-    /// steps gather until then: it is scored once a round, whatever else is in flight. Returns
-    /// whether there was a call.
+    /// Scores what waits in all problems that can do nothing else. A problem's steps gather until
+    /// then: it is scored once a round, whatever else is in flight. Chains that begin alike
+    /// are read in several calls, each beginning once. Returns whether there was a call.
     pub(super) fn score_ready(&mut self) -> Result<bool, SearchError> {
-        let requests = self.gather();
-        if requests.is_empty() {
+        if self.models.scorer.is_none() {
             return Ok(false);
         }
+        let stalled = self.models.generator.active() == 0;
+        let due = |live: &Live| stalled || (live.growing == 0 && live.queue.is_empty());
+        let due: Vec<usize> = self
+            .live
+            .iter()
+            .filter(|(_, live)| !live.ready.is_empty() && due(live))
+            .map(|(&index, _)| index)
+            .collect();
+        loop {
+            self.share_out(&due);
+            let requests = self.gather(&due);
+            if requests.is_empty() {
+                break;
+            }
+            self.read(&requests)?;
+        }
+        for index in &due {
+            if let Some(live) = self.live.get_mut(index) {
+                if live.stage == Stage::FinalScoring {
+                    live.done(&mut self.models);
+                } else {
+                    live.release_read(&mut self.models);
+                }
+            }
+        }
+        Ok(!due.is_empty())
+    }
 
+    /// Tells the nodes whose texts have a score.
+    fn share_out(&mut self, due: &[usize]) {
+        for index in due {
+            let Some(live) = self.live.get_mut(index) else {
+                continue;
+            };
+            for node in std::mem::take(&mut live.ready) {
+                let content = live.held(node).content.unwrap_or(ContentId::ROOT);
+                if live.contents.score(content).is_none() {
+                    live.ready.push(node);
+                    continue;
+                }
+                live.take_scores(node, self.observe);
+                if live.stage == Stage::Searching {
+                    live.settle(node);
+                }
+            }
+        }
+    }
+
+    /// The next steps to read: of chains that begin alike, what they have in common.
+    fn gather(&mut self, due: &[usize]) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for &index in due {
+            let Some(live) = self.live.get_mut(&index) else {
+                continue;
+            };
+            for (from, steps) in live.beginnings() {
+                let source = live.contents.handle(from);
+                if let (Some(source), Some(scorer)) = (source, self.models.scorer.as_mut()) {
+                    let id = scorer.fork(source);
+                    if let Some(&end) = steps.last() {
+                        live.contents.set_handle(end, id);
+                    }
+                    requests.push(Request { index, steps, id });
+                }
+            }
+        }
+        requests
+    }
+
+    fn read(&mut self, requests: &[Request]) -> Result<(), SearchError> {
         let before = self.models.clock.now();
         let items: Vec<ScoreItem<'_>> = requests
             .iter()
             .map(|request| ScoreItem {
                 id: request.id,
-                steps: step_refs(&self.live[&request.index].tree, &request.steps),
+                steps: step_refs(&self.live[&request.index], &request.steps),
             })
             .collect();
         let Some(scorer) = self.models.scorer.as_mut() else {
-            return Ok(false);
+            return Ok(());
         };
         let scored = scorer.score(&items)?;
         drop(items);
@@ -45,45 +114,21 @@ impl Scheduler<'_, '_> {
             let what = format!("{} results for {} chains", scored.len(), requests.len());
             return Err(SearchError::BadScores(what));
         }
-
-        self.note_memory();
-        self.charge(&requests, &scored, seconds);
+        self.charge(requests, &scored, seconds);
         for (request, scored) in requests.iter().zip(scored) {
             self.take_in(request, scored)?;
         }
-        for live in self.live.values_mut() {
-            if live.stage == Stage::FinalScoring {
-                live.done(&mut self.models);
+        self.note_memory();
+        let mut last = None;
+        for request in requests {
+            if last != Some(request.index)
+                && let Some(live) = self.live.get_mut(&request.index)
+            {
+                live.note_memory(&self.models);
             }
+            last = Some(request.index);
         }
-        Ok(true)
-    }
-
-    /// Takes the waiting chains, each with a scorer handle of its own.
-    fn gather(&mut self) -> Vec<Request> {
-        let stalled = self.models.generator.active() == 0;
-        let due = |live: &Live| stalled || (live.growing == 0 && live.queue.is_empty());
-        let mut requests = Vec::new();
-        for (&index, live) in self.live.iter_mut().filter(|(_, live)| due(live)) {
-            for node in std::mem::take(&mut live.ready) {
-                let (id, steps) = match live.stage {
-                    Stage::FinalScoring => {
-                        (fork_root(live, &mut self.models), all_steps(live, node))
-                    }
-                    _ => (live.fork_score(node, &mut self.models), vec![node]),
-                };
-                if let Some(id) = id {
-                    live.held(node).score = Some(id);
-                    requests.push(Request {
-                        index,
-                        node,
-                        steps,
-                        id,
-                    });
-                }
-            }
-        }
-        requests
+        Ok(())
     }
 
     /// Books the call to the problems that took part and to the total.
@@ -132,52 +177,98 @@ impl Scheduler<'_, '_> {
         match scored {
             Ok(scored) => {
                 check(&scored.probabilities, request.steps.len())?;
-                for (&node, score) in request.steps.iter().zip(scored.probabilities) {
-                    live.tree.node_mut(node).score = Some(score);
-                    (self.observe)(Event::StepScored {
-                        index: request.index,
-                        tree: &live.tree,
-                        node,
-                        score,
-                    });
+                for (&step, score) in request.steps.iter().zip(scored.probabilities) {
+                    live.contents.set_score(step, score);
                 }
             }
-            // A chain that the scorer cannot read is cut short, as one the generator cannot write.
+            // Chains that the scorer cannot read are cut short, as those the generator cannot write.
             Err(error) => {
                 let finish = match error {
                     ScoreError::TooLong { .. } => Finish::ChainCap,
                     ScoreError::NoMemory { .. } => Finish::NoMemory,
                     ScoreError::Prompt(_) | ScoreError::Failed(_) => return Err(error.into()),
                 };
-                live.finish(request.node, finish, &mut self.models, self.observe);
+                let handle = request.steps.last();
+                let handle = handle.and_then(|&end| live.contents.take_handle(end));
+                if let (Some(handle), Some(scorer)) = (handle, self.models.scorer.as_mut()) {
+                    scorer.release(handle);
+                }
+                for node in live.take_ready_after(&request.steps) {
+                    live.finish(node, finish, &mut self.models, self.observe);
+                    if live.stage == Stage::Searching {
+                        live.settle(node);
+                    }
+                }
             }
-        }
-        if live.tree.node(request.node).finish().is_some() {
-            live.release_score(request.node, &mut self.models);
-        }
-        if live.stage == Stage::Searching {
-            live.settle(request.node, &mut self.models);
         }
         Ok(())
     }
 }
 
-fn fork_root(live: &mut Live, models: &mut Models<'_>) -> Option<ScoreId> {
-    let root = live.held(ChainTree::ROOT).score?;
-    Some(models.scorer.as_mut()?.fork(root))
+impl Live {
+    /// What is to be read next for the nodes that are ready: for those that go on from the same
+    /// text with the same step, all that they have in common.
+    fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
+        let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
+        for &node in &self.ready {
+            let content = self.held[node.index()].content.unwrap_or(ContentId::ROOT);
+            let (from, steps) = self.contents.unread(content);
+            let Some(&first) = steps.first() else {
+                continue;
+            };
+            groups
+                .entry(first)
+                .and_modify(|(_, common)| {
+                    let alike = common.iter().zip(&steps).take_while(|(a, b)| a == b);
+                    let alike = alike.count();
+                    common.truncate(alike);
+                })
+                .or_insert((from, steps));
+        }
+        groups.into_values().collect()
+    }
+
+    /// Gives a node, and the nodes above it, the scores of their texts.
+    fn take_scores(&mut self, end: NodeId, observe: &mut dyn FnMut(Event<'_>)) {
+        for id in self.tree.path(end) {
+            let content = self.held[id.index()].content.unwrap_or(ContentId::ROOT);
+            let node = self.tree.node(id);
+            let Some(score) = self.contents.score(content) else {
+                continue;
+            };
+            if node.state == State::Paused {
+                self.tree.node_mut(id).partial_score = Some(score);
+            } else if node.score.is_none() && !node.is_empty_step() {
+                self.tree.node_mut(id).score = Some(score);
+                observe(Event::StepScored {
+                    index: self.index,
+                    tree: &self.tree,
+                    node: id,
+                    score,
+                });
+            }
+        }
+    }
+
+    /// Takes the ready nodes whose texts contain that of the first of `steps`.
+    fn take_ready_after(&mut self, steps: &[ContentId]) -> Vec<NodeId> {
+        let first = steps.first().copied();
+        let ready = std::mem::take(&mut self.ready);
+        let (after, others) = ready.into_iter().partition(|node| {
+            let content = self.held[node.index()].content.unwrap_or(ContentId::ROOT);
+            self.contents.unread(content).1.first().copied() == first
+        });
+        self.ready = others;
+        after
+    }
 }
 
-fn all_steps(live: &Live, node: NodeId) -> Vec<NodeId> {
-    let mut path = live.tree.path(node);
-    path.retain(|&id| !live.tree.node(id).is_empty_step());
-    path
-}
-
-fn step_refs<'a>(tree: &'a ChainTree, steps: &[NodeId]) -> Vec<StepRef<'a>> {
+fn step_refs<'a>(live: &'a Live, steps: &[ContentId]) -> Vec<StepRef<'a>> {
+    let tree: &ChainTree = &live.tree;
     steps
         .iter()
-        .map(|&id| {
-            let node = tree.node(id);
+        .map(|&content| {
+            let node = tree.node(live.contents.node(content));
             StepRef {
                 text: &node.text,
                 tokens: &node.tokens,

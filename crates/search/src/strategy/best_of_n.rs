@@ -8,13 +8,28 @@ use crate::tree::{ChainTree, NodeId, State};
 pub struct BestOfN {
     n: usize,
     scored: bool,
+    in_rounds: bool,
+    ended: usize,
 }
 
 impl BestOfN {
     /// `scored` says whether the finished chains go to the scorer (a plain majority vote needs no
     /// scores).
     pub fn new(n: usize, scored: bool) -> Self {
-        Self { n, scored }
+        Self {
+            n,
+            scored,
+            in_rounds: false,
+            ended: 0,
+        }
+    }
+
+    /// One step of every chain at a time, so that what is known of the vote when it is decided does
+    /// not depend on which chains happened to be written first.
+    #[must_use]
+    pub fn in_lockstep(mut self) -> Self {
+        self.in_rounds = true;
+        self
     }
 }
 
@@ -32,7 +47,7 @@ impl Strategy for BestOfN {
     }
 
     fn in_rounds(&self) -> bool {
-        false
+        self.in_rounds
     }
 
     fn begin(&mut self, _: Start) -> Vec<Action> {
@@ -40,10 +55,15 @@ impl Strategy for BestOfN {
     }
 
     fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        nodes
+        let open = nodes
             .iter()
-            .filter(|&&node| tree.node(node).state == State::Open)
-            .map(|&node| Action::expand(node, 1))
-            .collect()
+            .filter(|&&node| tree.node(node).state == State::Open);
+        let actions: Vec<Action> = open.map(|&node| Action::expand(node, 1)).collect();
+        self.ended += nodes.len() - actions.len();
+        actions
+    }
+
+    fn to_come(&self) -> Option<usize> {
+        Some(self.n.saturating_sub(self.ended))
     }
 }

@@ -174,14 +174,14 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
         fn merges_siblings(&self) -> bool {
             false
         }
-        fn begin(&mut self) -> Vec<Action> {
-            let expand = Action::Expand {
-                node: ChainTree::ROOT,
-                count: 1,
-            };
+        fn in_rounds(&self) -> bool {
+            false
+        }
+        fn begin(&mut self, _: Start) -> Vec<Action> {
+            let expand = Action::expand(ChainTree::ROOT, 1);
             vec![expand, expand]
         }
-        fn settled(&mut self, _: &ChainTree, _: &[NodeId], _: usize) -> Vec<Action> {
+        fn settled(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
             Vec::new()
         }
     }
@@ -215,13 +215,13 @@ fn steps_dropped_in_the_middle_are_paid_for() {
         fn merges_siblings(&self) -> bool {
             false
         }
-        fn begin(&mut self) -> Vec<Action> {
-            vec![Action::Expand {
-                node: ChainTree::ROOT,
-                count: 3,
-            }]
+        fn in_rounds(&self) -> bool {
+            false
         }
-        fn settled(&mut self, _: &ChainTree, _: &[NodeId], _: usize) -> Vec<Action> {
+        fn begin(&mut self, _: Start) -> Vec<Action> {
+            vec![Action::expand(ChainTree::ROOT, 3)]
+        }
+        fn settled(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
             vec![Action::Done]
         }
     }
@@ -265,17 +265,14 @@ fn a_strategy_may_end_with_steps_still_queued() {
         fn merges_siblings(&self) -> bool {
             false
         }
-        fn begin(&mut self) -> Vec<Action> {
-            vec![Action::Expand {
-                node: ChainTree::ROOT,
-                count: 2,
-            }]
+        fn in_rounds(&self) -> bool {
+            false
         }
-        fn settled(&mut self, _: &ChainTree, nodes: &[NodeId], _: usize) -> Vec<Action> {
-            let expand = Action::Expand {
-                node: nodes[0],
-                count: 2,
-            };
+        fn begin(&mut self, _: Start) -> Vec<Action> {
+            vec![Action::expand(ChainTree::ROOT, 2)]
+        }
+        fn settled(&mut self, _: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+            let expand = Action::expand(nodes[0], 2);
             vec![expand, Action::Done]
         }
     }

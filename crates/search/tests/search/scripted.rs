@@ -18,12 +18,18 @@ pub struct Place<'a> {
     pub stream: u64,
     /// Number among its siblings.
     pub index: u32,
+    /// Whether the likeliest step is wanted, which does not depend on the stream.
+    pub greedy: bool,
 }
 
 impl Place<'_> {
     /// A random number that depends on the problem and the stream alone.
     pub fn draw(&self, salt: u64) -> u64 {
-        child_stream(self.key ^ self.stream, salt as u32)
+        let stream = match self.greedy {
+            true => self.before.len() as u64,
+            false => self.stream,
+        };
+        child_stream(self.key ^ stream, salt as u32)
     }
 }
 
@@ -90,13 +96,30 @@ struct Chain {
     depth: usize,
     stream: u64,
     growing: Option<Growing>,
+    paused: Option<Growing>,
 }
 
 #[derive(Clone)]
 struct Growing {
-    stream: u64,
+    plan: StepPlan,
     passes: usize,
     said: Rc<Said>,
+}
+
+impl Growing {
+    /// The step after so many of its tokens.
+    fn stepped(&self, id: u64, tokens: usize, finish: Option<Finish>, paused: bool) -> Stepped {
+        let chars = self.said.text.chars().count();
+        let part = (chars * tokens).div_ceil(self.said.tokens);
+        Stepped {
+            chain: ChainId(id),
+            tokens: vec![7; tokens],
+            text: self.said.text.chars().take(part).collect(),
+            logprob: -(tokens as f32),
+            finish,
+            paused,
+        }
+    }
 }
 
 type Script<'a> = Box<dyn Fn(&Place<'_>) -> Said + 'a>;
@@ -168,22 +191,27 @@ impl Generator for ScriptedGenerator<'_> {
             depth: 0,
             stream: ChainTree::new().node(ChainTree::ROOT).stream,
             growing: None,
+            paused: None,
         });
         Ok(Opened {
             chain,
             prompt_tokens: PROMPT_TOKENS,
+            entropy: key,
         })
     }
 
     fn fork(&mut self, chain: ChainId) -> ChainId {
         let copy = self.chains[&chain.0].clone();
-        assert!(copy.growing.is_none(), "forked in the middle of a step");
+        assert!(
+            copy.growing.is_none() && copy.paused.is_none(),
+            "forked in the middle of a step"
+        );
         self.insert(copy)
     }
 
     fn release(&mut self, chain: ChainId) -> usize {
         let chain = self.chains.remove(&chain.0).expect("released once");
-        chain.growing.map_or(0, |growing| {
+        chain.growing.or(chain.paused).map_or(0, |growing| {
             let sampled = growing.passes.min(growing.said.tokens);
             self.tokens_sampled += sampled;
             sampled
@@ -208,24 +236,38 @@ impl Generator for ScriptedGenerator<'_> {
         wanted <= self.capacity
     }
 
-    fn start_step(&mut self, chain: ChainId, stream: u64) {
+    fn start_step(&mut self, chain: ChainId, plan: StepPlan) {
         let state = &self.chains[&chain.0];
         assert!(state.growing.is_none(), "started twice");
-        let index = (0..1000)
-            .find(|&i| child_stream(state.stream, i) == stream)
+        assert!(plan.allowance > 0, "nothing to write");
+        if let Some(paused) = &state.paused {
+            assert_eq!(plan.stream, paused.plan.stream);
+            assert!(plan.allowance > paused.passes);
+            let growing = Growing {
+                plan,
+                ..paused.clone()
+            };
+            let state = self.chains.get_mut(&chain.0).unwrap();
+            state.paused = None;
+            state.growing = Some(growing);
+            return;
+        }
+        let index = (0..5000)
+            .find(|&i| child_stream(state.stream, i) == plan.stream)
             .expect("the stream of a child");
         let said = (self.script)(&Place {
             problem: &state.problem.0,
             key: state.problem.1,
             before: &state.text,
             depth: state.depth,
-            stream,
+            stream: plan.stream,
             index,
+            greedy: plan.growth == Growth::Greedy,
         });
         assert!((1..=MAX_STEP).contains(&said.tokens));
         let said = Rc::new(said);
         self.chains.get_mut(&chain.0).unwrap().growing = Some(Growing {
-            stream,
+            plan,
             passes: 0,
             said,
         });
@@ -245,23 +287,31 @@ impl Generator for ScriptedGenerator<'_> {
                 chain.prompt.set(Some(prompt));
             }
             growing.passes += 1;
-            if growing.passes < growing.said.tokens {
+            let tokens = growing.passes;
+            let whole = tokens >= growing.said.tokens;
+            let over_budget = !whole && tokens >= growing.plan.allowance;
+            let paused =
+                !whole && !over_budget && growing.plan.growth == Growth::PauseAfter(tokens);
+            if !whole && !over_budget && !paused {
                 chain.growing = Some(growing);
                 continue;
             }
-            let said = growing.said;
-            self.tokens_sampled += said.tokens;
-            chain.segments.push(Segment::new(said.tokens, &self.used));
-            chain.text += &said.text;
+            if paused {
+                closed.push(growing.stepped(id, tokens, None, true));
+                chain.paused = Some(growing);
+                continue;
+            }
+            let finish = match over_budget {
+                true => Some(Finish::Budget),
+                false => growing.said.finish,
+            };
+            let step = growing.stepped(id, tokens, finish, false);
+            self.tokens_sampled += tokens;
+            chain.segments.push(Segment::new(tokens, &self.used));
+            chain.text += &step.text;
             chain.depth += 1;
-            chain.stream = growing.stream;
-            closed.push(Stepped {
-                chain: ChainId(id),
-                tokens: vec![7; said.tokens],
-                text: said.text.clone(),
-                logprob: -(said.tokens as f32),
-                finish: said.finish,
-            });
+            chain.stream = growing.plan.stream;
+            closed.push(step);
         }
         assert!(
             self.used.get() <= self.capacity,
@@ -278,6 +328,7 @@ impl Generator for ScriptedGenerator<'_> {
         Memory {
             used_bytes: 2 * self.used.get() as u64,
             bytes_per_token: 2,
+            capacity_tokens: self.capacity,
         }
     }
 }
@@ -378,6 +429,7 @@ impl Scorer for ScriptedScorer<'_> {
         Memory {
             used_bytes: 0,
             bytes_per_token: 1,
+            capacity_tokens: usize::MAX,
         }
     }
 }

@@ -1,0 +1,164 @@
+//! What a problem's chains say, each beginning once: the scorer's handles and scores belong to
+//! texts, not to nodes, so that equal texts are read and paid for once.
+
+use std::collections::HashMap;
+
+use crate::finish::Finish;
+use crate::generator::Memory;
+use crate::scorer::{ScoreId, Scorer};
+use crate::stream::hash_bytes;
+use crate::tree::{ChainTree, Node, NodeId, State};
+
+/// Index of a text: a sequence of steps from the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ContentId(u32);
+
+impl ContentId {
+    /// No steps.
+    pub const ROOT: Self = Self(0);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+struct Content {
+    parent: Option<ContentId>,
+    /// A node that says it.
+    node: NodeId,
+    /// Whether its last step is said in full.
+    whole: bool,
+    /// The scorer's cache up to here.
+    handle: Option<ScoreId>,
+    score: Option<f32>,
+}
+
+/// The trie of texts of one problem.
+#[derive(Debug)]
+pub(super) struct Contents {
+    contents: Vec<Content>,
+    by_hash: HashMap<(ContentId, u64), ContentId>,
+}
+
+impl Contents {
+    /// The problem alone, which the scorer knows under `handle`.
+    pub fn new(handle: Option<ScoreId>) -> Self {
+        let root = Content {
+            parent: None,
+            node: ChainTree::ROOT,
+            whole: true,
+            handle,
+            score: None,
+        };
+        Self {
+            contents: vec![root],
+            by_hash: HashMap::new(),
+        }
+    }
+
+    /// The text of a closed or paused node under a text: an empty step says nothing more.
+    pub fn intern(&mut self, tree: &ChainTree, above: ContentId, id: NodeId) -> ContentId {
+        let node = tree.node(id);
+        if node.is_empty_step() {
+            return above;
+        }
+        let whole = node.state != State::Paused;
+        let key = (above, fingerprint(node, whole));
+        if let Some(&known) = self.by_hash.get(&key) {
+            let content = &self.contents[known.index()];
+            if content.whole == whole && same_step(tree.node(content.node), node) {
+                return known;
+            }
+        }
+        let new = ContentId(self.contents.len() as u32);
+        self.contents.push(Content {
+            parent: Some(above),
+            node: id,
+            whole,
+            handle: None,
+            score: None,
+        });
+        self.by_hash.insert(key, new);
+        new
+    }
+
+    pub fn score(&self, id: ContentId) -> Option<f32> {
+        self.contents[id.index()].score
+    }
+
+    pub fn set_score(&mut self, id: ContentId, score: f32) {
+        self.contents[id.index()].score = Some(score);
+    }
+
+    pub fn handle(&self, id: ContentId) -> Option<ScoreId> {
+        self.contents[id.index()].handle
+    }
+
+    pub fn set_handle(&mut self, id: ContentId, handle: ScoreId) {
+        self.contents[id.index()].handle = Some(handle);
+    }
+
+    pub fn take_handle(&mut self, id: ContentId) -> Option<ScoreId> {
+        self.contents[id.index()].handle.take()
+    }
+
+    pub fn node(&self, id: ContentId) -> NodeId {
+        self.contents[id.index()].node
+    }
+
+    /// The longest beginning of a text that the scorer's cache holds, and the steps after it.
+    pub fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
+        let mut steps = Vec::new();
+        let mut at = id;
+        while self.handle(at).is_none()
+            && let Some(parent) = self.contents[at.index()].parent
+        {
+            steps.push(at);
+            at = parent;
+        }
+        steps.reverse();
+        (at, steps)
+    }
+
+    /// Gives back all handles but those that one of `wanted` would be read from.
+    pub fn keep(&mut self, wanted: impl Iterator<Item = ContentId>, scorer: &mut dyn Scorer) {
+        let mut needed = vec![false; self.contents.len()];
+        for id in wanted {
+            needed[self.unread(id).0.index()] = true;
+        }
+        for (content, needed) in self.contents.iter_mut().zip(needed) {
+            if let Some(handle) = content.handle.take_if(|_| !needed) {
+                scorer.release(handle);
+            }
+        }
+    }
+
+    pub fn release_all(&mut self, scorer: &mut dyn Scorer) {
+        self.keep(std::iter::empty(), scorer);
+    }
+
+    /// Bytes of the distinct tokens that the scorer's cache holds.
+    pub fn bytes(&self, tree: &ChainTree, prompt_tokens: usize, memory: Memory) -> u64 {
+        let held = self.contents.iter().filter(|c| c.handle.is_some());
+        let ends: Vec<NodeId> = held.map(|content| content.node).collect();
+        if ends.is_empty() {
+            return 0;
+        }
+        let tokens = prompt_tokens + tree.distinct_tokens(&ends);
+        tokens as u64 * memory.bytes_per_token
+    }
+}
+
+/// Nodes that a scorer cannot tell apart.
+fn same_step(a: &Node, b: &Node) -> bool {
+    let ended = |node: &Node| node.finish() == Some(Finish::EndOfText);
+    a.text == b.text && a.tokens == b.tokens && ended(a) == ended(b)
+}
+
+fn fingerprint(node: &Node, whole: bool) -> u64 {
+    let tokens = node.tokens.iter().fold(u64::from(whole), |hash, token| {
+        hash_bytes(&token.to_le_bytes(), hash)
+    });
+    hash_bytes(node.text.as_bytes(), tokens)
+}

@@ -1,0 +1,98 @@
+//! Steps that are scored in the middle, and the worse ones dropped there.
+
+use beamgen_search::*;
+
+use crate::scripted::*;
+
+fn rejecting(n: usize, m: usize, tau: usize) -> SearchConfig {
+    SearchConfig {
+        early_rejection: tau,
+        ..beam(n, m)
+    }
+}
+
+/// Six tokens a step, three steps, then the answer.
+fn six_tokens(place: &Place<'_>) -> Said {
+    let mut said = match place.depth {
+        0..3 => Said::step(format!("{} {:05}\n", place.index, place.draw(1) % 100_000)),
+        _ => Said::answer(place.before.len()),
+    };
+    said.tokens = 6;
+    said
+}
+
+fn run_with_scorer(config: &SearchConfig, count: usize) -> Vec<ProblemResult> {
+    let mut generator = ScriptedGenerator::new(six_tokens);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let (results, summary) = solve(&mut generator, Some(&mut scorer), config, problems(count));
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    let tokens = summary.ledger.generated_tokens as usize;
+    assert_eq!(tokens, generator.tokens_sampled);
+    assert_eq!(summary.ledger.scored_tokens as usize, scorer.tokens_read);
+    results
+}
+
+#[test]
+fn rejected_chains_cost_tau_tokens_and_the_others_a_whole_step() {
+    let results = run_with_scorer(&rejecting(8, 4, 2), 3);
+    for result in results {
+        // Four rounds of eight steps; two of eight go on after two tokens.
+        assert_eq!(result.ledger.generated_tokens, 4 * (8 * 2 + 2 * 4));
+        let stored: usize = result.tree.nodes().map(|(_, n)| n.tokens.len()).sum();
+        assert_eq!(stored as u64, result.ledger.generated_tokens);
+        assert!(result.answer.is_some());
+    }
+}
+
+#[test]
+fn a_partial_score_is_taken_and_taken_back() {
+    for result in run_with_scorer(&rejecting(8, 4, 2), 3) {
+        for (id, node) in result.tree.nodes().skip(1) {
+            assert!(node.partial_score.is_some(), "every step is paused");
+            if node.state == State::Duplicate {
+                continue;
+            }
+            let rejected = node.tokens.len() == 2;
+            assert_eq!(node.state == State::Pruned, rejected, "{id:?} {node:?}");
+            // The step's own score follows on the whole step, as if it had never been paused.
+            let before: String = node.parent.map(|id| result.tree.text(id)).unwrap();
+            let whole = random_score(&result.problem, &before, &node.text);
+            match rejected {
+                true => assert_eq!((node.score, node.partial_score), (None, Some(whole))),
+                false => assert_eq!(node.score, Some(whole)),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tau_that_no_step_reaches_changes_nothing() {
+    let plain = run_with_scorer(&beam(8, 2), 5);
+    for tau in [6, 100] {
+        let late = run_with_scorer(&rejecting(8, 2, tau), 5);
+        for (a, b) in plain.iter().zip(&late) {
+            assert_eq!(a.tree, b.tree);
+            assert_eq!(a.ledger, b.ledger);
+        }
+    }
+}
+
+#[test]
+fn random_lives_end_well() {
+    for tau in 1..MAX_STEP {
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = ScriptedScorer::new(random_score);
+        let config = rejecting(9, 3, tau);
+        let (results, summary) = solve(&mut generator, Some(&mut scorer), &config, problems(20));
+        assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+        assert_eq!(
+            summary.ledger.generated_tokens as usize,
+            generator.tokens_sampled
+        );
+        assert!(
+            results
+                .iter()
+                .all(|r| r.tree.nodes().all(|(_, n)| n.state != State::Paused))
+        );
+    }
+}
