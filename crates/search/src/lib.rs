@@ -46,8 +46,10 @@ pub use result::{ProblemResult, RunSummary};
 pub use scheduler::{Factory, Models, run, run_with};
 pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
 pub use strategy::{
-    Action, Balance, Beam, BestOfN, Dvts, Greedy, Growth, Lookahead, LookaheadConfig, Rebase,
-    RebaseConfig, Scoring, Start, Strategy, VariableGranularity, VariableGranularityConfig,
+    Action, Balance, Beam, BestOfN, Dvts, Greedy, Growth, Lookahead, LookaheadConfig, Mcts,
+    MctsConfig, Particle, ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, Scoring,
+    SpeculativeRejection, SpeculativeRejectionConfig, Start, Strategy, VariableGranularity,
+    VariableGranularityConfig,
 };
 pub use stream::child_stream;
 pub use tree::{ChainTree, Node, NodeId, State};

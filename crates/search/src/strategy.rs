@@ -5,10 +5,14 @@ mod best_of_n;
 mod dvts;
 mod greedy;
 mod lookahead;
+mod mcts;
+mod particle;
 mod rebase;
+mod refine;
 #[cfg(test)]
 mod sim;
 mod slots;
+mod speculative_rejection;
 mod variable_granularity;
 
 pub use beam::Beam;
@@ -16,7 +20,11 @@ pub use best_of_n::BestOfN;
 pub use dvts::Dvts;
 pub use greedy::Greedy;
 pub use lookahead::{Lookahead, LookaheadConfig};
+pub use mcts::{Mcts, MctsConfig};
+pub use particle::{Particle, ParticleConfig};
 pub use rebase::{Balance, Rebase, RebaseConfig};
+pub use refine::{Refine, RefineConfig};
+pub use speculative_rejection::{SpeculativeRejection, SpeculativeRejectionConfig};
 pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId};

@@ -1,0 +1,245 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::stream::child_stream;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Keys of [`Particle`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ParticleConfig {
+    /// T of the softmax over the logits of chain scores; large values resample evenly.
+    pub temperature: f32,
+}
+
+impl Default for ParticleConfig {
+    fn default() -> Self {
+        Self { temperature: 1.0 }
+    }
+}
+
+impl ParticleConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_positive("particle.temperature", self.temperature)
+    }
+}
+
+/// Particle filtering: N chains, resampled after every step in proportion to
+/// softmax(logit(score) / T).
+///
+/// Complete chains are particles like all others: they are resampled too, and those that are not
+/// drawn are dropped and give no answer. Chains cut short by a limit are no particles any more, and
+/// their places are drawn anew. The search ends when every place is held by a complete chain.
+/// The draws follow from the problem and the round.
+///
+/// Puri et al., <https://arxiv.org/abs/2502.01618>.
+#[derive(Debug, Clone)]
+pub struct Particle {
+    n: usize,
+    temperature: f64,
+    aggregation: Aggregation,
+    entropy: u64,
+    round: u32,
+    /// Complete particles with the places that they hold.
+    complete: Vec<(NodeId, usize)>,
+}
+
+impl Particle {
+    /// # Errors
+    /// `n` is 0, or the temperature is not a positive number.
+    pub fn new(
+        n: usize,
+        config: &ParticleConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        if n == 0 {
+            return Err(ConfigError::Zero { field: "n" });
+        }
+        config.validate()?;
+        Ok(Self {
+            n,
+            temperature: f64::from(config.temperature),
+            aggregation,
+            entropy: 0,
+            round: 0,
+            complete: Vec::new(),
+        })
+    }
+
+    /// Places drawn for each particle: N in all.
+    fn resample(&mut self, tree: &ChainTree, field: &[(NodeId, usize)]) -> Vec<usize> {
+        let score = |id| tree.chain_score(id, self.aggregation).unwrap_or(0.0);
+        let logits: Vec<f64> = field
+            .iter()
+            .map(|&(id, _)| logit(score(id)) / self.temperature)
+            .collect();
+        let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut total = 0.0;
+        let weights = field.iter().zip(&logits).map(|(&(_, places), logit)| {
+            total += places as f64 * (logit - most).exp();
+            total
+        });
+        let cumulative: Vec<f64> = weights.collect();
+
+        let stream = child_stream(self.entropy, self.round);
+        self.round += 1;
+        let mut counts = vec![0; field.len()];
+        for draw in 0..self.n {
+            let at = uniform(child_stream(stream, draw as u32)) * total;
+            let drawn = cumulative.partition_point(|&sum| sum <= at);
+            counts[drawn.min(field.len() - 1)] += 1;
+        }
+        counts
+    }
+}
+
+/// Log-odds of a probability, finite for 0 and 1.
+fn logit(probability: f32) -> f64 {
+    const NEAR: f64 = 1e-6;
+    let p = f64::from(probability).clamp(NEAR, 1.0 - NEAR);
+    (p / (1.0 - p)).ln()
+}
+
+/// A number in [0, 1) from random bits.
+fn uniform(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (0.5f64).powi(53)
+}
+
+impl Strategy for Particle {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.entropy = start.entropy;
+        vec![Action::expand(ChainTree::ROOT, self.n)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let is_open = |id: NodeId| tree.node(id).state == State::Open;
+        let mut field = std::mem::take(&mut self.complete);
+        let particle = |&&id: &&NodeId| is_open(id) || tree.node(id).is_complete();
+        let new = nodes.iter().filter(particle);
+        field.extend(new.map(|&id| (id, tree.node(id).copies)));
+        if !field.iter().any(|&(id, _)| is_open(id)) {
+            return vec![Action::Done];
+        }
+        let counts = self.resample(tree, &field);
+        let mut actions = Vec::new();
+        for ((id, _), count) in field.into_iter().zip(counts) {
+            match (count, is_open(id)) {
+                (0, _) => actions.push(Action::Prune(id)),
+                (count, true) => actions.push(Action::expand(id, count)),
+                (count, false) => self.complete.push((id, count)),
+            }
+        }
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::World;
+    use super::*;
+    use crate::finish::Finish;
+
+    fn particle(n: usize, temperature: f32) -> Particle {
+        Particle::new(n, &ParticleConfig { temperature }, Aggregation::Min).unwrap()
+    }
+
+    /// Children of the root with these scores; `true` for complete.
+    fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
+        let mut tree = ChainTree::new();
+        let add = |&(score, complete): &(f32, bool)| {
+            let id = tree.add_child(ChainTree::ROOT);
+            tree.node_mut(id).score = Some(score);
+            tree.node_mut(id).state = match complete {
+                true => State::Finished(Finish::Answer),
+                false => State::Open,
+            };
+            id
+        };
+        let ids = children.iter().map(add).collect();
+        (tree, ids)
+    }
+
+    fn count(actions: &[Action], id: NodeId) -> usize {
+        let found = actions.iter().find_map(|action| match action {
+            Action::Expand { node, count, .. } if *node == id => Some(*count),
+            _ => None,
+        });
+        found.unwrap_or(0)
+    }
+
+    #[test]
+    fn places_go_by_the_odds() {
+        // Odds 3, 1 and 1/3, the last twice.
+        let (mut tree, ids) = tree(&[(0.75, false), (0.5, false), (0.25, false)]);
+        tree.node_mut(ids[2]).copies = 2;
+        let n = 30_000;
+        let actions = particle(n, 1.0).settled(&tree, &ids);
+        let all = 3.0 + 1.0 + 2.0 / 3.0;
+        for (id, weight) in ids.into_iter().zip([3.0, 1.0, 2.0 / 3.0]) {
+            let share = count(&actions, id) as f64 / n as f64;
+            // Four standard deviations of a share are below 0.012.
+            assert!((share - weight / all).abs() < 0.012, "{id:?} {share}");
+        }
+    }
+
+    #[test]
+    fn certain_scores_stay_finite() {
+        assert!(logit(1.0).is_finite() && logit(0.0).is_finite());
+        let (tree, ids) = tree(&[(0.0, false), (1.0, false), (0.5, false)]);
+        let actions = particle(100, 0.1).settled(&tree, &ids);
+        assert_eq!(
+            actions,
+            [
+                Action::Prune(ids[0]),
+                Action::expand(ids[1], 100),
+                Action::Prune(ids[2])
+            ]
+        );
+        // All hopeless is all equal.
+        let (tree, ids) = self::tree(&[(0.0, false), (0.0, false)]);
+        let actions = particle(100, 0.1).settled(&tree, &ids);
+        assert!(ids.iter().all(|&id| count(&actions, id) > 20));
+    }
+
+    #[test]
+    fn complete_particles_hold_their_places_or_lose_them() {
+        let (tree, ids) = tree(&[(1.0, true), (0.0, false), (0.0, true)]);
+        let mut strategy = particle(8, 1.0);
+        let actions = strategy.settled(&tree, &ids);
+        assert_eq!(actions, [Action::Prune(ids[1]), Action::Prune(ids[2])]);
+        assert_eq!(strategy.complete, [(ids[0], 8)]);
+        assert_eq!(particle(8, 1.0).settled(&tree, &ids[..1]), [Action::Done]);
+    }
+
+    #[test]
+    fn draws_follow_from_the_problem_and_the_round() {
+        let world = World::random(3);
+        let first = world.play(&mut particle(16, 1.0));
+        assert_eq!(world.play(&mut particle(16, 1.0)).actions, first.actions);
+        let mut other = World::random(3);
+        other.start.entropy = 8;
+        assert_ne!(other.play(&mut particle(16, 1.0)).actions, first.actions);
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let n = [8, 16, 7, 4, 1][seed as usize % 5];
+            let mut world = World::random(seed);
+            let played = world.play(&mut particle(n, 1.0));
+            assert!(played.peak <= n && played.complete().len() <= n);
+            world.allowance = 13;
+            assert!(world.play(&mut particle(n, 1.0)).grown <= 13);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Keys of [`Refine`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RefineConfig {
+    /// How often each chain is written again from its weakest step.
+    pub rounds: usize,
+}
+
+impl Default for RefineConfig {
+    fn default() -> Self {
+        Self { rounds: 2 }
+    }
+}
+
+/// Best-of-N whose chains are then written again from their weakest step.
+///
+/// N independent chains are written and scored. In each round, every complete one is written again
+/// from its lowest-scored step (the first of several) to its end, and the better of the two by
+/// chain score stays; the other gives no answer. Equal ones leave the older. A chain whose every
+/// step scores 1 stays as it is, one cut short by a limit is not written again.
+#[derive(Debug, Clone)]
+pub struct Refine {
+    n: usize,
+    rounds: usize,
+    /// Rounds begun.
+    round: usize,
+    aggregation: Aggregation,
+    /// Whether scores are being waited for, and not steps.
+    judging: bool,
+    places: Vec<Place>,
+}
+
+/// One of the N chains.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    /// The best complete chain so far.
+    held: Option<NodeId>,
+    /// Newest step of the chain that is being written.
+    tip: Option<NodeId>,
+    /// Where its next step will be: a parent and a number among the children.
+    next: Option<(NodeId, usize)>,
+}
+
+impl Refine {
+    /// # Errors
+    /// `n` is 0.
+    pub fn new(
+        n: usize,
+        config: &RefineConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        if n == 0 {
+            return Err(ConfigError::Zero { field: "n" });
+        }
+        let place = |i| Place {
+            next: Some((ChainTree::ROOT, i)),
+            ..Place::default()
+        };
+        Ok(Self {
+            n,
+            rounds: config.rounds,
+            round: 0,
+            aggregation,
+            judging: false,
+            places: (0..n).map(place).collect(),
+        })
+    }
+
+    /// Expands each of `parents` by a step for the place named with it.
+    fn grow(&mut self, tree: &ChainTree, parents: Vec<(usize, NodeId)>) -> Vec<Action> {
+        let mut asked = BTreeMap::new();
+        let mut actions = Vec::new();
+        for (place, parent) in parents {
+            let more = asked.entry(parent).or_insert(0);
+            let index = tree.node(parent).children.len() + *more;
+            *more += 1;
+            self.places[place].next = Some((parent, index));
+            actions.push(Action::expand(parent, 1));
+        }
+        actions
+    }
+
+    /// The next step of every chain that is not at its end.
+    fn write(&mut self, tree: &ChainTree) -> Vec<Action> {
+        let mut open = Vec::new();
+        for (i, place) in self.places.iter_mut().enumerate() {
+            if let Some((parent, index)) = place.next.take() {
+                // A budget that is used up leaves steps out.
+                let step = tree.node(parent).children.get(index).copied();
+                place.tip = step.or(place.tip);
+            }
+            open.extend(
+                place
+                    .tip
+                    .filter(|&id| tree.node(id).state == State::Open)
+                    .map(|id| (i, id)),
+            );
+        }
+        self.grow(tree, open)
+    }
+
+    fn ask_for_scores(&mut self, tree: &ChainTree) -> Vec<Action> {
+        self.judging = true;
+        let tips = self.places.iter().filter_map(|place| place.tip);
+        let complete = tips.filter(|&id| tree.node(id).is_complete());
+        complete.map(Action::Score).collect()
+    }
+
+    /// Keeps the better chain of each place and drops the other.
+    fn judge(&mut self, tree: &ChainTree) -> Vec<Action> {
+        self.judging = false;
+        let mut dropped = Vec::new();
+        for place in &mut self.places {
+            let Some(tip) = place.tip.take() else {
+                continue;
+            };
+            let score = |id| {
+                tree.chain_score(id, self.aggregation)
+                    .unwrap_or(f32::NEG_INFINITY)
+            };
+            let complete = tree.node(tip).is_complete();
+            let (winner, loser) = match place.held {
+                None => (complete.then_some(tip), None),
+                Some(held) if complete && score(tip) > score(held) => (Some(tip), Some(held)),
+                Some(held) => (Some(held), Some(tip)),
+            };
+            if let (Some(winner), Some(loser)) = (winner, loser) {
+                dropped.extend(branch(tree, loser, winner));
+            }
+            place.held = winner;
+        }
+        dropped.into_iter().map(Action::Prune).collect()
+    }
+
+    /// Begins each chain again above its weakest step.
+    fn rewrite(&mut self, tree: &ChainTree) -> Vec<Action> {
+        if self.round == self.rounds {
+            return Vec::new();
+        }
+        self.round += 1;
+        let weak = self.places.iter().enumerate().filter_map(|(i, place)| {
+            let step = weakest(tree, place.held?)?;
+            Some((i, tree.node(step).parent?))
+        });
+        let parents = weak.collect();
+        self.grow(tree, parents)
+    }
+}
+
+/// The step of a chain with the lowest score, unless even that is 1.
+fn weakest(tree: &ChainTree, end: NodeId) -> Option<NodeId> {
+    let scored = tree.path(end).into_iter();
+    let scored = scored.filter_map(|id| Some((tree.node(id).score?, id)));
+    let (score, id) = scored.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (score < 1.0).then_some(id)
+}
+
+/// The nodes of the chain `of` that are not in the chain `than`.
+fn branch(tree: &ChainTree, of: NodeId, than: NodeId) -> Vec<NodeId> {
+    let other = tree.path(than);
+    let mut nodes = tree.path(of);
+    nodes.retain(|id| !other.contains(id));
+    nodes
+}
+
+impl Strategy for Refine {
+    fn scoring(&self) -> Scoring {
+        Scoring::OnDemand
+    }
+
+    /// Chains are independent samples, as in best-of-N.
+    fn merges_siblings(&self) -> bool {
+        false
+    }
+
+    /// Any step may have to be written again.
+    fn keeps_expanded(&self) -> bool {
+        self.rounds > 0
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![Action::expand(ChainTree::ROOT, self.n)]
+    }
+
+    fn settled(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+        if !self.judging {
+            let steps = self.write(tree);
+            if !steps.is_empty() {
+                return steps;
+            }
+            let scores = self.ask_for_scores(tree);
+            if !scores.is_empty() {
+                return scores;
+            }
+        }
+        let mut actions = self.judge(tree);
+        actions.extend(self.rewrite(tree));
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::{Step, World};
+    use super::*;
+    use crate::finish::Finish;
+
+    fn refine(n: usize, rounds: usize) -> Refine {
+        Refine::new(n, &RefineConfig { rounds }, Aggregation::Min).unwrap()
+    }
+
+    /// Chains of three steps. `scores(depth, number among siblings)`.
+    fn world(scores: impl Fn(u32, usize) -> f32 + 'static) -> World {
+        World::scripted(move |tree, id, _| {
+            let node = tree.node(id);
+            let siblings = node
+                .parent
+                .map_or(&[][..], |parent| &tree.node(parent).children);
+            let index = siblings
+                .iter()
+                .position(|&sibling| sibling == id)
+                .unwrap_or(0);
+            Step {
+                text: format!("{}{index} ", node.depth),
+                tokens: 1,
+                score: scores(node.depth, index),
+                partial_score: 0.0,
+                logprob: 0.0,
+                finish: (node.depth == 3).then_some(Finish::Answer),
+            }
+        })
+    }
+
+    /// Where steps were grown, one number per step.
+    fn grown(actions: &[Action]) -> Vec<u32> {
+        let parent = |action: &Action| match action {
+            Action::Expand { node, .. } => Some(node.0),
+            _ => None,
+        };
+        actions.iter().filter_map(parent).collect()
+    }
+
+    #[test]
+    fn the_weakest_step_is_written_again_and_the_better_chain_stays() {
+        let better = world(|depth, index| match (depth, index) {
+            (2, 0) => 0.2,
+            (2, _) => 0.6,
+            (3, _) => 0.5,
+            _ => 0.9,
+        });
+        let played = better.play(&mut refine(1, 1));
+        // 1 -> 2 -> 3, then from 1 again: 4 -> 5.
+        assert_eq!(grown(&played.actions), [0, 1, 2, 1, 4]);
+        assert_eq!(played.complete(), ["10 21 30 "]);
+        for id in [NodeId(2), NodeId(3)] {
+            assert_eq!(played.tree.node(id).state, State::Pruned);
+        }
+        // In the next round its last step is the weakest; an equal one does not replace it.
+        let played = better.play(&mut refine(1, 2));
+        assert_eq!(grown(&played.actions), [0, 1, 2, 1, 4, 4]);
+        assert_eq!(played.complete(), ["10 21 30 "]);
+    }
+
+    #[test]
+    fn the_first_of_several_weakest_steps_may_be_the_very_first() {
+        let played = world(|_, _| 0.5).play(&mut refine(2, 1));
+        assert_eq!(grown(&played.actions)[5..7], [0, 0]);
+        assert_eq!(played.complete(), ["10 20 30 ", "11 20 30 "]);
+    }
+
+    #[test]
+    fn a_flawless_chain_stays() {
+        let played = world(|_, _| 1.0).play(&mut refine(2, 3));
+        assert_eq!(played.grown, 6);
+    }
+
+    #[test]
+    fn a_chain_cut_short_is_not_written_again_and_replaces_none() {
+        let mut world = world(|_, index| if index == 0 { 0.1 } else { 0.9 });
+        world.max_steps = 2;
+        assert_eq!(world.play(&mut refine(2, 2)).grown, 4);
+        let script = world.script;
+        let cut = World::scripted(move |tree, id, growth| {
+            let mut step = script(tree, id, growth);
+            let above = tree
+                .node(id)
+                .parent
+                .map_or(0, |p| tree.node(p).children.len());
+            if above > 1 {
+                step.finish = Some(Finish::StepCap);
+            }
+            step
+        });
+        let played = cut.play(&mut refine(1, 1));
+        assert_eq!(played.grown, 4);
+        assert_eq!(played.complete(), ["10 20 30 "]);
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let n = [8, 16, 7, 4, 1][seed as usize % 5];
+            let mut world = World::random(seed);
+            let first = world.play(&mut refine(n, 0));
+            let refined = world.play(&mut refine(n, 3));
+            assert!(refined.peak <= n && refined.grown >= first.grown);
+            assert_eq!(refined.complete().len(), first.complete().len());
+            world.allowance = 13;
+            assert!(world.play(&mut refine(n, 2)).grown <= 13);
+        }
+    }
+}
