@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::ConfigError;
 
 /// How the scores of a chain's steps become the score of the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+///
+/// Written as its name; `"soft-min:0.05"` is [`SoftMin`](Self::SoftMin) with a temperature of 0.05.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Aggregation {
     /// A chain is as good as its weakest step.
     #[default]
@@ -20,11 +22,29 @@ pub enum Aggregation {
     Last,
     /// A chain is as good as its best step.
     Max,
+    /// The mean weighted by exp(-score / temperature): near the minimum for small temperatures,
+    /// near the mean for large ones (PURE, <https://arxiv.org/abs/2504.15275>).
+    SoftMin {
+        /// Above 0.
+        temperature: f32,
+    },
 }
 
 impl Aggregation {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Min, Self::Product, Self::Mean, Self::Last, Self::Max];
+    /// All of them; the soft minimum with its default temperature.
+    pub const ALL: [Self; 6] = [
+        Self::Min,
+        Self::Product,
+        Self::Mean,
+        Self::Last,
+        Self::Max,
+        Self::SoftMin {
+            temperature: Self::SOFT_MIN_TEMPERATURE,
+        },
+    ];
+
+    /// The temperature of `"soft-min"` if none is written.
+    pub const SOFT_MIN_TEMPERATURE: f32 = 0.1;
 
     /// Score of a chain from its step scores, first step first; `None` if there are none.
     pub fn fold(self, scores: impl IntoIterator<Item = f32>) -> Option<f32> {
@@ -43,10 +63,14 @@ impl Aggregation {
                 });
                 (sum / f64::from(count)) as f32
             }
+            Self::SoftMin { temperature } => {
+                let scores: Vec<f32> = std::iter::once(first).chain(scores).collect();
+                soft_min(&scores, f64::from(temperature))
+            }
         })
     }
 
-    /// The name used in configuration, e.g. `"min"`.
+    /// The name used in configuration, without a temperature: e.g. `"min"`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Min => "min",
@@ -54,24 +78,75 @@ impl Aggregation {
             Self::Mean => "mean",
             Self::Last => "last",
             Self::Max => "max",
+            Self::SoftMin { .. } => "soft-min",
+        }
+    }
+
+    /// # Errors
+    /// The temperature is not a positive number.
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+        match self {
+            Self::SoftMin { temperature } => {
+                ConfigError::check_positive("the temperature of soft-min", temperature)
+            }
+            _ => Ok(()),
         }
     }
 }
 
+/// Mean of `scores` weighted by exp(-score / temperature).
+fn soft_min(scores: &[f32], temperature: f64) -> f32 {
+    // Relative to the minimum, whose weight is 1: no sum of weights is 0.
+    let min = f64::from(scores.iter().copied().fold(f32::INFINITY, f32::min));
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for score in scores.iter().copied().map(f64::from) {
+        let weight = ((min - score) / temperature).exp();
+        sum += weight * score;
+        weights += weight;
+    }
+    (sum / weights) as f32
+}
+
 impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name())?;
+        match self {
+            Self::SoftMin { temperature } if *temperature != Self::SOFT_MIN_TEMPERATURE => {
+                write!(f, ":{temperature}")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 impl FromStr for Aggregation {
     type Err = ConfigError;
 
-    fn from_str(name: &str) -> Result<Self, ConfigError> {
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        if let Some(temperature) = text.strip_prefix("soft-min:") {
+            let soft_min = Self::SoftMin {
+                temperature: temperature.parse().unwrap_or(f32::NAN),
+            };
+            return soft_min.validate().map(|()| soft_min);
+        }
         Self::ALL
             .into_iter()
-            .find(|a| a.name() == name)
-            .ok_or_else(|| ConfigError::unknown("aggregation", name, Self::ALL.map(Self::name)))
+            .find(|a| a.name() == text)
+            .ok_or_else(|| ConfigError::unknown("aggregation", text, Self::ALL.map(Self::name)))
+    }
+}
+
+impl TryFrom<String> for Aggregation {
+    type Error = ConfigError;
+
+    fn try_from(text: String) -> Result<Self, ConfigError> {
+        text.parse()
+    }
+}
+
+impl From<Aggregation> for String {
+    fn from(aggregation: Aggregation) -> Self {
+        aggregation.to_string()
     }
 }
 
@@ -88,6 +163,45 @@ mod tests {
         assert_eq!(fold(Aggregation::Last), 1.0);
         assert_eq!(fold(Aggregation::Product), 0.125);
         assert_eq!(fold(Aggregation::Mean), 1.75 / 3.0);
+    }
+
+    #[test]
+    fn the_soft_minimum_lies_between_minimum_and_mean() {
+        let scores = [0.5f32, 0.25, 1.0];
+        let fold = |temperature| Aggregation::SoftMin { temperature }.fold(scores).unwrap();
+        let weights = [0.5f64, 0.25, 1.0].map(|s| (s, (-s / 0.2).exp()));
+        let sum: f64 = weights.iter().map(|(s, w)| s * w).sum();
+        let expected = sum / weights.iter().map(|(_, w)| w).sum::<f64>();
+        assert!((f64::from(fold(0.2)) - expected).abs() < 1e-6);
+        assert_eq!(fold(1e-4), 0.25);
+        assert!((fold(1e4) - 1.75 / 3.0).abs() < 1e-4);
+        assert!(fold(0.1) < fold(0.2) && fold(0.2) < fold(0.4));
+    }
+
+    #[test]
+    fn a_temperature_is_written_after_a_colon() {
+        let written = |text: &str| text.parse::<Aggregation>();
+        let temperature = 0.05;
+        assert_eq!(
+            written("soft-min:0.05"),
+            Ok(Aggregation::SoftMin { temperature })
+        );
+        assert_eq!(written("soft-min:0.1").unwrap().to_string(), "soft-min");
+        assert_eq!(
+            written("soft-min:0.05").unwrap().to_string(),
+            "soft-min:0.05"
+        );
+        for bad in [
+            "soft-min:",
+            "soft-min:0",
+            "soft-min:-1",
+            "soft-min:inf",
+            "soft-min:x",
+        ] {
+            let error = written(bad).unwrap_err().to_string();
+            assert!(error.contains("positive"), "{bad}: {error}");
+        }
+        assert!(written("min:0.1").is_err());
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub enum ConfigError {
     },
     /// A key that has no meaning with another.
     #[error("{field} works only with {with}")]
-    Useless {
+    Misplaced {
         field: &'static str,
         with: &'static str,
     },

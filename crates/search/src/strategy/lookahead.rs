@@ -109,7 +109,8 @@ impl Lookahead {
         let judged = self.candidates.iter().filter_map(|rollout| {
             let (&id, &end) = (rollout.first()?, rollout.last()?);
             // A budget that is used up ends chains at any time.
-            tree.node(id).finish().is_none().then(|| (value(end), id))
+            let grows = matches!(tree.node(id).state, State::Open | State::Expanded);
+            grows.then(|| (value(end), id))
         });
         let complete = self.complete.iter().map(|&id| (value(id), id));
         let mut field: Vec<(f32, NodeId)> = judged.chain(complete).collect();
@@ -164,7 +165,8 @@ impl Strategy for Lookahead {
             shares.into_iter().partition(|&(_, count)| count > 0);
 
         let rollouts = std::mem::take(&mut self.candidates);
-        let thrown_away = rollouts.iter().flat_map(|rollout| &rollout[1..]);
+        let rollouts = rollouts.iter().flat_map(|rollout| &rollout[1..]);
+        let thrown_away = rollouts.filter(|&&id| tree.node(id).state != State::Pruned);
         let mut pruned: Vec<NodeId> = thrown_away.chain(&kept.pruned).copied().collect();
         pruned.extend(starved.into_iter().map(|(id, _)| id));
         if self.keeps_expanded() {

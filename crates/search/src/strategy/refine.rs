@@ -164,11 +164,11 @@ fn weakest(tree: &ChainTree, end: NodeId) -> Option<NodeId> {
     (score < 1.0).then_some(id)
 }
 
-/// The nodes of the chain `of` that are not in the chain `than`.
+/// The nodes of the chain `of` that are not in the chain `than` and not dropped yet.
 fn branch(tree: &ChainTree, of: NodeId, than: NodeId) -> Vec<NodeId> {
     let other = tree.path(than);
     let mut nodes = tree.path(of);
-    nodes.retain(|id| !other.contains(id));
+    nodes.retain(|id| !other.contains(id) && tree.node(*id).state != State::Pruned);
     nodes
 }
 

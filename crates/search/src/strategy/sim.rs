@@ -26,7 +26,7 @@ pub struct World {
     pub script: Box<Script>,
     /// Depth at which chains are cut.
     pub max_steps: u32,
-    /// Steps that may be sampled; children beyond are left out.
+    /// Steps that may be sampled. Children beyond are left out, leaves without any are dropped.
     pub allowance: usize,
     pub start: Start,
 }
@@ -142,8 +142,12 @@ impl World {
                     let again = state == State::Expanded && strategy.keeps_expanded();
                     assert!(state == State::Open || again, "expands {node:?}, {state:?}");
                     assert!(count > 0, "expands {node:?} into nothing");
-                    tree.node_mut(node).state = State::Expanded;
-                    for _ in 0..count.min(self.allowance - played.grown) {
+                    let granted = count.min(self.allowance - played.grown);
+                    tree.node_mut(node).state = match granted {
+                        0 if tree.node(node).children.is_empty() => State::Pruned,
+                        _ => State::Expanded,
+                    };
+                    for _ in 0..granted {
                         let child = tree.add_child(node);
                         played.steps.push(Some((self.script)(tree, child, growth)));
                         played.grown += 1;
