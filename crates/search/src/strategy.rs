@@ -46,7 +46,8 @@ pub enum Action {
     /// yet. It settles again.
     Score(NodeId),
     /// Drop a node that is open, paused or finished and give its memory back. A finished chain
-    /// that is dropped gives no answer.
+    /// that is dropped gives no answer. Also an expanded node that was kept, when nothing is left
+    /// below it.
     Prune(NodeId),
     /// Nothing more is wanted; what is still growing is dropped.
     Done,

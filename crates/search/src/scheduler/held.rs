@@ -5,7 +5,7 @@ use super::contents::ContentId;
 use super::live::Live;
 use crate::generator::{ChainId, Stepped};
 use crate::strategy::Growth;
-use crate::tree::{ChainTree, NodeId};
+use crate::tree::{ChainTree, NodeId, State};
 
 /// What a node holds in the models, and how much of it is still owed to its children.
 #[derive(Debug, Default)]
@@ -125,7 +125,6 @@ impl Live {
 
     /// The text that what is still to be scored at or below a node follows on.
     fn read_from(&self, id: NodeId) -> Option<ContentId> {
-        use crate::tree::State;
         let node = self.tree.node(id);
         let own = self.held[id.index()].content;
         let above = || {

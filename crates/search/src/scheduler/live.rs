@@ -179,9 +179,11 @@ impl Live {
                 Action::Resume(node) => self.resume(node, models, observe)?,
                 Action::Score(node) => self.ask_for_score(node)?,
                 Action::Prune(node) => {
-                    let state = self.state(node, "prune")?;
-                    if !matches!(state, State::Open | State::Paused | State::Finished(_)) {
-                        return Err(bad(node, "prune", "an open, paused or finished node"));
+                    let is_kept = self.strategy.keeps_expanded();
+                    match self.state(node, "prune")? {
+                        State::Open | State::Paused | State::Finished(_) => {}
+                        State::Expanded if is_kept => {}
+                        _ => return Err(bad(node, "prune", "an open, paused or finished node")),
                     }
                     self.prune(node, models, observe);
                 }
