@@ -108,6 +108,30 @@ fn settings() {
         (&["--top-p", "0"], &["top_p"]),
         (&["--strategy", "magic"], &["'magic'", "--strategy", "beam"]),
         (&["--aggregation", "sum"], &["'sum'", "--aggregation"]),
+        (&["--aggregation", "soft-min:0"], &["soft-min", "positive"]),
+        (
+            &["--strategy", "refine", "--early-rejection", "8"],
+            &["early_rejection", "beam", "dvts"],
+        ),
+        (&["--consensus"], &["consensus", "majority"]),
+        (
+            &["--strategy", "majority", "--speculate"],
+            &["speculate", "rounds"],
+        ),
+        (&["--threshold", "1.5"], &["threshold", "1.5"]),
+        (
+            &["--strategy", "mcts", "--scorer", "none"],
+            &["mcts", "scorer"],
+        ),
+        (
+            &["--set", "search.mcts.explore=2"],
+            &["search.mcts.explore=2", "exploration"],
+        ),
+        (&["--set", "search.n"], &["search.n", "="]),
+        (
+            &["--set", "search.rebase.temperature=0"],
+            &["rebase.temperature", "positive"],
+        ),
         (&["--frobnicate"], &["--frobnicate"]),
         (&["--config", "none.toml"], &["none.toml", "No such file"]),
         (&["--config", "unknown.toml"], &["unknown.toml:3:", "width"]),

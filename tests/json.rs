@@ -62,7 +62,10 @@ fn an_object_a_problem_and_a_summary() {
     }
     assert_eq!(keys(summary), ["summary"]);
     let summary = &summary["summary"];
-    assert_eq!(keys(summary), ["problems", "correct", "accuracy", "ledger"]);
+    assert_eq!(
+        keys(summary),
+        ["problems", "correct", "accuracy", "withheld", "ledger"]
+    );
     assert_eq!(summary["problems"], 5);
     assert_eq!(summary["correct"], correct);
     assert!((summary["accuracy"].as_f64().expect("a number") - correct as f64 / 5.0).abs() < 1e-9);

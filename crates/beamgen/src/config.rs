@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use beamgen_engine::EngineConfig;
 use beamgen_generator::GeneratorConfig;
-use beamgen_search::{Aggregation, Choose, ConfigError, SearchConfig, StrategyKind};
+use beamgen_search::{Aggregation, ConfigError, SearchConfig, StrategyKind};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -136,9 +136,7 @@ impl Config {
 
     /// Whether a scorer is ever asked under these settings. A majority vote over samples asks none.
     pub fn uses_scorer(&self) -> bool {
-        let votes =
-            self.search.strategy == StrategyKind::BestOfN && self.search.choose == Choose::Majority;
-        self.models.scorer != ScorerKind::None && !votes
+        self.models.scorer != ScorerKind::None && self.search.uses_scores()
     }
 
     /// The settings as they act: greedy decoding is temperature 0 whatever is written, and an outcome model, trained on

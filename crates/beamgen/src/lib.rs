@@ -46,9 +46,11 @@ pub use beamgen_engine::{EngineConfig, SamplingParams};
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;
 pub use beamgen_search::{
-    Aggregation, Answers, ChainTree, Choose, ConfigError, Event, Finish, FinishedChain, Ledger,
-    Memory, Node, NodeId, Problem, ProblemResult, RunSummary, ScoreError, ScoreId, ScoreItem,
-    Scored, Scorer, SearchConfig, Seconds, State, StepRef, StrategyKind,
+    Aggregation, Answers, Balance, ChainTree, Choose, ConfigError, Event, Finish, FinishedChain,
+    Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId, ParticleConfig, Problem,
+    ProblemResult, RebaseConfig, RefineConfig, RunSummary, ScoreError, ScoreId, ScoreItem, Scored,
+    Scorer, SearchConfig, Seconds, SpeculativeRejectionConfig, State, StepRef, StrategyKind,
+    VariableGranularityConfig,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};

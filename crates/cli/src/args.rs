@@ -24,22 +24,32 @@ Examples:
   beamgen solve                                          bundled problems, bundled models
   beamgen solve problems.jsonl -n 32 -m 4 --seed 7       a wider beam on a file of your own
   beamgen solve problems.jsonl --strategy majority       no reward model: the most frequent answer
+  beamgen solve --strategy mcts --set search.mcts.exploration=2 --budget-tokens 2000
   beamgen solve problems.jsonl --out run.jsonl --resume  go on where a killed run stopped
   beamgen solve - --json < problems.jsonl | jq .answer   for programs
   beamgen solve problems.txt --generator DIR --prm DIR   models of your own, in Hugging Face layout
 
 Strategies:
-  beam       keep the best N/M chains after every step, expand each M times
-  best-of-n  N whole chains, the answer of the best one
-  majority   N whole chains, the most frequent answer; no scorer
-  weighted   N whole chains, the answer with the largest sum of scores
-  greedy     one chain of the likeliest tokens
-  single     one sampled chain
+  beam                   keep the best N/M chains after every step, expand each M times
+  dvts                   N/M subtrees that do not compete, each with its own best chain
+  lookahead              a beam that judges a step by where greedy steps lead from it
+  variable-granularity   a beam that scores every g-th step only
+  rebase                 children in proportion to scores
+  particle               resampling in proportion to the odds of scores
+  mcts                   tree search that may turn back, guided by scores
+  best-of-n              N whole chains, the answer of the best one
+  majority               N whole chains, the most frequent answer; no scorer
+  weighted               N whole chains, the answer with the largest sum of scores
+  speculative-rejection  best-of-n that drops the worst half when memory is full
+  refine                 best-of-n, written again from the weakest steps
+  greedy                 one chain of the likeliest tokens
+  single                 one sampled chain
 
 FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or
 \"prompt\") and, if known, \"answer\" and \"id\". Flags on search, sampling and models are keys of the
-configuration file as well (configs/search/default.toml has them all); majority, weighted and
-single are short for strategy \"best-of-n\" with another choose or n.";
+configuration file as well (configs/search/default.toml has them all); --set sets any of them, such
+as those of one strategy: --set search.lookahead.steps=2. majority, weighted and single are short
+for strategy \"best-of-n\" with another choose or n.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -84,8 +94,14 @@ pub struct SolveArgs {
     /// Problems, a line each; `-` reads stdin [default: the bundled sample]
     pub file: Option<PathBuf>,
 
-    /// beam, best-of-n, majority, weighted, greedy or single (see below) [default: beam]
-    #[arg(long, value_enum, hide_possible_values = true, help_heading = "Search")]
+    /// beam, dvts, best-of-n, majority or another of those below [default: beam]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        hide_possible_values = true,
+        help_heading = "Search"
+    )]
     pub strategy: Option<StrategyFlag>,
     /// N, the chains per problem [default: 16]
     #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
@@ -249,13 +265,13 @@ pub struct BenchArgs {
 /// Flags that are configuration keys, shared by all commands that search.
 #[derive(Args, Debug)]
 pub struct SettingFlags {
-    /// Settings in TOML; flags win over it (see configs/search/)
+    /// Settings in TOML; --set wins over it, other flags over both (see configs/search/)
     #[arg(long, value_name = "FILE", help_heading = "Search")]
     pub config: Option<PathBuf>,
     /// M, the expansion factor: a beam keeps N/M chains and expands each M times [default: 4]
     #[arg(short, long, help_heading = "Search")]
     pub m: Option<usize>,
-    /// How step scores become a chain's score: min, product, mean, last, max [default: min; orm: always last]
+    /// How step scores become a chain's score: min, product, mean, last, max, soft-min, soft-min:T [default: min; orm: always last]
     #[arg(long, help_heading = "Search")]
     pub aggregation: Option<Aggregation>,
     /// How the answer is chosen among finished chains: best, majority, weighted [default: best]
@@ -264,6 +280,29 @@ pub struct SettingFlags {
     /// Steps after which a chain is given up
     #[arg(long, value_name = "STEPS", help_heading = "Search")]
     pub max_steps: Option<usize>,
+    /// Most tokens to sample for one problem, those thrown away included; 0: no limit [default: 0]
+    #[arg(long, value_name = "TOKENS", help_heading = "Search")]
+    pub budget_tokens: Option<usize>,
+    /// Withhold an answer whose chain scores less [default: 0]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        allow_negative_numbers = true,
+        help_heading = "Search"
+    )]
+    pub threshold: Option<f32>,
+    /// Stop a majority vote as soon as the chains to come cannot change it
+    #[arg(long, help_heading = "Search")]
+    pub consensus: bool,
+    /// Score steps after TAU tokens and reject the worst there; beam and dvts only [default: never]
+    #[arg(long, value_name = "TAU", help_heading = "Search")]
+    pub early_rejection: Option<usize>,
+    /// Go on with finished chains while the last of a round are written; same results
+    #[arg(long, help_heading = "Search")]
+    pub speculate: bool,
+    /// Set any key of the configuration, e.g. search.rebase.balance=paper; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Search")]
+    pub set: Vec<String>,
     /// Problems worked on at once; changes the speed, never the results [default: 16]
     #[arg(long, value_name = "K", help_heading = "Search")]
     pub in_flight: Option<usize>,
@@ -316,12 +355,28 @@ pub struct SettingFlags {
 pub enum StrategyFlag {
     /// Keep the best N/M chains after every step and expand each M times
     Beam,
+    /// N/M subtrees that do not compete, each with its own best chain
+    Dvts,
+    /// A beam that judges a step by where greedy steps lead from it
+    Lookahead,
+    /// A beam that scores every g-th step only
+    VariableGranularity,
+    /// Children in proportion to scores
+    Rebase,
+    /// Resampling in proportion to the odds of scores
+    Particle,
+    /// Tree search that may turn back, guided by scores
+    Mcts,
     /// N whole chains, the best one's answer
     BestOfN,
     /// N whole chains, the most frequent answer; no scorer
     Majority,
     /// N whole chains, the answer with the largest sum of scores
     Weighted,
+    /// Best-of-N that drops the worst half when memory is full
+    SpeculativeRejection,
+    /// Best-of-N, written again from the weakest steps
+    Refine,
     /// One chain of the likeliest tokens
     Greedy,
     /// One sampled chain

@@ -85,6 +85,7 @@ fn name(strategy: StrategyFlag, config: &Config) -> String {
         StrategyFlag::Weighted => format!("{scorer}weighted vote of {n}"),
         StrategyFlag::Greedy => "greedy".to_owned(),
         StrategyFlag::Single => "single sample".to_owned(),
+        _ => format!("{scorer}{} {n}", config.search.strategy),
     }
 }
 

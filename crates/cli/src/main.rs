@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod assign;
 mod bench;
 mod exact;
 mod failure;

@@ -6,21 +6,31 @@ use beamgen::eval::Problems;
 use beamgen::{Choose, Config, ScorerKind, Solver, StrategyKind};
 
 use crate::args::{SettingFlags, StrategyFlag};
+use crate::assign;
 use crate::failure::Failure;
 use crate::scorer;
 
-/// The configuration file, if one is named, or the defaults; flags win.
+/// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
+/// over both.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
     let mut config = match &flags.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    for assignment in &flags.set {
+        config = assign::set(&config, assignment)?;
+    }
     set(&mut config.generator.seed, flags.seed);
     set(&mut config.search.m, flags.m);
     set(&mut config.search.aggregation, flags.aggregation);
     set(&mut config.search.choose, flags.choose);
     set(&mut config.search.max_steps, flags.max_steps);
     set(&mut config.search.in_flight, flags.in_flight);
+    set(&mut config.search.budget_tokens, flags.budget_tokens);
+    set(&mut config.search.threshold, flags.threshold);
+    set(&mut config.search.early_rejection, flags.early_rejection);
+    config.search.consensus |= flags.consensus;
+    config.search.speculate |= flags.speculate;
     let sampling = &mut config.generator.sampling;
     set(&mut sampling.temperature, flags.temperature);
     set(&mut sampling.top_k, flags.top_k);
@@ -47,6 +57,14 @@ pub fn set_strategy(config: &mut Config, strategy: StrategyFlag, choose: Option<
     let search = &mut config.search;
     let (kind, how) = match strategy {
         StrategyFlag::Beam => (StrategyKind::Beam, None),
+        StrategyFlag::Dvts => (StrategyKind::Dvts, None),
+        StrategyFlag::Lookahead => (StrategyKind::Lookahead, None),
+        StrategyFlag::VariableGranularity => (StrategyKind::VariableGranularity, None),
+        StrategyFlag::Rebase => (StrategyKind::Rebase, None),
+        StrategyFlag::Particle => (StrategyKind::Particle, None),
+        StrategyFlag::Mcts => (StrategyKind::Mcts, None),
+        StrategyFlag::SpeculativeRejection => (StrategyKind::SpeculativeRejection, None),
+        StrategyFlag::Refine => (StrategyKind::Refine, None),
         StrategyFlag::BestOfN => (StrategyKind::BestOfN, None),
         StrategyFlag::Majority => (StrategyKind::BestOfN, Some(Choose::Majority)),
         StrategyFlag::Weighted => (StrategyKind::BestOfN, Some(Choose::Weighted)),
