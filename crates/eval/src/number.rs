@@ -122,7 +122,16 @@ fn separator(text: &str, commas: bool) -> Option<usize> {
             return Some(tight.len() + blanks);
         }
     }
-    (commas && text.starts_with(',')).then_some(1)
+    (commas && text.starts_with(',') || is_blank_separator(text)).then_some(1)
+}
+
+/// `1 000`, but not `1 500/600`.
+fn is_blank_separator(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(' ') else {
+        return false;
+    };
+    let group = leading_digits(rest);
+    group.len() == 3 && !rest[3..].trim_start().starts_with('/')
 }
 
 /// The exponent of `e-3` and its length.
@@ -163,6 +172,7 @@ mod tests {
             ("10{,}000", "10000"),
             ("11,\\! 111,\\! 111", "11111111"),
             ("12\\,000", "12000"),
+            ("12 000", "12000"),
             ("0.\\overline{3}", "1/3"),
             ("0.1\\overline{6}", "1/6"),
             ("1.5e3", "1500"),
@@ -179,6 +189,7 @@ mod tests {
             ("1,2", true, 1),
             ("1,200", false, 1),
             ("1{,}200", false, 7),
+            ("1 500/600", true, 1),
             ("12,34", true, 2),
             ("1,2345", true, 1),
             ("1,,234", true, 1),

@@ -36,6 +36,30 @@ fn graded(solution: &str, truth: &str) -> Verdict {
     compare(answer.text, expected.text)
 }
 
+/// Kept pairs of answers as models and references write them, with the truth.
+#[test]
+fn no_hard_pair_is_judged_wrongly() {
+    let pairs = include_str!("hard_pairs.jsonl");
+    let mut doubtful = Vec::new();
+    for line in pairs.lines() {
+        let pair: Value = serde_json::from_str(line).unwrap();
+        let (answer, expected) = (
+            pair["answer"].as_str().unwrap(),
+            pair["expected"].as_str().unwrap(),
+        );
+        let verdict = compare(answer, expected);
+        assert_eq!(verdict, compare(expected, answer), "{line}");
+        if verdict == Verdict::CannotTell {
+            doubtful.push(line);
+            continue;
+        }
+        let same = pair["same"].as_bool().unwrap();
+        assert_eq!(verdict == Verdict::Same, same, "{line}");
+    }
+    let count = pairs.lines().count();
+    assert!(doubtful.len() * 20 <= count, "{}", doubtful.join("\n"));
+}
+
 #[test]
 fn labels_of_gsm8k_solutions_are_reproduced() {
     let Some(problems) = lines("gsm8k_model_solutions.jsonl") else {

@@ -80,6 +80,17 @@ impl Fraction {
             .all(|(atom, _)| is_constant(atom))
     }
 
+    /// The slope and the constant of a linear expression in one variable.
+    pub(crate) fn linear(&self) -> Option<(Rational, Self)> {
+        let mut rest = self.as_poly()?.clone();
+        let is_variable = |m: &&Monomial| !m.keys().all(is_constant);
+        let monomial = rest.0.keys().find(is_variable)?.clone();
+        let slope = rest.0.remove(&monomial)?;
+        let lone = Poly::term(monomial, Rational::one());
+        (lone.as_variable().is_some() && !rest.0.keys().any(|m| is_variable(&m)))
+            .then(|| (slope, rest.into()))
+    }
+
     /// Divided by the size of its leading coefficient, which keeps its sign.
     pub(crate) fn positively_scaled(&self, budget: &mut Budget) -> Result<Self, Fault> {
         let lead = self
@@ -101,6 +112,15 @@ impl Fraction {
         let right = other.top.times(&self.bottom, budget)?;
         let bottom = self.bottom.times(&other.bottom, budget)?;
         Self::quotient(left.plus(&right, budget)?, bottom, budget)
+    }
+
+    /// Whether it is written with a minus: one of each pair of opposites is.
+    pub(super) fn is_negative(&self) -> bool {
+        self.top
+            .0
+            .values()
+            .next_back()
+            .is_some_and(Signed::is_negative)
     }
 
     pub(crate) fn negated(&self) -> Self {
@@ -171,6 +191,8 @@ impl Fraction {
         let left = self.top.times(&other.bottom, budget)?;
         let right = other.top.times(&self.bottom, budget)?;
         let difference = left.plus(&right.negated(), budget)?;
+        // `\\sin^2 x` has another form, but `\\sin^{-2} x` has none until it is above the line.
+        let difference = difference.times(&common_monomial(&difference, &Poly::one()), budget)?;
         if difference.is_zero() {
             return Ok(Some(true));
         }

@@ -16,25 +16,47 @@ pub(crate) fn is_function(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// `name(argument)` for a function that is not worked out.
-pub(crate) fn apply(name: &str, arguments: Vec<Fraction>) -> Fraction {
+/// `name(argument)`. The trigonometric functions are written with sine and cosine.
+pub(crate) fn apply(
+    name: &str,
+    argument: &Fraction,
+    budget: &mut Budget,
+) -> Result<Fraction, Fault> {
+    let one = Fraction::integer(1);
+    let mut call = |name: &str| apply(name, argument, budget);
+    let (top, bottom) = match name {
+        "tan" => (call("sin")?, call("cos")?),
+        "cot" => (call("cos")?, call("sin")?),
+        "sec" => (one, call("cos")?),
+        "csc" => (one, call("sin")?),
+        "sin" if argument.is_negative() => {
+            let positive = vec![argument.negated()];
+            return Ok(opaque("sin", positive).negated());
+        }
+        "cos" if argument.is_negative() => return Ok(opaque("cos", vec![argument.negated()])),
+        _ => return Ok(opaque(name, vec![argument.clone()])),
+    };
+    top.over(&bottom, budget)
+}
+
+fn opaque(name: &str, arguments: Vec<Fraction>) -> Fraction {
     Fraction::atom(Atom::Function(name.to_owned(), arguments))
 }
 
 /// The natural logarithm. That of a number is the sum over its primes, so that `\log_2 8` is 3.
 pub(crate) fn ln(argument: &Fraction, budget: &mut Budget) -> Result<Fraction, Fault> {
     let Some((monomial, value)) = argument.as_poly().and_then(Poly::as_term) else {
-        return Ok(apply("ln", vec![argument.clone()]));
+        return Ok(opaque("ln", vec![argument.clone()]));
     };
     if !value.is_positive() {
-        return Ok(apply("ln", vec![argument.clone()]));
+        return Ok(opaque("ln", vec![argument.clone()]));
     }
     let mut sum = Fraction::integer(0);
     for (number, sign) in [(value.numer(), 1), (value.denom(), -1)] {
         for (prime, times) in factorised(number, budget)? {
             let prime = Fraction::from(Rational::from_integer(prime.into()));
             let times = Fraction::integer(sign * i64::from(times));
-            sum = sum.plus(&times.times(&apply("ln", vec![prime]), budget)?, budget)?;
+            sum = sum.plus(&times.times(&opaque("ln", vec![prime]), budget)?, budget)?;
         }
     }
     for (atom, exponent) in monomial {
@@ -42,9 +64,9 @@ pub(crate) fn ln(argument: &Fraction, budget: &mut Budget) -> Result<Fraction, F
             Atom::Euler => Fraction::integer(1),
             Atom::Prime(prime) => {
                 let prime = Rational::from_integer((*prime).into());
-                apply("ln", vec![prime.into()])
+                opaque("ln", vec![prime.into()])
             }
-            _ => apply("ln", vec![Fraction::atom(atom.clone())]),
+            _ => opaque("ln", vec![Fraction::atom(atom.clone())]),
         };
         let times = Rational::new((*exponent.numer()).into(), (*exponent.denom()).into());
         sum = sum.plus(&one.times(&times.into(), budget)?, budget)?;
@@ -61,14 +83,14 @@ pub(crate) fn exp(argument: &Fraction, budget: &mut Budget) -> Result<Fraction, 
 pub(crate) fn absolute(argument: &Fraction) -> Fraction {
     match argument.as_number() {
         Some(number) => number.abs().into(),
-        None => apply("abs", vec![argument.clone()]),
+        None => opaque("abs", vec![argument.clone()]),
     }
 }
 
 /// `n!`
 pub(crate) fn factorial(argument: &Fraction, budget: &mut Budget) -> Result<Fraction, Fault> {
     let Some(n) = whole(argument) else {
-        return Ok(apply("factorial", vec![argument.clone()]));
+        return Ok(opaque("factorial", vec![argument.clone()]));
     };
     let mut product = Rational::one();
     for k in 2..=n {
@@ -80,7 +102,7 @@ pub(crate) fn factorial(argument: &Fraction, budget: &mut Budget) -> Result<Frac
 /// `n` choose `k`
 pub(crate) fn binomial(n: &Fraction, k: &Fraction, budget: &mut Budget) -> Result<Fraction, Fault> {
     let (Some(from), Some(choose)) = (whole(n), whole(k)) else {
-        return Ok(apply("binom", vec![n.clone(), k.clone()]));
+        return Ok(opaque("binom", vec![n.clone(), k.clone()]));
     };
     if choose > from {
         return Ok(Fraction::integer(0));

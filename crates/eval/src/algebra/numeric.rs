@@ -9,11 +9,29 @@ use super::{Atom, Fraction, Poly};
 
 /// Whether the sum is certainly not zero for some values of its variables.
 pub(super) fn is_nonzero(sum: &Poly) -> bool {
+    // One part not being zero is enough.
+    let (real, imaginary) = parts(sum);
     [0x9e37_79b9, 0x85eb_ca6b].into_iter().any(|seed| {
-        poly(sum, seed).is_some_and(|(value, size)| {
-            value.is_finite() && size.is_finite() && value.abs() > 1e-6 * size
+        [&real, &imaginary].into_iter().any(|part| {
+            poly(part, seed).is_some_and(|(value, size)| {
+                value.is_finite() && size.is_finite() && value.abs() > 1e-6 * size
+            })
         })
     })
+}
+
+/// The real and the imaginary part, both without the imaginary unit.
+fn parts(sum: &Poly) -> (Poly, Poly) {
+    let (mut real, mut imaginary) = (Poly::default(), Poly::default());
+    for (monomial, coefficient) in &sum.0 {
+        let mut monomial = monomial.clone();
+        let part = match monomial.remove(&Atom::Imaginary) {
+            Some(_) => &mut imaginary,
+            None => &mut real,
+        };
+        part.0.insert(monomial, coefficient.clone());
+    }
+    (real, imaginary)
 }
 
 /// The value and the sum of the sizes of the terms, which bounds what rounding can have done.
@@ -68,10 +86,6 @@ fn function(name: &str, x: f64) -> Option<f64> {
     Some(match name {
         "sin" => x.sin(),
         "cos" => x.cos(),
-        "tan" => x.tan(),
-        "cot" => x.tan().recip(),
-        "sec" => x.cos().recip(),
-        "csc" => x.sin().recip(),
         "sinh" => x.sinh(),
         "cosh" => x.cosh(),
         "tanh" => x.tanh(),

@@ -241,6 +241,14 @@ fn join(
                 sums.push(poly.to_the(whole, budget)?);
                 sum.fract_floor()
             }
+            // Of the two squares only that of the cosine is kept.
+            Atom::Function(name, arguments) if name == "sin" && whole > 1 => {
+                let half = u32::try_from(whole / 2).map_err(|_| Fault::TooHard)?;
+                let cosine = Atom::Function("cos".to_owned(), arguments.clone());
+                let square = Poly::term([(cosine, Exponent::from(2))].into(), -Rational::one());
+                sums.push(Poly::one().plus(&square, budget)?.to_the(half, budget)?);
+                sum - Exponent::from(whole / 2 * 2)
+            }
             _ => sum,
         };
         if !rest.is_zero() {

@@ -71,6 +71,13 @@ fn poly_power(base: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
         return positive.then(|| Fraction::integer(0)).ok_or(Fault::Unread);
     }
     let Some((monomial, coefficient)) = base.as_term() else {
+        if let Some(root) = denested(base, budget)? {
+            let twice = Fraction::from(Rational::from_integer((exponent * 2).to_integer().into()));
+            return match exponent.denom() {
+                2 => power(&root, &twice, budget),
+                _ => root_of_sum(base, exponent, budget),
+            };
+        }
         return root_of_sum(base, exponent, budget);
     };
     let even_root = exponent.denom().is_even();
@@ -102,6 +109,45 @@ fn poly_power(base: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
         result = result.times(&factor, budget)?;
     }
     Ok(result.into())
+}
+
+/// The square root of `a + b \sqrt{c}` as a sum of two square roots, if there is one:
+/// `\sqrt{3 + 2\sqrt 2}` is `1 + \sqrt 2`.
+fn denested(sum: &Poly, budget: &mut Budget) -> Result<Option<Fraction>, Fault> {
+    let half = Exponent::new(1, 2);
+    let is_root =
+        |(atom, power): (&Atom, &Exponent)| matches!(atom, Atom::Prime(_)) && *power == half;
+    let mut terms = sum.0.iter();
+    let (Some((none, a)), Some((roots, b)), None) = (terms.next(), terms.next(), terms.next())
+    else {
+        return Ok(None);
+    };
+    if !none.is_empty() || !roots.iter().all(is_root) || !a.is_positive() {
+        return Ok(None);
+    }
+    let surd = Poly::term(roots.clone(), b.clone());
+    let Some(square) = surd.times(&surd, budget)?.as_number() else {
+        return Ok(None);
+    };
+    let rest = budget.number(a * a - square)?;
+    let (top, bottom) = (rest.numer(), rest.denom());
+    if top.is_negative() {
+        return Ok(None);
+    }
+    let root = Rational::new(top.sqrt(), bottom.sqrt());
+    if &root * &root != rest {
+        return Ok(None);
+    }
+    let two = Rational::from_integer(2.into());
+    let mut result = Poly::default();
+    for (part, sign) in [
+        ((a + &root) / &two, false),
+        ((a - &root) / &two, b.is_negative()),
+    ] {
+        let part = number_power(&part, half, budget)?;
+        result = result.plus(&if sign { part.negated() } else { part }, budget)?;
+    }
+    Ok(Some(result.into()))
 }
 
 /// The power of a sum that has no simpler form; only its content is taken out.

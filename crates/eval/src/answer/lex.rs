@@ -101,7 +101,7 @@ fn symbol(name: &str) -> Option<char> {
         "lt" => '<',
         "gt" => '>',
         "ne" | "neq" | "≠" => '≠',
-        "approx" | "≈" => '=',
+        "approx" | "≈" => '≈',
         "pm" | "±" => '±',
         "mp" | "∓" => '∓',
         "cup" | "∪" => '∪',
@@ -235,6 +235,16 @@ impl Lexer {
     }
 
     fn character<'t>(&mut self, first: char, after: &'t str) -> &'t str {
+        let relation = match first {
+            '<' => Some('≤'),
+            '>' => Some('≥'),
+            '!' => Some('≠'),
+            _ => None,
+        };
+        if let (Some(relation), Some(after)) = (relation, after.strip_prefix('=')) {
+            self.push(Kind::Symbol(relation));
+            return after;
+        }
         match first {
             '$' | '€' | '£' | '¥' => {}
             _ if first.is_whitespace() || first == '~' => self.spaced = true,

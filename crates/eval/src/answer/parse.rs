@@ -8,6 +8,7 @@ use crate::algebra::{Budget, Fault, Fraction, Rational};
 mod expression;
 mod matrix;
 mod name;
+mod relation;
 
 /// Deeper nesting than this is no answer; it bounds the stack.
 const MAX_DEPTH: usize = 24;
@@ -187,84 +188,6 @@ impl Parser<'_> {
         })
     }
 
-    fn relation(&mut self) -> Result<Value, Fault> {
-        if let Some((end, name)) = self.name() {
-            self.at = end + 1;
-            let mut value = self.union()?;
-            while self.eat('=') {
-                value = self.union()?;
-            }
-            return Ok(match name {
-                Some(name) => Value::Named(name, Box::new(value)),
-                None => value,
-            });
-        }
-        let mut sides = vec![self.union()?];
-        let mut signs = Vec::new();
-        while let Some(sign @ ('=' | '<' | '>' | '≤' | '≥' | '∈')) = self.symbol() {
-            self.at += 1;
-            signs.push(sign);
-            sides.push(self.union()?);
-        }
-        match signs.as_slice() {
-            [] => sides.pop().ok_or(Fault::Unread),
-            ['∈'] if matches!(&sides[0], Value::Scalar(x) if x.as_variable().is_some()) => {
-                sides.pop().ok_or(Fault::Unread)
-            }
-            ['='] => equation(sides),
-            // `a + b = 3 + 4 = 7`
-            [_, ..] if signs.iter().all(|sign| *sign == '=') => sides.pop().ok_or(Fault::Unread),
-            _ => self.inequality(sides, &signs),
-        }
-    }
-
-    /// An interval, if one variable stands between numbers; else a difference with its sign.
-    fn inequality(&mut self, sides: Vec<Value>, signs: &[char]) -> Result<Value, Fault> {
-        let mut sides: Vec<Fraction> = sides.into_iter().map(scalar).collect::<Result<_, _>>()?;
-        let mut strict: Vec<bool> = signs.iter().map(|s| matches!(s, '<' | '>')).collect();
-        if signs.iter().all(|sign| matches!(sign, '>' | '≥')) {
-            sides.reverse();
-            strict.reverse();
-        } else if !signs.iter().all(|sign| matches!(sign, '<' | '≤')) {
-            return Err(Fault::Unread);
-        }
-        let open = |strict: bool| if strict { '(' } else { '[' };
-        let close = |strict: bool| if strict { ')' } else { ']' };
-        let end = |value: &Fraction| Value::Scalar(value.clone());
-        let infinity = Fraction::variable("∞");
-        let is_variable = |x: &Fraction| x.as_variable().is_some() && !x.is_constant();
-        match (sides.as_slice(), strict.as_slice()) {
-            ([low, x, high], [a, b])
-                if is_variable(x) && low.is_constant() && high.is_constant() =>
-            {
-                Ok(Value::Brackets(
-                    open(*a),
-                    vec![end(low), end(high)],
-                    close(*b),
-                ))
-            }
-            ([low, x], [a]) if is_variable(x) && low.is_constant() => Ok(Value::Brackets(
-                open(*a),
-                vec![end(low), end(&infinity)],
-                ')',
-            )),
-            ([x, high], [a]) if is_variable(x) && high.is_constant() => Ok(Value::Brackets(
-                '(',
-                vec![end(&infinity.negated()), end(high)],
-                close(*a),
-            )),
-            ([low, high], [strict]) => {
-                let difference = high.minus(low, self.budget)?;
-                let value = difference.positively_scaled(self.budget)?;
-                Ok(Value::Positive {
-                    value,
-                    strict: *strict,
-                })
-            }
-            _ => Err(Fault::Unread),
-        }
-    }
-
     fn union(&mut self) -> Result<Value, Fault> {
         let first = self.ratio()?;
         if self.symbol() != Some('∪') {
@@ -307,7 +230,7 @@ impl Parser<'_> {
                 Some(Kind::Letters(_) | Kind::Text(_)) => {
                     let word = self.word(0).unwrap_or_default();
                     self.at += 1;
-                    if word == "percent" {
+                    if matches!(word.as_str(), "percent" | "pct") {
                         self.percent = true;
                     } else if let Some(factor) = units::multiplier(&word) {
                         let factor = Rational::from_integer(factor.into());
@@ -380,27 +303,6 @@ fn scalar(value: Value) -> Result<Fraction, Fault> {
         Value::Scalar(value) => Ok(value),
         _ => Err(Fault::Unread),
     }
-}
-
-fn equation(mut sides: Vec<Value>) -> Result<Value, Fault> {
-    let (Some(right), Some(left)) = (sides.pop(), sides.pop()) else {
-        return Err(Fault::Unread);
-    };
-    let name = |side: &Value| match side {
-        Value::Scalar(value) => value.as_variable().map(str::to_owned),
-        _ => None,
-    };
-    if let Some(name) = name(&left) {
-        return Ok(Value::Named(name, Box::new(right)));
-    }
-    if let Some(name) = name(&right) {
-        return Ok(Value::Named(name, Box::new(left)));
-    }
-    let (left, right) = (scalar(left)?, scalar(right)?);
-    if left.is_constant() && right.is_constant() {
-        return Ok(Value::Scalar(right));
-    }
-    Ok(Value::Equation(left, right))
 }
 
 /// A set in its canonical order; the set of one thing is that thing.

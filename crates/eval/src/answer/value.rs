@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use num_traits::Zero;
+
 use super::Verdict;
 use crate::algebra::{Budget, Fault, Fraction, Poly, Rational};
 
@@ -49,6 +51,10 @@ impl Value {
                 None => value.to_string(),
             },
             Self::Named(_, value) => value.class(),
+            Self::Based { digits, .. } => match digits.trim_start_matches('0') {
+                "" => "0".to_owned(),
+                digits => digits.to_owned(),
+            },
             _ => self.to_string(),
         }
     }
@@ -141,10 +147,8 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
         // `a + b = 7` may be meant to say 7, or may be the equation of a line.
         (Equation(l, r), Scalar(x)) | (Scalar(x), Equation(l, r)) => {
             let sides = [scalars(l, x, budget), scalars(r, x, budget)];
-            match sides.contains(&Verdict::Same) {
-                true => Verdict::CannotTell,
-                false => Verdict::Different,
-            }
+            let is_zero = x.as_number().is_some_and(|number| number.is_zero());
+            doubtful(Verdict::of(!is_zero && sides.contains(&Verdict::Same)))
         }
         (Brackets(o, x, c), Brackets(p, y, d)) => match (o, c) == (p, d) {
             true => in_order(x, y, budget),
@@ -187,9 +191,14 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             }
         }
         (Based { digits, base }, Scalar(x)) | (Scalar(x), Based { digits, base }) => {
+            // Where the question asks for a base, many leave it out; but the value in base ten may
+            // be what the question began with.
             let number = x.as_number();
-            let either = [digits_value(digits, *base), digits_value(digits, 10)];
-            doubtful(Verdict::of(number.is_some() && either.contains(&number)))
+            match number.is_some() {
+                true if number == digits_value(digits, 10) => Verdict::Same,
+                true => doubtful(Verdict::of(number == digits_value(digits, *base))),
+                false => Verdict::Different,
+            }
         }
         (Words(x), Words(y)) => Verdict::of(x == y),
         (Words(word), Scalar(x)) | (Scalar(x), Words(word)) => match product(word, budget) {

@@ -387,7 +387,7 @@ impl Parser<'_> {
             }
             "exp" => exp(&argument, self.budget)?,
             _ if base.is_some() => return Err(Fault::Unread),
-            _ => apply(&name, vec![argument]),
+            _ => apply(&name, &argument, self.budget)?,
         };
         Ok(Value::Scalar(match exponent {
             Some(exponent) => power(&value, &exponent, self.budget)?,
