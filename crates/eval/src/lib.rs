@@ -7,10 +7,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod algebra;
 pub mod answer;
 mod draw;
 pub mod metrics;
-pub mod number;
+mod number;
 mod problems;
 mod record;
 mod run_file;

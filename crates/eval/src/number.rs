@@ -1,272 +1,218 @@
-//! Exact rational numbers, just enough to compare answers.
+//! Numbers as people write them.
 
-use std::fmt;
+use num_bigint::BigInt;
+use num_traits::{One, Pow};
 
-/// A fraction in lowest terms with a positive denominator.
+use crate::algebra::Rational;
+
+/// More digits than this are no answer that anybody could check.
+const MAX_DIGITS: usize = 600;
+
+/// A number at the beginning of a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Literal {
+    /// Its exact value.
+    pub value: Rational,
+    /// The bytes it takes.
+    pub length: usize,
+    /// Whether it is written in digits alone.
+    pub plain: bool,
+}
+
+/// Reads `42`, `3.50`, `.5`, `1,234,567`, `10,\!000`, `12\,000`, `0.1\overline{6}`, `1.5e-3` from
+/// the beginning of a text, without a sign. `None` if there is no number, or one of too many digits.
 ///
-/// Arithmetic is checked: a value that does not fit 128 bits is no number at all, so a pathological
-/// answer is compared as text and never wraps around into a right one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Rational {
-    numerator: i128,
-    denominator: i128,
-}
-
-impl Rational {
-    /// `numerator / denominator` in lowest terms; `None` for a zero denominator or an overflow.
-    pub fn new(numerator: i128, denominator: i128) -> Option<Self> {
-        if denominator == 0 {
-            return None;
-        }
-        let divisor =
-            i128::try_from(gcd(numerator.unsigned_abs(), denominator.unsigned_abs())).ok()?;
-        let (n, d) = (numerator / divisor, denominator / divisor);
-        if d < 0 {
-            Some(Self {
-                numerator: n.checked_neg()?,
-                denominator: d.checked_neg()?,
-            })
-        } else {
-            Some(Self {
-                numerator: n,
-                denominator: d,
-            })
-        }
-    }
-
-    fn add(self, other: Self) -> Option<Self> {
-        let left = self.numerator.checked_mul(other.denominator)?;
-        let right = other.numerator.checked_mul(self.denominator)?;
-        Self::new(
-            left.checked_add(right)?,
-            self.denominator.checked_mul(other.denominator)?,
-        )
-    }
-
-    fn negated(self) -> Option<Self> {
-        Some(Self {
-            numerator: self.numerator.checked_neg()?,
-            denominator: self.denominator,
-        })
-    }
-
-    /// The quotient of two rationals; `None` on division by zero or overflow.
-    pub fn over(self, other: Self) -> Option<Self> {
-        Self::new(
-            self.numerator.checked_mul(other.denominator)?,
-            self.denominator.checked_mul(other.numerator)?,
-        )
-    }
-
-    /// Reads a number as people write answers: `42`, `-3.50`, `1,234,567`, `.5`, `3/4`,
-    /// `\frac{3}{4}`, `\frac34`, `1 3/4`, `2\frac{1}{2}`. The whole text has to be the number.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        if let Some(rest) = text.strip_prefix('-') {
-            return Self::unsigned(rest.trim_start())?.negated();
-        }
-        Self::unsigned(text.strip_prefix('+').unwrap_or(text).trim_start())
-    }
-
-    fn unsigned(text: &str) -> Option<Self> {
-        if let Some(at) = text.find("\\frac") {
-            let fraction = latex_fraction(&text[at..])?;
-            return with_whole(text[..at].trim(), fraction);
-        }
-        let Some((top, bottom)) = text.split_once('/') else {
-            return decimal(text);
-        };
-        let (whole, top) = match top.trim().rsplit_once(' ') {
-            Some((whole, top)) => (whole.trim(), top),
-            None => ("", top.trim()),
-        };
-        with_whole(whole, decimal(top)?.over(decimal(bottom.trim())?)?)
-    }
-}
-
-impl fmt::Display for Rational {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.denominator {
-            1 => write!(f, "{}", self.numerator),
-            d => write!(f, "{}/{d}", self.numerator),
-        }
-    }
-}
-
-/// A mixed number: the whole part has to be plain digits, or absent.
-fn with_whole(whole: &str, fraction: Rational) -> Option<Rational> {
-    if whole.is_empty() {
-        return Some(fraction);
-    }
-    if !whole.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    Rational::new(whole.parse().ok()?, 1)?.add(fraction)
-}
-
-/// `\frac{a}{b}` or `\frac12`, to the end of the text.
-fn latex_fraction(text: &str) -> Option<Rational> {
-    let (top, rest) = latex_argument(text.strip_prefix("\\frac")?)?;
-    let (bottom, rest) = latex_argument(rest)?;
-    if !rest.trim().is_empty() {
-        return None;
-    }
-    Rational::parse(top)?.over(Rational::parse(bottom)?)
-}
-
-/// The next argument of a LaTeX command, `{...}` without nesting or one digit, and what follows it.
-fn latex_argument(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start();
-    if let Some(inside) = text.strip_prefix('{') {
-        return inside.split_once('}');
-    }
-    text.starts_with(|c: char| c.is_ascii_digit())
-        .then(|| text.split_at(1))
-}
-
-/// Digits with optional thousands separators and decimals, no sign.
-fn decimal(text: &str) -> Option<Rational> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty() && decimals.is_empty() {
-        return None;
-    }
-    let whole = without_separators(whole)?;
-    if !decimals.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let digits = format!("{whole}{}", decimals.trim_end_matches('0'));
-    let places = u32::try_from(decimals.trim_end_matches('0').len()).ok()?;
-    let numerator = if digits.is_empty() {
-        0
+/// `commas` says whether `1,234` is one number, as it is outside of brackets, or two.
+pub(crate) fn literal(text: &str, commas: bool) -> Option<Literal> {
+    let whole = leading_digits(text);
+    let (digits, mut at) = if whole.is_empty() {
+        (String::new(), 0)
     } else {
-        digits.parse().ok()?
+        grouped(text, whole, commas)
     };
-    Rational::new(numerator, 10i128.checked_pow(places)?)
+    let plain_length = at;
+    let mut digits = digits;
+    let mut places = 0;
+    let mut repeating = "";
+    if let Some(rest) = text[at..].strip_prefix('.') {
+        let decimals = leading_digits(rest);
+        let after = &rest[decimals.len()..];
+        let repeated = after
+            .strip_prefix("\\overline{")
+            .map(|inside| (leading_digits(inside), inside));
+        if let Some((period, inside)) = repeated
+            && !period.is_empty()
+            && inside[period.len()..].starts_with('}')
+        {
+            repeating = period;
+        }
+        if !decimals.is_empty() || !repeating.is_empty() {
+            digits.push_str(decimals);
+            places = decimals.len();
+            at += 1 + decimals.len();
+        }
+        if !repeating.is_empty() {
+            at += "\\overline{}".len() + repeating.len();
+        }
+    }
+    if at == 0 || digits.len() + repeating.len() > MAX_DIGITS {
+        return None;
+    }
+    let mut value = Rational::new(integer(&digits)?, power_of_ten(places));
+    if !repeating.is_empty() {
+        let nines = power_of_ten(repeating.len()) - BigInt::one();
+        value += Rational::new(integer(repeating)?, nines * power_of_ten(places));
+    }
+    if let Some((exponent, length)) = e_notation(&text[at..]) {
+        let factor = Rational::from_integer(power_of_ten(exponent.unsigned_abs().into()));
+        value = if exponent < 0 {
+            value / factor
+        } else {
+            value * factor
+        };
+        at += length;
+    }
+    Some(Literal {
+        value,
+        length: at,
+        plain: at == plain_length && digits.len() == at,
+    })
 }
 
-/// `1,234,567` as `1234567`; `None` for anything but digits, or where commas stand in other places
-/// (`1,2` is a pair).
-fn without_separators(whole: &str) -> Option<String> {
-    let mut groups = whole.split(',');
-    let first = groups.next().unwrap_or_default();
+fn integer(digits: &str) -> Option<BigInt> {
+    match digits {
+        "" => Some(BigInt::default()),
+        _ => digits.parse().ok(),
+    }
+}
+
+fn power_of_ten(exponent: usize) -> BigInt {
+    Pow::pow(BigInt::from(10), exponent)
+}
+
+fn leading_digits(text: &str) -> &str {
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    &text[..end]
+}
+
+/// The digits of an integer with its thousands separators taken out, and the bytes read.
+fn grouped(text: &str, first: &str, commas: bool) -> (String, usize) {
     let mut digits = first.to_owned();
-    let mut separated = false;
-    for group in groups {
-        separated = true;
+    let mut at = first.len();
+    if first.len() > 3 {
+        return (digits, at);
+    }
+    while let Some(separator) = separator(&text[at..], commas) {
+        let group = leading_digits(&text[at + separator..]);
         if group.len() != 3 {
-            return None;
+            break;
         }
         digits.push_str(group);
+        at += separator + 3;
     }
-    let leading_fits = !separated || (1..=3).contains(&first.len());
-    (leading_fits && digits.bytes().all(|b| b.is_ascii_digit())).then_some(digits)
+    (digits, at)
 }
 
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
+/// The length of the thousands separator that a text begins with.
+fn separator(text: &str, commas: bool) -> Option<usize> {
+    // A comma set tight is a separator wherever it stands.
+    for tight in ["{,}", ",\\!", "\\,", "\\ ", "~", "\u{202f}", "\u{2009}"] {
+        if let Some(rest) = text.strip_prefix(tight) {
+            let blanks = rest.len() - rest.trim_start().len();
+            return Some(tight.len() + blanks);
+        }
     }
-    a.max(1)
+    (commas && text.starts_with(',') || is_blank_separator(text)).then_some(1)
+}
+
+/// `1 000`, but not `1 500/600`.
+fn is_blank_separator(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(' ') else {
+        return false;
+    };
+    let group = leading_digits(rest);
+    group.len() == 3 && !rest[3..].trim_start().starts_with('/')
+}
+
+/// The exponent of `e-3` and its length.
+fn e_notation(text: &str) -> Option<(i16, usize)> {
+    let rest = text.strip_prefix(['e', 'E'])?;
+    let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+    let digits = leading_digits(unsigned);
+    let sign = rest.len() - unsigned.len();
+    if digits.is_empty() || digits.len() > 3 {
+        return None;
+    }
+    let end = sign + digits.len();
+    let exponent = rest[..end].parse().ok()?;
+    Some((exponent, 1 + end))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn canonical(text: &str) -> Option<String> {
-        Rational::parse(text).map(|r| r.to_string())
+    fn all(text: &str, commas: bool) -> Option<String> {
+        literal(text, commas)
+            .filter(|found| found.length == text.len())
+            .map(|found| found.value.to_string())
     }
 
     #[test]
     fn numbers_are_read_exactly() {
         for (text, want) in [
             ("42", "42"),
-            ("-7", "-7"),
-            ("+7", "7"),
-            ("- 7", "-7"),
             ("0042", "42"),
             ("3.50", "7/2"),
             (".5", "1/2"),
-            ("5.", "5"),
             ("0.1", "1/10"),
+            ("0.000", "0"),
             ("1,234,567", "1234567"),
             ("1,234.5", "2469/2"),
-            ("6/8", "3/4"),
-            ("-6/8", "-3/4"),
-            ("6 / 8", "3/4"),
-            ("1 3/4", "7/4"),
-            ("-1 3/4", "-7/4"),
-            ("\\frac{6}{8}", "3/4"),
-            ("\\frac{-6}{8}", "-3/4"),
-            ("\\frac68", "3/4"),
-            ("2\\frac{1}{2}", "5/2"),
-            ("-0", "0"),
-            ("0.000", "0"),
+            ("10{,}000", "10000"),
+            ("11,\\! 111,\\! 111", "11111111"),
+            ("12\\,000", "12000"),
+            ("12 000", "12000"),
+            ("0.\\overline{3}", "1/3"),
+            ("0.1\\overline{6}", "1/6"),
+            ("1.5e3", "1500"),
+            ("2E-2", "1/50"),
         ] {
-            assert_eq!(canonical(text).as_deref(), Some(want), "{text}");
+            assert_eq!(all(text, true).as_deref(), Some(want), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_number_stays_text() {
-        for text in [
-            "",
-            ".",
-            "-",
-            "1,2",
-            "12,34",
-            "1,2345",
-            "1,,234",
-            "1/0",
-            "0/0",
-            "x",
-            "3x",
-            "1.2.3",
-            "1..2",
-            "--1",
-            "1/2/3",
-            "\\frac{1}",
-            "\\frac{1}{2}x",
-            "x\\frac{1}{2}",
-            "\\frac{1}{0}",
-            "٣",
-            "1e5",
-            "/",
-            "1/",
-            "/2",
+    fn a_number_ends_where_it_does() {
+        for (text, commas, length) in [
+            ("5.", true, 1),
+            ("1,2", true, 1),
+            ("1,200", false, 1),
+            ("1{,}200", false, 7),
+            ("1 500/600", true, 1),
+            ("12,34", true, 2),
+            ("1,2345", true, 1),
+            ("1,,234", true, 1),
+            ("1234,567", true, 4),
+            ("1.2.3", true, 3),
+            ("3e", true, 1),
+            ("0.\\overline{x}", true, 1),
         ] {
-            assert_eq!(canonical(text), None, "{text}");
+            let found = literal(text, commas).map(|found| found.length);
+            assert_eq!(found, Some(length), "{text}");
         }
-    }
-
-    #[test]
-    fn overflow_is_no_number() {
-        assert_eq!(
-            canonical(&i128::MAX.to_string()).as_deref(),
-            Some("170141183460469231731687303715884105727")
-        );
-        assert_eq!(canonical("170141183460469231731687303715884105728"), None);
-        assert_eq!(canonical(&format!("0.{}1", "0".repeat(60))), None);
-        assert_eq!(canonical(&format!("1/2 {}", i128::MAX)), None);
-        assert_eq!(Rational::new(i128::MIN, -1), None);
-        assert_eq!(
-            Rational::new(i128::MIN, 2).map(|r| r.to_string()),
-            Some((i128::MIN / 2).to_string())
-        );
+        for text in ["", ".", "-1", "x", "٣", "\\overline{3}"] {
+            assert_eq!(literal(text, true), None, "{text}");
+        }
+        assert_eq!(literal(&"9".repeat(MAX_DIGITS + 1), true), None);
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_handled(text in "\\PC*") {
-            Rational::parse(&text);
-        }
-
-        #[test]
-        fn fractions_reduce(a in -10_000i64..10_000, b in 1i64..10_000, k in 1i64..1000) {
-            let plain = canonical(&format!("{a}/{b}"));
-            proptest::prop_assert!(plain.is_some());
-            let scaled = format!("{}/{}", a * k, b * k);
-            proptest::prop_assert_eq!(plain, canonical(&scaled));
+        fn any_text_is_handled(text in "(\\PC|[0-9]|[.,e]|\\\\overline\\{)*") {
+            if let Some(found) = literal(&text, true) {
+                proptest::prop_assert!(found.length > 0 && text.is_char_boundary(found.length));
+            }
         }
     }
 }

@@ -1,0 +1,354 @@
+//! Quotients of polynomials.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use num_rational::Ratio;
+use num_traits::{One, Signed, Zero};
+
+use super::numeric;
+use super::poly::{Exponent, Monomial};
+use super::{Atom, Budget, Fault, Poly, Rational};
+
+/// A quotient of two sums. The denominator is 1 wherever this file knows how to get rid of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Fraction {
+    pub(super) top: Poly,
+    pub(super) bottom: Poly,
+}
+
+impl From<Poly> for Fraction {
+    fn from(top: Poly) -> Self {
+        Self {
+            top,
+            bottom: Poly::one(),
+        }
+    }
+}
+
+impl From<Rational> for Fraction {
+    fn from(value: Rational) -> Self {
+        Poly::number(value).into()
+    }
+}
+
+impl Fraction {
+    pub(crate) fn integer(value: i64) -> Self {
+        Rational::from_integer(value.into()).into()
+    }
+
+    pub(crate) fn atom(atom: Atom) -> Self {
+        Poly::atom(atom).into()
+    }
+
+    pub(crate) fn variable(name: &str) -> Self {
+        Self::atom(Atom::Variable(name.to_owned()))
+    }
+
+    /// The polynomial whose zeros are its zeros: without denominators and negative exponents, and
+    /// with leading coefficient 1.
+    pub(crate) fn zeros(&self, budget: &mut Budget) -> Result<Poly, Fault> {
+        let Some(last) = self.top.0.values().next_back() else {
+            return Ok(Poly::default());
+        };
+        let mut below = common_monomial(&self.top, &Poly::default()).0;
+        for mut monomial in std::mem::take(&mut below).into_keys() {
+            monomial.retain(|_, exponent| *exponent > Exponent::zero());
+            below.insert(monomial, last.recip());
+        }
+        self.top.times(&Poly(below), budget)
+    }
+
+    /// The sum it is, if it is no quotient.
+    pub(crate) fn as_poly(&self) -> Option<&Poly> {
+        (self.bottom == Poly::one()).then_some(&self.top)
+    }
+
+    pub(crate) fn as_number(&self) -> Option<Rational> {
+        self.as_poly()?.as_number()
+    }
+
+    pub(crate) fn as_variable(&self) -> Option<&str> {
+        self.as_poly()?.as_variable()
+    }
+
+    /// Whether it has a variable anywhere, infinity not counted.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.top
+            .atoms()
+            .chain(self.bottom.atoms())
+            .all(|(atom, _)| is_constant(atom))
+    }
+
+    /// The slope and the constant of a linear expression in one variable.
+    pub(crate) fn linear(&self) -> Option<(Rational, Self)> {
+        let mut rest = self.as_poly()?.clone();
+        let is_variable = |m: &&Monomial| !m.keys().all(is_constant);
+        let monomial = rest.0.keys().find(is_variable)?.clone();
+        let slope = rest.0.remove(&monomial)?;
+        let lone = Poly::term(monomial, Rational::one());
+        (lone.as_variable().is_some() && !rest.0.keys().any(|m| is_variable(&m)))
+            .then(|| (slope, rest.into()))
+    }
+
+    /// Divided by the size of its leading coefficient, which keeps its sign.
+    pub(crate) fn positively_scaled(&self, budget: &mut Budget) -> Result<Self, Fault> {
+        let lead = self
+            .top
+            .0
+            .values()
+            .next_back()
+            .map(|last| last.abs().recip());
+        let lead = lead.unwrap_or_else(Rational::one);
+        self.times(&lead.into(), budget)
+    }
+
+    pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
+        if self.bottom == other.bottom {
+            let top = self.top.plus(&other.top, budget)?;
+            return Self::quotient(top, self.bottom.clone(), budget);
+        }
+        let left = self.top.times(&other.bottom, budget)?;
+        let right = other.top.times(&self.bottom, budget)?;
+        let bottom = self.bottom.times(&other.bottom, budget)?;
+        Self::quotient(left.plus(&right, budget)?, bottom, budget)
+    }
+
+    /// Whether it is written with a minus: one of each pair of opposites is.
+    pub(super) fn is_negative(&self) -> bool {
+        self.top
+            .0
+            .values()
+            .next_back()
+            .is_some_and(Signed::is_negative)
+    }
+
+    pub(crate) fn negated(&self) -> Self {
+        Self {
+            top: self.top.negated(),
+            bottom: self.bottom.clone(),
+        }
+    }
+
+    pub(crate) fn minus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
+        self.plus(&other.negated(), budget)
+    }
+
+    pub(crate) fn times(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
+        let top = self.top.times(&other.top, budget)?;
+        let bottom = self.bottom.times(&other.bottom, budget)?;
+        Self::quotient(top, bottom, budget)
+    }
+
+    /// The quotient; unread where the divisor is zero.
+    pub(crate) fn over(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
+        let top = self.top.times(&other.bottom, budget)?;
+        let bottom = self.bottom.times(&other.top, budget)?;
+        Self::quotient(top, bottom, budget)
+    }
+
+    pub(super) fn quotient(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<Self, Fault> {
+        let (mut top, mut bottom) = (top, bottom);
+        if bottom.is_zero() {
+            return Err(Fault::Unread);
+        }
+        if top.is_zero() || bottom == Poly::one() {
+            return Ok(top.into());
+        }
+        if bottom.as_term().is_none() {
+            (top, bottom) = rationalised(top, bottom, budget)?;
+        }
+        if let Some((monomial, coefficient)) = bottom.as_term() {
+            let (factor, rest) = reciprocal(monomial, coefficient, budget)?;
+            top = top.times(&factor, budget)?;
+            bottom = rest;
+            if bottom == Poly::one() {
+                return Ok(top.into());
+            }
+        }
+        if let Some(whole) = exact_quotient(&top, &bottom, budget)? {
+            return Ok(whole.into());
+        }
+        if let Some(whole) = exact_quotient(&bottom, &top, budget)? {
+            (top, bottom) = (Poly::one(), whole);
+        }
+        let common = common_monomial(&top, &bottom);
+        let (top, bottom) = (top.times(&common, budget)?, bottom.times(&common, budget)?);
+        // The same quotient must not be written with two leading coefficients.
+        let lead = bottom.0.values().next_back().map(Rational::recip);
+        let lead = lead.unwrap_or_else(Rational::one);
+        Ok(Self {
+            top: top.scaled(&lead, budget)?,
+            bottom: bottom.scaled(&lead, budget)?,
+        })
+    }
+
+    /// Whether both have the same value; `None` if that cannot be told.
+    pub(crate) fn same(&self, other: &Self, budget: &mut Budget) -> Result<Option<bool>, Fault> {
+        if self == other {
+            return Ok(Some(true));
+        }
+        let left = self.top.times(&other.bottom, budget)?;
+        let right = other.top.times(&self.bottom, budget)?;
+        let difference = left.plus(&right.negated(), budget)?;
+        // `\\sin^2 x` has another form, but `\\sin^{-2} x` has none until it is above the line.
+        let difference = difference.times(&common_monomial(&difference, &Poly::one()), budget)?;
+        if difference.is_zero() {
+            return Ok(Some(true));
+        }
+        let opaque = |(atom, _): (&Atom, &Exponent)| {
+            matches!(atom, Atom::Sum(_) | Atom::Function(..) | Atom::Power(..))
+        };
+        if !difference.atoms().any(opaque) || numeric::is_nonzero(&difference) {
+            return Ok(Some(false));
+        }
+        Ok(None)
+    }
+}
+
+fn is_constant(atom: &Atom) -> bool {
+    match atom {
+        Atom::Imaginary | Atom::Prime(_) | Atom::Euler | Atom::Pi => true,
+        Atom::Variable(name) => name == "∞",
+        Atom::Power(base, exponents) => is_constant(base) && exponents.keys().all(is_constant),
+        Atom::Sum(sum) => sum.atoms().all(|(atom, _)| is_constant(atom)),
+        Atom::Function(_, arguments) => arguments.iter().all(Fraction::is_constant),
+    }
+}
+
+/// One over a term, as a factor and the sum that stays below the line: `1 / \sqrt{x+1}` is
+/// `\sqrt{x+1} / (x+1)`.
+fn reciprocal(
+    monomial: &Monomial,
+    coefficient: &Rational,
+    budget: &mut Budget,
+) -> Result<(Poly, Poly), Fault> {
+    let mut factor = Poly::number(budget.number(coefficient.recip())?);
+    let mut bottom = Poly::one();
+    for (atom, exponent) in monomial {
+        let power = |exponent| Poly::term([(atom.clone(), exponent)].into(), Rational::one());
+        let inverse = match atom {
+            Atom::Imaginary => power(Exponent::one()).negated(),
+            Atom::Prime(prime) => {
+                let below = Rational::new(1.into(), (*prime).into());
+                power(Exponent::one() - exponent).scaled(&below, budget)?
+            }
+            Atom::Sum(sum) => {
+                bottom = bottom.times(sum, budget)?;
+                power(Exponent::one() - exponent)
+            }
+            _ => power(-exponent),
+        };
+        factor = factor.times(&inverse, budget)?;
+    }
+    Ok((factor, bottom))
+}
+
+/// Takes square roots of primes and the imaginary unit out of a denominator, by the conjugates.
+fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, Poly), Fault> {
+    let half = Ratio::new(1, 2);
+    let known = |(atom, exponent): (&Atom, &Exponent)| match atom {
+        Atom::Imaginary => true,
+        Atom::Prime(_) => *exponent == half,
+        _ => false,
+    };
+    let (mut top, mut bottom) = (top, bottom);
+    if !bottom.atoms().all(known) {
+        return Ok((top, bottom));
+    }
+    let atoms: BTreeSet<Atom> = bottom.atoms().map(|(atom, _)| atom.clone()).collect();
+    for atom in atoms {
+        let conjugate = Poly(
+            bottom
+                .0
+                .iter()
+                .map(|(m, c)| {
+                    (
+                        m.clone(),
+                        if m.contains_key(&atom) { -c } else { c.clone() },
+                    )
+                })
+                .collect(),
+        );
+        top = top.times(&conjugate, budget)?;
+        bottom = bottom.times(&conjugate, budget)?;
+    }
+    Ok((top, bottom))
+}
+
+/// The monomial that brings the smallest exponent of every power in the two to zero.
+fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
+    let mut least: Monomial = Monomial::new();
+    let terms = || top.0.keys().chain(bottom.0.keys());
+    for atom in terms().flatten().map(|(atom, _)| atom) {
+        if matches!(atom, Atom::Imaginary | Atom::Prime(_) | Atom::Sum(_))
+            || least.contains_key(atom)
+        {
+            continue;
+        }
+        let exponent = |m: &Monomial| m.get(atom).copied().unwrap_or_else(Exponent::zero);
+        let smallest = terms().map(exponent).min();
+        least.insert(atom.clone(), -smallest.unwrap_or_else(Exponent::zero));
+    }
+    least.retain(|_, exponent| !exponent.is_zero());
+    Poly::term(least, Rational::one())
+}
+
+/// `top / bottom` if it leaves no remainder and both are polynomials in independent atoms.
+fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Option<Poly>, Fault> {
+    let whole = |(atom, exponent): (&Atom, &Exponent)| {
+        exponent.is_integer()
+            && *exponent.numer() > 0
+            && !matches!(atom, Atom::Imaginary | Atom::Prime(_) | Atom::Sum(_))
+    };
+    if !top.atoms().chain(bottom.atoms()).all(whole) {
+        return Ok(None);
+    }
+    let Some((lead, lead_coefficient)) = leading(bottom) else {
+        return Ok(None);
+    };
+    let mut rest = top.clone();
+    let mut quotient = Poly::default();
+    while let Some((monomial, coefficient)) = leading(&rest) {
+        budget.charge(rest.0.len() as u64)?;
+        let mut step = monomial.clone();
+        for (atom, exponent) in lead {
+            let left = step.remove(atom).unwrap_or_else(Exponent::zero) - exponent;
+            match left.cmp(&Exponent::zero()) {
+                Ordering::Less => return Ok(None),
+                Ordering::Equal => {}
+                Ordering::Greater => {
+                    step.insert(atom.clone(), left);
+                }
+            }
+        }
+        let step = Poly::term(step, budget.number(coefficient / lead_coefficient)?);
+        rest = rest.plus(&bottom.times(&step, budget)?.negated(), budget)?;
+        quotient = quotient.plus(&step, budget)?;
+    }
+    Ok(Some(quotient))
+}
+
+/// The greatest term in lexicographic order, which multiplication keeps (the order of the map is
+/// none that it keeps).
+fn leading(poly: &Poly) -> Option<(&Monomial, &Rational)> {
+    poly.0.iter().max_by(|(a, _), (b, _)| lexicographic(a, b))
+}
+
+fn lexicographic(a: &Monomial, b: &Monomial) -> Ordering {
+    let (mut left, mut right) = (a.iter(), b.iter());
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return Ordering::Equal,
+            (Some(_), None) => return Ordering::Greater,
+            (None, Some(_)) => return Ordering::Less,
+            (Some((x, m)), Some((y, n))) => match x.cmp(y) {
+                // The side that has the earlier atom has the higher power of it.
+                Ordering::Less => return Ordering::Greater,
+                Ordering::Greater => return Ordering::Less,
+                Ordering::Equal if m != n => return m.cmp(n),
+                Ordering::Equal => {}
+            },
+        }
+    }
+}

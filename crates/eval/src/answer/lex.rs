@@ -1,0 +1,334 @@
+//! An answer as tokens, without its layout.
+
+use crate::algebra::{Fault, Rational};
+use crate::number;
+
+use super::extract::closed;
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Kind {
+    /// A number; the text only if it is digits alone.
+    Number(Rational, Option<String>),
+    /// A run of letters as typed, or one that `\mathrm` or `\operatorname` sets upright.
+    Letters(String),
+    /// The words of a `\text{}`.
+    Text(String),
+    /// A LaTeX command, without the backslash.
+    Command(String),
+    /// Anything else, and the commands that stand for an operator.
+    Symbol(char),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Token {
+    pub kind: Kind,
+    /// Whether a blank stands before it.
+    pub spaced: bool,
+}
+
+/// The symbols that stand for `\{`, `\}` and the end of a matrix row.
+pub(super) const SET_OPEN: char = '\u{2983}';
+pub(super) const SET_CLOSE: char = '\u{2984}';
+pub(super) const ROW_END: char = '\n';
+
+/// Commands that only lay out.
+const LAYOUT: &[&str] = &[
+    "left",
+    "right",
+    "big",
+    "Big",
+    "bigg",
+    "Bigg",
+    "bigl",
+    "bigr",
+    "Bigl",
+    "Bigr",
+    "biggl",
+    "biggr",
+    "displaystyle",
+    "textstyle",
+    "limits",
+    "rm",
+    "bf",
+    "it",
+    "hline",
+];
+
+const SPACES: &[&str] = &[
+    ",",
+    ";",
+    ":",
+    "!",
+    " ",
+    "\n",
+    "quad",
+    "qquad",
+    "enspace",
+    "thinspace",
+    "hfill",
+];
+
+/// Commands that take words.
+const TEXT: &[&str] = &[
+    "text",
+    "textbf",
+    "textit",
+    "textrm",
+    "textnormal",
+    "mbox",
+    "hbox",
+];
+
+/// Commands that set letters in another type.
+const TYPE: &[&str] = &[
+    "mathrm",
+    "mathbf",
+    "mathit",
+    "mathcal",
+    "mathsf",
+    "boldsymbol",
+    "operatorname",
+    "mathbb",
+];
+
+/// Commands and characters that stand for a symbol.
+fn symbol(name: &str) -> Option<char> {
+    Some(match name {
+        "cdot" | "times" | "ast" | "×" | "·" | "∙" | "⋅" => '*',
+        "div" | "÷" => '/',
+        "le" | "leq" | "leqslant" | "≤" => '≤',
+        "ge" | "geq" | "geqslant" | "≥" => '≥',
+        "lt" => '<',
+        "gt" => '>',
+        "ne" | "neq" | "≠" => '≠',
+        "approx" | "≈" => '≈',
+        "pm" | "±" => '±',
+        "mp" | "∓" => '∓',
+        "cup" | "∪" => '∪',
+        "in" | "∈" => '∈',
+        "langle" | "⟨" => '⟨',
+        "rangle" | "⟩" => '⟩',
+        "vert" | "lvert" | "rvert" | "mid" => '|',
+        "{" | "lbrace" => SET_OPEN,
+        "}" | "rbrace" => SET_CLOSE,
+        "lbrack" => '[',
+        "rbrack" => ']',
+        "lparen" => '(',
+        "rparen" => ')',
+        "\\" | "cr" => ROW_END,
+        "%" => '%',
+        "&" => '&',
+        "_" => '_',
+        "colon" => ':',
+        "degree" | "degrees" | "°" | "º" => '°',
+        "−" | "–" => '-',
+        _ => return None,
+    })
+}
+
+/// Characters that stand for a command.
+fn command(character: char) -> Option<&'static str> {
+    Some(match character {
+        'π' => "pi",
+        '∞' => "infty",
+        '√' => "sqrt",
+        'θ' => "theta",
+        'α' => "alpha",
+        'β' => "beta",
+        'λ' => "lambda",
+        'φ' => "phi",
+        '∅' => "emptyset",
+        _ => return None,
+    })
+}
+
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
+    let mut lexer = Lexer {
+        tokens: Vec::new(),
+        brackets: 0,
+        spaced: false,
+    };
+    lexer.read(text, 0)?;
+    Ok(lexer.tokens)
+}
+
+struct Lexer {
+    tokens: Vec<Token>,
+    /// How many brackets are open, where a comma separates.
+    brackets: usize,
+    spaced: bool,
+}
+
+impl Lexer {
+    fn push(&mut self, kind: Kind) {
+        let spaced = std::mem::take(&mut self.spaced);
+        self.tokens.push(Token { kind, spaced });
+    }
+
+    fn push_symbol(&mut self, symbol: char) {
+        match symbol {
+            '(' | '[' | '⟨' | SET_OPEN => self.brackets += 1,
+            ')' | ']' | '⟩' | SET_CLOSE => self.brackets = self.brackets.saturating_sub(1),
+            _ => {}
+        }
+        self.push(Kind::Symbol(symbol));
+    }
+
+    fn read(&mut self, text: &str, depth: usize) -> Result<(), Fault> {
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            rest = match first {
+                '\\' => self.command(&rest[1..], depth)?,
+                '0'..='9' | '.' => self.number(rest)?,
+                _ if first.is_ascii_alphabetic() => self.letters(rest),
+                '^' => self.superscript(&rest[1..]),
+                _ => self.character(first, &rest[first.len_utf8()..]),
+            };
+        }
+        Ok(())
+    }
+
+    fn number<'t>(&mut self, rest: &'t str) -> Result<&'t str, Fault> {
+        if let Some(found) = number::literal(rest, self.brackets == 0) {
+            let (digits, after) = rest.split_at(found.length);
+            let digits = found.plain.then(|| digits.to_owned());
+            self.push(Kind::Number(found.value, digits));
+            return Ok(after);
+        }
+        let Some(after) = rest.strip_prefix('.') else {
+            // Digits that are no number are too many.
+            return Err(Fault::TooHard);
+        };
+        // A full stop, or the invisible delimiter of `\right.`
+        if !after.trim_start_matches(['$', ' ', '*']).is_empty() {
+            self.push(Kind::Symbol('.'));
+        }
+        Ok(after)
+    }
+
+    fn letters<'t>(&mut self, rest: &'t str) -> &'t str {
+        let end = rest
+            .bytes()
+            .take_while(|b| b.is_ascii_alphabetic() || *b == b'\'')
+            .count();
+        let (run, after) = rest.split_at(end);
+        self.push(Kind::Letters(run.to_owned()));
+        after
+    }
+
+    /// `^\circ` in all its spellings is a degree sign.
+    fn superscript<'t>(&mut self, rest: &'t str) -> &'t str {
+        let inside = rest.trim_start();
+        let (braced, inside) = match inside.strip_prefix('{') {
+            Some(inside) => (true, inside.trim_start()),
+            None => (false, inside),
+        };
+        let degree = ["\\circ", "\\degree", "∘", "°"]
+            .iter()
+            .find_map(|sign| inside.strip_prefix(sign));
+        let after = match (degree, braced) {
+            (Some(after), true) => after.trim_start().strip_prefix('}'),
+            (after, _) => after,
+        };
+        self.push(Kind::Symbol(if after.is_some() { '°' } else { '^' }));
+        after.unwrap_or(rest)
+    }
+
+    fn character<'t>(&mut self, first: char, after: &'t str) -> &'t str {
+        let relation = match first {
+            '<' => Some('≤'),
+            '>' => Some('≥'),
+            '!' => Some('≠'),
+            _ => None,
+        };
+        if let (Some(relation), Some(after)) = (relation, after.strip_prefix('=')) {
+            self.push(Kind::Symbol(relation));
+            return after;
+        }
+        match first {
+            '$' | '€' | '£' | '¥' => {}
+            _ if first.is_whitespace() || first == '~' => self.spaced = true,
+            '²' | '³' => {
+                self.push(Kind::Symbol('^'));
+                let power = if first == '²' { 2 } else { 3 };
+                self.push(Kind::Number(Rational::from_integer(power.into()), None));
+            }
+            _ => match command(first) {
+                Some(name) => self.push(Kind::Command(name.to_owned())),
+                None => {
+                    let mut buffer = [0; 4];
+                    // `{` is not `\{`.
+                    let known = match first.is_ascii() {
+                        true => None,
+                        false => symbol(first.encode_utf8(&mut buffer)),
+                    };
+                    self.push_symbol(known.unwrap_or(first));
+                }
+            },
+        }
+        after
+    }
+
+    fn command<'t>(&mut self, rest: &'t str, depth: usize) -> Result<&'t str, Fault> {
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let length = match letters {
+            0 => rest.chars().next().map_or(0, char::len_utf8),
+            _ => letters,
+        };
+        let (name, after) = rest.split_at(length);
+        if LAYOUT.contains(&name) {
+            // `\left.` is a bracket that is not there.
+            let invisible = matches!(name, "left" | "right");
+            let dot = after.trim_start().strip_prefix('.').filter(|_| invisible);
+            return Ok(dot.unwrap_or(after));
+        }
+        if SPACES.contains(&name) {
+            self.spaced = true;
+            return Ok(after);
+        }
+        if matches!(name, "$" | "(" | ")" | "[" | "]" | "") {
+            return Ok(after);
+        }
+        let content = after.trim_start().strip_prefix('{').and_then(closed);
+        if let Some(content) = content {
+            let blanks = after.len() - after.trim_start().len();
+            let end = &after[blanks + content.len() + 2..];
+            if TEXT.contains(&name) {
+                self.text(content, false, depth)?;
+                return Ok(end);
+            }
+            if TYPE.contains(&name) {
+                self.text(content, true, depth)?;
+                return Ok(end);
+            }
+        }
+        match symbol(name) {
+            Some(symbol) => self.push_symbol(symbol),
+            None => self.push(Kind::Command(name.to_owned())),
+        }
+        Ok(after)
+    }
+
+    /// Words stay together; anything more is read as if the command were not there.
+    fn text(&mut self, content: &str, upright: bool, depth: usize) -> Result<(), Fault> {
+        let content = content.replace(['~', '\u{a0}'], " ");
+        let trimmed = content.trim().trim_end_matches('.');
+        let is_words = trimmed
+            .chars()
+            .all(|c| c.is_alphabetic() || c.is_whitespace() || matches!(c, '-' | '\'' | '/' | '.'));
+        let spaced = content.starts_with(char::is_whitespace);
+        self.spaced |= spaced;
+        if trimmed.is_empty() {
+            self.spaced = true;
+        } else if is_words && upright && trimmed.is_ascii() && !content.contains([' ', '/', '-']) {
+            self.push(Kind::Letters(trimmed.to_owned()));
+        } else if is_words {
+            self.push(Kind::Text(trimmed.to_owned()));
+        } else if depth < 4 {
+            self.read(&content, depth + 1)?;
+        } else {
+            return Err(Fault::TooHard);
+        }
+        Ok(())
+    }
+}

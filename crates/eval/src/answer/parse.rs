@@ -1,0 +1,353 @@
+//! The meaning of an answer: lists, relations, brackets, units.
+
+use super::lex::{self, Kind, SET_CLOSE, SET_OPEN, Token};
+use super::units;
+use super::value::Value;
+use crate::algebra::{Budget, Fault, Fraction, Rational};
+
+mod expression;
+mod matrix;
+mod name;
+mod relation;
+
+/// Deeper nesting than this is no answer; it bounds the stack.
+const MAX_DEPTH: usize = 24;
+
+/// What an answer says.
+#[derive(Debug)]
+pub(super) struct Meaning {
+    pub value: Value,
+    /// Whether it is written as a percentage.
+    pub percent: bool,
+    /// The unit it carries, if that is one of the known ones.
+    pub unit: Option<String>,
+}
+
+/// Reads all of an answer.
+pub(super) fn parse(tokens: Vec<Token>, budget: &mut Budget) -> Result<Meaning, Fault> {
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        bars: 0,
+        plus: true,
+        either: false,
+        percent: false,
+        unit: None,
+        budget,
+    };
+    let value = parser.list()?;
+    if parser.at < parser.tokens.len() {
+        return Err(Fault::Unread);
+    }
+    Ok(Meaning {
+        value,
+        percent: parser.percent,
+        unit: parser.unit,
+    })
+}
+
+struct Parser<'b> {
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+    /// How many `|...|` are open.
+    bars: usize,
+    /// Which of the two signs `\pm` stands for now.
+    plus: bool,
+    /// Whether a `\pm` was read.
+    either: bool,
+    percent: bool,
+    unit: Option<String>,
+    budget: &'b mut Budget,
+}
+
+impl Parser<'_> {
+    fn kind(&self, ahead: usize) -> Option<&Kind> {
+        self.tokens.get(self.at + ahead).map(|token| &token.kind)
+    }
+
+    fn symbol(&self) -> Option<char> {
+        match self.kind(0) {
+            Some(Kind::Symbol(symbol)) => Some(*symbol),
+            _ => None,
+        }
+    }
+
+    fn eat(&mut self, symbol: char) -> bool {
+        let found = self.symbol() == Some(symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: char) -> Result<(), Fault> {
+        self.eat(symbol).then_some(()).ok_or(Fault::Unread)
+    }
+
+    /// The word at `ahead`, in small letters.
+    fn word(&self, ahead: usize) -> Option<String> {
+        match self.kind(ahead)? {
+            Kind::Letters(word) | Kind::Text(word) => Some(word.to_ascii_lowercase()),
+            _ => None,
+        }
+    }
+
+    fn is_joiner(&self) -> bool {
+        matches!(self.word(0).as_deref(), Some("and" | "or"))
+    }
+
+    /// Runs a nested part, no deeper than allowed.
+    fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Fault::TooHard);
+        }
+        self.budget.charge(1)?;
+        self.depth += 1;
+        let result = part(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// All answers that are given side by side. Their order does not matter.
+    fn list(&mut self) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        let mut ors = 0;
+        loop {
+            self.both_signs(&mut items)?;
+            let separated = self.eat(',') || self.eat(';');
+            if self.is_joiner() {
+                ors += usize::from(self.word(0).as_deref() == Some("or"));
+                self.at += 1;
+            } else if !separated {
+                break;
+            }
+        }
+        let is_union = ors > 0 && items.len() == ors + 1 && items.iter().all(Value::is_interval);
+        Ok(joined(items, is_union))
+    }
+
+    /// An item, twice if it has a `\pm` in it.
+    fn both_signs(&mut self, items: &mut Vec<Value>) -> Result<(), Fault> {
+        let start = self.at;
+        (self.either, self.plus) = (false, true);
+        let first = self.item()?;
+        if self.either {
+            self.at = start;
+            self.plus = false;
+            let second = self.item()?;
+            if let (Value::Set(a), Value::Set(b)) = (&first, &second) {
+                items.push(set(a.iter().chain(b).cloned().collect()));
+                return Ok(());
+            }
+            if second.to_string() != first.to_string() {
+                items.push(second);
+            }
+        }
+        items.push(first);
+        Ok(())
+    }
+
+    fn item(&mut self) -> Result<Value, Fault> {
+        if let Some(words) = self.words() {
+            return Ok(Value::Words(words));
+        }
+        let value = self.relation()?;
+        self.units(value)
+    }
+
+    /// An item of nothing but words.
+    fn words(&mut self) -> Option<String> {
+        let mut words = Vec::new();
+        let mut end = self.at;
+        while let Some(Token { kind, .. }) = self.tokens.get(end) {
+            match kind {
+                Kind::Letters(word) | Kind::Text(word) => {
+                    let word = word.to_lowercase();
+                    if matches!(word.as_str(), "and" | "or") {
+                        break;
+                    }
+                    words.extend(word.split_whitespace().map(str::to_owned));
+                }
+                Kind::Symbol('.' | '!' | '-') if !words.is_empty() => {}
+                Kind::Symbol(',' | ';' | ')' | ']' | '}' | SET_CLOSE) => break,
+                _ => return None,
+            }
+            end += 1;
+        }
+        let is_word = words.iter().any(|word| !expression::is_mathematics(word));
+        // `x-y` and `n!` are no words.
+        let plain = self.tokens[self.at..end]
+            .iter()
+            .all(|token| match &token.kind {
+                Kind::Symbol(_) => words.iter().all(|w| w.len() > 2),
+                _ => true,
+            });
+        (is_word && plain).then(|| {
+            self.at = end;
+            words.join(" ")
+        })
+    }
+
+    fn union(&mut self) -> Result<Value, Fault> {
+        let first = self.ratio()?;
+        if self.symbol() != Some('∪') {
+            return Ok(first);
+        }
+        let mut members = vec![first];
+        while self.eat('∪') {
+            members.push(self.ratio()?);
+        }
+        Ok(joined(members, true))
+    }
+
+    fn ratio(&mut self) -> Result<Value, Fault> {
+        let first = self.sum()?;
+        if self.symbol() != Some(':') {
+            return Ok(first);
+        }
+        let mut items = vec![first];
+        while self.eat(':') {
+            items.push(self.sum()?);
+        }
+        Ok(Value::Ratio(items))
+    }
+
+    /// What follows a value without changing it, except for "percent" and "million".
+    fn units(&mut self, value: Value) -> Result<Value, Fault> {
+        let mut value = value;
+        let mut words = Vec::new();
+        let mut power = None;
+        let mut known = true;
+        loop {
+            if self.eat('%') {
+                self.percent = true;
+                continue;
+            }
+            if self.is_joiner() {
+                break;
+            }
+            match self.kind(0) {
+                Some(Kind::Letters(_) | Kind::Text(_)) => {
+                    let word = self.word(0).unwrap_or_default();
+                    self.at += 1;
+                    if matches!(word.as_str(), "percent" | "pct") {
+                        self.percent = true;
+                    } else if let Some(factor) = units::multiplier(&word) {
+                        let factor = Rational::from_integer(factor.into());
+                        value = value.scaled(&factor, self.budget)?;
+                    } else {
+                        words.push(word);
+                    }
+                }
+                Some(Kind::Symbol('^')) if !words.is_empty() => {
+                    self.at += 1;
+                    let braced = self.eat('{');
+                    let exponent = match self.kind(0) {
+                        Some(Kind::Number(number, _)) => number.clone(),
+                        _ => return Err(Fault::Unread),
+                    };
+                    self.at += 1;
+                    if braced {
+                        self.expect('}')?;
+                    }
+                    power = exponent.to_string().parse().ok();
+                }
+                Some(Kind::Symbol('/' | '*' | '-' | '.')) if !words.is_empty() => {
+                    known = false;
+                    self.at += 1;
+                }
+                _ => break,
+            }
+        }
+        if known && let Some(unit) = units::unit(&words, power) {
+            self.unit = Some(unit);
+        }
+        Ok(value)
+    }
+
+    /// What stands between brackets: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`.
+    fn bracketed(&mut self, open: char) -> Result<Value, Fault> {
+        self.nested(|parser| {
+            parser.at += 1;
+            let bars = std::mem::take(&mut parser.bars);
+            let mut items = Vec::new();
+            let mut separated = false;
+            let is_close = |c: Option<char>| matches!(c, Some(')' | ']' | '}' | '⟩' | SET_CLOSE));
+            while !is_close(parser.symbol()) {
+                items.push(parser.item()?);
+                if !(parser.eat(',') || parser.eat(';')) {
+                    break;
+                }
+                separated = true;
+            }
+            parser.bars = bars;
+            let close = parser.symbol().ok_or(Fault::Unread)?;
+            parser.at += 1;
+            match (open, close) {
+                (SET_OPEN, SET_CLOSE) => return Ok(set(items)),
+                ('{', '}') if separated => return Ok(set(items)),
+                ('(', ')') | ('[', ']') | ('{', '}') if !separated => {
+                    return items.pop().ok_or(Fault::Unread);
+                }
+                ('⟨', '⟩') if !items.is_empty() => return Ok(Value::Brackets('(', items, ')')),
+                ('(' | '[', ')' | ']') if items.len() >= 2 => {}
+                _ => return Err(Fault::Unread),
+            }
+            Ok(Value::Brackets(open, items, close))
+        })
+    }
+}
+
+fn scalar(value: Value) -> Result<Fraction, Fault> {
+    match value {
+        Value::Scalar(value) => Ok(value),
+        _ => Err(Fault::Unread),
+    }
+}
+
+/// A set in its canonical order; the set of one thing is that thing.
+fn set(mut items: Vec<Value>) -> Value {
+    items.sort_by_cached_key(Value::to_string);
+    items.dedup_by_key(|item| item.to_string());
+    match items.len() {
+        1 => items.remove(0),
+        _ => Value::Set(items),
+    }
+}
+
+/// Several answers as one.
+fn joined(items: Vec<Value>, is_union: bool) -> Value {
+    let mut items = items;
+    if items.len() == 1 {
+        return items.remove(0);
+    }
+    if is_union {
+        items.sort_by_cached_key(Value::to_string);
+        return Value::Union(items);
+    }
+    // In `x = 1, x = 2` the name says nothing; in `x = 1, y = 2` it does.
+    let mut names: Vec<&String> = items
+        .iter()
+        .filter_map(|item| match item {
+            Value::Named(name, _) => Some(name),
+            _ => None,
+        })
+        .collect();
+    names.dedup();
+    if names.len() < 2 {
+        items = items
+            .into_iter()
+            .map(|item| match item {
+                Value::Named(_, value) => *value,
+                other => other,
+            })
+            .collect();
+    }
+    items.sort_by_cached_key(Value::to_string);
+    Value::Set(items)
+}
+
+/// Reads an answer's text.
+pub(super) fn read(text: &str, budget: &mut Budget) -> Result<Meaning, Fault> {
+    parse(lex::tokens(text)?, budget)
+}

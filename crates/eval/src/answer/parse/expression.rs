@@ -1,0 +1,454 @@
+//! Sums, products, powers, and what they are made of.
+
+use num_traits::{One, Signed, Zero};
+
+use super::super::lex::{Kind, SET_OPEN};
+use super::super::units;
+use super::super::value::Value;
+use super::{Parser, scalar};
+use crate::algebra::{
+    Atom, Fault, Fraction, Rational, absolute, apply, binomial, exp, factorial, is_function, ln,
+    power, root,
+};
+
+const FRACTIONS: &[&str] = &["frac", "dfrac", "tfrac", "cfrac"];
+
+/// Constants and functions that people write without a backslash.
+const PLAIN_NAMES: &[&str] = &["pi", "inf", "infinity", "sqrt", "abs"];
+
+/// Words of up to three letters that are no products of variables.
+const SMALL_WORDS: &[&str] = &[
+    "and", "as", "at", "by", "for", "if", "is", "of", "or", "per", "the", "to",
+];
+
+/// Whether a run of letters on its own is an expression and no word: a letter, a name, or two
+/// letters that cannot be pronounced.
+pub(super) fn is_mathematics(word: &str) -> bool {
+    word.len() < 2
+        || PLAIN_NAMES.contains(&word)
+        || (word.len() == 2 && !word.contains(['a', 'e', 'i', 'o', 'u']) && word.is_ascii())
+}
+
+impl Parser<'_> {
+    pub(super) fn sum(&mut self) -> Result<Value, Fault> {
+        let mut negative = self.sign().unwrap_or(false);
+        let mut value = self.product()?;
+        if negative {
+            value = Value::Scalar(scalar(value)?.negated());
+        }
+        loop {
+            let Some(sign) = self.sign() else {
+                return Ok(value);
+            };
+            negative = sign;
+            let mut term = scalar(self.product()?)?;
+            if negative {
+                term = term.negated();
+            }
+            value = Value::Scalar(scalar(value)?.plus(&term, self.budget)?);
+        }
+    }
+
+    /// Reads signs; whether they amount to a minus.
+    fn sign(&mut self) -> Option<bool> {
+        let mut negative = None;
+        while let Some(sign @ ('+' | '-' | '±' | '∓')) = self.symbol() {
+            let minus = match sign {
+                '+' => false,
+                '-' => true,
+                _ => {
+                    self.either = true;
+                    self.plus == (sign == '∓')
+                }
+            };
+            negative = Some(negative.unwrap_or(false) != minus);
+            self.at += 1;
+        }
+        negative
+    }
+
+    fn product(&mut self) -> Result<Value, Fault> {
+        let mut value = self.power()?;
+        loop {
+            let operator = self.symbol().filter(|c| matches!(c, '*' | '/'));
+            if operator.is_some() {
+                self.at += 1;
+            } else if !self.begins_factor() {
+                return Ok(value);
+            }
+            let negative = operator.is_some() && self.sign().unwrap_or(false);
+            let mut factor = scalar(self.power()?)?;
+            if negative {
+                factor = factor.negated();
+            }
+            let left = scalar(value)?;
+            value = Value::Scalar(match operator {
+                Some('/') => left.over(&factor, self.budget)?,
+                _ => left.times(&factor, self.budget)?,
+            });
+        }
+    }
+
+    /// Whether a factor follows without an operator.
+    fn begins_factor(&self) -> bool {
+        match self.kind(0) {
+            Some(Kind::Letters(word)) => !self.is_unit(word),
+            Some(Kind::Command(name)) => name != "end",
+            Some(Kind::Symbol('(' | '[' | '{')) => true,
+            Some(Kind::Symbol('|')) => self.bars == 0,
+            // Two numbers side by side are none.
+            Some(Kind::Number(..)) => self.at > 0 && !self.follows_number(),
+            _ => false,
+        }
+    }
+
+    fn follows_number(&self) -> bool {
+        matches!(
+            self.tokens[self.at - 1].kind,
+            Kind::Number(..) | Kind::Symbol('°')
+        )
+    }
+
+    /// Whether letters after a value are a unit or a word. Others are variables.
+    fn is_unit(&self, word: &str) -> bool {
+        if is_function(word) || PLAIN_NAMES.contains(&word) {
+            return false;
+        }
+        let spaced = self.tokens[self.at].spaced;
+        let small = word.bytes().all(|b| !b.is_ascii_uppercase());
+        let small_word = SMALL_WORDS.contains(&word) || units::is_abbreviation(word);
+        small_word || word.len() >= 4 || (word.len() == 3 && spaced && small)
+    }
+
+    /// A factor with its exponents and marks.
+    fn power(&mut self) -> Result<Value, Fault> {
+        let mut value = self.primary()?;
+        loop {
+            match self.symbol() {
+                Some('^') => {
+                    self.at += 1;
+                    let exponent = self.exponent()?;
+                    value = Value::Scalar(power(&scalar(value)?, &exponent, self.budget)?);
+                }
+                Some('*') if self.kind(1) == Some(&Kind::Symbol('*')) => {
+                    self.at += 2;
+                    let exponent = self.exponent()?;
+                    value = Value::Scalar(power(&scalar(value)?, &exponent, self.budget)?);
+                }
+                Some('!') => {
+                    self.at += 1;
+                    value = Value::Scalar(factorial(&scalar(value)?, self.budget)?);
+                }
+                Some('°') => {
+                    self.at += 1;
+                    let scale = self.word(0).filter(|w| matches!(w.as_str(), "c" | "f"));
+                    self.at += usize::from(scale.is_some());
+                }
+                _ => return Ok(value),
+            }
+        }
+    }
+
+    fn exponent(&mut self) -> Result<Fraction, Fault> {
+        let negative = self.sign().unwrap_or(false);
+        let value = scalar(self.nested(Self::primary)?)?;
+        Ok(if negative { value.negated() } else { value })
+    }
+
+    fn primary(&mut self) -> Result<Value, Fault> {
+        self.budget.charge(1)?;
+        match self.kind(0).cloned().ok_or(Fault::Unread)? {
+            Kind::Number(value, digits) => self.number(value, digits),
+            Kind::Letters(word) => self.letters(&word),
+            Kind::Command(name) => self.command(&name),
+            Kind::Symbol(open @ ('(' | '[' | '{' | '⟨' | SET_OPEN)) => self.bracketed(open),
+            Kind::Symbol('|') => self.nested(|parser| {
+                parser.at += 1;
+                parser.bars += 1;
+                let inside = scalar(parser.sum()?)?;
+                parser.bars -= 1;
+                parser.expect('|')?;
+                Ok(Value::Scalar(absolute(&inside)))
+            }),
+            // The letter of a choice.
+            Kind::Text(word) if word.len() == 1 => self.constant(Atom::Variable(word)),
+            Kind::Text(_) | Kind::Symbol(_) => Err(Fault::Unread),
+        }
+    }
+
+    fn number(&mut self, value: Rational, digits: Option<String>) -> Result<Value, Fault> {
+        self.at += 1;
+        if self.eat('_') {
+            let base = scalar(self.argument()?)?.as_number().ok_or(Fault::Unread)?;
+            let base: u32 = base.to_string().parse().map_err(|_| Fault::Unread)?;
+            let digits = digits.ok_or(Fault::Unread)?;
+            let valid = (2..=36).contains(&base) && digits.chars().all(|c| c.is_digit(base));
+            return valid
+                .then_some(Value::Based { digits, base })
+                .ok_or(Fault::Unread);
+        }
+        let mut value = value;
+        if digits.is_some()
+            && let Some(part) = self.mixed_part()?
+        {
+            value += part;
+        }
+        Ok(Value::Scalar(value.into()))
+    }
+
+    /// The fraction of a mixed number: `1/2` or `\frac{1}{2}` right after an integer.
+    fn mixed_part(&mut self) -> Result<Option<Rational>, Fault> {
+        let start = self.at;
+        let is_proper = |x: &Rational| x.is_positive() && *x < Rational::one();
+        match (self.kind(0), self.kind(1), self.kind(2)) {
+            (
+                Some(Kind::Number(top, Some(_))),
+                Some(Kind::Symbol('/')),
+                Some(Kind::Number(bottom, Some(_))),
+            ) if !bottom.is_zero() => {
+                let part = top / bottom;
+                if is_proper(&part) {
+                    self.at += 3;
+                    return Ok(Some(part));
+                }
+            }
+            (Some(Kind::Command(name)), ..) if FRACTIONS.contains(&name.as_str()) => {
+                let part = scalar(self.primary()?)?.as_number();
+                if let Some(part) = part.filter(is_proper) {
+                    return Ok(Some(part));
+                }
+                self.at = start;
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn letters(&mut self, word: &str) -> Result<Value, Fault> {
+        let lower = word.to_ascii_lowercase();
+        if is_function(word) {
+            self.at += 1;
+            return self.function(word);
+        }
+        match lower.as_str() {
+            "pi" => return self.constant(Atom::Pi),
+            "inf" | "infinity" => return self.constant(Atom::Variable("∞".to_owned())),
+            "sqrt" => {
+                self.at += 1;
+                let radicand = scalar(self.argument()?)?;
+                return Ok(Value::Scalar(root(&radicand, 2, self.budget)?));
+            }
+            "abs" if self.kind(1) == Some(&Kind::Symbol('(')) => {
+                self.at += 1;
+                return Ok(Value::Scalar(absolute(&scalar(self.argument()?)?)));
+            }
+            _ => {}
+        }
+        if word.len() > 1 && !word.ends_with('\'') {
+            self.split(self.at);
+        }
+        let Some(Kind::Letters(letter)) = self.kind(0).cloned() else {
+            return Err(Fault::Unread);
+        };
+        self.at += 1;
+        if self.symbol() == Some('_') {
+            let subscript = self.subscript()?;
+            return Ok(Value::Scalar(Fraction::variable(&format!(
+                "{letter}_{subscript}"
+            ))));
+        }
+        Ok(Value::Scalar(Fraction::atom(match letter.as_str() {
+            "i" => Atom::Imaginary,
+            "e" => Atom::Euler,
+            _ => Atom::Variable(letter),
+        })))
+    }
+
+    fn constant(&mut self, atom: Atom) -> Result<Value, Fault> {
+        self.at += 1;
+        Ok(Value::Scalar(Fraction::atom(atom)))
+    }
+
+    /// Takes the first character of a token off as a token of its own.
+    fn split(&mut self, at: usize) {
+        let Some(token) = self.tokens.get_mut(at) else {
+            return;
+        };
+        let mut first = token.clone();
+        let value = |digits: &str| {
+            let number = digits.parse().unwrap_or_default();
+            Kind::Number(Rational::from_integer(number), Some(digits.to_owned()))
+        };
+        match &mut token.kind {
+            Kind::Letters(run) if run.len() > 1 => {
+                let rest = run.split_off(1);
+                first.kind = Kind::Letters(std::mem::replace(run, rest));
+            }
+            Kind::Number(_, Some(digits)) if digits.len() > 1 => {
+                let (head, rest) = digits.split_at(1);
+                first.kind = value(head);
+                token.kind = value(rest);
+            }
+            _ => return,
+        }
+        token.spaced = false;
+        self.tokens.insert(at, first);
+    }
+
+    /// `_1`, `_n` or `_{n+1}`, as text.
+    fn subscript(&mut self) -> Result<String, Fault> {
+        self.at += 1;
+        let value = self.argument()?;
+        Ok(value.to_string())
+    }
+
+    /// An argument in braces or brackets, or the next thing.
+    fn argument(&mut self) -> Result<Value, Fault> {
+        self.nested(Self::primary)
+    }
+
+    /// An argument of `\frac`, where `\frac12` is a half.
+    fn short_argument(&mut self) -> Result<Fraction, Fault> {
+        self.split(self.at);
+        let negative = self.sign().unwrap_or(false);
+        let value = scalar(self.argument()?)?;
+        Ok(if negative { value.negated() } else { value })
+    }
+
+    fn command(&mut self, name: &str) -> Result<Value, Fault> {
+        self.at += 1;
+        if FRACTIONS.contains(&name) {
+            let top = self.short_argument()?;
+            let bottom = self.short_argument()?;
+            return Ok(Value::Scalar(top.over(&bottom, self.budget)?));
+        }
+        if is_function(name) {
+            return self.function(name);
+        }
+        Ok(Value::Scalar(match name {
+            "sqrt" => {
+                let mut degree = 2;
+                if self.eat('[') {
+                    let Some(Kind::Number(_, Some(digits))) = self.kind(0) else {
+                        return Err(Fault::Unread);
+                    };
+                    degree = digits.parse().map_err(|_| Fault::Unread)?;
+                    self.at += 1;
+                    self.expect(']')?;
+                }
+                let radicand = scalar(self.argument()?)?;
+                root(&radicand, degree, self.budget)?
+            }
+            "binom" | "dbinom" | "tbinom" => {
+                let n = self.short_argument()?;
+                let k = self.short_argument()?;
+                binomial(&n, &k, self.budget)?
+            }
+            "pi" => Fraction::atom(Atom::Pi),
+            "infty" => Fraction::variable("∞"),
+            "emptyset" | "varnothing" => return Ok(Value::Set(Vec::new())),
+            "begin" => return self.matrix(),
+            _ if GREEK.contains(&name) => {
+                let subscript = match self.symbol() {
+                    Some('_') => format!("_{}", self.subscript()?),
+                    _ => String::new(),
+                };
+                Fraction::variable(&format!("{name}{subscript}"))
+            }
+            _ => return Err(Fault::Unread),
+        }))
+    }
+
+    /// `\sin^2 x`, `\log_2 8`, `\cos(x+1)`: the name is read.
+    fn function(&mut self, name: &str) -> Result<Value, Fault> {
+        let base = match self.symbol() {
+            Some('_') => {
+                self.at += 1;
+                Some(scalar(self.argument()?)?)
+            }
+            _ => None,
+        };
+        let mut exponent = match self.eat('^') {
+            true => Some(self.exponent()?),
+            false => None,
+        };
+        let mut name = name.to_owned();
+        if exponent.as_ref().and_then(Fraction::as_number) == Some(-Rational::one()) {
+            name = format!("arc{name}");
+            exponent = None;
+        }
+        let argument = self.nested(Self::function_argument)?;
+        let ten = Fraction::integer(10);
+        let value = match name.as_str() {
+            "ln" => ln(&argument, self.budget)?,
+            "log" | "lg" => {
+                let below = ln(&base.unwrap_or(ten), self.budget)?;
+                ln(&argument, self.budget)?.over(&below, self.budget)?
+            }
+            "exp" => exp(&argument, self.budget)?,
+            _ if base.is_some() => return Err(Fault::Unread),
+            _ => apply(&name, &argument, self.budget)?,
+        };
+        Ok(Value::Scalar(match exponent {
+            Some(exponent) => power(&value, &exponent, self.budget)?,
+            None => value,
+        }))
+    }
+
+    /// Brackets, or all factors up to the next operator or function.
+    fn function_argument(&mut self) -> Result<Fraction, Fault> {
+        if matches!(self.symbol(), Some('(' | '{')) {
+            return scalar(self.primary()?);
+        }
+        let negative = self.sign().unwrap_or(false);
+        let mut product = scalar(self.power()?)?;
+        loop {
+            let is_name = match self.kind(0) {
+                Some(Kind::Letters(name) | Kind::Command(name)) => is_function(name),
+                _ => false,
+            };
+            let is_bracket = matches!(self.symbol(), Some('(' | '['));
+            if is_name || is_bracket || !self.begins_factor() {
+                break;
+            }
+            let factor = scalar(self.power()?)?;
+            product = product.times(&factor, self.budget)?;
+        }
+        Ok(if negative { product.negated() } else { product })
+    }
+}
+
+const GREEK: &[&str] = &[
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+    "ell",
+];

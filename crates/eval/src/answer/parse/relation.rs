@@ -1,0 +1,135 @@
+//! Equations and inequalities.
+
+use num_traits::Signed;
+
+use super::super::value::Value;
+use super::{Parser, joined, scalar};
+use crate::algebra::{Fault, Fraction};
+
+impl Parser<'_> {
+    pub(super) fn relation(&mut self) -> Result<Value, Fault> {
+        let name = self.name();
+        if let Some((end, _)) = name {
+            self.at = end + 1;
+        }
+        let mut sides = vec![self.union()?];
+        let mut signs = Vec::new();
+        while let Some(sign @ ('=' | '<' | '>' | '≤' | '≥' | '≠' | '∈' | '≈')) = self.symbol()
+        {
+            self.at += 1;
+            let side = self.union()?;
+            // What is only about equal says nothing beside the exact value.
+            let is_known = name.is_some() || !signs.is_empty() || !is_variable(&sides[0]);
+            if sign == '≈' && is_known {
+                continue;
+            }
+            signs.push(if sign == '≈' { '=' } else { sign });
+            sides.push(side);
+        }
+        let last = |sides: &mut Vec<Value>| sides.pop().ok_or(Fault::Unread);
+        let is_chain = signs.iter().all(|sign| *sign == '=');
+        match (name, signs.as_slice()) {
+            (Some((_, name)), _) if is_chain => {
+                let value = last(&mut sides)?;
+                Ok(match name {
+                    Some(name) => Value::Named(name, Box::new(value)),
+                    None => value,
+                })
+            }
+            (Some(_), _) => Err(Fault::Unread),
+            (None, ['=']) => equation(sides),
+            // `a + b = 3 + 4 = 7`
+            (None, _) if is_chain => last(&mut sides),
+            (None, ['∈']) if is_variable(&sides[0]) => last(&mut sides),
+            (None, signs) => self.inequality(sides, signs),
+        }
+    }
+
+    /// An interval, if it is about one variable; else a difference with its sign.
+    fn inequality(&mut self, sides: Vec<Value>, signs: &[char]) -> Result<Value, Fault> {
+        let mut sides: Vec<Fraction> = sides.into_iter().map(scalar).collect::<Result<_, _>>()?;
+        let mut strict: Vec<bool> = signs.iter().map(|s| !matches!(s, '≤' | '≥')).collect();
+        if signs.iter().all(|sign| matches!(sign, '>' | '≥')) {
+            sides.reverse();
+            strict.reverse();
+        } else if !(signs == ['≠'] || signs.iter().all(|sign| matches!(sign, '<' | '≤'))) {
+            return Err(Fault::Unread);
+        }
+        match (sides.as_slice(), strict.as_slice()) {
+            ([low, high], [strict]) => {
+                let difference = high.minus(low, self.budget)?;
+                match self.solved(&difference)? {
+                    Some((at, _)) if signs == ['≠'] => {
+                        Ok(joined(vec![below(at.clone(), true), above(at, true)], true))
+                    }
+                    _ if signs == ['≠'] => Err(Fault::Unread),
+                    Some((at, true)) => Ok(above(at, *strict)),
+                    Some((at, false)) => Ok(below(at, *strict)),
+                    None => Ok(Value::Positive {
+                        value: difference.positively_scaled(self.budget)?,
+                        strict: *strict,
+                    }),
+                }
+            }
+            ([low, middle, high], [a, b]) if low.is_constant() && high.is_constant() => {
+                let over_low = middle.minus(low, self.budget)?;
+                let over_high = middle.minus(high, self.budget)?;
+                match (self.solved(&over_low)?, self.solved(&over_high)?) {
+                    (Some((low, true)), Some((high, _))) => Ok(interval(low, *a, high, *b)),
+                    (Some((low, false)), Some((high, _))) => Ok(interval(high, *b, low, *a)),
+                    _ => Err(Fault::Unread),
+                }
+            }
+            _ => Err(Fault::Unread),
+        }
+    }
+
+    /// Where a linear expression in one variable is zero, and whether it grows.
+    fn solved(&mut self, expression: &Fraction) -> Result<Option<(Fraction, bool)>, Fault> {
+        let Some((slope, rest)) = expression.linear() else {
+            return Ok(None);
+        };
+        let rises = slope.is_positive();
+        let at = rest.negated().over(&slope.into(), self.budget)?;
+        Ok(Some((at, rises)))
+    }
+}
+
+fn is_variable(value: &Value) -> bool {
+    matches!(value, Value::Scalar(x) if x.as_variable().is_some())
+}
+
+fn interval(low: Fraction, open: bool, high: Fraction, also: bool) -> Value {
+    let ends = vec![Value::Scalar(low), Value::Scalar(high)];
+    let (open, close) = (if open { '(' } else { '[' }, if also { ')' } else { ']' });
+    Value::Brackets(open, ends, close)
+}
+
+fn above(low: Fraction, strict: bool) -> Value {
+    interval(low, strict, Fraction::variable("∞"), true)
+}
+
+fn below(high: Fraction, strict: bool) -> Value {
+    interval(Fraction::variable("∞").negated(), true, high, strict)
+}
+
+fn equation(mut sides: Vec<Value>) -> Result<Value, Fault> {
+    let (Some(right), Some(left)) = (sides.pop(), sides.pop()) else {
+        return Err(Fault::Unread);
+    };
+    let name = |side: &Value| match side {
+        Value::Scalar(value) => value.as_variable().map(str::to_owned),
+        _ => None,
+    };
+    if let Some(name) = name(&left) {
+        return Ok(Value::Named(name, Box::new(right)));
+    }
+    if let Some(name) = name(&right) {
+        return Ok(Value::Named(name, Box::new(left)));
+    }
+    let (left, right) = (scalar(left)?, scalar(right)?);
+    if left.is_constant() && right.is_constant() {
+        return Ok(Value::Scalar(right));
+    }
+    Ok(Value::Equation(left, right))
+}

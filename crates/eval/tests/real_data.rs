@@ -1,0 +1,107 @@
+//! The grader against labels that others gave. The data is not part of the repository; without it
+//! these tests say so and pass.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use beamgen_eval::answer::{Verdict, compare, equal, extract, reference};
+use serde_json::Value;
+
+/// The lines of a data file, from the folder `shared/data` beside the repository or one above it
+/// (where a git worktree lies deeper).
+fn lines(name: &str) -> Option<Vec<Value>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let candidates = ["../shared/data", "../../shared/data"];
+    let found: Option<PathBuf> = candidates
+        .iter()
+        .map(|folder| root.join(folder).join(name))
+        .find(|path| path.is_file());
+    let Some(path) = found else {
+        eprintln!("skipped: no shared/data/{name} beside the repository");
+        return None;
+    };
+    let text = fs::read_to_string(path).unwrap();
+    Some(
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    )
+}
+
+/// The last number after `A:` is how these solutions end.
+fn graded(solution: &str, truth: &str) -> Verdict {
+    let (Some(answer), Some(expected)) = (extract(solution), extract(truth)) else {
+        return Verdict::Different;
+    };
+    compare(answer.text, expected.text)
+}
+
+/// Kept pairs of answers as models and references write them, with the truth.
+#[test]
+fn no_hard_pair_is_judged_wrongly() {
+    let pairs = include_str!("hard_pairs.jsonl");
+    let mut doubtful = Vec::new();
+    for line in pairs.lines() {
+        let pair: Value = serde_json::from_str(line).unwrap();
+        let (answer, expected) = (
+            pair["answer"].as_str().unwrap(),
+            pair["expected"].as_str().unwrap(),
+        );
+        let verdict = compare(answer, expected);
+        assert_eq!(verdict, compare(expected, answer), "{line}");
+        if verdict == Verdict::CannotTell {
+            doubtful.push(line);
+            continue;
+        }
+        let same = pair["same"].as_bool().unwrap();
+        assert_eq!(verdict == Verdict::Same, same, "{line}");
+    }
+    let count = pairs.lines().count();
+    assert!(doubtful.len() * 20 <= count, "{}", doubtful.join("\n"));
+}
+
+#[test]
+fn labels_of_gsm8k_solutions_are_reproduced() {
+    let Some(problems) = lines("gsm8k_model_solutions.jsonl") else {
+        return;
+    };
+    let (mut agree, mut total, mut doubtful) = (0, 0, 0);
+    for problem in &problems {
+        let truth = problem["ground_truth"].as_str().unwrap();
+        for model in problem.as_object().unwrap().values() {
+            let Some(label) = model.get("is_correct") else {
+                continue;
+            };
+            let verdict = graded(model["solution"].as_str().unwrap(), truth);
+            total += 1;
+            doubtful += usize::from(verdict == Verdict::CannotTell);
+            agree += usize::from(label.as_bool() == Some(verdict == Verdict::Same));
+        }
+    }
+    assert_eq!(total, 4 * 1319);
+    assert!(agree * 1000 >= total * 995, "{agree} of {total}");
+    assert!(
+        doubtful * 1000 <= total,
+        "{doubtful} of {total} cannot be told"
+    );
+}
+
+#[test]
+fn math_references_are_found_and_understood() {
+    let Some(problems) = lines("math500_first250.jsonl") else {
+        return;
+    };
+    let text = |problem: &Value, field: &str| problem[field].as_str().unwrap().to_owned();
+    let answers: Vec<String> = problems.iter().map(|p| text(p, "answer")).collect();
+    for (problem, answer) in problems.iter().zip(&answers) {
+        let solution = text(problem, "solution");
+        let found = extract(&solution).unwrap();
+        assert!(equal(found.text, answer), "{} is {answer}", found.text);
+        assert_eq!(reference(&solution), found.text);
+    }
+    // No two of them may be beyond telling apart because they are not understood.
+    for pair in answers.windows(2) {
+        let verdict = compare(&pair[0], &pair[1]);
+        assert_ne!(verdict, Verdict::CannotTell, "{} and {}", pair[0], pair[1]);
+    }
+}
