@@ -8,9 +8,13 @@
 #![deny(missing_docs)]
 
 pub mod answer;
+pub mod curve;
+pub mod difficulty;
 mod draw;
 pub mod metrics;
 pub mod number;
+pub mod pass_at_k;
+pub mod pool;
 mod problems;
 mod record;
 mod run_file;
