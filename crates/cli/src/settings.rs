@@ -11,10 +11,15 @@ use crate::scorer;
 
 /// The configuration file, if one is named, or the defaults; flags win.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
-    let mut config = match &flags.config {
+    let config = match &flags.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    Ok(with_flags(config, flags))
+}
+
+/// The settings with what was typed in place of what they say.
+pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Config {
     set(&mut config.generator.seed, flags.seed);
     set(&mut config.search.m, flags.m);
     set(&mut config.search.aggregation, flags.aggregation);
@@ -33,7 +38,7 @@ pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
     if flags.prm.is_some() {
         config.models.prm.clone_from(&flags.prm);
     }
-    Ok(config)
+    config
 }
 
 fn set<T: Copy>(field: &mut T, flag: Option<T>) {
