@@ -16,42 +16,69 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::settings;
 
-/// Measures everything the store has no row of.
-pub fn run(plan: &Plan, store: &mut Store) -> Result<(), Failure> {
-    let executions = share::executions(&plan.outline.cells);
-    let identities = Identities::of(plan, &executions)?;
-    for (set, outline) in plan.outline.sets.iter().enumerate() {
-        for execution in &executions {
-            for &at in &execution.cells {
-                let cell = &plan.outline.cells[at];
-                let identity = identities.header(plan, set, execution, cell);
-                store.check(&outline.name, &cell.label(), &identity)?;
+/// What is to be run, checked: models load, and problems fit them.
+pub struct Measurement<'a> {
+    plan: &'a Plan,
+    executions: Vec<Execution>,
+    identities: Identities,
+}
+
+impl<'a> Measurement<'a> {
+    pub fn new(plan: &'a Plan) -> Result<Self, Failure> {
+        let executions = share::executions(&plan.outline.cells);
+        let identities = Identities::of(plan, &executions)?;
+        Ok(Self {
+            plan,
+            executions,
+            identities,
+        })
+    }
+
+    /// Refuses a store whose rows were made under other settings.
+    pub fn check(&self, store: &Store) -> Result<(), Failure> {
+        self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))
+    }
+
+    /// Measures everything the store has no row of.
+    pub fn run(&self, store: &mut Store) -> Result<(), Failure> {
+        self.each_cell(&mut |set, cell, identity| store.begin(set, cell, identity))?;
+        let outline = &self.plan.outline;
+        let total = outline.sets.len() * self.executions.len() * outline.seeds as usize;
+        let mut number = 0;
+        for set in 0..outline.sets.len() {
+            for execution in &self.executions {
+                for offset in 0..outline.seeds {
+                    number += 1;
+                    let series = Series {
+                        plan: self.plan,
+                        set,
+                        execution,
+                        offset,
+                        place: format!("{number}/{total}"),
+                    };
+                    series.measure(store)?;
+                }
             }
         }
+        Ok(())
     }
-    let total = plan.outline.sets.len() * executions.len() * plan.outline.seeds as usize;
-    let mut number = 0;
-    for set in 0..plan.outline.sets.len() {
-        for execution in &executions {
-            for &at in &execution.cells {
-                let cell = &plan.outline.cells[at];
-                let identity = identities.header(plan, set, execution, cell);
-                store.begin(&plan.outline.sets[set].name, &cell.label(), &identity)?;
-            }
-            for offset in 0..plan.outline.seeds {
-                number += 1;
-                let series = Series {
-                    plan,
-                    set,
-                    execution,
-                    offset,
-                    place: format!("{number}/{total}"),
-                };
-                series.measure(store)?;
+
+    /// Set, label and identity of every cell.
+    fn each_cell(
+        &self,
+        visit: &mut dyn FnMut(&str, &str, &RunHeader) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for (set, outline) in self.plan.outline.sets.iter().enumerate() {
+            for execution in &self.executions {
+                for &at in &execution.cells {
+                    let cell = &self.plan.outline.cells[at];
+                    let identity = self.identities.header(self.plan, set, execution, cell);
+                    visit(&outline.name, &cell.label(), &identity)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One search over one set with one seed.

@@ -17,8 +17,6 @@ pub const BOOTSTRAP_SEED: u64 = 0;
 /// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
 pub struct Measured<'a> {
     pub set: usize,
-    /// Index of the cell.
-    pub at: usize,
     pub cell: &'a Cell,
     /// By problem, then by seed.
     pub rows: Vec<Vec<&'a Row>>,
@@ -31,7 +29,7 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    fn new(set: usize, at: usize, cell: &'a Cell, rows: Vec<Vec<&'a Row>>) -> Self {
+    fn new(set: usize, cell: &'a Cell, rows: Vec<Vec<&'a Row>>) -> Self {
         let by_problem = |value: &dyn Fn(&Row) -> f64| -> Vec<f64> {
             let mean = |rows: &Vec<&Row>| {
                 rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64
@@ -49,7 +47,6 @@ impl<'a> Measured<'a> {
         }
         Self {
             set,
-            at,
             cell,
             rows,
             right,
@@ -164,7 +161,7 @@ pub fn measured<'a>(
     }
     let mut all = Vec::new();
     for (set, of) in outline.sets.iter().enumerate() {
-        for (at, cell) in outline.cells.iter().enumerate() {
+        for cell in &outline.cells {
             let row = |id: &'a str, offset: u64| {
                 let seed = cell.config.generator.seed.wrapping_add(offset);
                 let key = (of.name.as_str(), cell.run.as_str(), cell.n(), seed, id);
@@ -181,7 +178,7 @@ pub fn measured<'a>(
                 .iter()
                 .map(|id| (0..outline.seeds).map(|offset| row(id, offset)).collect())
                 .collect::<Result<Vec<Vec<&Row>>, Failure>>()?;
-            all.push(Measured::new(set, at, cell, rows));
+            all.push(Measured::new(set, cell, rows));
         }
     }
     Ok(all)

@@ -5,19 +5,30 @@
 //! is drawn from them as often as one likes.
 
 mod about;
+mod against;
+mod allocation;
+mod compare;
+mod csv;
 mod file;
+mod markdown;
 mod measure;
 mod measured;
 mod plan;
+mod plots;
+mod pools;
+mod report;
 mod row;
 mod sets;
 mod share;
 mod store;
 
 use std::io::{self, Write};
+use std::path::Path;
 
+use about::About;
+use measure::Measurement;
 use measured::{Summary, measured};
-use plan::Outline;
+use plan::{Outline, Plan};
 use store::Store;
 
 use crate::args::BenchArgs;
@@ -26,25 +37,43 @@ use crate::output;
 use crate::table::{Table, grouped, megabytes, percent};
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
-    let plan = plan::plan(args)?;
-    let mut store = match &args.out {
-        Some(folder) => Store::in_folder(folder, args.resume)?,
-        None => Store::in_memory(),
-    };
-    measure::run(&plan, &mut store)?;
-    let rows = store.finish()?;
-    let measured = measured(&plan.outline, &rows, "the rows")?;
-    let summaries: Vec<Summary> = measured
-        .iter()
-        .map(|cell| cell.summary(&plan.outline))
-        .collect();
-    if args.json {
-        for summary in &summaries {
-            output::json_line(&mut io::stdout(), summary)?;
-        }
-        return Ok(());
+    if let Some(folder) = &args.redraw {
+        let (outline, report) = report::redraw(folder)?;
+        return Ok(print(&outline, &report.summary)?);
     }
-    Ok(print(&plan.outline, &summaries)?)
+    let plan = plan::plan(args)?;
+    let summaries = match &args.out {
+        Some(folder) => in_folder(folder, args.resume, &plan)?,
+        None => {
+            let mut store = Store::in_memory();
+            Measurement::new(&plan)?.run(&mut store)?;
+            let rows = store.finish()?;
+            let measured = measured(&plan.outline, &rows, "the rows")?;
+            measured
+                .iter()
+                .map(|cell| cell.summary(&plan.outline))
+                .collect()
+        }
+    };
+    if !args.json {
+        return Ok(print(&plan.outline, &summaries)?);
+    }
+    for summary in &summaries {
+        output::json_line(&mut io::stdout(), summary)?;
+    }
+    Ok(())
+}
+
+/// Runs what the folder has no rows of, and writes its report.
+fn in_folder(folder: &Path, resume: bool, plan: &Plan) -> Result<Vec<Summary>, Failure> {
+    let measurement = Measurement::new(plan)?;
+    let mut store = Store::in_folder(folder, resume)?;
+    measurement.check(&store)?;
+    let about = About::this();
+    report::begin(folder, &about, &plan.outline)?;
+    measurement.run(&mut store)?;
+    let rows = store.finish()?;
+    Ok(report::write(folder, &about, &plan.outline, &rows)?.summary)
 }
 
 fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
@@ -58,17 +87,7 @@ fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
             set.ids.len(),
             outline.seeds
         )?;
-        let mut table = Table::new(&[
-            "strategy",
-            "accuracy",
-            "95 % interval",
-            "generated",
-            "scored",
-            "reused",
-            "passes",
-            "peak KV",
-            "seconds",
-        ]);
+        let mut table = Table::new(&HEAD);
         for row in summaries.iter().filter(|row| row.set == set.name) {
             table.row(cells(row));
         }
@@ -76,6 +95,19 @@ fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
     }
     out.flush()
 }
+
+/// Columns of the table.
+const HEAD: [&str; 9] = [
+    "strategy",
+    "accuracy",
+    "95 % interval",
+    "generated",
+    "scored",
+    "reused",
+    "passes",
+    "peak KV",
+    "seconds",
+];
 
 /// A summary as cells of the table.
 fn cells(row: &Summary) -> Vec<String> {
