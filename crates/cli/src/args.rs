@@ -55,7 +55,14 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   beamgen bench --limit 100                              the usual strategies on bundled problems
   beamgen bench problems.jsonl --strategies best-of-n,beam --n 4,16,64
-  beamgen bench problems.jsonl --scorers prm,orm --seeds 3 --json";
+  beamgen bench problems.jsonl --scorers prm,orm --seeds 3 --json
+  beamgen bench --config configs/bench/quick.toml --out quick    tables, plots and all raw rows
+  beamgen bench --config configs/bench/quick.toml --out quick --resume
+  beamgen bench --redraw quick                           the report anew, nothing is run
+
+A --config with [[run]] tables is a bench of its own: problem sets, runs, seeds and comparisons
+(see configs/bench/). Any other is settings for all strategies, as for `beamgen solve`. M is lowered
+to N where N is smaller.";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -210,53 +217,63 @@ pub enum SplitFlag {
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArgs {
     /// Problems with answers, a line each; `-` reads stdin [default: the bundled sample]
+    #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub problems: Option<PathBuf>,
 
-    /// Strategies to compare, those of `beamgen solve --strategy`
+    /// Strategies to compare, those of `beamgen solve --strategy` [default: single,majority,best-of-n,beam]
     #[arg(
         long,
         value_enum,
         hide_possible_values = true,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "single,majority,best-of-n,beam",
         help_heading = "Comparison"
     )]
     pub strategies: Vec<StrategyFlag>,
-    /// Scorers for the strategies that use one
+    /// Scorers for the strategies that use one [default: prm]
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "prm",
         help_heading = "Comparison"
     )]
     pub scorers: Vec<ScorerKind>,
-    /// Numbers of chains to compare at
+    /// Numbers of chains to compare at [default: 16]
     #[arg(
         short = 'n',
         long = "n",
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "16",
         help_heading = "Comparison"
     )]
     pub chains: Vec<usize>,
-    /// How many seeds to average over, --seed and those after it
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value_t = 1,
-        help_heading = "Comparison"
-    )]
-    pub seeds: u64,
+    /// How many seeds to average over, --seed and those after it [default: 1]
+    #[arg(long, value_name = "COUNT", help_heading = "Comparison")]
+    pub seeds: Option<u64>,
 
     #[command(flatten)]
     pub settings: SettingFlags,
 
-    /// Stop after the first K problems of the file
+    /// Stop after the first K problems of each set
     #[arg(long, value_name = "K", help_heading = "Input and output")]
     pub limit: Option<usize>,
+    /// Write a results folder: every raw row as soon as it is there, then tables and plots
+    #[arg(long, value_name = "DIR", help_heading = "Input and output")]
+    pub out: Option<PathBuf>,
+    /// Go on with the results folder: what is in it is not run again
+    #[arg(long, requires = "out", help_heading = "Input and output")]
+    pub resume: bool,
+    /// Write tables and plots of a finished results folder anew; nothing is run
+    #[arg(
+        long,
+        value_name = "DIR",
+        exclusive = true,
+        help_heading = "Input and output"
+    )]
+    pub redraw: Option<PathBuf>,
     /// One JSON object per row of the table
     #[arg(long, help_heading = "Input and output")]
     pub json: bool,

@@ -13,10 +13,15 @@ use crate::scorer;
 /// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
 /// over both.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
-    let mut config = match &flags.config {
+    let config = match &flags.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    with_flags(config, flags)
+}
+
+/// The settings with what was typed in place of what they say.
+pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Failure> {
     for assignment in &flags.set {
         config = assign::set(&config, assignment)?;
     }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use beamgen::Problem;
 use beamgen_train::gates::drawn;
 use beamgen_train::world::{Difficulty, Split};
 
@@ -9,6 +10,21 @@ use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 
 pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
+    let problems = problems(args)?;
+    let mut out = std::io::stdout().lock();
+    for problem in problems {
+        let line = serde_json::json!({
+            "id": problem.id,
+            "problem": problem.text,
+            "answer": problem.answer,
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The problems themselves, with their answers.
+pub fn problems(args: &ProblemsArgs) -> Result<Vec<Problem>, Failure> {
     let most = beamgen_train::world::NAMES.len();
     if args.reach == 0
         || args.min_people < 2
@@ -29,17 +45,14 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
         max_people: args.max_people,
         reach: args.reach,
     };
-    let mut out = std::io::stdout().lock();
-    for (i, problem) in drawn(args.seed, args.count, difficulty, split)
+    let drawn = drawn(args.seed, args.count, difficulty, split);
+    Ok(drawn
         .iter()
         .enumerate()
-    {
-        let line = serde_json::json!({
-            "id": format!("world-{}-{}", args.seed, i + 1),
-            "problem": problem.text(),
-            "answer": problem.answer().to_string(),
-        });
-        writeln!(out, "{line}")?;
-    }
-    Ok(out.flush()?)
+        .map(|(i, problem)| Problem {
+            id: format!("world-{}-{}", args.seed, i + 1),
+            text: problem.text(),
+            answer: Some(problem.answer().to_string()),
+        })
+        .collect())
 }

@@ -9,9 +9,13 @@
 
 mod algebra;
 pub mod answer;
+pub mod curve;
+pub mod difficulty;
 mod draw;
 pub mod metrics;
 mod number;
+pub mod pass_at_k;
+pub mod pool;
 mod problems;
 mod record;
 mod run_file;

@@ -23,20 +23,44 @@ pub const RESAMPLES: usize = 2000;
 /// that the interval speaks about other problems of the same kind and not about more seeds on
 /// these.
 pub fn bootstrap(per_problem: &[f64], seed: u64) -> Option<Interval> {
-    if per_problem.is_empty() {
-        return None;
-    }
     let n = per_problem.len();
-    let mut draw = SplitMix::new(seed);
-    let mut means: Vec<f64> = (0..RESAMPLES)
-        .map(|_| (0..n).map(|_| per_problem[draw.below(n)]).sum::<f64>() / n as f64)
-        .collect();
-    means.sort_by(f64::total_cmp);
+    let mean =
+        |problems: &[usize]| problems.iter().map(|&i| per_problem[i]).sum::<f64>() / n as f64;
+    let (low, high) = bootstrap_of(n, seed, mean)?;
     Some(Interval {
         mean: per_problem.iter().sum::<f64>() / n as f64,
-        low: means[RESAMPLES * 25 / 1000],
-        high: means[RESAMPLES * 975 / 1000 - 1],
+        low,
+        high,
     })
+}
+
+/// The 2.5th and 97.5th percentile of a statistic over resampled problems: `statistic` is given
+/// `problems` indices below `problems`, drawn with replacement. It may be infinite. `None` without
+/// problems.
+///
+/// The same seed draws the same problems, so two statistics of the same problems are comparable
+/// draw by draw, and the statistic of a difference gives a paired interval.
+pub fn bootstrap_of(
+    problems: usize,
+    seed: u64,
+    mut statistic: impl FnMut(&[usize]) -> f64,
+) -> Option<(f64, f64)> {
+    if problems == 0 {
+        return None;
+    }
+    let mut draw = SplitMix::new(seed);
+    let mut drawn = vec![0; problems];
+    let mut values: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            drawn.fill_with(|| draw.below(problems));
+            statistic(&drawn)
+        })
+        .collect();
+    values.sort_by(f64::total_cmp);
+    Some((
+        values[RESAMPLES * 25 / 1000],
+        values[RESAMPLES * 975 / 1000 - 1],
+    ))
 }
 
 /// The first step whose probability of being right is below `threshold`.

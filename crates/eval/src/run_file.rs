@@ -46,8 +46,13 @@ impl RunHeader {
             .unwrap_or_else(|_| self.clone())
     }
 
-    /// The first thing in which a run's header differs from this one: name, there, here.
-    fn difference(&self, there: &Self) -> Option<(String, String, String)> {
+    /// The first thing in which a header read from a file differs from this one: name, there,
+    /// here.
+    pub fn difference(&self, there: &Self) -> Option<(String, String, String)> {
+        self.as_read().exact_difference(there)
+    }
+
+    fn exact_difference(&self, there: &Self) -> Option<(String, String, String)> {
         if self.beamgen_run != there.beamgen_run {
             let versions = (there.beamgen_run.to_string(), self.beamgen_run.to_string());
             return Some(("beamgen_run".to_owned(), versions.0, versions.1));
@@ -202,7 +207,7 @@ impl RunFile {
         run.lock()?;
         let (there, lines, whole) = run.read_whole_lines()?;
         if let Some(there) = &there
-            && let Some((field, there, here)) = header.as_read().difference(there)
+            && let Some((field, there, here)) = header.difference(there)
         {
             return Err(RunFileError::OtherRun {
                 path: run.path,
@@ -216,6 +221,19 @@ impl RunFile {
             run.append(header)?;
         }
         Ok((run, lines))
+    }
+
+    /// The lines of a run that is not continued. A torn last line is left out.
+    pub fn read<Line: DeserializeOwned>(path: &Path) -> Result<Vec<Line>, RunFileError> {
+        let file = File::open(path).map_err(|error| RunFileError::Io {
+            path: path.to_owned(),
+            error,
+        })?;
+        let mut run = Self {
+            path: path.to_owned(),
+            file,
+        };
+        Ok(run.read_whole_lines()?.1)
     }
 
     /// Writes one line. When this returns, the line outlives the process.

@@ -1,0 +1,168 @@
+//! The questions people ask of each strategy: at equal accuracy, how many times fewer tokens and
+//! seconds than the baseline; at equal tokens, how many points more.
+
+use beamgen::eval::curve::{Cost, cost_of, position};
+use beamgen::eval::metrics::{Interval, bootstrap_of};
+use serde::Serialize;
+
+use super::measured::{BOOTSTRAP_SEED, Measured, interval, mean};
+
+/// What can be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// Tokens sampled.
+    Generated,
+    /// Tokens sampled and tokens read by the scorer.
+    Tokens,
+    /// Wall-clock seconds.
+    Seconds,
+}
+
+impl Axis {
+    pub const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
+
+    pub fn of<'m>(self, measured: &'m Measured<'_>) -> &'m [f64] {
+        match self {
+            Self::Generated => &measured.generated,
+            Self::Tokens => &measured.tokens,
+            Self::Seconds => &measured.seconds,
+        }
+    }
+}
+
+/// How many times more the baseline spends for the same accuracy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fewer {
+    pub axis: Axis,
+    pub factor: f64,
+    /// The factor is a bound: `at-most` if the baseline's cheapest point is as accurate already,
+    /// `more-than` if it never gets there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+    /// 95 % bootstrap interval; `null` is without limit.
+    pub low: f64,
+    pub high: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    AtMost,
+    MoreThan,
+}
+
+/// The difference in accuracy to the baseline at the same cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Points {
+    pub axis: Axis,
+    pub difference: f64,
+    pub low: f64,
+    pub high: f64,
+    /// The cost is not on the baseline's curve: its nearest end was taken, which is this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against_end: Option<String>,
+}
+
+/// One strategy at one N against the baseline.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    pub set: String,
+    pub name: String,
+    pub accuracy: f64,
+    pub fewer: Vec<Fewer>,
+    pub points: Vec<Points>,
+}
+
+/// The answers for the cells of one set. `baseline` has the cells of the baseline there by rising N.
+pub fn answers(set: &str, baseline: &[&Measured<'_>], others: &[&Measured<'_>]) -> Vec<Answer> {
+    if baseline.is_empty() {
+        return Vec::new();
+    }
+    let answer = |cell: &&Measured<'_>| Answer {
+        set: set.to_owned(),
+        name: cell.cell.label(),
+        accuracy: mean(&cell.right),
+        fewer: Axis::ALL
+            .iter()
+            .map(|&axis| fewer(axis, baseline, cell))
+            .collect(),
+        points: Axis::ALL
+            .iter()
+            .map(|&axis| points(axis, baseline, cell))
+            .collect(),
+    };
+    others.iter().map(answer).collect()
+}
+
+fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Fewer {
+    // By problem: accuracy and cost of every point of the baseline, then those of the cell.
+    let columns: Vec<[&[f64]; 2]> = baseline
+        .iter()
+        .copied()
+        .chain([cell])
+        .map(|measured| [measured.right.as_slice(), axis.of(measured)])
+        .collect();
+    let point = |column: &[&[f64]; 2], problems: &[usize]| {
+        let mean =
+            |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
+        (mean(column[1]), mean(column[0]))
+    };
+    let reach = |problems: &[usize]| {
+        let mut points: Vec<(f64, f64)> = columns
+            .iter()
+            .map(|column| point(column, problems))
+            .collect();
+        let (cost, accuracy) = points.pop().unwrap_or_default();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (
+            cost,
+            cost_of(&points, accuracy).unwrap_or(Cost::AtMost(f64::NAN)),
+        )
+    };
+    let count = cell.right.len();
+    let (cost, reached) = reach(&(0..count).collect::<Vec<_>>());
+    let (factor, bound) = match reached {
+        Cost::About(there) => (there / cost, None),
+        Cost::AtMost(there) => (there / cost, Some(Bound::AtMost)),
+        Cost::MoreThan(there) => (there / cost, Some(Bound::MoreThan)),
+    };
+    let resampled = bootstrap_of(count, BOOTSTRAP_SEED, |problems| {
+        let (cost, reached) = reach(problems);
+        reached.or_infinite() / cost
+    });
+    let (low, high) = resampled.unwrap_or((factor, factor));
+    Fewer {
+        axis,
+        factor,
+        bound,
+        low,
+        high,
+    }
+}
+
+fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Points {
+    let mut by_cost: Vec<(f64, &Measured<'_>)> = baseline
+        .iter()
+        .map(|&measured| (mean(axis.of(measured)), measured))
+        .collect();
+    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let costs: Vec<f64> = by_cost.iter().map(|&(cost, _)| cost).collect();
+    let (below, above, share) = position(&costs, mean(axis.of(cell))).unwrap_or((0, 0, 0.0));
+    let (low, high) = (by_cost[below].1, by_cost[above].1);
+    let differences: Vec<f64> = (0..cell.right.len())
+        .map(|i| cell.right[i] - (1.0 - share) * low.right[i] - share * high.right[i])
+        .collect();
+    let Interval {
+        mean,
+        low: least,
+        high: most,
+    } = interval(&differences);
+    Points {
+        axis,
+        difference: mean,
+        low: least,
+        high: most,
+        against_end: (below == above).then(|| low.cell.label()),
+    }
+}

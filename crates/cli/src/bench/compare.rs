@@ -1,0 +1,41 @@
+//! Paired differences between two cells on the same problems.
+
+use serde::Serialize;
+
+use super::measured::{Measured, interval, mean};
+
+/// How much more accurate `a` is than `b`, and what each costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    pub set: String,
+    pub a: String,
+    pub b: String,
+    pub accuracy_a: f64,
+    pub accuracy_b: f64,
+    /// With its paired 95 % bootstrap interval over problems.
+    pub difference: f64,
+    pub low: f64,
+    pub high: f64,
+    /// Cost of `a` as a share of that of `b`.
+    pub generated_ratio: f64,
+    pub tokens_ratio: f64,
+    pub seconds_ratio: f64,
+}
+
+pub fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
+    let pairs = a.right.iter().zip(&b.right);
+    let interval = interval(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>());
+    Difference {
+        set: set.to_owned(),
+        a: a.cell.label(),
+        b: b.cell.label(),
+        accuracy_a: mean(&a.right),
+        accuracy_b: mean(&b.right),
+        difference: interval.mean,
+        low: interval.low,
+        high: interval.high,
+        generated_ratio: mean(&a.generated) / mean(&b.generated),
+        tokens_ratio: mean(&a.tokens) / mean(&b.tokens),
+        seconds_ratio: mean(&a.seconds) / mean(&b.seconds),
+    }
+}

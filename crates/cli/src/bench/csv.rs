@@ -1,0 +1,90 @@
+//! All raw rows as a table for other programs.
+
+use std::path::Path;
+
+use super::measured::Measured;
+use super::plan::Outline;
+use super::report::write_file;
+use crate::failure::Failure;
+
+const HEAD: [&str; 25] = [
+    "set",
+    "run",
+    "n",
+    "m",
+    "scorer",
+    "seed",
+    "id",
+    "correct",
+    "answer",
+    "score",
+    "finish",
+    "prompt_tokens",
+    "generated_tokens",
+    "scored_tokens",
+    "reused_tokens",
+    "forward_passes",
+    "score_passes",
+    "peak_kv_bytes",
+    "peak_kv_is_bound",
+    "generate_seconds",
+    "score_seconds",
+    "search_seconds",
+    "sampled_by_depth",
+    "kept_by_depth",
+    "scored_by_depth",
+];
+
+/// Writes the rows by set, cell, problem and seed; what is absent is empty, and tokens by depth are
+/// separated by blanks.
+pub fn write(path: &Path, outline: &Outline, measured: &[Measured<'_>]) -> Result<(), Failure> {
+    let failed = |error: csv::Error| {
+        Failure::Run(anyhow::Error::new(error).context(path.display().to_string()))
+    };
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record(HEAD).map_err(failed)?;
+    for cell in measured {
+        for row in cell.rows.iter().flatten() {
+            let ledger = &row.ledger;
+            let listed = |tokens: &[u32]| {
+                tokens
+                    .iter()
+                    .map(u32::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
+            let fields = [
+                outline.sets[cell.set].name.clone(),
+                row.run.clone(),
+                row.n.to_string(),
+                row.m.to_string(),
+                row.scorer.to_string(),
+                row.seed.to_string(),
+                row.id.clone(),
+                row.correct.to_string(),
+                row.answer.clone().unwrap_or_default(),
+                row.score.map(|score| score.to_string()).unwrap_or_default(),
+                row.finish.clone(),
+                ledger.prompt_tokens.to_string(),
+                ledger.generated_tokens.to_string(),
+                ledger.scored_tokens.to_string(),
+                ledger.reused_tokens.to_string(),
+                ledger.forward_passes.to_string(),
+                ledger.score_passes.to_string(),
+                ledger.peak_kv_bytes.to_string(),
+                row.without_scores.to_string(),
+                ledger.seconds.generate.to_string(),
+                ledger.seconds.score.to_string(),
+                ledger.seconds.search.to_string(),
+                listed(&row.depths.sampled),
+                listed(&row.depths.kept),
+                listed(&row.depths.scored),
+            ];
+            table.write_record(&fields).map_err(failed)?;
+        }
+    }
+    let bytes = table
+        .into_inner()
+        .map_err(|error| Failure::Run(anyhow::anyhow!("{error}")))?;
+    write_file(path, &bytes)
+}

@@ -1,0 +1,197 @@
+//! A bench as a TOML file (configs/bench/): sets of problems, runs over numbers of chains, and what
+//! is compared.
+
+use std::path::{Path, PathBuf};
+
+use beamgen::{Config, ScorerKind};
+use clap::ValueEnum;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use toml::{Spanned, Table, Value};
+
+use crate::args::StrategyFlag;
+use crate::failure::Failure;
+
+/// The file, with `S` for its settings: [`Config`] to have them checked in their place, [`Table`] to
+/// lay one over the other.
+#[derive(Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    bound(deserialize = "S: Deserialize<'de> + Default")
+)]
+struct Raw<S> {
+    #[serde(default = "one")]
+    seeds: u64,
+    baseline: Option<Spanned<String>>,
+    #[serde(default)]
+    settings: S,
+    #[serde(default, rename = "set")]
+    sets: Vec<SetEntry>,
+    #[serde(rename = "run")]
+    runs: Vec<RunEntry<S>>,
+    #[serde(default, rename = "compare")]
+    compare: Vec<CompareEntry>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// `[[set]]`: a file, or a draw from the bundled world.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetEntry {
+    pub name: Spanned<String>,
+    /// Relative to the bench file.
+    pub file: Option<PathBuf>,
+    pub count: Option<usize>,
+    pub seed: Option<u64>,
+    pub min_people: Option<usize>,
+    pub max_people: Option<usize>,
+    pub reach: Option<usize>,
+}
+
+/// `[[run]]`: a line of the plots.
+#[derive(Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    bound(deserialize = "S: Deserialize<'de> + Default")
+)]
+pub struct RunEntry<S> {
+    pub name: Spanned<String>,
+    #[serde(default, deserialize_with = "strategy")]
+    pub strategy: Option<StrategyFlag>,
+    pub scorer: Option<ScorerKind>,
+    /// Numbers of chains; none means that of the settings.
+    #[serde(default)]
+    pub n: Vec<usize>,
+    #[serde(default)]
+    pub settings: S,
+}
+
+/// `[[compare]]`: a paired difference.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompareEntry {
+    pub a: Spanned<String>,
+    pub b: Spanned<String>,
+}
+
+fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyFlag>, D::Error> {
+    let name = String::deserialize(from)?;
+    StrategyFlag::from_str(&name, false).map(Some).map_err(|_| {
+        let names = StrategyFlag::value_variants().iter();
+        let names: Vec<String> = names.map(|&flag| flag_name(flag)).collect();
+        D::Error::custom(format!(
+            "unknown strategy \"{name}\": one of {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// The name under which a strategy is asked for.
+pub fn flag_name(flag: StrategyFlag) -> String {
+    flag.to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
+}
+
+/// A bench file that was read.
+pub struct BenchFile {
+    path: PathBuf,
+    text: String,
+    pub seeds: u64,
+    pub baseline: Option<Spanned<String>>,
+    pub settings: Config,
+    pub sets: Vec<SetEntry>,
+    pub runs: Vec<RunEntry<Table>>,
+    pub compare: Vec<CompareEntry>,
+}
+
+impl BenchFile {
+    /// Reads the file if it is a bench; `None` if it is something else, to be read as settings.
+    pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
+        let Ok(text) = std::fs::read_to_string(path) else {
+            return Ok(None);
+        };
+        // What is not TOML at all is a bench if it looks like one, so that its fault is told as such.
+        let is_bench = match text.parse::<Table>() {
+            Ok(table) => table.contains_key("run") || table.contains_key("set"),
+            Err(_) => text.lines().any(|line| line.trim_start().starts_with("[[")),
+        };
+        if !is_bench {
+            return Ok(None);
+        }
+        // Once with typed settings, for a fault in them to be found at its line.
+        let checked: Raw<Config> = parse(path, &text)?;
+        let raw: Raw<Table> = parse(path, &text)?;
+        Ok(Some(Self {
+            path: path.to_owned(),
+            text,
+            seeds: raw.seeds,
+            baseline: raw.baseline,
+            settings: checked.settings,
+            sets: raw.sets,
+            runs: raw.runs,
+            compare: raw.compare,
+        }))
+    }
+
+    /// The folder that the sets' files are relative to.
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// What is wrong with something of the file, with its line.
+    pub fn fault(&self, at: &Spanned<String>, reason: impl std::fmt::Display) -> Failure {
+        located(&self.path, &self.text, at.span().start, &reason.to_string())
+    }
+
+    /// What is wrong with the file as a whole.
+    pub fn whole(&self, reason: &str) -> Failure {
+        Failure::Input(format!("{}: {reason}", self.path.display()))
+    }
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, Failure> {
+    toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        located(path, text, start, error.message())
+    })
+}
+
+fn located(path: &Path, text: &str, start: usize, reason: &str) -> Failure {
+    let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
+    Failure::Input(format!(
+        "{}:{line}: {}",
+        path.display(),
+        reason.replace('\n', " ")
+    ))
+}
+
+/// Lays `over` on `base`, table by table.
+pub fn merge(base: &mut Table, over: &Table) {
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_laid_over_key_by_key() {
+        let mut base: Table = "a = 1\n[t]\nx = 1\ny = 2".parse().unwrap();
+        merge(&mut base, &"t.y = 3\n[u]\nz = 4".parse().unwrap());
+        assert_eq!(
+            base,
+            "a = 1\n[t]\nx = 1\ny = 3\n[u]\nz = 4".parse().unwrap()
+        );
+    }
+}

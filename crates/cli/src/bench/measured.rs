@@ -1,0 +1,185 @@
+//! Rows put together: a cell on a set, over all problems and seeds.
+
+use std::collections::HashMap;
+
+use beamgen::eval::Spent;
+use beamgen::eval::metrics::{Interval, bootstrap};
+use beamgen::{ScorerKind, StrategyKind};
+use serde::Serialize;
+
+use super::plan::{Cell, Outline};
+use super::row::Row;
+use crate::failure::Failure;
+
+/// The seed of every bootstrap, so that intervals of the same problems are comparable.
+pub const BOOTSTRAP_SEED: u64 = 0;
+
+/// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
+pub struct Measured<'a> {
+    pub set: usize,
+    pub cell: &'a Cell,
+    /// By problem, then by seed.
+    pub rows: Vec<Vec<&'a Row>>,
+    pub right: Vec<f64>,
+    pub generated: Vec<f64>,
+    /// Generated and scored together.
+    pub tokens: Vec<f64>,
+    /// Shares of the wall-clock time: their mean is the run's time divided by the problems.
+    pub seconds: Vec<f64>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(set: usize, cell: &'a Cell, rows: Vec<Vec<&'a Row>>) -> Self {
+        let by_problem = |value: &dyn Fn(&Row) -> f64| -> Vec<f64> {
+            let mean = |rows: &Vec<&Row>| {
+                rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64
+            };
+            rows.iter().map(mean).collect()
+        };
+        let right = by_problem(&|row| f64::from(u8::from(row.correct)));
+        let generated = by_problem(&Row::generated);
+        let tokens = by_problem(&Row::tokens);
+        let mut seconds = by_problem(&|row| row.ledger.seconds.total());
+        let booked: f64 = seconds.iter().sum();
+        let scale = wall(&rows) / booked;
+        if scale.is_finite() {
+            seconds.iter_mut().for_each(|seconds| *seconds *= scale);
+        }
+        Self {
+            set,
+            cell,
+            rows,
+            right,
+            generated,
+            tokens,
+            seconds,
+        }
+    }
+
+    /// N: chains per problem.
+    pub fn n(&self) -> usize {
+        self.cell.n()
+    }
+
+    pub fn accuracy(&self) -> Interval {
+        interval(&self.right)
+    }
+
+    /// The mean over all rows.
+    pub fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
+        let all = self.rows.iter().flatten();
+        all.map(|row| value(row)).sum::<f64>() / (self.rows.len() * self.rows[0].len()) as f64
+    }
+
+    pub fn summary(&self, outline: &Outline) -> Summary {
+        let accuracy = self.accuracy();
+        let mut ledger = Spent::default();
+        for row in self.rows.iter().flatten() {
+            ledger.add(&Spent::new(&row.ledger, 0.0));
+        }
+        ledger.seconds = self.seconds.iter().sum::<f64>() * outline.seeds as f64;
+        let config = &self.cell.config;
+        Summary {
+            set: outline.sets[self.set].name.clone(),
+            name: self.cell.label(),
+            run: self.cell.run.clone(),
+            strategy: config.search.strategy,
+            scorer: config.models.scorer,
+            n: self.n(),
+            m: config.search.m,
+            seeds: outline.seeds,
+            problems: self.rows.len(),
+            accuracy: accuracy.mean,
+            accuracy_low: accuracy.low,
+            accuracy_high: accuracy.high,
+            ledger,
+            peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
+        }
+    }
+}
+
+/// The mean of one value a problem, with its interval; of nothing it is 0.
+pub fn interval(by_problem: &[f64]) -> Interval {
+    bootstrap(by_problem, BOOTSTRAP_SEED).unwrap_or(Interval {
+        mean: 0.0,
+        low: 0.0,
+        high: 0.0,
+    })
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Seconds of all uninterrupted stretches, divided by the seeds. A stretch lasts until its last
+/// result: what a killed one did after that is lost and not counted.
+fn wall(rows: &[Vec<&Row>]) -> f64 {
+    let mut stretches: HashMap<(u64, u32), f64> = HashMap::new();
+    for row in rows.iter().flatten() {
+        let last = stretches.entry((row.seed, row.part)).or_default();
+        *last = last.max(row.wall);
+    }
+    let mut seconds: Vec<f64> = stretches.into_values().collect();
+    // Summed in an order of its own: a map's changes from run to run.
+    seconds.sort_by(f64::total_cmp);
+    seconds.iter().sum::<f64>() / rows.first().map_or(1, Vec::len) as f64
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub set: String,
+    pub name: String,
+    pub run: String,
+    pub strategy: StrategyKind,
+    pub scorer: ScorerKind,
+    pub n: usize,
+    pub m: usize,
+    pub seeds: u64,
+    pub problems: usize,
+    /// Mean over problems and seeds, with the 95 % bootstrap interval over problems.
+    pub accuracy: f64,
+    pub accuracy_low: f64,
+    pub accuracy_high: f64,
+    /// All problems and seeds together. Passes count once for each problem with a row in them; the
+    /// peak is that of the one problem with the largest.
+    pub ledger: Spent,
+    /// Whether the peak is an upper bound.
+    pub peak_kv_is_bound: bool,
+}
+
+/// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;
+/// a missing one is an error.
+pub fn measured<'a>(
+    outline: &'a Outline,
+    rows: &'a [Row],
+    source: &str,
+) -> Result<Vec<Measured<'a>>, Failure> {
+    let mut by_key: HashMap<(&str, &str, usize, u64, &str), &Row> = HashMap::new();
+    for row in rows {
+        by_key.insert((&row.set, &row.run, row.n, row.seed, &row.id), row);
+    }
+    let mut all = Vec::new();
+    for (set, of) in outline.sets.iter().enumerate() {
+        for cell in &outline.cells {
+            let row = |id: &'a str, offset: u64| {
+                let seed = cell.config.generator.seed.wrapping_add(offset);
+                let key = (of.name.as_str(), cell.run.as_str(), cell.n(), seed, id);
+                by_key.get(&key).copied().ok_or_else(|| {
+                    Failure::Input(format!(
+                        "{source}: set \"{}\", {}: no row of problem {id} with seed {seed}: finish the bench with --resume",
+                        of.name,
+                        cell.label()
+                    ))
+                })
+            };
+            let rows = of
+                .ids
+                .iter()
+                .map(|id| (0..outline.seeds).map(|offset| row(id, offset)).collect())
+                .collect::<Result<Vec<Vec<&Row>>, Failure>>()?;
+            all.push(Measured::new(set, cell, rows));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,171 @@
+//! Accuracy over what it costs: a line for each run over its numbers of chains.
+
+use beamgen::eval::metrics::Interval;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::style::{Look, legend, text};
+use super::{Fault, fault, figure};
+use crate::bench::against::Axis;
+use crate::bench::measured::{Measured, mean};
+use crate::table::grouped;
+
+/// The figure of one set and one kind of cost.
+pub struct Accuracy {
+    set: String,
+    axis: Axis,
+    lines: Vec<Line>,
+}
+
+struct Line {
+    run: String,
+    look: Look,
+    points: Vec<Point>,
+}
+
+struct Point {
+    n: usize,
+    cost: f64,
+    accuracy: Interval,
+}
+
+impl Accuracy {
+    pub fn new(set: &str, axis: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Self {
+        let point = |cell: &&Measured<'_>| Point {
+            n: cell.n(),
+            cost: mean(axis.of(cell)),
+            accuracy: cell.accuracy(),
+        };
+        let line = |(number, &run): (usize, &&str)| {
+            let mut points: Vec<Point> = cells
+                .iter()
+                .filter(|cell| cell.cell.run == run)
+                .map(point)
+                .collect();
+            points.retain(|point| point.cost > 0.0);
+            points.sort_by_key(|point| point.n);
+            Line {
+                run: run.to_owned(),
+                look: Look::of(number),
+                points,
+            }
+        };
+        Self {
+            set: set.to_owned(),
+            axis,
+            lines: runs
+                .iter()
+                .enumerate()
+                .map(line)
+                .filter(|line| !line.points.is_empty())
+                .collect(),
+        }
+    }
+
+    fn heading(&self) -> String {
+        let over = match self.axis {
+            Axis::Generated => "tokens generated",
+            Axis::Tokens => "tokens generated and scored",
+            Axis::Seconds => "seconds",
+        };
+        format!("Accuracy over {over} ({})", self.set)
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> Result<(), Fault> {
+        area.fill(&WHITE).map_err(fault)?;
+        let mut entries: Vec<(Option<Look>, String)> = self
+            .lines
+            .iter()
+            .map(|line| (Some(line.look), line.run.clone()))
+            .collect();
+        entries.push((None, "numbers: N; bars: 95 %".to_owned()));
+        let plot = legend(area, &entries, scale)?;
+
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let most = points()
+            .map(|point| point.cost)
+            .fold(f64::MIN_POSITIVE, f64::max);
+        let least = points().map(|point| point.cost).fold(most, f64::min);
+        let top = points()
+            .map(|point| point.accuracy.high)
+            .fold(0.0, f64::max);
+        let bottom = points().map(|point| point.accuracy.low).fold(top, f64::min);
+        let axis_y = (bottom * 100.0 - 3.0).max(0.0)..(top * 100.0 + 3.0).min(101.0);
+        let (ink, pale) = (RGBColor(30, 30, 30), RGBColor(225, 225, 225));
+        let described = match self.axis {
+            Axis::Generated => "tokens generated a problem (log)",
+            Axis::Tokens => "tokens generated and scored a problem (log)",
+            Axis::Seconds => "wall-clock seconds a problem (log)",
+        };
+        let mut chart = ChartBuilder::on(&plot)
+            .caption(self.heading(), text(18, scale, ink))
+            .margin(10 * scale)
+            .x_label_area_size(48 * scale)
+            .y_label_area_size(58 * scale)
+            .build_cartesian_2d((least / 1.3..most * 1.3).log_scale(), axis_y)
+            .map_err(fault)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(pale)
+            .axis_style(ink)
+            .x_desc(described)
+            .y_desc("accuracy, %")
+            .x_label_formatter(&|cost| short(*cost))
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
+            .label_style(text(13, scale, ink))
+            .axis_desc_style(text(14, scale, ink))
+            .draw()
+            .map_err(fault)?;
+        for line in &self.lines {
+            let colour = line.look.colour;
+            let path = line
+                .points
+                .iter()
+                .map(|point| (point.cost, point.accuracy.mean * 100.0));
+            chart
+                .draw_series(LineSeries::new(path, colour.stroke_width(2 * scale)))
+                .map_err(fault)?;
+            let bars = line.points.iter().map(|point| {
+                let at = |share: f64| (point.cost, share * 100.0);
+                let ends = vec![at(point.accuracy.low), at(point.accuracy.high)];
+                PathElement::new(ends, colour.mix(0.45).stroke_width(scale))
+            });
+            chart.draw_series(bars).map_err(fault)?;
+        }
+        for line in &self.lines {
+            for point in &line.points {
+                let at = chart.backend_coord(&(point.cost, point.accuracy.mean * 100.0));
+                let (x, y) = area.get_base_pixel();
+                let at = (at.0 - x, at.1 - y);
+                line.look.mark(area, at, scale)?;
+                let ends = [line.points.first(), line.points.last()];
+                if line.points.len() > 1 && ends.into_iter().flatten().any(|end| end.n == point.n) {
+                    let beside = (at.0 + 6 * scale as i32, at.1 - 15 * scale as i32);
+                    let number = Text::new(
+                        point.n.to_string(),
+                        beside,
+                        text(12, scale, line.look.colour),
+                    );
+                    area.draw(&number).map_err(fault)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+figure!(Accuracy);
+
+/// A cost as a label: `1 000`, `0.02`.
+fn short(cost: f64) -> String {
+    if cost >= 10.0 {
+        grouped(cost.round() as u64)
+    } else {
+        format!("{cost}")
+    }
+}

@@ -1,0 +1,193 @@
+//! Tokens saved by pruning, by the depth of the step, against best-of-N with as many chains.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::style::{Look, legend, text};
+use super::{Fault, fault, figure};
+use crate::bench::measured::Measured;
+use crate::bench::plan::Outline;
+use crate::bench::row::{Depths, Row};
+use crate::bench::share::is_plain;
+
+/// The figure of one set.
+pub struct Saved {
+    set: String,
+    baseline: String,
+    n: usize,
+    lines: Vec<Line>,
+}
+
+struct Line {
+    run: String,
+    look: Look,
+    /// Mean tokens a problem saved in the generator and in the scorer, by depth.
+    saved: [Vec<f64>; 2],
+}
+
+impl Saved {
+    /// At the N that most runs share with the baseline, the largest of several; `None` if none does.
+    pub fn new(
+        set: &str,
+        outline: &Outline,
+        runs: &[&str],
+        cells: &[&Measured<'_>],
+    ) -> Option<Self> {
+        let baseline_run = outline.baseline.as_deref()?;
+        // What shares the baseline's samples saves nothing in the generator and is no pruning.
+        let prunes = |cell: &&&Measured<'_>| !is_plain(&cell.cell.config) && cell.n() > 1;
+        let at = |n: usize| {
+            cells
+                .iter()
+                .filter(prunes)
+                .filter(move |cell| cell.n() == n)
+        };
+        let baselines = cells.iter().filter(|cell| cell.cell.run == baseline_run);
+        let baseline = baselines
+            .filter(|cell| at(cell.n()).next().is_some())
+            .max_by_key(|cell| (at(cell.n()).count(), cell.n()))?;
+        let spent = [
+            by_depth(baseline, |depths| &depths.sampled),
+            by_depth(baseline, |depths| &depths.scored),
+        ];
+        let line = |cell: &&Measured<'_>| {
+            let own = [
+                by_depth(cell, |depths| &depths.sampled),
+                by_depth(cell, |depths| &depths.scored),
+            ];
+            let number = runs
+                .iter()
+                .position(|&run| run == cell.cell.run)
+                .unwrap_or(0);
+            let saved = |which: usize| {
+                let depths = spent[which].len().max(own[which].len());
+                let of = |tokens: &[f64], depth: usize| tokens.get(depth).copied().unwrap_or(0.0);
+                (0..depths)
+                    .map(|depth| of(&spent[which], depth) - of(&own[which], depth))
+                    .collect()
+            };
+            Line {
+                run: cell.cell.run.clone(),
+                look: Look::of(number),
+                saved: [saved(0), saved(1)],
+            }
+        };
+        Some(Self {
+            set: set.to_owned(),
+            baseline: baseline.cell.label(),
+            n: baseline.n(),
+            lines: at(baseline.n()).map(line).collect(),
+        })
+    }
+
+    fn heading(&self) -> String {
+        format!(
+            "Tokens saved by step against {} ({})",
+            self.baseline, self.set
+        )
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> Result<(), Fault> {
+        area.fill(&WHITE).map_err(fault)?;
+        let entries: Vec<(Option<Look>, String)> = self
+            .lines
+            .iter()
+            .map(|line| (Some(line.look), format!("{}@{}", line.run, self.n)))
+            .collect();
+        let plot = legend(area, &entries, scale)?;
+        let plot = plot
+            .titled(&self.heading(), text(18, scale, RGBColor(30, 30, 30)))
+            .map_err(fault)?;
+        let panels = plot.split_evenly((1, 2));
+        for (which, (panel, name)) in panels.iter().zip(["generated", "scored"]).enumerate() {
+            self.panel(area, panel, which, name, scale)?;
+        }
+        Ok(())
+    }
+
+    fn panel<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        panel: &DrawingArea<DB, Shift>,
+        which: usize,
+        name: &str,
+        scale: u32,
+    ) -> Result<(), Fault> {
+        let values = || {
+            self.lines
+                .iter()
+                .flat_map(|line| &line.saved[which])
+                .copied()
+        };
+        let depths = self
+            .lines
+            .iter()
+            .map(|line| line.saved[which].len())
+            .max()
+            .unwrap_or(1);
+        let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let room = ((most - least) * 0.08).max(1.0);
+        let (ink, pale) = (RGBColor(30, 30, 30), RGBColor(225, 225, 225));
+        let mut chart = ChartBuilder::on(panel)
+            .margin(10 * scale)
+            .x_label_area_size(48 * scale)
+            .y_label_area_size(58 * scale)
+            .build_cartesian_2d(0.5..depths as f64 + 0.5, least - room..most + room)
+            .map_err(fault)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(pale)
+            .axis_style(ink)
+            .x_labels(depths.min(16))
+            .x_desc("step")
+            .y_desc(format!("{name} tokens saved a problem"))
+            .x_label_formatter(&|depth| format!("{depth:.0}"))
+            .y_label_formatter(&|tokens| format!("{tokens:.0}"))
+            .label_style(text(13, scale, ink))
+            .axis_desc_style(text(14, scale, ink))
+            .draw()
+            .map_err(fault)?;
+        let zero = vec![(0.5, 0.0), (depths as f64 + 0.5, 0.0)];
+        chart
+            .draw_series([PathElement::new(zero, ink.stroke_width(scale))])
+            .map_err(fault)?;
+        for line in &self.lines {
+            let points: Vec<(f64, f64)> = line.saved[which]
+                .iter()
+                .enumerate()
+                .map(|(i, &saved)| ((i + 1) as f64, saved))
+                .collect();
+            let style = line.look.colour.stroke_width(2 * scale);
+            chart
+                .draw_series(LineSeries::new(points.clone(), style))
+                .map_err(fault)?;
+            for point in points {
+                let at = chart.backend_coord(&point);
+                line.look.mark(area, at, scale)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+figure!(Saved);
+
+/// Mean tokens a problem at each depth.
+fn by_depth(cell: &Measured<'_>, of: impl Fn(&Depths) -> &Vec<u32>) -> Vec<f64> {
+    let rows = || cell.rows.iter().flatten();
+    let depths = rows().map(|row| of(&row.depths).len()).max().unwrap_or(0);
+    (0..depths)
+        .map(|depth| {
+            cell.mean(|row: &Row| {
+                of(&row.depths)
+                    .get(depth)
+                    .map_or(0.0, |&tokens| f64::from(tokens))
+            })
+        })
+        .collect()
+}

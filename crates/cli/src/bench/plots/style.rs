@@ -1,0 +1,132 @@
+//! How runs are told apart, and the legend beside a figure.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::{Fault, fault};
+
+/// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
+/// enough on white.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(90, 90, 90),
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(170, 68, 153),
+    RGBColor(200, 150, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 60, 20),
+];
+
+/// The colour and marker of a run, by its number among all.
+#[derive(Clone, Copy)]
+pub struct Look {
+    pub colour: RGBColor,
+    marker: usize,
+}
+
+impl Look {
+    pub fn of(run: usize) -> Self {
+        Self {
+            colour: COLOURS[run % COLOURS.len()],
+            // Runs with the same colour differ in their marker.
+            marker: (run + run / COLOURS.len()) % MARKERS,
+        }
+    }
+
+    /// Draws the marker around a point in pixels.
+    pub fn mark<DB: DrawingBackend>(
+        self,
+        area: &DrawingArea<DB, Shift>,
+        (x, y): (i32, i32),
+        scale: u32,
+    ) -> Result<(), Fault> {
+        let r = 4 * scale as i32;
+        let filled = self.colour.filled();
+        let polygon = |corners: &[(i32, i32)]| {
+            let corners: Vec<(i32, i32)> =
+                corners.iter().map(|&(dx, dy)| (x + dx, y + dy)).collect();
+            area.draw(&Polygon::new(corners, filled)).map_err(fault)
+        };
+        match self.marker {
+            0 => area.draw(&Circle::new((x, y), r, filled)).map_err(fault),
+            1 => polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
+            2 => polygon(&[(0, -r - r / 4), (r + r / 4, r), (-r - r / 4, r)]),
+            3 => polygon(&[
+                (0, -r - r / 2),
+                (r + r / 2, 0),
+                (0, r + r / 2),
+                (-r - r / 2, 0),
+            ]),
+            4 => polygon(&[(0, r + r / 4), (r + r / 4, -r), (-r - r / 4, -r)]),
+            5 => {
+                area.draw(&Circle::new((x, y), r, filled)).map_err(fault)?;
+                area.draw(&Circle::new((x, y), r / 2, WHITE.filled()))
+                    .map_err(fault)
+            }
+            _ => {
+                polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)])?;
+                let r = r / 2;
+                let inner = [(x - r, y - r), (x + r, y + r)];
+                area.draw(&Rectangle::new(inner, WHITE.filled()))
+                    .map_err(fault)
+            }
+        }
+    }
+}
+
+const MARKERS: usize = 7;
+
+/// Text of `size` points, before scaling.
+pub fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
+    ("sans-serif", size * scale).into_font().color(&colour)
+}
+
+/// Cuts the legend's column off at the right, where it covers no data, and fills it in: lines of a
+/// look, or without one of plain text.
+pub fn legend<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    entries: &[(Option<Look>, String)],
+    scale: u32,
+) -> Result<DrawingArea<DB, Shift>, Fault> {
+    let pixels = |points: i32| points * scale as i32;
+    let style = text(14, scale, RGBColor(30, 30, 30));
+    let widest = entries
+        .iter()
+        .map(|(_, name)| width(area, name, &style))
+        .max()
+        .unwrap_or(0);
+    let (all, _) = area.dim_in_pixel();
+    let column = (widest + pixels(58) as u32).min(all / 2);
+    let (plot, side) = area.split_horizontally(all - column);
+    let mut y = pixels(58);
+    for (look, name) in entries {
+        let at = match look {
+            Some(look) => {
+                let line = vec![(pixels(8), y), (pixels(34), y)];
+                side.draw(&PathElement::new(line, look.colour.stroke_width(2 * scale)))
+                    .map_err(fault)?;
+                look.mark(&side, (pixels(21), y), scale)?;
+                pixels(42)
+            }
+            None => pixels(8),
+        };
+        let centred = style.pos(plotters::style::text_anchor::Pos::new(
+            plotters::style::text_anchor::HPos::Left,
+            plotters::style::text_anchor::VPos::Center,
+        ));
+        side.draw(&Text::new(name.clone(), (at, y), centred))
+            .map_err(fault)?;
+        y += pixels(21);
+    }
+    Ok(plot)
+}
+
+fn width<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    name: &str,
+    style: &TextStyle<'_>,
+) -> u32 {
+    area.estimate_text_size(name, style)
+        .map_or(0, |(width, _)| width)
+}

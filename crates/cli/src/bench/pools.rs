@@ -1,0 +1,140 @@
+//! What the largest pool of samples says about every smaller number of them.
+
+use beamgen::Choose;
+use beamgen::eval::metrics::Interval;
+use beamgen::eval::pass_at_k::pass_at_k;
+use beamgen::eval::pool::{Sample, chosen_at_k, pass_rate};
+use serde::Serialize;
+
+use super::measured::{Measured, interval, mean};
+
+/// The samples of a cell that kept its chains, by problem and seed.
+pub struct Pools<'m, 'a> {
+    measured: &'m Measured<'a>,
+    samples: Vec<Vec<Vec<Sample>>>,
+}
+
+/// A share with its 95 % bootstrap interval over problems.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Share {
+    pub share: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// What k samples are worth.
+#[derive(Clone, Debug, Serialize)]
+pub struct AtK {
+    pub k: usize,
+    /// Expected tokens sampled for k chains.
+    pub generated: f64,
+    pub pass: Share,
+    /// `null` if the samples have no scores.
+    pub best: Option<Share>,
+    pub majority: Share,
+    pub weighted: Option<Share>,
+}
+
+/// All of a pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolCurve {
+    pub set: String,
+    /// The cell the samples are from.
+    pub name: String,
+    pub at: Vec<AtK>,
+}
+
+impl<'m, 'a> Pools<'m, 'a> {
+    /// `None` if the cell kept no chains.
+    pub fn of(measured: &'m Measured<'a>) -> Option<Self> {
+        let pool = |row: &&super::row::Row| Some(row.chains.as_ref()?.samples().collect());
+        let of_problem =
+            |rows: &Vec<_>| rows.iter().map(pool).collect::<Option<Vec<Vec<Sample>>>>();
+        let samples = measured
+            .rows
+            .iter()
+            .map(of_problem)
+            .collect::<Option<_>>()?;
+        Some(Self { measured, samples })
+    }
+
+    /// The cell the samples are from.
+    pub fn name(&self) -> String {
+        self.measured.cell.label()
+    }
+
+    /// How many samples a problem has, all seeds together.
+    pub fn samples_a_problem(&self) -> usize {
+        self.samples
+            .first()
+            .map_or(0, |seeds| seeds.iter().map(Vec::len).sum())
+    }
+
+    /// By problem, the share of its samples that are right.
+    pub fn pass_rates(&self) -> Vec<f64> {
+        let rate = |seeds: &Vec<Vec<Sample>>| pass_rate(&seeds.concat()).unwrap_or(0.0);
+        self.samples.iter().map(rate).collect()
+    }
+
+    /// The curve over k = 1, 2, 4, ... N.
+    pub fn curve(&self, set: &str) -> PoolCurve {
+        let n = self.measured.n();
+        let mut ks: Vec<usize> = std::iter::successors(Some(1), |k| Some(k * 2))
+            .take_while(|&k| k < n)
+            .collect();
+        ks.push(n);
+        PoolCurve {
+            set: set.to_owned(),
+            name: self.name(),
+            at: ks.into_iter().filter_map(|k| self.at(k)).collect(),
+        }
+    }
+
+    fn at(&self, k: usize) -> Option<AtK> {
+        let scored = self.measured.cell.config.uses_scorer();
+        let chosen = |how| self.share(&|pool, seed| chosen_at_k(pool, k, how, seed));
+        let pass = self.share(&|pool, _| {
+            let right = pool.iter().filter(|sample| sample.correct).count();
+            pass_at_k(pool.len(), right, k)
+        })?;
+        let length = |pool: &Vec<Sample>| {
+            pool.iter()
+                .map(|sample| f64::from(sample.tokens))
+                .sum::<f64>()
+                / pool.len() as f64
+        };
+        let lengths: Vec<f64> = self.samples.iter().flatten().map(length).collect();
+        Some(AtK {
+            k,
+            generated: k as f64 * mean(&lengths),
+            pass,
+            best: if scored { chosen(Choose::Best) } else { None },
+            majority: chosen(Choose::Majority)?,
+            weighted: if scored {
+                chosen(Choose::Weighted)
+            } else {
+                None
+            },
+        })
+    }
+
+    /// The mean over problems of the mean over seeds; every pool draws from a seed of its own.
+    fn share(&self, value: &dyn Fn(&[Sample], u64) -> Option<f64>) -> Option<Share> {
+        let mut number = 0;
+        let mut by_problem = Vec::with_capacity(self.samples.len());
+        for seeds in &self.samples {
+            let mut sum = 0.0;
+            for pool in seeds {
+                sum += value(pool, number)?;
+                number += 1;
+            }
+            by_problem.push(sum / seeds.len() as f64);
+        }
+        let Interval { mean, low, high } = interval(&by_problem);
+        Some(Share {
+            share: mean,
+            low,
+            high,
+        })
+    }
+}

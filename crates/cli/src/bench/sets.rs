@@ -1,0 +1,117 @@
+//! The problem sets of a bench.
+
+use std::path::Path;
+
+use beamgen::eval::Problems;
+
+use super::file::{BenchFile, SetEntry};
+use super::plan::SetOutline;
+use crate::args::{ProblemsArgs, SplitFlag};
+use crate::failure::Failure;
+use crate::{settings, world};
+
+/// The sets of a bench file, each cut to `limit` problems; without any, `given` or the bundled
+/// sample.
+pub fn load(
+    file: &BenchFile,
+    given: Option<&Path>,
+    limit: Option<usize>,
+) -> Result<(Vec<SetOutline>, Vec<Problems>), Failure> {
+    let (mut outlines, mut all) = (Vec::new(), Vec::new());
+    if file.sets.is_empty() {
+        let (problems, count) = settings::problems(given, limit)?;
+        outlines.push(outline("sample", &problems.source, &problems, count));
+        all.push(problems);
+    }
+    for set in &file.sets {
+        let name = set.name.get_ref();
+        let fault = |reason: String| file.fault(&set.name, format!("set \"{name}\": {reason}"));
+        let taken = outlines
+            .iter()
+            .any(|there: &SetOutline| slug(&there.name) == slug(name));
+        if slug(name).is_empty() || taken {
+            return Err(fault("give it a name of its own".to_owned()));
+        }
+        let (source, problems) = match (&set.file, set.count) {
+            (Some(path), None) if !names_the_world(set) => {
+                let (problems, _) = settings::problems(Some(&file.folder().join(path)), limit)?;
+                (path.display().to_string(), problems)
+            }
+            (None, Some(count)) if count > 0 => {
+                drawn(set, count).map_err(|failure| fault(failure.to_string()))?
+            }
+            (None, Some(_)) => return Err(fault("count = 0: give at least 1".to_owned())),
+            _ => {
+                let reason = "give either a file, or a count of problems of the bundled world";
+                return Err(fault(reason.to_owned()));
+            }
+        };
+        let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
+        outlines.push(outline(name, &source, &problems, count));
+        all.push(problems);
+    }
+    Ok((outlines, all))
+}
+
+/// What a report says about a set of which the first `count` problems are solved.
+pub fn outline(name: &str, source: &str, problems: &Problems, count: usize) -> SetOutline {
+    SetOutline {
+        name: name.to_owned(),
+        source: source.to_owned(),
+        fingerprint: problems.fingerprint(),
+        ids: problems.problems[..count]
+            .iter()
+            .map(|problem| problem.id.clone())
+            .collect(),
+    }
+}
+
+/// A name as part of a file's name.
+pub fn slug(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    name.chars()
+        .map(plain)
+        .collect::<String>()
+        .trim_matches('-')
+        .to_owned()
+}
+
+fn names_the_world(set: &SetEntry) -> bool {
+    let people = set.min_people.or(set.max_people).or(set.reach);
+    people.is_some() || set.seed.is_some()
+}
+
+/// Held-out problems of the bundled world, those of `beamgen problems` with the same numbers.
+fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
+    let args = ProblemsArgs {
+        count,
+        seed: set.seed.unwrap_or(1),
+        split: SplitFlag::Test,
+        min_people: set.min_people.unwrap_or(3),
+        max_people: set.max_people.unwrap_or(7),
+        reach: set.reach.unwrap_or(1),
+    };
+    let problems = world::problems(&args)?;
+    let mut source = format!(
+        "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
+        args.seed, args.min_people, args.max_people
+    );
+    if args.reach != 1 {
+        source.push_str(&format!(" --reach {}", args.reach));
+    }
+    let lines = (1..=problems.len()).collect();
+    Ok((
+        source.clone(),
+        Problems {
+            source,
+            problems,
+            lines,
+        },
+    ))
+}

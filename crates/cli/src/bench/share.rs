@@ -1,0 +1,161 @@
+//! Cells that differ only in how they choose share their samples: best-of-N, majority and weighted
+//! vote at one N are three readings of the same chains.
+
+use beamgen::eval::is_correct;
+use beamgen::{Choose, Config, Ledger, ProblemResult, ScorerKind, SearchConfig, StrategyKind};
+
+use super::plan::Cell;
+
+/// One search and the cells that are read off it.
+pub struct Execution {
+    /// The settings to run with.
+    pub config: Config,
+    /// Indices of the cells.
+    pub cells: Vec<usize>,
+    /// Whether its chains are kept as a pool to resample from.
+    pub pool: bool,
+}
+
+/// Groups cells into as few searches as give all of them.
+pub fn executions(cells: &[Cell]) -> Vec<Execution> {
+    let mut all: Vec<Execution> = Vec::new();
+    // What is scored comes first: what is not can be read off it, but not the other way round.
+    let scored = |cell: &Cell| cell.config.uses_scorer();
+    let order = (0..cells.len()).filter(|&i| scored(&cells[i]));
+    let order = order.chain((0..cells.len()).filter(|&i| !scored(&cells[i])));
+    for at in order {
+        let config = &cells[at].config;
+        match all.iter_mut().find(|there| covers(&there.config, config)) {
+            Some(there) => there.cells.push(at),
+            None => all.push(Execution {
+                config: config.clone(),
+                cells: vec![at],
+                pool: false,
+            }),
+        }
+    }
+    let largest = |one: &Execution, other: &Execution| {
+        let n = |execution: &Execution| execution.config.search.n;
+        !is_plain(&other.config)
+            || n(other) <= n(one)
+            || sampling(&at_one_n(&other.config)) != sampling(&at_one_n(&one.config))
+    };
+    for at in 0..all.len() {
+        let one = &all[at];
+        let chains = one.config.search.n;
+        all[at].pool =
+            is_plain(&one.config) && chains > 1 && all.iter().all(|other| largest(one, other));
+    }
+    // In the order of the cells.
+    all.sort_by_key(|execution| execution.cells.iter().copied().min());
+    all
+}
+
+/// Whether these settings sample whole chains and choose among them, and do nothing else: every
+/// search key besides those of plain sampling is at its default.
+pub fn is_plain(config: &Config) -> bool {
+    let search = &config.search;
+    let neutral = SearchConfig {
+        strategy: search.strategy,
+        n: search.n,
+        m: search.m,
+        aggregation: search.aggregation,
+        choose: search.choose,
+        max_steps: search.max_steps,
+        in_flight: search.in_flight,
+        ..SearchConfig::default()
+    };
+    search.strategy == StrategyKind::BestOfN && *search == neutral
+}
+
+/// Whether the cell with settings `cell` can be read off a search with settings `run`.
+fn covers(run: &Config, cell: &Config) -> bool {
+    let mut unscored = run.clone();
+    unscored.models.scorer = ScorerKind::None;
+    is_plain(run)
+        && is_plain(cell)
+        && (sampling(cell) == sampling(run) || sampling(cell) == sampling(&unscored))
+}
+
+/// Plain settings without what does not touch the chains and their scores.
+fn sampling(config: &Config) -> Config {
+    let mut same = config.clone();
+    same.search.m = 1;
+    if !config.uses_scorer() {
+        same.models.scorer = ScorerKind::None;
+        same.models.prm = None;
+        same.search.aggregation = SearchConfig::default().aggregation;
+    }
+    same.search.choose = Choose::Best;
+    same
+}
+
+fn at_one_n(config: &Config) -> Config {
+    let mut same = config.clone();
+    same.search.n = 1;
+    same
+}
+
+/// What a cell gets out of a search.
+pub struct Reading {
+    pub correct: bool,
+    pub answer: Option<String>,
+    pub score: Option<f32>,
+    pub finish: &'static str,
+    pub ledger: Ledger,
+    /// Whether the scores were left out, which the search itself paid for.
+    pub without_scores: bool,
+}
+
+/// Reads a cell's result off the search that covers it. A cell that asks for no scores is not
+/// charged for them: its peak memory alone is still that of the search, an upper bound.
+pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
+    let without_scores = run.uses_scorer() && !cell.uses_scorer();
+    if run.search.choose == cell.search.choose && !without_scores {
+        return reading(result, result.ledger, false);
+    }
+    let mut result = result.clone();
+    let mut ledger = result.ledger;
+    if without_scores {
+        for chain in &mut result.finished {
+            chain.score = None;
+        }
+        result.score = None;
+        ledger.scored_tokens = 0;
+        ledger.score_passes = 0;
+        ledger.seconds.score = 0.0;
+        // All chains but one fork the prompt, and nothing else is forked.
+        ledger.reused_tokens = ledger.prompt_tokens * (run.search.n as u64 - 1);
+    }
+    match result
+        .choose(cell.search.choose, cell.search.chains())
+        .cloned()
+    {
+        Some(chain) => {
+            result.answer = chain.answer;
+            result.score = chain.score;
+            result.chosen = Some(chain.node);
+        }
+        // Nobody answers: which chain is shown depends on the scores.
+        None if without_scores => {
+            let finished = &result.finished;
+            let complete = finished.iter().find(|chain| chain.finish.is_complete());
+            result.chosen = complete.or(finished.first()).map(|chain| chain.node);
+        }
+        None => {}
+    }
+    reading(&result, ledger, without_scores)
+}
+
+fn reading(result: &ProblemResult, ledger: Ledger, without_scores: bool) -> Reading {
+    Reading {
+        correct: is_correct(result) == Some(true),
+        answer: result.answer.clone(),
+        score: result.score,
+        finish: result
+            .chosen_chain()
+            .map_or("stopped", |chain| chain.finish.name()),
+        ledger,
+        without_scores,
+    }
+}

@@ -1,0 +1,248 @@
+//! What a pool of independent samples says about smaller numbers of them.
+//!
+//! "The first k of n" is one random subset and noisy; here all subsets count (in closed form) or
+//! many drawn ones.
+
+use beamgen_search::Choose;
+
+use crate::draw::SplitMix;
+
+/// How many subsets [`chosen_at_k`] draws for a vote.
+pub const SUBSETS: usize = 100;
+
+/// One finished chain of a problem, as far as choosing among chains needs it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// Whether its answer is right.
+    pub correct: bool,
+    /// A number for the class of its answer, the same for equal answers; `None` without an answer.
+    pub class: Option<u32>,
+    /// Its aggregated score.
+    pub score: Option<f32>,
+    /// Tokens sampled for it.
+    pub tokens: u32,
+}
+
+/// The probability that the answer chosen among `k` samples, drawn without replacement from the
+/// pool, is right; choosing is that of [`beamgen_search::choose()`]. `None` if `k` is 0 or above
+/// the pool.
+///
+/// [`Choose::Best`] is exact: sorted by score, rank `i` of `n` is the best of
+/// `C(n - 1 - i, k - 1) / C(n, k)` of the subsets. Votes have no closed form: they are the mean over
+/// [`SUBSETS`] subsets, drawn from `seed`.
+pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<f64> {
+    if k == 0 || k > pool.len() {
+        return None;
+    }
+    Some(match how {
+        Choose::Best => best_at_k(pool, k),
+        Choose::Majority | Choose::Weighted => vote_at_k(pool, k, how, seed),
+    })
+}
+
+/// Indices by falling score, those without an answer last; equal ones in order.
+fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
+    let key = |sample: &Sample| match (scored, sample.score) {
+        (true, Some(score)) => score,
+        _ => f32::NEG_INFINITY,
+    };
+    let mut order: Vec<usize> = (0..pool.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&pool[a], &pool[b]);
+        let answered = b.class.is_some().cmp(&a.class.is_some());
+        answered.then(key(b).total_cmp(&key(a)))
+    });
+    order
+}
+
+fn best_at_k(pool: &[Sample], k: usize) -> f64 {
+    let n = pool.len();
+    let mut probability = k as f64 / n as f64;
+    let mut right = 0.0;
+    for (rank, at) in ranking(pool, true).into_iter().enumerate() {
+        if pool[at].class.is_some() && pool[at].correct {
+            right += probability;
+        }
+        // Below rank n - k no sample can be the best: others of the subset stand above it.
+        if rank + k >= n {
+            break;
+        }
+        probability *= (n - rank - k) as f64 / (n - 1 - rank) as f64;
+    }
+    right
+}
+
+fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
+    let mut rank_of = vec![0; pool.len()];
+    for (rank, at) in ranking(pool, how == Choose::Weighted)
+        .into_iter()
+        .enumerate()
+    {
+        rank_of[at] = rank;
+    }
+    let classes = pool.iter().filter_map(|sample| sample.class).max();
+    let mut votes = Votes {
+        how,
+        rank_of,
+        counted: vec![(0.0, usize::MAX); classes.map_or(0, |most| most as usize + 1)],
+    };
+    let mut draw = SplitMix::new(seed);
+    let mut order: Vec<usize> = (0..pool.len()).collect();
+    // The whole pool is one subset.
+    let subsets = if k == pool.len() { 1 } else { SUBSETS };
+    let mut right = 0;
+    for _ in 0..subsets {
+        for i in 0..k {
+            let other = i + draw.below(order.len() - i);
+            order.swap(i, other);
+        }
+        right += usize::from(votes.winner_is_right(pool, &order[..k]));
+    }
+    right as f64 / subsets as f64
+}
+
+struct Votes {
+    how: Choose,
+    rank_of: Vec<usize>,
+    /// By class: its votes, and the rank of its best member.
+    counted: Vec<(f64, usize)>,
+}
+
+impl Votes {
+    fn winner_is_right(&mut self, pool: &[Sample], subset: &[usize]) -> bool {
+        self.counted.fill((0.0, usize::MAX));
+        // The winner's best member: most votes, then the best rank.
+        let mut winner: Option<(f64, usize, bool)> = None;
+        for &at in subset {
+            let sample = &pool[at];
+            let Some(class) = sample.class else { continue };
+            let (votes, best) = &mut self.counted[class as usize];
+            *votes += match self.how {
+                Choose::Weighted => f64::from(sample.score.unwrap_or(0.0)),
+                _ => 1.0,
+            };
+            *best = (*best).min(self.rank_of[at]);
+        }
+        for &at in subset {
+            let Some(class) = pool[at].class else {
+                continue;
+            };
+            let (votes, best) = self.counted[class as usize];
+            if best != self.rank_of[at] {
+                continue;
+            }
+            let better =
+                winner.is_none_or(|(most, rank, _)| votes > most || (votes == most && best < rank));
+            if better {
+                winner = Some((votes, best, pool[at].correct));
+            }
+        }
+        winner.is_some_and(|(.., right)| right)
+    }
+}
+
+/// The share of a pool that is right: the pass rate of a single sample. `None` for no samples.
+pub fn pass_rate(pool: &[Sample]) -> Option<f64> {
+    let right = pool.iter().filter(|sample| sample.correct).count();
+    (!pool.is_empty()).then(|| right as f64 / pool.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen_search::{Finish, FinishedChain, NodeId, choose};
+
+    use super::*;
+
+    /// Pools of 8 with ties of score and of votes, and chains without an answer or a score.
+    fn pools() -> Vec<Vec<Sample>> {
+        let mut draw = SplitMix::new(7);
+        let sample = |draw: &mut SplitMix| {
+            let class = draw.below(5) as u32;
+            Sample {
+                correct: class == 1,
+                class: (class != 4).then_some(class),
+                // Sums of eighths are exact in any order, as is every tie.
+                score: (draw.below(7) > 0).then(|| draw.below(8) as f32 / 8.0),
+                tokens: 1,
+            }
+        };
+        (0..30)
+            .map(|_| (0..8).map(|_| sample(&mut draw)).collect())
+            .collect()
+    }
+
+    /// Every subset of size `k`, in the pool's order, through the search's own `choose`.
+    fn by_enumeration(pool: &[Sample], k: usize, how: Choose) -> f64 {
+        let chain = |sample: &Sample| FinishedChain {
+            node: NodeId(0),
+            finish: Finish::Answer,
+            score: sample.score.filter(|_| how != Choose::Majority),
+            logprob: 0.0,
+            answer: sample.class.map(|class| class.to_string()),
+            class: sample.class.map(|class| class.to_string()),
+        };
+        let (mut all, mut right) = (0, 0);
+        for subset in 0..1_u32 << pool.len() {
+            if subset.count_ones() as usize != k {
+                continue;
+            }
+            let picked: Vec<&Sample> = pool
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| subset >> i & 1 == 1)
+                .map(|(_, sample)| sample)
+                .collect();
+            let chains: Vec<FinishedChain> = picked.iter().map(|sample| chain(sample)).collect();
+            all += 1;
+            right += u32::from(choose(&chains, how).is_some_and(|i| picked[i].correct));
+        }
+        f64::from(right) / f64::from(all)
+    }
+
+    #[test]
+    fn best_of_k_is_the_mean_over_all_subsets() {
+        for pool in pools() {
+            for k in 1..=pool.len() {
+                let got = chosen_at_k(&pool, k, Choose::Best, 0).unwrap();
+                let want = by_enumeration(&pool, k, Choose::Best);
+                assert!((got - want).abs() < 1e-12, "k {k}: {got} {want} {pool:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn votes_approach_the_mean_over_all_subsets() {
+        for how in [Choose::Majority, Choose::Weighted] {
+            for k in 1..=8 {
+                let (mut got, mut want) = (0.0, 0.0);
+                for (seed, pool) in pools().into_iter().enumerate() {
+                    got += chosen_at_k(&pool, k, how, seed as u64).unwrap();
+                    want += by_enumeration(&pool, k, how);
+                }
+                // 30 pools of 100 subsets: a standard error of 0.01 at most.
+                assert!((got - want).abs() / 30.0 < 0.03, "{how} {k}: {got} {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_vote_of_the_whole_pool_is_exact() {
+        for pool in pools() {
+            for how in [Choose::Majority, Choose::Weighted] {
+                let got = chosen_at_k(&pool, 8, how, 3);
+                assert_eq!(got, Some(by_enumeration(&pool, 8, how)), "{how} {pool:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_of_k_is_the_pass_rate_however_chosen() {
+        for pool in pools() {
+            let rate = pass_rate(&pool).unwrap();
+            let got = chosen_at_k(&pool, 1, Choose::Best, 0).unwrap();
+            assert!((got - rate).abs() < 1e-12);
+        }
+        assert_eq!(pass_rate(&[]), None);
+        assert_eq!(chosen_at_k(&pools()[0], 9, Choose::Best, 0), None);
+    }
+}
