@@ -11,3 +11,4 @@ mod pipe;
 mod readme;
 mod resume;
 mod run;
+mod strategies;

@@ -1,0 +1,129 @@
+//! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
+
+use beamgen::{Config, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
+
+fn sample(count: usize) -> Vec<Problem> {
+    let mut problems = bundled::sample().expect("the sample").problems;
+    problems.truncate(count);
+    problems
+}
+
+/// N = 8, M = 4, each strategy, and those that can be combined with early rejection or speculation.
+fn configs() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for strategy in StrategyKind::ALL {
+        for (early_rejection, speculate) in [(0, false), (11, false), (0, true), (11, true)] {
+            let mut config = Config::default();
+            let search = &mut config.search;
+            (search.n, search.m) = (8, 4);
+            search.strategy = strategy;
+            search.early_rejection = early_rejection;
+            search.speculate = speculate;
+            search.speculative_rejection.memory_tokens = 400;
+            if config.check().is_ok() {
+                configs.push(config);
+            }
+        }
+    }
+    assert!(configs.len() > StrategyKind::ALL.len());
+    configs
+}
+
+fn solve(config: &Config, count: usize) -> Vec<ProblemResult> {
+    let mut solver = Solver::builder()
+        .config(config.clone())
+        .build()
+        .expect("models");
+    let mut results = Vec::new();
+    solver
+        .solve_all(sample(count), |result| results.push(result))
+        .expect("a run");
+    results.sort_by_key(|result| result.index);
+    results
+}
+
+fn name(config: &Config) -> String {
+    let search = &config.search;
+    let (tau, ahead) = (search.early_rejection, search.speculate);
+    format!("{}, tau {tau}, ahead {ahead}", search.strategy)
+}
+
+#[test]
+fn the_same_chains_in_any_company() {
+    for config in configs() {
+        let in_flight = |count| {
+            let mut config = config.clone();
+            config.search.in_flight = count;
+            solve(&config, 5)
+        };
+        let (alone, together) = (in_flight(1), in_flight(5));
+        assert!(
+            alone.iter().filter(|r| r.answer.is_some()).count() >= 3,
+            "{}",
+            name(&config)
+        );
+        for (a, b) in alone.iter().zip(&together) {
+            assert!(a.tree == b.tree, "{}", name(&config));
+            assert_eq!(
+                (&a.answer, a.score),
+                (&b.answer, b.score),
+                "{}",
+                name(&config)
+            );
+        }
+    }
+}
+
+#[test]
+fn steps_written_ahead_change_no_bit() {
+    for ahead in configs().iter().filter(|config| config.search.speculate) {
+        let mut plain = ahead.clone();
+        plain.search.speculate = false;
+        for (a, b) in solve(&plain, 4).iter().zip(&solve(ahead, 4)) {
+            assert!(a.tree == b.tree, "{}", name(ahead));
+            assert_eq!(
+                (&a.answer, a.score),
+                (&b.answer, b.score),
+                "{}",
+                name(ahead)
+            );
+        }
+    }
+}
+
+#[test]
+fn never_a_token_above_the_budget() {
+    for mut config in configs() {
+        for budget in [40, 250] {
+            config.search.budget_tokens = budget;
+            for result in solve(&config, 3) {
+                let spent = result.ledger.generated_tokens;
+                assert!(
+                    spent <= budget as u64,
+                    "{}: {spent} of {budget}",
+                    name(&config)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn little_memory_is_no_error_and_still_answers() {
+    for mut config in configs() {
+        // 1000 tokens, when each step in the making is promised 256.
+        config.engine.kv_bytes = 1000 * 4 * 2 * 128 * 4;
+        let mut answered = 0;
+        for result in solve(&config, 4) {
+            assert_eq!(result.error, None, "{}", name(&config));
+            answered += usize::from(result.answer.is_some());
+            let complete = |f: Finish| f.is_complete();
+            assert!(
+                result.answer.is_none() || result.finished.iter().any(|c| complete(c.finish)),
+                "{}",
+                name(&config)
+            );
+        }
+        assert!(answered >= 2, "{}: {answered} of 4", name(&config));
+    }
+}
