@@ -289,6 +289,10 @@ impl Lexer {
         if matches!(name, "$" | "(" | ")" | "[" | "]" | "") {
             return Ok(after);
         }
+        // A backslash too many, as in `\15`.
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(rest);
+        }
         let content = after.trim_start().strip_prefix('{').and_then(closed);
         if let Some(content) = content {
             let blanks = after.len() - after.trim_start().len();

@@ -313,6 +313,10 @@ fn proportional(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     else {
         return Verdict::Different;
     };
+    let is_zero = |x: &Fraction| x.as_number().is_some_and(|number| number.is_zero());
+    if is_zero(q) || is_zero(s) {
+        return Verdict::Different;
+    }
     let same = p
         .times(s, budget)
         .and_then(|left| left.same(&q.times(r, budget)?, budget));
