@@ -5,6 +5,7 @@ use super::units;
 use super::value::Value;
 use crate::algebra::{Budget, Fault, Fraction, Rational};
 
+mod command;
 mod expression;
 mod matrix;
 mod name;
