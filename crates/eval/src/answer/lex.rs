@@ -138,6 +138,7 @@ fn command(character: char) -> Option<&'static str> {
         'λ' => "lambda",
         'φ' => "phi",
         '∅' => "emptyset",
+        'ℝ' => "mathbb R",
         _ => return None,
     })
 }
@@ -299,6 +300,10 @@ impl Lexer {
             let end = &after[blanks + content.len() + 2..];
             if TEXT.contains(&name) {
                 self.text(content, false, depth)?;
+                return Ok(end);
+            }
+            if name == "mathbb" && content == "R" {
+                self.push(Kind::Command("mathbb R".to_owned()));
                 return Ok(end);
             }
             if TYPE.contains(&name) {

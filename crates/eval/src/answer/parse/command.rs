@@ -79,6 +79,11 @@ impl Parser<'_> {
             "infty" => Fraction::variable("∞"),
             "emptyset" | "varnothing" => return Ok(Value::Set(Vec::new())),
             "begin" => return self.matrix(),
+            "mathbb R" => {
+                let infinity = Fraction::variable("∞");
+                let ends = [infinity.negated(), infinity].map(Value::Scalar);
+                return Ok(Value::Brackets('(', ends.into(), ')'));
+            }
             _ if GREEK.contains(&name) => {
                 let subscript = match self.symbol() {
                     Some('_') => format!("_{}", self.subscript()?),

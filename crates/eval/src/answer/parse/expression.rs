@@ -70,6 +70,9 @@ impl Parser<'_> {
         let mut value = self.power()?;
         loop {
             let operator = self.symbol().filter(|c| matches!(c, '*' | '/'));
+            if operator == Some('/') && self.begins_unit(1) {
+                return Ok(value);
+            }
             if operator.is_some() {
                 self.at += 1;
             } else if !self.begins_factor() {
@@ -108,8 +111,17 @@ impl Parser<'_> {
         )
     }
 
+    /// Whether words of a unit stand at `ahead`, as the hour in `18/hour`.
+    fn begins_unit(&self, ahead: usize) -> bool {
+        match self.kind(ahead) {
+            Some(Kind::Text(_)) => true,
+            Some(Kind::Letters(word)) => self.is_unit(word),
+            _ => false,
+        }
+    }
+
     /// Whether letters after a value are a unit or a word. Others are variables.
-    fn is_unit(&self, word: &str) -> bool {
+    pub(super) fn is_unit(&self, word: &str) -> bool {
         if is_function(word) || PLAIN_NAMES.contains(&word) {
             return false;
         }
