@@ -250,6 +250,9 @@ pub struct BenchArgs {
     /// Go on with the results folder: what is in it is not run again
     #[arg(long, requires = "out", help_heading = "Input and output")]
     pub resume: bool,
+    /// Check everything and say what would be run; nothing is
+    #[arg(long, conflicts_with = "out", help_heading = "Input and output")]
+    pub plan: bool,
     /// Write tables and plots of a finished results folder anew; nothing is run
     #[arg(
         long,
