@@ -41,6 +41,11 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
         let (outline, report) = report::redraw(folder)?;
         return Ok(print(&outline, &report.summary)?);
     }
+    if args.resume && args.out.is_none() {
+        return Err(Failure::Input(
+            "--resume needs a results folder: add --out DIR".to_owned(),
+        ));
+    }
     let plan = plan::plan(args)?;
     if args.plan {
         return Ok(print_plan(&Measurement::new(&plan)?)?);
