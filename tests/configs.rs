@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use beamgen::Config;
 
-use crate::run::root;
+use crate::run::{Place, root};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries =
@@ -53,6 +53,19 @@ fn keys(prefix: &str, table: &toml::Table) -> Vec<String> {
     }
     names.sort();
     names
+}
+
+#[test]
+fn every_bench_config_plans() {
+    let paths = files("bench");
+    assert!(!paths.is_empty());
+    for path in paths {
+        let path = path.to_str().expect("a path in UTF-8");
+        let ran = Place::new()
+            .run(&["bench", "--plan", "--config", path])
+            .ok();
+        assert!(ran.stdout.contains("searches"), "{path}: {}", ran.stdout);
+    }
 }
 
 #[test]

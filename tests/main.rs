@@ -2,6 +2,7 @@
 //! documents.
 
 mod bad_inputs;
+mod bench;
 mod configs;
 mod edges;
 mod in_flight;

@@ -4,7 +4,8 @@
     cargo build --release -p beamgen-eval --example grade
     python tests/math_verify_check.py DATA [--json FILE]
 
-DATA is a folder with math500_first250.jsonl, amc23.jsonl and gsm8k_model_solutions.jsonl. Prints a table of agreement
+DATA is a folder with math500_first250.jsonl, amc23.jsonl, gsm8k_model_solutions.jsonl, gsm8k_test.jsonl and
+processbench_{gsm8k,math}.json. Prints a table of agreement
 and every disagreement. Each pair is an answer and the reference it is graded against; `truth` is what the pair was built
 to be, where that is known.
 """
@@ -96,6 +97,17 @@ def pairs(data):
             yield "AMC23, equal forms", dict(answer=form, expected=str(number), truth=True)
     for one, other in itertools.combinations(amc, 2):
         yield "AMC23, other problems", dict(answer=f"{one:g}", expected=str(other), truth=False)
+    gsm8k = {p["question"].strip(): p["answer"].rsplit("####", 1)[1].strip() for p in lines(data / "gsm8k_test.jsonl")}
+    references = gsm8k | {problem["problem"].strip(): problem["answer"] for problem in math}
+    for name in ("gsm8k", "math"):
+        for sample in json.loads((data / f"processbench_{name}.json").read_text(encoding="utf-8")):
+            expected = references.get(sample["problem"].strip())
+            if expected is not None:
+                yield f"ProcessBench {name}, model solutions", dict(
+                    solution="\n\n".join(sample["steps"]), expected=expected, truth=sample["final_answer_correct"]
+                )
+    for pair in lines(ROOT / "crates/eval/tests/hard_pairs.jsonl"):
+        yield "hard pairs", dict(answer=pair["answer"], expected=pair["expected"], truth=pair["same"])
     for problem in lines(data / "gsm8k_model_solutions.jsonl"):
         truth = problem["ground_truth"].rsplit("A:", 1)[1].strip()
         for model in problem.values():

@@ -111,8 +111,8 @@ fn never_a_token_above_the_budget() {
 #[test]
 fn little_memory_is_no_error_and_still_answers() {
     for mut config in configs() {
-        // 1000 tokens, when each step in the making is promised 256.
-        config.engine.kv_bytes = 1000 * 4 * 2 * 128 * 4;
+        // 1600 tokens, when each step in the making is promised 256.
+        config.engine.kv_bytes = 1600 * 4 * 2 * 128 * 4;
         let mut answered = 0;
         for result in solve(&config, 4) {
             assert_eq!(result.error, None, "{}", name(&config));

@@ -264,8 +264,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", help_heading = "Input and output")]
     pub out: Option<PathBuf>,
     /// Go on with the results folder: what is in it is not run again
-    #[arg(long, requires = "out", help_heading = "Input and output")]
+    #[arg(long, help_heading = "Input and output")]
     pub resume: bool,
+    /// Check everything and say what would be run; nothing is
+    #[arg(long, conflicts_with = "out", help_heading = "Input and output")]
+    pub plan: bool,
     /// Write tables and plots of a finished results folder anew; nothing is run
     #[arg(
         long,

@@ -23,8 +23,8 @@ pub use extract::{Extracted, Marker, extract, extract_marked, reference};
 /// Longer answers than this, in bytes, are not read.
 const MAX_BYTES: usize = 2000;
 
-/// Work for reading or comparing answers; well below a second.
-const BUDGET: u64 = 200_000;
+/// Work for reading an answer or comparing two, in the units of [`Budget`]; about a tenth of a second.
+const BUDGET: u64 = 100_000;
 
 /// The grader of this crate as the search asks for it: [`extract`] and [`class`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -20,7 +20,7 @@ mod problems;
 mod record;
 mod run_file;
 
-pub use answer::MathAnswers;
+pub use answer::{MathAnswers, Verdict};
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
-pub use record::{Record, Spent, StepRecord, is_correct};
+pub use record::{Record, Spent, StepRecord, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunHeader};

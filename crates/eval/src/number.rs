@@ -6,7 +6,7 @@ use num_traits::{One, Pow};
 use crate::algebra::Rational;
 
 /// More digits than this are no answer that anybody could check.
-const MAX_DIGITS: usize = 600;
+const MAX_DIGITS: usize = 1500;
 
 /// A number at the beginning of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]

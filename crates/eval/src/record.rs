@@ -3,7 +3,7 @@
 use beamgen_search::{ChainTree, Ledger, ProblemResult};
 use serde::{Deserialize, Serialize};
 
-use crate::answer;
+use crate::answer::{self, Verdict};
 
 /// What was answered, how, how sure each step is, and what it cost.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -118,16 +118,19 @@ impl Record {
     }
 }
 
-/// Whether the answer equals the problem's reference; no answer is a wrong one. `None` without a
-/// reference.
-pub fn is_correct(result: &ProblemResult) -> Option<bool> {
+/// The verdict on the answer against the problem's reference; no answer is a wrong one. `None`
+/// without a reference.
+pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
     let expected = result.problem.answer.as_deref()?;
-    Some(
-        result
-            .answer
-            .as_deref()
-            .is_some_and(|given| answer::equal(given, expected)),
-    )
+    Some(match result.answer.as_deref() {
+        Some(given) => answer::compare(given, expected),
+        None => Verdict::Different,
+    })
+}
+
+/// Whether the answer is certainly the problem's reference: [`verdict`] says that it is the same.
+pub fn is_correct(result: &ProblemResult) -> Option<bool> {
+    verdict(result).map(|verdict| verdict == Verdict::Same)
 }
 
 #[cfg(test)]
@@ -208,6 +211,9 @@ mod tests {
     fn grading_needs_a_reference_and_an_answer() {
         assert_eq!(is_correct(&result(None)), None);
         assert_eq!(is_correct(&result(Some("41"))), Some(false));
+        let doubtful = result(Some("\\int x"));
+        assert_eq!(verdict(&doubtful), Some(Verdict::CannotTell));
+        assert_eq!(is_correct(&doubtful), Some(false));
         let mut silent = result(Some("42"));
         (silent.answer, silent.chosen, silent.error) = (None, None, Some("too long".to_owned()));
         assert_eq!(is_correct(&silent), Some(false));

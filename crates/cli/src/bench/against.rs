@@ -69,6 +69,7 @@ pub struct Points {
 pub struct Answer {
     pub set: String,
     pub name: String,
+    pub run: String,
     pub accuracy: f64,
     pub fewer: Vec<Fewer>,
     pub points: Vec<Points>,
@@ -82,6 +83,7 @@ pub fn answers(set: &str, baseline: &[&Measured<'_>], others: &[&Measured<'_>]) 
     let answer = |cell: &&Measured<'_>| Answer {
         set: set.to_owned(),
         name: cell.cell.label(),
+        run: cell.cell.run.clone(),
         accuracy: mean(&cell.right),
         fewer: Axis::ALL
             .iter()

@@ -14,7 +14,7 @@ use super::plots::Plot;
 use super::pools::{PoolCurve, Share};
 use super::report::Report;
 use super::{HEAD, cells};
-use crate::table::grouped;
+use crate::table::{grouped, percent};
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
@@ -138,7 +138,7 @@ fn share(of: &Share) -> String {
 /// A factor with two or three digits that mean something.
 fn factor(value: f64) -> String {
     match value {
-        infinite if infinite.is_infinite() => "no limit".to_owned(),
+        infinite if infinite.is_infinite() => "\u{221e}".to_owned(),
         small if small < 10.0 => format!("{small:.2}"),
         large => format!("{large:.0}"),
     }
@@ -147,25 +147,77 @@ fn factor(value: f64) -> String {
 fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
     let _ = writeln!(
         out,
-        "\n### Against {baseline}\n\nFirst: how many times as much {baseline} spends for the same accuracy (read off its curve, \
-         straight between its Ns in the logarithm of the cost); a number below 1 means that {baseline} is cheaper. Then: \
-         points of accuracy more than {baseline} at the same cost.\n"
+        "\n### Against {baseline}\n\nEach run at the N where it is most accurate; all others are in the table below.\n"
     );
+    let mut runs: Vec<&str> = Vec::new();
     for answer in answers {
-        let fewer: Vec<String> = answer.fewer.iter().map(fewer).collect();
-        let gains: Vec<String> = answer.points.iter().map(gain).collect();
-        let _ = writeln!(
-            out,
-            "- **{}** ({:.1} %): for that, {baseline} spends {}. At the same cost: {}.",
-            answer.name,
-            answer.accuracy * 100.0,
-            fewer.join(", "),
-            gains.join(", ")
-        );
+        if !runs.contains(&answer.run.as_str()) {
+            runs.push(&answer.run);
+        }
     }
+    for run in runs {
+        let of_run = answers.iter().filter(|answer| answer.run == run);
+        // Of equals the first, which is the cheapest.
+        let best = of_run
+            .rev()
+            .max_by(|a, b| a.accuracy.total_cmp(&b.accuracy));
+        if let Some(best) = best {
+            let _ = writeln!(out, "- {}", sentence(baseline, best));
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n\"times\": how many times as much {baseline} spends for the same accuracy, read off its curve straight between \
+         its Ns in the logarithm of the cost; below 1, {baseline} is cheaper. `>`: it never gets there, and this is its \
+         dearest point; `\u{2264}`: its cheapest point is as accurate; `\u{221e}` in an interval: it does not get there in \
+         enough of the resampled sets. \"points\": accuracy above {baseline} at the same cost; `*`: the cost is beyond its \
+         curve, whose nearest end was taken.\n"
+    );
+    let mut head = vec!["strategy".to_owned(), "accuracy".to_owned()];
+    head.extend(Axis::ALL.map(|one| format!("times: {}", axis(one))));
+    head.extend(Axis::ALL.map(|one| format!("points: {}", axis(one))));
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    table(
+        out,
+        &head,
+        answers.iter().map(|answer| {
+            let mut row = vec![answer.name.clone(), percent(answer.accuracy)];
+            row.extend(answer.fewer.iter().map(times));
+            row.extend(answer.points.iter().map(gain));
+            row
+        }),
+    );
 }
 
 fn axis(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Generated => "generated",
+        Axis::Tokens => "generated and scored",
+        Axis::Seconds => "seconds",
+    }
+}
+
+fn sentence(baseline: &str, answer: &Answer) -> String {
+    let costs: Vec<String> = answer
+        .fewer
+        .iter()
+        .map(|fewer| format!("{} times the {}", times(fewer), unit(fewer.axis)))
+        .collect();
+    let gains: Vec<String> = answer
+        .points
+        .iter()
+        .map(|points| format!("{} points by {}", gain(points), unit(points.axis)))
+        .collect();
+    format!(
+        "**{}** ({}). At equal accuracy {baseline} needs {}. At equal cost: {}.",
+        answer.name,
+        percent(answer.accuracy),
+        costs.join(", "),
+        gains.join(", ")
+    )
+}
+
+fn unit(axis: Axis) -> &'static str {
     match axis {
         Axis::Generated => "generated tokens",
         Axis::Tokens => "generated and scored tokens",
@@ -173,35 +225,25 @@ fn axis(axis: Axis) -> &'static str {
     }
 }
 
-fn fewer(fewer: &Fewer) -> String {
+fn times(fewer: &Fewer) -> String {
     let bound = match fewer.bound {
         None => "",
-        Some(Bound::AtMost) => "at most ",
-        Some(Bound::MoreThan) => "more than ",
-    };
-    let never = match fewer.bound {
-        Some(Bound::MoreThan) => "and never gets there; ",
-        _ => "",
+        Some(Bound::AtMost) => "\u{2264} ",
+        Some(Bound::MoreThan) => "> ",
     };
     format!(
-        "{bound}{} times the {} ({never}{} to {})",
+        "{bound}{} ({} to {})",
         factor(fewer.factor),
-        axis(fewer.axis),
         factor(fewer.low),
         factor(fewer.high)
     )
 }
 
 fn gain(gain: &Points) -> String {
-    let end = gain
-        .against_end
-        .as_ref()
-        .map(|end| format!(", against {end}"))
-        .unwrap_or_default();
+    let end = if gain.against_end.is_some() { "*" } else { "" };
     format!(
-        "{} points by {} ({} to {}{end})",
+        "{}{end} ({} to {})",
         points(gain.difference),
-        axis(gain.axis),
         points(gain.low),
         points(gain.high)
     )

@@ -8,7 +8,7 @@ use beamgen::eval::RunHeader;
 use beamgen::{Config, Problem, ProblemResult, SearchConfig};
 use serde_json::{Map, Value};
 
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, Outline, Plan};
 use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
 use super::store::Store;
@@ -32,6 +32,19 @@ impl<'a> Measurement<'a> {
             executions,
             identities,
         })
+    }
+
+    pub fn outline(&self) -> &Outline {
+        &self.plan.outline
+    }
+
+    /// The labels of the cells that each search gives.
+    pub fn searches(&self) -> Vec<Vec<String>> {
+        let label = |&at: &usize| self.plan.outline.cells[at].label();
+        self.executions
+            .iter()
+            .map(|execution| execution.cells.iter().map(label).collect())
+            .collect()
     }
 
     /// Refuses a store whose rows were made under other settings.

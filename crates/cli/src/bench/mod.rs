@@ -41,7 +41,15 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
         let (outline, report) = report::redraw(folder)?;
         return Ok(print(&outline, &report.summary)?);
     }
+    if args.resume && args.out.is_none() {
+        return Err(Failure::Input(
+            "--resume needs a results folder: add --out DIR".to_owned(),
+        ));
+    }
     let plan = plan::plan(args)?;
+    if args.plan {
+        return Ok(print_plan(&Measurement::new(&plan)?)?);
+    }
     let summaries = match &args.out {
         Some(folder) => in_folder(folder, args.resume, &plan)?,
         None => {
@@ -74,6 +82,32 @@ fn in_folder(folder: &Path, resume: bool, plan: &Plan) -> Result<Vec<Summary>, F
     measurement.run(&mut store)?;
     let rows = store.finish()?;
     Ok(report::write(folder, &about, &plan.outline, &rows)?.summary)
+}
+
+/// The searches and what is read off each.
+fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let outline = measurement.outline();
+    for set in &outline.sets {
+        writeln!(
+            out,
+            "{}: {} problems from {}",
+            set.name,
+            set.ids.len(),
+            set.source
+        )?;
+    }
+    let searches = measurement.searches();
+    writeln!(
+        out,
+        "seeds: {}; {} searches on every set with every seed:",
+        outline.seeds,
+        searches.len()
+    )?;
+    for labels in searches {
+        writeln!(out, "  {}", labels.join(", "))?;
+    }
+    out.flush()
 }
 
 fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {

@@ -54,18 +54,16 @@ pub fn executions(cells: &[Cell]) -> Vec<Execution> {
 /// Whether these settings sample whole chains and choose among them, and do nothing else: every
 /// search key besides those of plain sampling is at its default.
 pub fn is_plain(config: &Config) -> bool {
-    let search = &config.search;
-    let neutral = SearchConfig {
-        strategy: search.strategy,
-        n: search.n,
-        m: search.m,
-        aggregation: search.aggregation,
-        choose: search.choose,
-        max_steps: search.max_steps,
-        in_flight: search.in_flight,
-        ..SearchConfig::default()
-    };
-    search.strategy == StrategyKind::BestOfN && *search == neutral
+    let neutral = SearchConfig::default();
+    let mut rest = config.search.clone();
+    rest.strategy = neutral.strategy;
+    rest.n = neutral.n;
+    rest.m = neutral.m;
+    rest.aggregation = neutral.aggregation;
+    rest.choose = neutral.choose;
+    rest.max_steps = neutral.max_steps;
+    rest.in_flight = neutral.in_flight;
+    config.search.strategy == StrategyKind::BestOfN && rest == neutral
 }
 
 /// Whether the cell with settings `cell` can be read off a search with settings `run`.
@@ -157,5 +155,65 @@ fn reading(result: &ProblemResult, ledger: Ledger, without_scores: bool) -> Read
             .map_or("stopped", |chain| chain.finish.name()),
         ledger,
         without_scores,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(choose: Choose, scorer: ScorerKind, n: usize) -> Cell {
+        let mut config = Config::default();
+        config.search.strategy = StrategyKind::BestOfN;
+        config.search.n = n;
+        config.search.choose = choose;
+        config.models.scorer = scorer;
+        let run = format!("{choose} {scorer}");
+        Cell { run, config }
+    }
+
+    fn groups(cells: &[Cell]) -> Vec<(Vec<usize>, bool)> {
+        let all = executions(cells).into_iter();
+        all.map(|execution| (execution.cells, execution.pool))
+            .collect()
+    }
+
+    #[test]
+    fn ways_to_choose_share_and_the_largest_of_each_scorer_is_a_pool() {
+        use Choose::{Best, Majority, Weighted};
+        use ScorerKind::{None, Orm, Prm};
+        let cells = [
+            cell(Majority, None, 8),
+            cell(Best, Prm, 4),
+            cell(Best, Prm, 8),
+            cell(Weighted, Prm, 8),
+            cell(Best, Orm, 8),
+            cell(Majority, None, 16),
+            cell(Best, None, 1),
+        ];
+        let want = [
+            (vec![2, 3, 0], true),
+            (vec![1], false),
+            (vec![4], true),
+            (vec![5], true),
+            (vec![6], false),
+        ];
+        assert_eq!(groups(&cells), want);
+    }
+
+    #[test]
+    fn what_samples_otherwise_does_not_share() {
+        let plain = cell(Choose::Best, ScorerKind::Prm, 8);
+        let changes: [fn(&mut Config); 4] = [
+            |config| config.search.strategy = StrategyKind::Beam,
+            |config| config.search.max_steps = 7,
+            |config| config.generator.sampling.temperature = 0.5,
+            |config| config.generator.seed = 1,
+        ];
+        for change in changes {
+            let mut other = cell(Choose::Majority, ScorerKind::None, 8);
+            change(&mut other.config);
+            assert_eq!(groups(&[plain.clone(), other]).len(), 2);
+        }
     }
 }

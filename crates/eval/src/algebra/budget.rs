@@ -3,7 +3,7 @@
 use super::Rational;
 
 /// The largest numerator or denominator, in bits.
-pub(super) const MAX_BITS: u64 = 2048;
+pub(super) const MAX_BITS: u64 = 6000;
 
 /// Why an expression has no canonical form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ impl Budget {
         }
         // Reducing a fraction is quadratic in its length.
         let limbs = bits / 64;
-        self.charge(1 + limbs * limbs)?;
+        self.charge(1 + limbs * limbs / 4)?;
         Ok(value)
     }
 }

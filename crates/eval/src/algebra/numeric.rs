@@ -76,10 +76,11 @@ fn atom(atom: &Atom, seed: u64) -> Option<f64> {
 
 /// A value between 0.2 and 2.2 that depends on the name alone.
 fn variable(name: &str, seed: u64) -> f64 {
+    // An odd factor of 64 bits carries every byte of the name up to the bits that are used.
     let hash = name.bytes().fold(seed, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     });
-    0.2 + 2.0 * f64::from((hash >> 17) as u16) / f64::from(u16::MAX)
+    0.2 + 2.0 * f64::from((hash >> 48) as u16) / f64::from(u16::MAX)
 }
 
 fn function(name: &str, x: f64) -> Option<f64> {

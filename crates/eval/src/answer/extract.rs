@@ -183,7 +183,22 @@ fn after_sentence(text: &str) -> Option<&str> {
             .split_once(reason)
             .map_or(sentence, |(first, _)| first);
     }
-    Some(sentence.trim_end_matches(['.', '*', ' ', '!'])).filter(|t| !t.is_empty())
+    let sentence = sentence.trim_end_matches(['.', '*', ' ', '!']);
+    Some(only_number(sentence).unwrap_or(sentence)).filter(|t| !t.is_empty())
+}
+
+/// The number of a sentence in plain words that has just one, as "She has 7 apples left".
+fn only_number(sentence: &str) -> Option<&str> {
+    let plain = !sentence.contains(['\\', '^', '=', '+', '*', '(', '_']);
+    let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic());
+    if !plain || sentence.split_whitespace().filter(is_word).count() < 3 {
+        return None;
+    }
+    let mut with_digits = sentence
+        .split_whitespace()
+        .filter(|word| word.bytes().any(|b| b.is_ascii_digit()));
+    let number = with_digits.next()?;
+    with_digits.next().is_none().then(|| last_number(number))?
 }
 
 fn first_line(text: &str) -> Option<&str> {
@@ -249,6 +264,12 @@ mod tests {
             ("**Answer:** 12 apples", "12 apples", Marker::Sentence),
             ("The answer is 1.\nThe answer is 2.", "2", Marker::Sentence),
             ("The answer is $18", "$18", Marker::Sentence),
+            ("Answer: She has $7.50 left.", "7.50", Marker::Sentence),
+            (
+                "Answer: 3 of the 7 are red.",
+                "3 of the 7 are red",
+                Marker::Sentence,
+            ),
             ("we get 3 + 4 = 7 pens", "7", Marker::LastNumber),
             ("it is -7", "-7", Marker::LastNumber),
             ("10-7", "7", Marker::LastNumber),

@@ -138,6 +138,7 @@ fn command(character: char) -> Option<&'static str> {
         'λ' => "lambda",
         'φ' => "phi",
         '∅' => "emptyset",
+        'ℝ' => "mathbb R",
         _ => return None,
     })
 }
@@ -289,12 +290,20 @@ impl Lexer {
         if matches!(name, "$" | "(" | ")" | "[" | "]" | "") {
             return Ok(after);
         }
+        // A backslash too many, as in `\15`.
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(rest);
+        }
         let content = after.trim_start().strip_prefix('{').and_then(closed);
         if let Some(content) = content {
             let blanks = after.len() - after.trim_start().len();
             let end = &after[blanks + content.len() + 2..];
             if TEXT.contains(&name) {
                 self.text(content, false, depth)?;
+                return Ok(end);
+            }
+            if name == "mathbb" && content == "R" {
+                self.push(Kind::Command("mathbb R".to_owned()));
                 return Ok(end);
             }
             if TYPE.contains(&name) {

@@ -1,14 +1,17 @@
 //! The meaning of an answer: lists, relations, brackets, units.
 
-use super::lex::{self, Kind, SET_CLOSE, SET_OPEN, Token};
+use super::lex::{self, Kind, SET_CLOSE, Token};
 use super::units;
 use super::value::Value;
-use crate::algebra::{Budget, Fault, Fraction, Rational};
+use crate::algebra::{Budget, Fault, Fraction};
 
+mod brackets;
+mod command;
 mod expression;
 mod matrix;
 mod name;
 mod relation;
+mod suffix;
 
 /// Deeper nesting than this is no answer; it bounds the stack.
 const MAX_DEPTH: usize = 24;
@@ -122,6 +125,11 @@ impl Parser<'_> {
                 break;
             }
         }
+        if ors > 0 {
+            // `1/2 or 0.5` is one answer.
+            items.sort_by_cached_key(Value::to_string);
+            items.dedup();
+        }
         let is_union = ors > 0 && items.len() == ors + 1 && items.iter().all(Value::is_interval);
         Ok(joined(items, is_union))
     }
@@ -136,7 +144,7 @@ impl Parser<'_> {
             self.plus = false;
             let second = self.item()?;
             if let (Value::Set(a), Value::Set(b)) = (&first, &second) {
-                items.push(set(a.iter().chain(b).cloned().collect()));
+                items.push(brackets::set(a.iter().chain(b).cloned().collect()));
                 return Ok(());
             }
             if second.to_string() != first.to_string() {
@@ -149,7 +157,10 @@ impl Parser<'_> {
 
     fn item(&mut self) -> Result<Value, Fault> {
         if let Some(words) = self.words() {
-            return Ok(Value::Words(words));
+            return Ok(match units::number_word(&words) {
+                Some(number) => Value::Scalar(Fraction::integer(number)),
+                None => Value::Words(words),
+            });
         }
         let value = self.relation()?;
         self.units(value)
@@ -211,107 +222,12 @@ impl Parser<'_> {
         }
         Ok(Value::Ratio(items))
     }
-
-    /// What follows a value without changing it, except for "percent" and "million".
-    fn units(&mut self, value: Value) -> Result<Value, Fault> {
-        let mut value = value;
-        let mut words = Vec::new();
-        let mut power = None;
-        let mut known = true;
-        loop {
-            if self.eat('%') {
-                self.percent = true;
-                continue;
-            }
-            if self.is_joiner() {
-                break;
-            }
-            match self.kind(0) {
-                Some(Kind::Letters(_) | Kind::Text(_)) => {
-                    let word = self.word(0).unwrap_or_default();
-                    self.at += 1;
-                    if matches!(word.as_str(), "percent" | "pct") {
-                        self.percent = true;
-                    } else if let Some(factor) = units::multiplier(&word) {
-                        let factor = Rational::from_integer(factor.into());
-                        value = value.scaled(&factor, self.budget)?;
-                    } else {
-                        words.push(word);
-                    }
-                }
-                Some(Kind::Symbol('^')) if !words.is_empty() => {
-                    self.at += 1;
-                    let braced = self.eat('{');
-                    let exponent = match self.kind(0) {
-                        Some(Kind::Number(number, _)) => number.clone(),
-                        _ => return Err(Fault::Unread),
-                    };
-                    self.at += 1;
-                    if braced {
-                        self.expect('}')?;
-                    }
-                    power = exponent.to_string().parse().ok();
-                }
-                Some(Kind::Symbol('/' | '*' | '-' | '.')) if !words.is_empty() => {
-                    known = false;
-                    self.at += 1;
-                }
-                _ => break,
-            }
-        }
-        if known && let Some(unit) = units::unit(&words, power) {
-            self.unit = Some(unit);
-        }
-        Ok(value)
-    }
-
-    /// What stands between brackets: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`.
-    fn bracketed(&mut self, open: char) -> Result<Value, Fault> {
-        self.nested(|parser| {
-            parser.at += 1;
-            let bars = std::mem::take(&mut parser.bars);
-            let mut items = Vec::new();
-            let mut separated = false;
-            let is_close = |c: Option<char>| matches!(c, Some(')' | ']' | '}' | '⟩' | SET_CLOSE));
-            while !is_close(parser.symbol()) {
-                items.push(parser.item()?);
-                if !(parser.eat(',') || parser.eat(';')) {
-                    break;
-                }
-                separated = true;
-            }
-            parser.bars = bars;
-            let close = parser.symbol().ok_or(Fault::Unread)?;
-            parser.at += 1;
-            match (open, close) {
-                (SET_OPEN, SET_CLOSE) => return Ok(set(items)),
-                ('{', '}') if separated => return Ok(set(items)),
-                ('(', ')') | ('[', ']') | ('{', '}') if !separated => {
-                    return items.pop().ok_or(Fault::Unread);
-                }
-                ('⟨', '⟩') if !items.is_empty() => return Ok(Value::Brackets('(', items, ')')),
-                ('(' | '[', ')' | ']') if items.len() >= 2 => {}
-                _ => return Err(Fault::Unread),
-            }
-            Ok(Value::Brackets(open, items, close))
-        })
-    }
 }
 
 fn scalar(value: Value) -> Result<Fraction, Fault> {
     match value {
         Value::Scalar(value) => Ok(value),
         _ => Err(Fault::Unread),
-    }
-}
-
-/// A set in its canonical order; the set of one thing is that thing.
-fn set(mut items: Vec<Value>) -> Value {
-    items.sort_by_cached_key(Value::to_string);
-    items.dedup_by_key(|item| item.to_string());
-    match items.len() {
-        1 => items.remove(0),
-        _ => Value::Set(items),
     }
 }
 

@@ -34,6 +34,11 @@ pub(super) fn is_abbreviation(word: &str) -> bool {
     word.len() >= 2 && (others.contains(&word) || (word.len() <= 4 && name(word).is_some()))
 }
 
+/// Whether a letter is a unit as well as a variable.
+pub(super) fn is_letter(word: &str) -> bool {
+    word.len() == 1 && name(word).is_some()
+}
+
 /// The name of the unit that some words give; `None` if they give none of the table ("apples",
 /// "miles per hour").
 pub(super) fn unit(words: &[String], power: Option<u32>) -> Option<String> {
@@ -66,6 +71,35 @@ fn name(word: &str) -> Option<&'static str> {
         .iter()
         .find(|spellings| spellings.iter().any(|s| *s == word || *s == singular))
         .map(|spellings| spellings[0])
+}
+
+/// A number in one word.
+pub(super) fn number_word(word: &str) -> Option<i64> {
+    const WORDS: [&str; 21] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ];
+    let place = WORDS.iter().position(|known| *known == word)?;
+    i64::try_from(place).ok()
 }
 
 /// What a word after a number multiplies it with.

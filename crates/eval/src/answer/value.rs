@@ -4,7 +4,7 @@ use std::fmt;
 
 use num_traits::Zero;
 
-use super::Verdict;
+use super::{Verdict, units};
 use crate::algebra::{Budget, Fault, Fraction, Poly, Rational};
 
 /// More members than this in a list are not matched.
@@ -126,7 +126,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
     match (a, b) {
         (Scalar(x), Scalar(y)) => scalars(x, y, budget),
         (Named(n, x), Named(m, y)) => {
-            if n == m {
+            if n.eq_ignore_ascii_case(m) {
                 return compare(x, y, budget);
             }
             match (Value::equation(n, x), Value::equation(m, y)) {
@@ -157,6 +157,10 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
         (Set(x), Set(y)) | (Union(x), Union(y)) => matched(x, y, budget),
         // Brackets around a list of solutions: whether order was meant is not known.
         (Set(x), Brackets(_, y, _)) | (Brackets(_, y, _), Set(x)) => {
+            // Two conditions for one interval, as in `x > 1 \text{ and } x < 2`.
+            if x.iter().any(Value::is_interval) && !y.iter().any(Value::is_interval) {
+                return Verdict::CannotTell;
+            }
             doubtful(matched(x, y, budget))
         }
         (Matrix(x), Matrix(y)) => {
@@ -201,6 +205,8 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             }
         }
         (Words(x), Words(y)) => Verdict::of(x == y),
+        // "all real numbers", "twenty five"
+        (Words(words), _) | (_, Words(words)) if words.contains(' ') => Verdict::CannotTell,
         (Words(word), Scalar(x)) | (Scalar(x), Words(word)) => match product(word, budget) {
             Some(product) => scalars(&product, x, budget),
             None => Verdict::Different,
@@ -232,9 +238,20 @@ fn scalars(x: &Fraction, y: &Fraction, budget: &mut Budget) -> Verdict {
         return Verdict::of(x.eq_ignore_ascii_case(y));
     }
     match x.same(y, budget) {
+        Ok(Some(false)) if differ_by_unit(x, y, budget) => Verdict::CannotTell,
         Ok(Some(same)) => Verdict::of(same),
         Ok(None) | Err(_) => Verdict::CannotTell,
     }
+}
+
+/// `12 m` may be twelve times m or twelve metres.
+fn differ_by_unit(x: &Fraction, y: &Fraction, budget: &mut Budget) -> bool {
+    let mut is_unit = |x: &Fraction, y: &Fraction| {
+        let factor = x.over(y, budget).ok();
+        let name = factor.as_ref().and_then(Fraction::as_variable);
+        y.is_constant() && name.is_some_and(units::is_letter)
+    };
+    is_unit(x, y) || is_unit(y, x)
 }
 
 fn equations(a: &(Fraction, Fraction), b: &(Fraction, Fraction)) -> Verdict {
@@ -313,6 +330,10 @@ fn proportional(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     else {
         return Verdict::Different;
     };
+    let is_zero = |x: &Fraction| x.as_number().is_some_and(|number| number.is_zero());
+    if is_zero(q) || is_zero(s) {
+        return Verdict::Different;
+    }
     let same = p
         .times(s, budget)
         .and_then(|left| left.same(&q.times(r, budget)?, budget));

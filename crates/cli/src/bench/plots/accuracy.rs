@@ -3,6 +3,7 @@
 use beamgen::eval::metrics::Interval;
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::style::{Look, legend, text};
 use super::{Fault, fault, figure};
@@ -104,34 +105,46 @@ impl Accuracy {
         let mut chart = ChartBuilder::on(&plot)
             .caption(self.heading(), text(18, scale, ink))
             .margin(10 * scale)
-            .x_label_area_size(48 * scale)
+            .x_label_area_size(42 * scale)
             .y_label_area_size(58 * scale)
-            .build_cartesian_2d((least / 1.3..most * 1.3).log_scale(), axis_y)
+            .build_cartesian_2d((least / 1.3).log10()..(most * 1.3).log10(), axis_y.clone())
             .map_err(fault)?;
         chart
             .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(0)
             .light_line_style(WHITE)
             .bold_line_style(pale)
             .axis_style(ink)
             .x_desc(described)
             .y_desc("accuracy, %")
-            .x_label_formatter(&|cost| short(*cost))
             .y_label_formatter(&|percent| format!("{percent:.0}"))
             .label_style(text(13, scale, ink))
             .axis_desc_style(text(14, scale, ink))
             .draw()
             .map_err(fault)?;
+        // The backend's own ticks crowd within a decade.
+        for tick in ticks(least / 1.3, most * 1.3) {
+            let x = tick.log10();
+            let line = vec![(x, axis_y.start), (x, axis_y.end)];
+            let line = PathElement::new(line, pale.stroke_width(1));
+            chart.draw_series([line]).map_err(fault)?;
+            let (x, y) = chart.backend_coord(&(x, axis_y.start));
+            let style = text(13, scale, ink).pos(Pos::new(HPos::Center, VPos::Top));
+            let label = Text::new(short(tick), (x, y + 7 * scale as i32), style);
+            area.draw(&label).map_err(fault)?;
+        }
         for line in &self.lines {
             let colour = line.look.colour;
             let path = line
                 .points
                 .iter()
-                .map(|point| (point.cost, point.accuracy.mean * 100.0));
+                .map(|point| (point.cost.log10(), point.accuracy.mean * 100.0));
             chart
                 .draw_series(LineSeries::new(path, colour.stroke_width(2 * scale)))
                 .map_err(fault)?;
             let bars = line.points.iter().map(|point| {
-                let at = |share: f64| (point.cost, share * 100.0);
+                let at = |share: f64| (point.cost.log10(), share * 100.0);
                 let ends = vec![at(point.accuracy.low), at(point.accuracy.high)];
                 PathElement::new(ends, colour.mix(0.45).stroke_width(scale))
             });
@@ -139,9 +152,7 @@ impl Accuracy {
         }
         for line in &self.lines {
             for point in &line.points {
-                let at = chart.backend_coord(&(point.cost, point.accuracy.mean * 100.0));
-                let (x, y) = area.get_base_pixel();
-                let at = (at.0 - x, at.1 - y);
+                let at = chart.backend_coord(&(point.cost.log10(), point.accuracy.mean * 100.0));
                 line.look.mark(area, at, scale)?;
                 let ends = [line.points.first(), line.points.last()];
                 if line.points.len() > 1 && ends.into_iter().flatten().any(|end| end.n == point.n) {
@@ -161,11 +172,47 @@ impl Accuracy {
 
 figure!(Accuracy);
 
-/// A cost as a label: `1 000`, `0.02`.
-fn short(cost: f64) -> String {
-    if cost >= 10.0 {
-        grouped(cost.round() as u64)
+/// 1, 2 and 5 of each decade within a range, or of a long range its decades alone.
+fn ticks(from: f64, to: f64) -> Vec<f64> {
+    let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
+    let steps: &[f64] = if to / from > 3e3 {
+        &[1.0]
     } else {
-        format!("{cost}")
+        &[1.0, 2.0, 5.0]
+    };
+    let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
+    all.filter(|tick| (from..=to).contains(tick)).collect()
+}
+
+/// A tick as a label: `1 000`, `0.02`.
+fn short(tick: f64) -> String {
+    match tick {
+        whole if whole >= 1.0 => grouped(whole.round() as u64),
+        small => {
+            let digits = (-small.log10()).ceil() as usize;
+            format!("{small:.digits$}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_numbers_in_the_range() {
+        let labels = |from, to| ticks(from, to).into_iter().map(short).collect::<Vec<_>>();
+        assert_eq!(
+            labels(60.0, 3000.0),
+            ["100", "200", "500", "1 000", "2 000"]
+        );
+        assert_eq!(
+            labels(0.004, 0.3),
+            ["0.005", "0.01", "0.02", "0.05", "0.1", "0.2"]
+        );
+        assert_eq!(
+            labels(50.0, 200_000.0),
+            ["100", "1 000", "10 000", "100 000"]
+        );
     }
 }

@@ -16,6 +16,8 @@ pub struct Saved {
     baseline: String,
     n: usize,
     lines: Vec<Line>,
+    /// Most tokens the baseline spends on one depth, in the generator and in the scorer.
+    largest: [f64; 2],
 }
 
 struct Line {
@@ -77,6 +79,7 @@ impl Saved {
             baseline: baseline.cell.label(),
             n: baseline.n(),
             lines: at(baseline.n()).map(line).collect(),
+            largest: [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max)),
         })
     }
 
@@ -100,6 +103,7 @@ impl Saved {
             .collect();
         let plot = legend(area, &entries, scale)?;
         let plot = plot
+            .margin(8 * scale, 0, 0, 0)
             .titled(&self.heading(), text(18, scale, RGBColor(30, 30, 30)))
             .map_err(fault)?;
         let panels = plot.split_evenly((1, 2));
@@ -130,11 +134,14 @@ impl Saved {
             .max()
             .unwrap_or(1);
         let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
-        let room = ((most - least) * 0.08).max(1.0);
+        // Differences that are small beside what is spent are to look small.
+        let most = most.max(self.largest[which] * 0.1);
+        let least = least.min(-self.largest[which] * 0.1);
+        let room = (most - least) * 0.05;
         let (ink, pale) = (RGBColor(30, 30, 30), RGBColor(225, 225, 225));
         let mut chart = ChartBuilder::on(panel)
             .margin(10 * scale)
-            .x_label_area_size(48 * scale)
+            .x_label_area_size(42 * scale)
             .y_label_area_size(58 * scale)
             .build_cartesian_2d(0.5..depths as f64 + 0.5, least - room..most + room)
             .map_err(fault)?;

@@ -2,6 +2,7 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Fault, fault};
 
@@ -111,10 +112,7 @@ pub fn legend<DB: DrawingBackend>(
             }
             None => pixels(8),
         };
-        let centred = style.pos(plotters::style::text_anchor::Pos::new(
-            plotters::style::text_anchor::HPos::Left,
-            plotters::style::text_anchor::VPos::Center,
-        ));
+        let centred = style.pos(Pos::new(HPos::Left, VPos::Center));
         side.draw(&Text::new(name.clone(), (at, y), centred))
             .map_err(fault)?;
         y += pixels(21);

@@ -7,11 +7,10 @@ use super::super::units;
 use super::super::value::Value;
 use super::{Parser, scalar};
 use crate::algebra::{
-    Atom, Fault, Fraction, Rational, absolute, apply, binomial, exp, factorial, is_function, ln,
-    power, root,
+    Atom, Fault, Fraction, Rational, absolute, factorial, is_function, power, root,
 };
 
-const FRACTIONS: &[&str] = &["frac", "dfrac", "tfrac", "cfrac"];
+pub(super) const FRACTIONS: &[&str] = &["frac", "dfrac", "tfrac", "cfrac"];
 
 /// Constants and functions that people write without a backslash.
 const PLAIN_NAMES: &[&str] = &["pi", "inf", "infinity", "sqrt", "abs"];
@@ -50,7 +49,7 @@ impl Parser<'_> {
     }
 
     /// Reads signs; whether they amount to a minus.
-    fn sign(&mut self) -> Option<bool> {
+    pub(super) fn sign(&mut self) -> Option<bool> {
         let mut negative = None;
         while let Some(sign @ ('+' | '-' | '±' | '∓')) = self.symbol() {
             let minus = match sign {
@@ -71,6 +70,9 @@ impl Parser<'_> {
         let mut value = self.power()?;
         loop {
             let operator = self.symbol().filter(|c| matches!(c, '*' | '/'));
+            if operator == Some('/') && self.begins_unit(1) {
+                return Ok(value);
+            }
             if operator.is_some() {
                 self.at += 1;
             } else if !self.begins_factor() {
@@ -90,7 +92,7 @@ impl Parser<'_> {
     }
 
     /// Whether a factor follows without an operator.
-    fn begins_factor(&self) -> bool {
+    pub(super) fn begins_factor(&self) -> bool {
         match self.kind(0) {
             Some(Kind::Letters(word)) => !self.is_unit(word),
             Some(Kind::Command(name)) => name != "end",
@@ -109,8 +111,17 @@ impl Parser<'_> {
         )
     }
 
+    /// Whether words of a unit stand at `ahead`, as the hour in `18/hour`.
+    fn begins_unit(&self, ahead: usize) -> bool {
+        match self.kind(ahead) {
+            Some(Kind::Text(_)) => true,
+            Some(Kind::Letters(word)) => self.is_unit(word),
+            _ => false,
+        }
+    }
+
     /// Whether letters after a value are a unit or a word. Others are variables.
-    fn is_unit(&self, word: &str) -> bool {
+    pub(super) fn is_unit(&self, word: &str) -> bool {
         if is_function(word) || PLAIN_NAMES.contains(&word) {
             return false;
         }
@@ -121,7 +132,7 @@ impl Parser<'_> {
     }
 
     /// A factor with its exponents and marks.
-    fn power(&mut self) -> Result<Value, Fault> {
+    pub(super) fn power(&mut self) -> Result<Value, Fault> {
         let mut value = self.primary()?;
         loop {
             match self.symbol() {
@@ -149,13 +160,13 @@ impl Parser<'_> {
         }
     }
 
-    fn exponent(&mut self) -> Result<Fraction, Fault> {
+    pub(super) fn exponent(&mut self) -> Result<Fraction, Fault> {
         let negative = self.sign().unwrap_or(false);
         let value = scalar(self.nested(Self::primary)?)?;
         Ok(if negative { value.negated() } else { value })
     }
 
-    fn primary(&mut self) -> Result<Value, Fault> {
+    pub(super) fn primary(&mut self) -> Result<Value, Fault> {
         self.budget.charge(1)?;
         match self.kind(0).cloned().ok_or(Fault::Unread)? {
             Kind::Number(value, digits) => self.number(value, digits),
@@ -264,7 +275,7 @@ impl Parser<'_> {
         })))
     }
 
-    fn constant(&mut self, atom: Atom) -> Result<Value, Fault> {
+    pub(super) fn constant(&mut self, atom: Atom) -> Result<Value, Fault> {
         self.at += 1;
         Ok(Value::Scalar(Fraction::atom(atom)))
     }
@@ -296,159 +307,22 @@ impl Parser<'_> {
     }
 
     /// `_1`, `_n` or `_{n+1}`, as text.
-    fn subscript(&mut self) -> Result<String, Fault> {
+    pub(super) fn subscript(&mut self) -> Result<String, Fault> {
         self.at += 1;
         let value = self.argument()?;
         Ok(value.to_string())
     }
 
     /// An argument in braces or brackets, or the next thing.
-    fn argument(&mut self) -> Result<Value, Fault> {
+    pub(super) fn argument(&mut self) -> Result<Value, Fault> {
         self.nested(Self::primary)
     }
 
     /// An argument of `\frac`, where `\frac12` is a half.
-    fn short_argument(&mut self) -> Result<Fraction, Fault> {
+    pub(super) fn short_argument(&mut self) -> Result<Fraction, Fault> {
         self.split(self.at);
         let negative = self.sign().unwrap_or(false);
         let value = scalar(self.argument()?)?;
         Ok(if negative { value.negated() } else { value })
     }
-
-    fn command(&mut self, name: &str) -> Result<Value, Fault> {
-        self.at += 1;
-        if FRACTIONS.contains(&name) {
-            let top = self.short_argument()?;
-            let bottom = self.short_argument()?;
-            return Ok(Value::Scalar(top.over(&bottom, self.budget)?));
-        }
-        if is_function(name) {
-            return self.function(name);
-        }
-        Ok(Value::Scalar(match name {
-            "sqrt" => {
-                let mut degree = 2;
-                if self.eat('[') {
-                    let Some(Kind::Number(_, Some(digits))) = self.kind(0) else {
-                        return Err(Fault::Unread);
-                    };
-                    degree = digits.parse().map_err(|_| Fault::Unread)?;
-                    self.at += 1;
-                    self.expect(']')?;
-                }
-                let radicand = scalar(self.argument()?)?;
-                root(&radicand, degree, self.budget)?
-            }
-            "binom" | "dbinom" | "tbinom" => {
-                let n = self.short_argument()?;
-                let k = self.short_argument()?;
-                binomial(&n, &k, self.budget)?
-            }
-            "pi" => Fraction::atom(Atom::Pi),
-            "infty" => Fraction::variable("∞"),
-            "emptyset" | "varnothing" => return Ok(Value::Set(Vec::new())),
-            "begin" => return self.matrix(),
-            _ if GREEK.contains(&name) => {
-                let subscript = match self.symbol() {
-                    Some('_') => format!("_{}", self.subscript()?),
-                    _ => String::new(),
-                };
-                Fraction::variable(&format!("{name}{subscript}"))
-            }
-            _ => return Err(Fault::Unread),
-        }))
-    }
-
-    /// `\sin^2 x`, `\log_2 8`, `\cos(x+1)`: the name is read.
-    fn function(&mut self, name: &str) -> Result<Value, Fault> {
-        let base = match self.symbol() {
-            Some('_') => {
-                self.at += 1;
-                Some(scalar(self.argument()?)?)
-            }
-            _ => None,
-        };
-        let mut exponent = match self.eat('^') {
-            true => Some(self.exponent()?),
-            false => None,
-        };
-        let mut name = name.to_owned();
-        if exponent.as_ref().and_then(Fraction::as_number) == Some(-Rational::one()) {
-            name = format!("arc{name}");
-            exponent = None;
-        }
-        let argument = self.nested(Self::function_argument)?;
-        let ten = Fraction::integer(10);
-        let value = match name.as_str() {
-            "ln" => ln(&argument, self.budget)?,
-            "log" | "lg" => {
-                let below = ln(&base.unwrap_or(ten), self.budget)?;
-                ln(&argument, self.budget)?.over(&below, self.budget)?
-            }
-            "exp" => exp(&argument, self.budget)?,
-            _ if base.is_some() => return Err(Fault::Unread),
-            _ => apply(&name, &argument, self.budget)?,
-        };
-        Ok(Value::Scalar(match exponent {
-            Some(exponent) => power(&value, &exponent, self.budget)?,
-            None => value,
-        }))
-    }
-
-    /// Brackets, or all factors up to the next operator or function.
-    fn function_argument(&mut self) -> Result<Fraction, Fault> {
-        if matches!(self.symbol(), Some('(' | '{')) {
-            return scalar(self.primary()?);
-        }
-        let negative = self.sign().unwrap_or(false);
-        let mut product = scalar(self.power()?)?;
-        loop {
-            let is_name = match self.kind(0) {
-                Some(Kind::Letters(name) | Kind::Command(name)) => is_function(name),
-                _ => false,
-            };
-            let is_bracket = matches!(self.symbol(), Some('(' | '['));
-            if is_name || is_bracket || !self.begins_factor() {
-                break;
-            }
-            let factor = scalar(self.power()?)?;
-            product = product.times(&factor, self.budget)?;
-        }
-        Ok(if negative { product.negated() } else { product })
-    }
 }
-
-const GREEK: &[&str] = &[
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "varepsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "rho",
-    "sigma",
-    "tau",
-    "phi",
-    "varphi",
-    "chi",
-    "psi",
-    "omega",
-    "Gamma",
-    "Delta",
-    "Theta",
-    "Lambda",
-    "Sigma",
-    "Phi",
-    "Psi",
-    "Omega",
-    "ell",
-];
