@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry, flag_name, merge};
-use super::{sets, share};
+use super::sets::{self, slug};
+use super::share;
 use crate::args::{BenchArgs, StrategyFlag};
 use crate::failure::Failure;
 use crate::settings;
@@ -32,6 +33,15 @@ pub struct Outline {
     pub baseline: Option<String>,
     /// Cells, by index, whose accuracies are compared.
     pub compare: Vec<(usize, usize)>,
+    /// Runs that are drawn together; none means all of them.
+    pub plots: Vec<PlotOutline>,
+}
+
+/// A group of runs in plots of their own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlotOutline {
+    pub name: String,
+    pub runs: Vec<String>,
 }
 
 /// A set of problems.
@@ -168,6 +178,7 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
         cells: cells.0,
         baseline: None,
         compare: Vec::new(),
+        plots: Vec::new(),
     };
     outline.baseline = outline.first_best_of_n();
     Ok(Plan {
@@ -219,6 +230,7 @@ fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
         cells: cells.0,
         baseline: None,
         compare: Vec::new(),
+        plots: Vec::new(),
     };
     outline.baseline = match &file.baseline {
         None => outline.first_best_of_n(),
@@ -233,6 +245,27 @@ fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     for entry in &file.compare {
         let pairs = pairs(&outline, file, &entry.a, &entry.b)?;
         outline.compare.extend(pairs);
+    }
+    for plot in &file.plots {
+        let taken = outline
+            .plots
+            .iter()
+            .any(|there| slug(&there.name) == slug(plot.name.get_ref()));
+        if slug(plot.name.get_ref()).is_empty() || taken {
+            return Err(file.fault(&plot.name, "plot: give it a name of its own"));
+        }
+        let unknown = plot
+            .runs
+            .iter()
+            .find(|run| !outline.runs().contains(&run.get_ref().as_str()));
+        if let Some(run) = unknown {
+            let reason = format!("plot: no [[run]] has the name \"{}\"", run.get_ref());
+            return Err(file.fault(run, reason));
+        }
+        outline.plots.push(PlotOutline {
+            name: plot.name.get_ref().clone(),
+            runs: plot.runs.iter().map(|run| run.get_ref().clone()).collect(),
+        });
     }
     Ok(Plan { outline, problems })
 }
