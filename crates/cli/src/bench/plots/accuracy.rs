@@ -136,7 +136,9 @@ impl Accuracy {
         }
         // Bars of equal cost stand side by side; the markers stay where they belong.
         for (i, line) in self.lines.iter().enumerate() {
-            let beside = (2 * i as i32 + 1 - self.lines.len() as i32) * scale as i32;
+            let count = self.lines.len() as f64;
+            let spread = (10.0 / count).min(2.0) * f64::from(scale);
+            let beside = ((i as f64 - (count - 1.0) / 2.0) * spread).round() as i32;
             for point in &line.points {
                 let end = |share: f64| {
                     let (x, y) = chart.backend_coord(&(point.cost.log10(), share * 100.0));
