@@ -83,7 +83,9 @@ impl Accuracy {
             .iter()
             .map(|line| (Some(line.look), line.run.clone()))
             .collect();
-        entries.push((None, "numbers: N; bars: 95 %".to_owned()));
+        for note in ["numbers: N", "bars: 95 %, side by side"] {
+            entries.push((None, note.to_owned()));
+        }
         let plot = legend(area, &entries, scale)?;
 
         let points = || self.lines.iter().flat_map(|line| &line.points);
