@@ -43,6 +43,14 @@ settings.search.m = 2
 [[compare]]
 a = "beam@4"
 b = "best@4"
+
+[[plot]]
+name = "sampled"
+runs = ["best", "vote"]
+
+[[plot]]
+name = "by steps"
+runs = ["best", "beam"]
 "#;
 
 fn place() -> Place {
@@ -137,7 +145,7 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
         "Compared",
         "pass@k",
         "difficulty",
-        "easy-accuracy-tokens.svg",
+        "easy-by-steps-accuracy-tokens.svg",
     ] {
         assert!(text.contains(part), "README.md has {part}");
     }
@@ -164,12 +172,13 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
         }
         if name.ends_with(".svg") {
             let text = String::from_utf8_lossy(bytes);
-            assert!(text.contains("<text") && text.contains("beam"), "{name}");
+            assert!(text.contains("<text") && text.contains("best"), "{name}");
         }
     }
     assert_eq!(
         all.iter().filter(|name| name.ends_with(".png")).count(),
-        2 * 4
+        // Three of accuracy for each of two groups, and one of savings where there is pruning.
+        2 * (3 + 3 + 1)
     );
 
     for name in all
@@ -447,6 +456,11 @@ fn benches_that_cannot_be_run() {
             &["problems/none.jsonl", "No such file"],
         ),
         ("[[compare]]", "[[compare]", &["bench.toml:33:"]),
+        (
+            "[[compare]]",
+            "[[plot]]\nname = \"p\"\nruns = [\"none\"]\n[[compare]]",
+            &["bench.toml:35:", "\"none\""],
+        ),
     ];
     for (from, to, words) in cases {
         assert!(BENCH.contains(from), "{from}");

@@ -35,6 +35,8 @@ struct Totals {
     accuracy: Option<f64>,
     /// Answers below the threshold.
     withheld: usize,
+    /// Answers that could not be compared with the reference; not among the correct ones.
+    cannot_tell: usize,
     ledger: Spent,
 }
 
@@ -45,6 +47,7 @@ impl Summary {
             correct: (graded.graded > 0).then_some(graded.correct),
             accuracy: graded.interval.map(|interval| interval.mean),
             withheld: graded.withheld,
+            cannot_tell: graded.cannot_tell,
             ledger,
         };
         Self { summary }

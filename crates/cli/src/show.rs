@@ -49,6 +49,9 @@ pub fn problem(
     let graded = record.correct.filter(|_| record.withheld.is_none());
     match (graded, &problem.answer) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
+        (Some(false), Some(expected)) if record.cannot_tell => {
+            write!(out, "  cannot tell whether it is {expected}")?;
+        }
         (Some(false), Some(expected)) => {
             write!(
                 out,
@@ -73,6 +76,8 @@ pub struct Graded {
     pub correct: usize,
     /// Answers below the threshold; they count as not right.
     pub withheld: usize,
+    /// Answers that could not be compared with the reference; they count as not right.
+    pub cannot_tell: usize,
     /// Of the accuracy; `None` if nothing was graded.
     pub interval: Option<Interval>,
 }
@@ -115,6 +120,13 @@ pub fn summary(
             }
             _ => writeln!(out)?,
         }
+    }
+    if graded.cannot_tell > 0 {
+        let count = graded.cannot_tell;
+        writeln!(
+            out,
+            "{count} answers could not be compared with the reference and count as wrong"
+        )?;
     }
     let seconds = phases.seconds;
     let tokens = phases.generated_tokens + phases.scored_tokens;

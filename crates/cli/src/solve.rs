@@ -98,6 +98,7 @@ struct Report<'a> {
 struct Totals {
     problems: usize,
     withheld: usize,
+    cannot_tell: usize,
     outcomes: Vec<f64>,
 }
 
@@ -105,6 +106,7 @@ impl Totals {
     fn count(&mut self, record: &Record) {
         self.problems += 1;
         self.withheld += usize::from(record.withheld.is_some());
+        self.cannot_tell += usize::from(record.cannot_tell);
         self.outcomes
             .extend(record.correct.map(|right| f64::from(u8::from(right))));
     }
@@ -119,6 +121,7 @@ impl Totals {
             graded: outcomes.len(),
             correct: outcomes.iter().sum::<f64>() as usize,
             withheld: self.withheld,
+            cannot_tell: self.cannot_tell,
             interval: bootstrap(&outcomes, 0),
         }
     }
@@ -256,11 +259,10 @@ mod tests {
     fn the_interval_does_not_depend_on_who_was_done_first() {
         let interval = |outcomes: Vec<f64>| {
             let problems = outcomes.len();
-            let withheld = 0;
             let totals = Totals {
                 problems,
-                withheld,
                 outcomes,
+                ..Totals::default()
             };
             totals.graded().interval
         };

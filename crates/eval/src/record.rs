@@ -16,8 +16,11 @@ pub struct Record {
     /// The answer withheld because its chain scored below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// Whether it equals the reference; `None` without a reference.
+    /// Whether it certainly equals the reference; `None` without a reference.
     pub correct: Option<bool>,
+    /// Whether it could not be told if it equals the reference; it then counts as not right.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cannot_tell: bool,
     /// The chosen chain.
     pub steps: Vec<StepRecord>,
     /// The chain's aggregated score.
@@ -105,6 +108,7 @@ impl Record {
             answer: result.answer.clone(),
             withheld: result.withheld.clone(),
             correct: is_correct(result),
+            cannot_tell: verdict(result) == Some(Verdict::CannotTell),
             steps: result
                 .steps()
                 .into_iter()

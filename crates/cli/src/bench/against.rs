@@ -168,3 +168,71 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Points
         against_end: (below == above).then(|| low.cell.label()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use beamgen::{Config, StrategyKind};
+
+    use super::*;
+    use crate::bench::plan::Cell;
+
+    /// A cell on 4 problems that all cost the same, of which the first `right` are right.
+    fn measured(cell: &Cell, right: usize, cost: f64) -> Measured<'_> {
+        Measured {
+            set: 0,
+            cell,
+            rows: Vec::new(),
+            right: (0..4).map(|i| f64::from(u8::from(i < right))).collect(),
+            generated: vec![cost; 4],
+            tokens: vec![2.0 * cost; 4],
+            seconds: vec![cost / 1000.0; 4],
+        }
+    }
+
+    fn cell(run: &str, n: usize) -> Cell {
+        let mut config = Config::default();
+        config.search.strategy = StrategyKind::BestOfN;
+        config.search.n = n;
+        Cell {
+            run: run.to_owned(),
+            config,
+        }
+    }
+
+    #[test]
+    fn costs_and_points_are_read_off_the_baseline() {
+        let cells = [cell("base", 1), cell("base", 4), cell("other", 2)];
+        let base = [measured(&cells[0], 1, 10.0), measured(&cells[1], 3, 1000.0)];
+        let base: Vec<&Measured<'_>> = base.iter().collect();
+        let of = |right, cost| answers("s", &base, &[&measured(&cells[2], right, cost)]).remove(0);
+
+        let half = of(2, 50.0);
+        assert_eq!((half.name.as_str(), half.accuracy), ("other@2", 0.5));
+        for fewer in &half.fewer {
+            assert!(
+                (fewer.factor - 2.0).abs() < 1e-9 && fewer.bound.is_none(),
+                "{fewer:?}"
+            );
+            assert!(fewer.low <= fewer.factor && fewer.factor <= fewer.high);
+        }
+        let half = of(2, 100.0);
+        for points in &half.points {
+            assert!(
+                points.difference.abs() < 1e-9 && points.against_end.is_none(),
+                "{points:?}"
+            );
+        }
+        let never = of(4, 100.0);
+        let fewer = &never.fewer[0];
+        assert_eq!((fewer.factor, fewer.bound), (10.0, Some(Bound::MoreThan)));
+        assert_eq!(fewer.high, f64::INFINITY);
+        assert!((never.points[0].difference - 0.5).abs() < 1e-9);
+        let easy = of(0, 5000.0);
+        assert_eq!(
+            (easy.fewer[0].factor, easy.fewer[0].bound),
+            (0.002, Some(Bound::AtMost))
+        );
+        assert_eq!(easy.points[0].against_end.as_deref(), Some("base@4"));
+        assert_eq!(easy.points[0].difference, -0.75);
+    }
+}

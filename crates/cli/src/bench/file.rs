@@ -31,6 +31,8 @@ struct Raw<S> {
     runs: Vec<RunEntry<S>>,
     #[serde(default, rename = "compare")]
     compare: Vec<CompareEntry>,
+    #[serde(default, rename = "plot")]
+    plots: Vec<PlotEntry>,
 }
 
 fn one() -> u64 {
@@ -77,6 +79,14 @@ pub struct CompareEntry {
     pub b: Spanned<String>,
 }
 
+/// `[[plot]]`: runs to be drawn together; without any, all are.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotEntry {
+    pub name: Spanned<String>,
+    pub runs: Vec<Spanned<String>>,
+}
+
 fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyFlag>, D::Error> {
     let name = String::deserialize(from)?;
     StrategyFlag::from_str(&name, false).map(Some).map_err(|_| {
@@ -106,6 +116,7 @@ pub struct BenchFile {
     pub sets: Vec<SetEntry>,
     pub runs: Vec<RunEntry<Table>>,
     pub compare: Vec<CompareEntry>,
+    pub plots: Vec<PlotEntry>,
 }
 
 impl BenchFile {
@@ -134,6 +145,7 @@ impl BenchFile {
             sets: raw.sets,
             runs: raw.runs,
             compare: raw.compare,
+            plots: raw.plots,
         }))
     }
 

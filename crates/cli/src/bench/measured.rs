@@ -183,3 +183,35 @@ pub fn measured<'a>(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use beamgen::Ledger;
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(seed: u64, part: u32, wall: f64) -> Row {
+        let row = json!({
+            "set": "s", "run": "r", "n": 1, "m": 1, "scorer": "none", "seed": seed, "id": "p", "correct": true,
+            "answer": "1", "score": null, "finish": "answer", "ledger": Ledger::default(), "part": part, "wall": wall,
+            "depths": {"sampled": [], "kept": [], "scored": []},
+        });
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_run_is_that_of_its_stretches() {
+        // Two seeds; the first was killed and continued.
+        let rows = [
+            row(0, 0, 2.0),
+            row(0, 0, 3.0),
+            row(0, 1, 1.5),
+            row(1, 0, 4.0),
+            row(1, 0, 4.5),
+            row(1, 0, 0.5),
+        ];
+        let by_problem: Vec<Vec<&Row>> = (0..3).map(|i| vec![&rows[i], &rows[i + 3]]).collect();
+        assert_eq!(wall(&by_problem), (3.0 + 1.5 + 4.5) / 2.0);
+    }
+}

@@ -10,6 +10,7 @@ mod allocation;
 mod compare;
 mod csv;
 mod file;
+mod from_file;
 mod markdown;
 mod measure;
 mod measured;

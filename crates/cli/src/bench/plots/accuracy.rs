@@ -83,7 +83,9 @@ impl Accuracy {
             .iter()
             .map(|line| (Some(line.look), line.run.clone()))
             .collect();
-        entries.push((None, "numbers: N; bars: 95 %".to_owned()));
+        for note in ["numbers: N", "bars: 95 %, side by side"] {
+            entries.push((None, note.to_owned()));
+        }
         let plot = legend(area, &entries, scale)?;
 
         let points = || self.lines.iter().flat_map(|line| &line.points);
@@ -134,35 +136,42 @@ impl Accuracy {
             let label = Text::new(short(tick), (x, y + 7 * scale as i32), style);
             area.draw(&label).map_err(fault)?;
         }
-        for line in &self.lines {
-            let colour = line.look.colour;
-            let path = line
-                .points
-                .iter()
-                .map(|point| (point.cost.log10(), point.accuracy.mean * 100.0));
-            chart
-                .draw_series(LineSeries::new(path, colour.stroke_width(2 * scale)))
-                .map_err(fault)?;
-            let bars = line.points.iter().map(|point| {
-                let at = |share: f64| (point.cost.log10(), share * 100.0);
-                let ends = vec![at(point.accuracy.low), at(point.accuracy.high)];
-                PathElement::new(ends, colour.mix(0.45).stroke_width(scale))
-            });
-            chart.draw_series(bars).map_err(fault)?;
-        }
-        for line in &self.lines {
+        // Bars of equal cost stand side by side; the markers stay where they belong.
+        for (i, line) in self.lines.iter().enumerate() {
+            let count = self.lines.len() as f64;
+            let spread = (10.0 / count).min(2.0) * f64::from(scale);
+            let beside = ((i as f64 - (count - 1.0) / 2.0) * spread).round() as i32;
             for point in &line.points {
-                let at = chart.backend_coord(&(point.cost.log10(), point.accuracy.mean * 100.0));
-                line.look.mark(area, at, scale)?;
-                let ends = [line.points.first(), line.points.last()];
-                if line.points.len() > 1 && ends.into_iter().flatten().any(|end| end.n == point.n) {
-                    let beside = (at.0 + 6 * scale as i32, at.1 - 15 * scale as i32);
-                    let number = Text::new(
-                        point.n.to_string(),
-                        beside,
-                        text(12, scale, line.look.colour),
-                    );
-                    area.draw(&number).map_err(fault)?;
+                let end = |share: f64| {
+                    let (x, y) = chart.backend_coord(&(point.cost.log10(), share * 100.0));
+                    (x + beside, y)
+                };
+                let ends = vec![end(point.accuracy.low), end(point.accuracy.high)];
+                let style = line.look.colour.mix(0.5).stroke_width(scale);
+                area.draw(&PathElement::new(ends, style)).map_err(fault)?;
+            }
+        }
+        // Numbers already written, so that none is put over another.
+        let mut written: Vec<(i32, i32)> = Vec::new();
+        for line in &self.lines {
+            let at = |point: &Point| {
+                chart.backend_coord(&(point.cost.log10(), point.accuracy.mean * 100.0))
+            };
+            let pixels: Vec<(i32, i32)> = line.points.iter().map(at).collect();
+            line.look.line(area, &pixels, scale)?;
+            for (i, (point, &(x, y))) in line.points.iter().zip(&pixels).enumerate() {
+                line.look.mark(area, (x, y), scale)?;
+                let is_end = i == 0 || i + 1 == pixels.len();
+                let beside = (x + 6 * scale as i32, y - 15 * scale as i32);
+                let near = |other: &(i32, i32)| {
+                    (other.0 - beside.0).abs() < 18 * scale as i32
+                        && (other.1 - beside.1).abs() < 11 * scale as i32
+                };
+                if pixels.len() > 1 && is_end && !written.iter().any(near) {
+                    written.push(beside);
+                    let style = text(12, scale, line.look.colour);
+                    area.draw(&Text::new(point.n.to_string(), beside, style))
+                        .map_err(fault)?;
                 }
             }
         }

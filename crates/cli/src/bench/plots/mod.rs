@@ -10,14 +10,16 @@ use std::sync::Once;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
+use self::accuracy::Accuracy;
+use self::saved::Saved;
 use super::against::Axis;
 use super::measured::Measured;
-use super::plan::Outline;
+use super::plan::{Outline, PlotOutline};
 use super::sets::slug;
 use crate::failure::Failure;
 
 /// Width and height of the SVG; the PNG has twice as many pixels.
-const SIZE: (u32, u32) = (960, 560);
+const SIZE: (u32, u32) = (1080, 620);
 const SCALE: u32 = 2;
 
 /// A figure that was drawn.
@@ -36,40 +38,51 @@ fn fault(error: impl std::fmt::Display) -> Fault {
 }
 
 /// Draws all figures.
-pub fn draw(
+pub fn draw<'a>(
     folder: &Path,
-    outline: &Outline,
+    outline: &'a Outline,
     measured: &[Measured<'_>],
 ) -> Result<Vec<Plot>, Failure> {
-    let runs = outline.runs();
+    let groups = match outline.plots.is_empty() {
+        true => vec![(None, outline.runs())],
+        false => {
+            let group = |plot: &'a PlotOutline| {
+                let runs = plot.runs.iter().map(String::as_str).collect();
+                (Some(plot.name.as_str()), runs)
+            };
+            outline.plots.iter().map(group).collect()
+        }
+    };
     let mut plots = Vec::new();
     for (set, of) in outline.sets.iter().enumerate() {
         let cells: Vec<&Measured<'_>> = measured.iter().filter(|cell| cell.set == set).collect();
-        let mut add = |name: &str, figure: &dyn Figure| {
-            let stem = match outline.sets.len() {
-                1 => name.to_owned(),
-                _ => format!("{}-{name}", slug(&of.name)),
+        for (group, runs) in &groups {
+            let place = match group {
+                None => of.name.clone(),
+                Some(group) => format!("{}, {group}", of.name),
             };
-            save(folder, &stem, figure)?;
-            plots.push(Plot {
-                set: of.name.clone(),
-                title: figure.title(),
-                stem,
-            });
-            Ok::<(), Failure>(())
-        };
-        for (name, axis) in [
-            ("accuracy-generated", Axis::Generated),
-            ("accuracy-tokens", Axis::Tokens),
-            ("accuracy-seconds", Axis::Seconds),
-        ] {
-            add(
-                name,
-                &accuracy::Accuracy::new(&of.name, axis, &runs, &cells),
-            )?;
-        }
-        if let Some(figure) = saved::Saved::new(&of.name, outline, &runs, &cells) {
-            add("saved", &figure)?;
+            let mut add = |name: &str, figure: &dyn Figure| {
+                let set = (outline.sets.len() > 1).then(|| slug(&of.name));
+                let parts = [set, group.map(slug), Some(name.to_owned())];
+                let stem = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
+                save(folder, &stem, figure)?;
+                plots.push(Plot {
+                    set: of.name.clone(),
+                    title: figure.title(),
+                    stem,
+                });
+                Ok::<(), Failure>(())
+            };
+            for (name, axis) in [
+                ("accuracy-generated", Axis::Generated),
+                ("accuracy-tokens", Axis::Tokens),
+                ("accuracy-seconds", Axis::Seconds),
+            ] {
+                add(name, &Accuracy::new(&place, axis, runs, &cells))?;
+            }
+            if let Some(figure) = Saved::new(&place, outline, runs, &cells) {
+                add("saved", &figure)?;
+            }
         }
     }
     Ok(plots)

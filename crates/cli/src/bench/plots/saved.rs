@@ -37,7 +37,9 @@ impl Saved {
     ) -> Option<Self> {
         let baseline_run = outline.baseline.as_deref()?;
         // What shares the baseline's samples saves nothing in the generator and is no pruning.
-        let prunes = |cell: &&&Measured<'_>| !is_plain(&cell.cell.config) && cell.n() > 1;
+        let prunes = |cell: &&&Measured<'_>| {
+            runs.contains(&cell.cell.run.as_str()) && !is_plain(&cell.cell.config) && cell.n() > 1
+        };
         let at = |n: usize| {
             cells
                 .iter()
@@ -164,18 +166,11 @@ impl Saved {
             .draw_series([PathElement::new(zero, ink.stroke_width(scale))])
             .map_err(fault)?;
         for line in &self.lines {
-            let points: Vec<(f64, f64)> = line.saved[which]
-                .iter()
-                .enumerate()
-                .map(|(i, &saved)| ((i + 1) as f64, saved))
-                .collect();
-            let style = line.look.colour.stroke_width(2 * scale);
-            chart
-                .draw_series(LineSeries::new(points.clone(), style))
-                .map_err(fault)?;
-            for point in points {
-                let at = chart.backend_coord(&point);
-                line.look.mark(area, at, scale)?;
+            let at = |(i, &saved): (usize, &f64)| chart.backend_coord(&((i + 1) as f64, saved));
+            let pixels: Vec<(i32, i32)> = line.saved[which].iter().enumerate().map(at).collect();
+            line.look.line(area, &pixels, scale)?;
+            for &point in &pixels {
+                line.look.mark(area, point, scale)?;
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! How runs are told apart, and the legend beside a figure.
 
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -19,19 +20,39 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(110, 60, 20),
 ];
 
-/// The colour and marker of a run, by its number among all.
+/// The colour, marker and line of a run, by its number in the figure.
 #[derive(Clone, Copy)]
 pub struct Look {
     pub colour: RGBColor,
     marker: usize,
+    dashed: bool,
 }
 
 impl Look {
     pub fn of(run: usize) -> Self {
         Self {
             colour: COLOURS[run % COLOURS.len()],
-            // Runs with the same colour differ in their marker.
+            // Runs with the same colour differ in their marker and their line.
             marker: (run + run / COLOURS.len()) % MARKERS,
+            dashed: run / COLOURS.len() % 2 == 1,
+        }
+    }
+
+    /// Draws the line through points in pixels.
+    pub fn line<DB: DrawingBackend>(
+        self,
+        area: &DrawingArea<DB, Shift>,
+        points: &[(i32, i32)],
+        scale: u32,
+    ) -> Result<(), Fault> {
+        let style = self.colour.stroke_width(2 * scale);
+        if self.dashed {
+            let points = points.iter().copied();
+            let (dash, gap) = (6 * scale as i32, 4 * scale as i32);
+            area.draw(&DashedPathElement::new(points, dash, gap, style))
+                .map_err(fault)
+        } else {
+            area.draw(&PathElement::new(points, style)).map_err(fault)
         }
     }
 
@@ -104,9 +125,7 @@ pub fn legend<DB: DrawingBackend>(
     for (look, name) in entries {
         let at = match look {
             Some(look) => {
-                let line = vec![(pixels(8), y), (pixels(34), y)];
-                side.draw(&PathElement::new(line, look.colour.stroke_width(2 * scale)))
-                    .map_err(fault)?;
+                look.line(&side, &[(pixels(8), y), (pixels(34), y)], scale)?;
                 look.mark(&side, (pixels(21), y), scale)?;
                 pixels(42)
             }

@@ -1,20 +1,22 @@
 //! The report for people: README.md of a results folder.
 
+mod against;
+
 use std::fmt::Write;
 
 use beamgen::eval::difficulty::{BUCKETS, HALVINGS};
 use beamgen::eval::pool::SUBSETS;
 
-use super::about::About;
-use super::against::{Answer, Axis, Bound, Fewer, Points};
-use super::allocation::Allocation;
-use super::compare::Difference;
-use super::plan::Outline;
-use super::plots::Plot;
-use super::pools::{PoolCurve, Share};
-use super::report::Report;
-use super::{HEAD, cells};
-use crate::table::{grouped, percent};
+use crate::bench::about::About;
+use crate::bench::against::Answer;
+use crate::bench::allocation::{Allocation, Choice};
+use crate::bench::compare::Difference;
+use crate::bench::plan::Outline;
+use crate::bench::plots::Plot;
+use crate::bench::pools::{PoolCurve, Share};
+use crate::bench::report::Report;
+use crate::bench::{HEAD, cells};
+use crate::table::grouped;
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
@@ -33,7 +35,7 @@ pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -
             .filter(|one| one.set == set.name)
             .collect();
         if let (false, Some(baseline)) = (against.is_empty(), &outline.baseline) {
-            against_baseline(&mut out, baseline, &against);
+            against::against_baseline(&mut out, baseline, &against);
         }
         let pairs: Vec<&Difference> = report
             .compare
@@ -135,120 +137,6 @@ fn share(of: &Share) -> String {
     )
 }
 
-/// A factor with two or three digits that mean something.
-fn factor(value: f64) -> String {
-    match value {
-        infinite if infinite.is_infinite() => "\u{221e}".to_owned(),
-        small if small < 10.0 => format!("{small:.2}"),
-        large => format!("{large:.0}"),
-    }
-}
-
-fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
-    let _ = writeln!(
-        out,
-        "\n### Against {baseline}\n\nEach run at the N where it is most accurate; all others are in the table below.\n"
-    );
-    let mut runs: Vec<&str> = Vec::new();
-    for answer in answers {
-        if !runs.contains(&answer.run.as_str()) {
-            runs.push(&answer.run);
-        }
-    }
-    for run in runs {
-        let of_run = answers.iter().filter(|answer| answer.run == run);
-        // Of equals the first, which is the cheapest.
-        let best = of_run
-            .rev()
-            .max_by(|a, b| a.accuracy.total_cmp(&b.accuracy));
-        if let Some(best) = best {
-            let _ = writeln!(out, "- {}", sentence(baseline, best));
-        }
-    }
-    let _ = writeln!(
-        out,
-        "\n\"times\": how many times as much {baseline} spends for the same accuracy, read off its curve straight between \
-         its Ns in the logarithm of the cost; below 1, {baseline} is cheaper. `>`: it never gets there, and this is its \
-         dearest point; `\u{2264}`: its cheapest point is as accurate; `\u{221e}` in an interval: it does not get there in \
-         enough of the resampled sets. \"points\": accuracy above {baseline} at the same cost; `*`: the cost is beyond its \
-         curve, whose nearest end was taken.\n"
-    );
-    let mut head = vec!["strategy".to_owned(), "accuracy".to_owned()];
-    head.extend(Axis::ALL.map(|one| format!("times: {}", axis(one))));
-    head.extend(Axis::ALL.map(|one| format!("points: {}", axis(one))));
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    table(
-        out,
-        &head,
-        answers.iter().map(|answer| {
-            let mut row = vec![answer.name.clone(), percent(answer.accuracy)];
-            row.extend(answer.fewer.iter().map(times));
-            row.extend(answer.points.iter().map(gain));
-            row
-        }),
-    );
-}
-
-fn axis(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Generated => "generated",
-        Axis::Tokens => "generated and scored",
-        Axis::Seconds => "seconds",
-    }
-}
-
-fn sentence(baseline: &str, answer: &Answer) -> String {
-    let costs: Vec<String> = answer
-        .fewer
-        .iter()
-        .map(|fewer| format!("{} times the {}", times(fewer), unit(fewer.axis)))
-        .collect();
-    let gains: Vec<String> = answer
-        .points
-        .iter()
-        .map(|points| format!("{} points by {}", gain(points), unit(points.axis)))
-        .collect();
-    format!(
-        "**{}** ({}). At equal accuracy {baseline} needs {}. At equal cost: {}.",
-        answer.name,
-        percent(answer.accuracy),
-        costs.join(", "),
-        gains.join(", ")
-    )
-}
-
-fn unit(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Generated => "generated tokens",
-        Axis::Tokens => "generated and scored tokens",
-        Axis::Seconds => "seconds",
-    }
-}
-
-fn times(fewer: &Fewer) -> String {
-    let bound = match fewer.bound {
-        None => "",
-        Some(Bound::AtMost) => "\u{2264} ",
-        Some(Bound::MoreThan) => "> ",
-    };
-    format!(
-        "{bound}{} ({} to {})",
-        factor(fewer.factor),
-        factor(fewer.low),
-        factor(fewer.high)
-    )
-}
-
-fn gain(gain: &Points) -> String {
-    let end = if gain.against_end.is_some() { "*" } else { "" };
-    format!(
-        "{}{end} ({} to {})",
-        points(gain.difference),
-        points(gain.low),
-        points(gain.high)
-    )
-}
-
 fn compared(out: &mut String, pairs: &[&Difference]) {
     out.push_str("\n### Compared\n\nPaired by problem; cost is that of the first as a share of the second's.\n\n");
     let head = [
@@ -343,9 +231,8 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         &head,
         allocation.budgets.iter().map(|budget| {
             let mut row = vec![grouped(budget.tokens.round() as u64)];
-            let name = |choice: &super::allocation::Choice| {
-                format!("{} ({:.1} %)", choice.name, choice.accuracy * 100.0)
-            };
+            let name =
+                |choice: &Choice| format!("{} ({:.1} %)", choice.name, choice.accuracy * 100.0);
             row.extend(
                 budget
                     .by_bucket

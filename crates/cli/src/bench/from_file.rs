@@ -1,0 +1,188 @@
+//! From a bench file to a plan.
+
+use std::collections::BTreeSet;
+
+use beamgen::Config;
+use toml::{Spanned, Table};
+
+use super::file::{BenchFile, RunEntry, merge};
+use super::plan::{Cells, Outline, Plan, PlotOutline, given_file, unscored_unless_needed};
+use super::sets::{self, slug};
+use crate::args::BenchArgs;
+use crate::failure::Failure;
+use crate::settings;
+
+/// The plan that a bench file describes; flags that are settings hold for all of its runs.
+pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
+    let clash = [
+        ("--strategies", !args.strategies.is_empty()),
+        ("--scorers", !args.scorers.is_empty()),
+        ("--n", !args.chains.is_empty()),
+        ("--seeds", args.seeds.is_some()),
+        (
+            "a problem file",
+            given_file(args).is_some() && !file.sets.is_empty(),
+        ),
+    ];
+    if let Some((what, _)) = clash.into_iter().find(|&(_, given)| given) {
+        let reason = format!("is a bench of its own: leave {what} out, or change it there");
+        return Err(file.whole(&reason));
+    }
+    if file.seeds == 0 {
+        return Err(file.whole("seeds = 0 leaves nothing to measure: give at least 1"));
+    }
+    if file.runs.is_empty() {
+        return Err(file.whole("no [[run]]: add one"));
+    }
+    let base = settings::with_flags(file.settings.clone(), &args.settings)?;
+    let mut cells = Cells::default();
+    let mut names = BTreeSet::new();
+    for run in &file.runs {
+        let name = run.name.get_ref();
+        if name.trim().is_empty() || name.contains('@') || !names.insert(name) {
+            let reason = format!("run \"{name}\": give it a name of its own, without an @");
+            return Err(file.fault(&run.name, reason));
+        }
+        for config in configs(file, run, &base)? {
+            cells
+                .add(name.clone(), config)
+                .map_err(|failure| file.fault(&run.name, failure))?;
+        }
+    }
+    let (sets, problems) = sets::load(file, given_file(args), args.limit)?;
+    let mut outline = Outline {
+        seeds: file.seeds,
+        sets,
+        cells: cells.0,
+        baseline: None,
+        compare: Vec::new(),
+        plots: Vec::new(),
+    };
+    outline.baseline = match &file.baseline {
+        None => outline.first_best_of_n(),
+        Some(name) if outline.runs().contains(&name.get_ref().as_str()) => {
+            Some(name.get_ref().clone())
+        }
+        Some(name) => {
+            let reason = format!("baseline \"{}\": no [[run]] has that name", name.get_ref());
+            return Err(file.fault(name, reason));
+        }
+    };
+    for entry in &file.compare {
+        let pairs = pairs(&outline, file, &entry.a, &entry.b)?;
+        outline.compare.extend(pairs);
+    }
+    for plot in &file.plots {
+        let taken = outline
+            .plots
+            .iter()
+            .any(|there| slug(&there.name) == slug(plot.name.get_ref()));
+        if slug(plot.name.get_ref()).is_empty() || taken {
+            return Err(file.fault(&plot.name, "plot: give it a name of its own"));
+        }
+        let unknown = plot
+            .runs
+            .iter()
+            .find(|run| !outline.runs().contains(&run.get_ref().as_str()));
+        if let Some(run) = unknown {
+            let reason = format!("plot: no [[run]] has the name \"{}\"", run.get_ref());
+            return Err(file.fault(run, reason));
+        }
+        outline.plots.push(PlotOutline {
+            name: plot.name.get_ref().clone(),
+            runs: plot.runs.iter().map(|run| run.get_ref().clone()).collect(),
+        });
+    }
+    Ok(Plan { outline, problems })
+}
+
+/// The settings of a run at each of its numbers of chains.
+fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec<Config>, Failure> {
+    let fault = |reason: String| {
+        file.fault(
+            &run.name,
+            format!("run \"{}\": {reason}", run.name.get_ref()),
+        )
+    };
+    let own = |table: &str, key: &str| {
+        let table = run.settings.get(table).and_then(toml::Value::as_table);
+        table.is_some_and(|table| table.contains_key(key))
+    };
+    if !run.n.is_empty() && own("search", "n") {
+        return Err(fault(
+            "n and settings.search.n: give one of them".to_owned(),
+        ));
+    }
+    if run.scorer.is_some() && own("models", "scorer") {
+        return Err(fault(
+            "scorer and settings.models.scorer: give one of them".to_owned(),
+        ));
+    }
+    let chains = if run.n.is_empty() {
+        vec![base.search.n]
+    } else {
+        run.n.clone()
+    };
+    let mut configs = Vec::new();
+    for n in chains {
+        let mut config = base.clone();
+        config.search.n = n;
+        if let Some(strategy) = run.strategy {
+            settings::set_strategy(&mut config, strategy, None);
+        }
+        let mut table = Table::try_from(&config).map_err(|error| fault(error.to_string()))?;
+        merge(&mut table, &run.settings);
+        let mut config: Config = table
+            .try_into()
+            .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;
+        match run.scorer {
+            Some(scorer) => config.models.scorer = scorer,
+            None => unscored_unless_needed(&mut config),
+        }
+        configs.push(config);
+    }
+    Ok(configs)
+}
+
+/// The cells that `a` and `b` name: one each (`beam@16`), or all with the same number of chains.
+fn pairs(
+    outline: &Outline,
+    file: &BenchFile,
+    a: &Spanned<String>,
+    b: &Spanned<String>,
+) -> Result<Vec<(usize, usize)>, Failure> {
+    let split = |name: &Spanned<String>| -> Result<(String, Option<usize>), Failure> {
+        let text = name.get_ref();
+        let (run, n) = match text.split_once('@') {
+            Some((run, n)) => (run, n.parse().ok()),
+            None => (text.as_str(), None),
+        };
+        let known = match n {
+            Some(n) => outline.find(run, n).is_some(),
+            None => !text.contains('@') && outline.runs().contains(&run),
+        };
+        match known {
+            true => Ok((run.to_owned(), n)),
+            false => Err(file.fault(
+                name,
+                format!("compare \"{text}\": no run has that name and n"),
+            )),
+        }
+    };
+    let ((run_a, n_a), (run_b, n_b)) = (split(a)?, split(b)?);
+    let pair = |n_a, n_b| Some((outline.find(&run_a, n_a)?, outline.find(&run_b, n_b)?));
+    let found: Vec<(usize, usize)> = match (n_a, n_b) {
+        (Some(n_a), Some(n_b)) => pair(n_a, n_b).into_iter().collect(),
+        (None, None) => {
+            let of_a = outline.cells.iter().filter(|cell| cell.run == run_a);
+            of_a.filter_map(|cell| pair(cell.n(), cell.n())).collect()
+        }
+        _ => {
+            return Err(file.fault(a, "compare: give both an @N, or neither"));
+        }
+    };
+    match found.is_empty() {
+        true => Err(file.fault(a, "compare: the two runs have no n in common")),
+        false => Ok(found),
+    }
+}
