@@ -15,11 +15,11 @@ pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
-    Ok(with_flags(config, flags))
+    with_flags(config, flags)
 }
 
 /// The settings with what was typed in place of what they say.
-pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Config {
+pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Failure> {
     set(&mut config.generator.seed, flags.seed);
     set(&mut config.search.m, flags.m);
     set(&mut config.search.aggregation, flags.aggregation);
@@ -38,7 +38,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Config {
     if flags.prm.is_some() {
         config.models.prm.clone_from(&flags.prm);
     }
-    config
+    Ok(config)
 }
 
 fn set<T: Copy>(field: &mut T, flag: Option<T>) {

@@ -34,7 +34,7 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     if file.runs.is_empty() {
         return Err(file.whole("no [[run]]: add one"));
     }
-    let base = settings::with_flags(file.settings.clone(), &args.settings);
+    let base = settings::with_flags(file.settings.clone(), &args.settings)?;
     let mut cells = Cells::default();
     let mut names = BTreeSet::new();
     for run in &file.runs {
