@@ -151,7 +151,7 @@ pub fn pass_rate(pool: &[Sample]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use beamgen_search::{Finish, FinishedChain, NodeId, choose};
+    use beamgen_search::{FinishedChain, choose};
 
     use super::*;
 
@@ -175,13 +175,13 @@ mod tests {
 
     /// Every subset of size `k`, in the pool's order, through the search's own `choose`.
     fn by_enumeration(pool: &[Sample], k: usize, how: Choose) -> f64 {
-        let chain = |sample: &Sample| FinishedChain {
-            node: NodeId(0),
-            finish: Finish::Answer,
-            score: sample.score.filter(|_| how != Choose::Majority),
-            logprob: 0.0,
-            answer: sample.class.map(|class| class.to_string()),
-            class: sample.class.map(|class| class.to_string()),
+        let chain = |sample: &Sample| -> FinishedChain {
+            let answer = sample.class.map(|class| class.to_string());
+            let score = sample.score.filter(|_| how != Choose::Majority);
+            let chain = serde_json::json!({
+                "node": 0, "finish": "answer", "score": score, "logprob": 0.0, "answer": answer, "class": answer,
+            });
+            serde_json::from_value(chain).unwrap()
         };
         let (mut all, mut right) = (0, 0);
         for subset in 0..1_u32 << pool.len() {
