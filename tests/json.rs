@@ -64,7 +64,14 @@ fn an_object_a_problem_and_a_summary() {
     let summary = &summary["summary"];
     assert_eq!(
         keys(summary),
-        ["problems", "correct", "accuracy", "withheld", "cannot_tell", "ledger"]
+        [
+            "problems",
+            "correct",
+            "accuracy",
+            "withheld",
+            "cannot_tell",
+            "ledger"
+        ]
     );
     assert_eq!(summary["problems"], 5);
     assert_eq!(summary["correct"], correct);
