@@ -81,7 +81,16 @@ impl Classes {
     }
 }
 
-/// One batch of right solutions with some tokens replaced; every replaceable token is labelled.
+/// The label of a line's end in a detection batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    /// That of any token that was not replaced: right.
+    Token,
+    /// That of its line, as the PRM has it: wrong if a token of the line was replaced.
+    Line,
+}
+
+/// One batch of right solutions with some tokens replaced; every token is labelled.
 pub fn batch(
     tok: &Tokenizer,
     classes: &Classes,
@@ -89,6 +98,7 @@ pub fn batch(
     step: usize,
     schedule: &Schedule,
     difficulty: Difficulty,
+    line_end: LineEnd,
 ) -> Result<Batch> {
     let mut rng = rng(seed, 6, step);
     let n = people(&mut rng, difficulty, 1, 1);
@@ -116,9 +126,14 @@ pub fn batch(
     let mut b = Batch::pad(&sequences);
     for (i, (ids, chain)) in sequences.iter().zip(&originals).enumerate() {
         let row = |t: usize| (i * b.time + t) as u32;
-        for (t, (id, right)) in ids.iter().zip(&chain.ids).enumerate().skip(chain.prompt) {
+        for (t, right) in chain.ids.iter().enumerate().skip(chain.prompt) {
             b.lm.push((row(t - 1), *right, 1.0));
-            if id != right {
+            let line = chain.lines.iter().find(|l| l.end == t + 1);
+            let judged = match (line_end, line) {
+                (LineEnd::Line, Some(line)) => line.clone(),
+                _ => t..t + 1,
+            };
+            if ids[judged.clone()] != chain.ids[judged] {
                 b.score.push((row(t), 0.0, 1.0));
             } else {
                 b.score.push((row(t), 1.0, KEPT));
@@ -147,5 +162,35 @@ mod tests {
             assert!(m.is_none_or(|m| m != id(" +") && classes.others[2].contains(&m)));
             assert_eq!(classes.replacement(&mut rng, id(" has"), &context), None);
         }
+    }
+
+    #[test]
+    fn a_line_end_is_labelled_with_its_line_only_when_asked_for() {
+        let tok = crate::tokenizer::train().unwrap();
+        let classes = Classes::new(&tok).unwrap();
+        let config = crate::config::TrainConfig::quick();
+        let labels = |line_end| {
+            let (schedule, d) = (config.detector, config.difficulty);
+            let b = batch(&tok, &classes, 0, 0, &schedule, d, line_end).unwrap();
+            (b.ids, b.score)
+        };
+        let (ids, by_token) = labels(LineEnd::Token);
+        let (same, by_line) = labels(LineEnd::Line);
+        assert_eq!(ids, same);
+        let newline = encode(&tok, "\n").unwrap()[0];
+        // whether a token since the last newline was replaced
+        let mut wrong = false;
+        let mut wrong_ends = 0;
+        for ((row, token_label, _), (_, line_label, _)) in by_token.iter().zip(&by_line) {
+            if ids[*row as usize] == newline {
+                assert_eq!((*token_label, *line_label == 0.0), (1.0, wrong));
+                wrong_ends += usize::from(wrong);
+                wrong = false;
+            } else {
+                assert_eq!(token_label, line_label);
+                wrong |= *token_label == 0.0;
+            }
+        }
+        assert!(wrong_ends > 0);
     }
 }
