@@ -4,7 +4,7 @@
 
 use crate::Result;
 use crate::lm::{length, people, rng};
-use crate::tokenizer::{encode, encode_chain};
+use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
 use crate::world::{self, Difficulty, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
@@ -143,6 +143,54 @@ pub fn batch(
     Ok(b)
 }
 
+/// How many results of a batch of bare sums are wrong.
+const WRONG_SUMS: f64 = 0.4;
+
+/// One batch of bare sums, some with a wrong result; results and line ends are labelled. A
+/// result to judge every seven tokens, where a problem has one in twenty-four.
+pub fn sums(
+    tok: &Tokenizer,
+    classes: &Classes,
+    seed: u64,
+    step: usize,
+    schedule: &Schedule,
+) -> Result<Batch> {
+    const SUMS: usize = 16;
+    let mut rng = rng(seed, 8, step);
+    let mut sequences = Vec::new();
+    // in each sequence: the result's position, the right one, that of the line's end
+    let mut results = Vec::new();
+    for _ in 0..(schedule.batch_tokens / (SUMS * 7 + 1)).max(1) {
+        let mut ids = encode(tok, BEGIN)?;
+        let mut at = Vec::new();
+        for _ in 0..SUMS {
+            ids.extend(encode(tok, &format!("{}\n", world::sum(&mut rng)))?);
+            // what ends a line: the result, the full stop, the newline
+            let (result, end) = (ids.len() - 3, ids.len() - 1);
+            let right = ids[result];
+            if rng.random_bool(WRONG_SUMS)
+                && let Some(wrong) = classes.replacement(&mut rng, right, &ids)
+            {
+                ids[result] = wrong;
+            }
+            at.push((result, right, end));
+        }
+        sequences.push(ids);
+        results.push(at);
+    }
+    let mut b = Batch::pad(&sequences);
+    for (i, (ids, at)) in sequences.iter().zip(&results).enumerate() {
+        for &(result, right, end) in at {
+            let row = |t: usize| (i * b.time + t) as u32;
+            let label = if ids[result] == right { 1.0 } else { 0.0 };
+            b.lm.push((row(result - 1), right, 1.0));
+            b.score.push((row(result), label, 1.0));
+            b.score.push((row(end), label, 1.0));
+        }
+    }
+    Ok(b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +210,41 @@ mod tests {
             assert!(m.is_none_or(|m| m != id(" +") && classes.others[2].contains(&m)));
             assert_eq!(classes.replacement(&mut rng, id(" has"), &context), None);
         }
+    }
+
+    #[test]
+    fn a_sum_is_labelled_wrong_where_its_result_is() {
+        let tok = crate::tokenizer::train().unwrap();
+        let classes = Classes::new(&tok).unwrap();
+        let schedule = crate::config::TrainConfig::quick().detector;
+        let b = sums(&tok, &classes, 0, 0, &schedule).unwrap();
+        let (mut right, mut wrong) = (0, 0);
+        for pair in b.score.chunks(2) {
+            let [(result, label, _), (end, end_label, _)] = *pair else {
+                panic!("a result and a line end");
+            };
+            assert_eq!((end, end_label), (result + 2, label));
+            let (from, to) = (result as usize - 4, end as usize);
+            let text = tok.decode(&b.ids[from..to], false).unwrap();
+            let words: Vec<&str> = text.trim_end_matches('.').split_whitespace().collect();
+            let [x, sign, y, "=", z] = words[..] else {
+                panic!("{text:?} is no sum");
+            };
+            let n = |s: &str| s.parse::<i64>().unwrap();
+            let truth = match sign {
+                "+" => n(x) + n(y),
+                "-" => n(x) - n(y),
+                "*" => n(x) * n(y),
+                _ => n(x) / n(y),
+            };
+            assert_eq!(label == 1.0, truth == n(z), "{text:?}");
+            right += usize::from(label == 1.0);
+            wrong += usize::from(label == 0.0);
+        }
+        assert!(
+            right > wrong && wrong > right / 4,
+            "{right} right, {wrong} wrong"
+        );
     }
 
     #[test]
