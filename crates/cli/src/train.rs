@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use beamgen::{Config, Problem, ScorerKind, Solver};
+use beamgen::{Choose, Config, Problem, ScorerKind, Solver, StrategyKind};
 use beamgen_train::config::TrainConfig;
 use beamgen_train::pipeline::{self, Folders, Gates, Report};
 use beamgen_train::trainer::Progress;
@@ -43,12 +43,12 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
         false => Failure::Run(error.into()),
     })?;
     display.end();
-    let ceiling = ceiling(
+    let searches = searches(
         &config,
         &folders.out,
         args.gate_problems.unwrap_or(config.gate_problems),
     )?;
-    report(&config, &folders.out, &gates, &ceiling)
+    report(&config, &folders.out, &gates, &searches)
 }
 
 fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
@@ -93,15 +93,24 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
     }
 }
 
-/// What the search makes of the fresh generator with the exact checker as its scorer: beam and
-/// best-of-N at N = 16.
-struct Ceiling {
-    problems: usize,
-    beam: f64,
-    best_of_n: f64,
+/// Problems that the search with the PRM is measured on, at most: it reads 64 chains of each.
+const SEARCHED_WITH_PRM: usize = 250;
+
+/// What the search makes of the fresh models on held-out problems.
+struct Searches {
+    /// With the exact checker as scorer: the ceiling of any reward model.
+    exact_problems: usize,
+    exact_beam_16: f64,
+    exact_best_of_16: f64,
+    /// With the PRM. More chains find more of what it wrongly takes for right.
+    prm_problems: usize,
+    prm_beam_16: f64,
+    prm_best_of_16: f64,
+    prm_best_of_64: f64,
+    prm_weighted_64: f64,
 }
 
-fn ceiling(config: &TrainConfig, out: &Path, count: usize) -> Result<Ceiling, Failure> {
+fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, Failure> {
     let problems: Vec<Problem> = gates::held_out(config.seed ^ 0x0a11, count, config.difficulty)
         .iter()
         .enumerate()
@@ -111,25 +120,41 @@ fn ceiling(config: &TrainConfig, out: &Path, count: usize) -> Result<Ceiling, Fa
             answer: Some(p.answer().to_string()),
         })
         .collect();
-    let solved = |strategy| -> Result<f64, Failure> {
+    let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];
+    let solved = |scorer, strategy, choose, n| -> Result<f64, Failure> {
         let mut search = Config::default();
         search.models.generator = Some(out.join("generator"));
-        search.models.scorer = ScorerKind::Exact;
+        search.models.scorer = scorer;
         search.search.strategy = strategy;
-        let mut solver = Solver::builder()
-            .config(search)
-            .scorer(Box::<ExactScorer>::default())
-            .build()?;
+        search.search.choose = choose;
+        search.search.n = n;
+        let (solver, problems) = match scorer {
+            ScorerKind::Exact => (
+                Solver::builder().scorer(Box::<ExactScorer>::default()),
+                &problems[..],
+            ),
+            _ => {
+                search.models.prm = Some(out.join("prm"));
+                (Solver::builder(), fewer)
+            }
+        };
+        let mut solver = solver.config(search).build()?;
         let mut right = 0usize;
         solver.solve_all(problems.iter().cloned(), |result| {
             right += usize::from(result.answer.is_some() && result.answer == result.problem.answer);
         })?;
-        Ok(right as f64 / count.max(1) as f64)
+        Ok(right as f64 / problems.len().max(1) as f64)
     };
-    Ok(Ceiling {
-        problems: count,
-        beam: solved(beamgen::StrategyKind::Beam)?,
-        best_of_n: solved(beamgen::StrategyKind::BestOfN)?,
+    use {Choose::*, ScorerKind::*, StrategyKind::*};
+    Ok(Searches {
+        exact_problems: problems.len(),
+        exact_beam_16: solved(Exact, Beam, Best, 16)?,
+        exact_best_of_16: solved(Exact, BestOfN, Best, 16)?,
+        prm_problems: fewer.len(),
+        prm_beam_16: solved(Prm, Beam, Best, 16)?,
+        prm_best_of_16: solved(Prm, BestOfN, Best, 16)?,
+        prm_best_of_64: solved(Prm, BestOfN, Best, 64)?,
+        prm_weighted_64: solved(Prm, BestOfN, Weighted, 64)?,
     })
 }
 
@@ -137,13 +162,22 @@ fn report(
     config: &TrainConfig,
     out: &Path,
     gates: &Gates,
-    ceiling: &Ceiling,
+    searches: &Searches,
 ) -> Result<(), Failure> {
     let mut json = serde_json::to_value(gates)
         .context("gates")
         .map_err(Failure::Run)?;
     json["exact"] = serde_json::json!({
-        "problems": ceiling.problems, "beam_16": ceiling.beam, "best_of_16": ceiling.best_of_n,
+        "problems": searches.exact_problems,
+        "beam_16": searches.exact_beam_16,
+        "best_of_16": searches.exact_best_of_16,
+    });
+    json["prm_search"] = serde_json::json!({
+        "problems": searches.prm_problems,
+        "beam_16": searches.prm_beam_16,
+        "best_of_16": searches.prm_best_of_16,
+        "best_of_64": searches.prm_best_of_64,
+        "weighted_64": searches.prm_weighted_64,
     });
     json["config"] = serde_json::to_value(config)
         .context("configuration")
@@ -183,12 +217,12 @@ fn report(
     writeln!(
         o,
         "  exact checker as scorer, beam 16        {}",
-        percent(ceiling.beam)
+        percent(searches.exact_beam_16)
     )?;
     writeln!(
         o,
         "  exact checker as scorer, best of 16     {}",
-        percent(ceiling.best_of_n)
+        percent(searches.exact_best_of_16)
     )?;
     writeln!(
         o,
@@ -212,6 +246,15 @@ fn report(
         percent(gates.prm.f1),
         percent(gates.prm.found),
         percent(gates.prm.clean)
+    )?;
+    writeln!(
+        o,
+        "  PRM as scorer, on {} of the problems      beam 16 {}   best of 16 {}   best of 64 {}   weighted vote of 64 {}",
+        searches.prm_problems,
+        percent(searches.prm_beam_16),
+        percent(searches.prm_best_of_16),
+        percent(searches.prm_best_of_64),
+        percent(searches.prm_weighted_64)
     )?;
     writeln!(
         o,

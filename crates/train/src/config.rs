@@ -1,5 +1,6 @@
 //! Everything a training run depends on, in one struct; a run is a function of it.
 
+use crate::mining::Mining;
 use crate::model::Shape;
 use crate::trainer::Schedule;
 use crate::world::{Difficulty, NAMES, SlipRates};
@@ -25,6 +26,9 @@ pub struct TrainConfig {
     /// The reward models' common start: replaced-token detection.
     pub detector: Schedule,
     pub prm: Schedule,
+    pub mining: Mining,
+    /// One round of training the PRM on the lines that were mined.
+    pub prm_hard: Schedule,
     pub orm: Schedule,
     /// Held-out problems for each gate.
     pub gate_problems: usize,
@@ -74,6 +78,19 @@ impl Default for TrainConfig {
                 learning_rate: 1.2e-3,
                 batch_tokens: 4096,
             },
+            mining: Mining {
+                rounds: 2,
+                problems: 2000,
+                samples: 32,
+                temperature: 1.3,
+                keep: 6,
+            },
+            prm_hard: Schedule {
+                steps: 500,
+                warmup: 30,
+                learning_rate: 8e-4,
+                batch_tokens: 4096,
+            },
             orm: Schedule {
                 steps: 300,
                 warmup: 40,
@@ -121,6 +138,7 @@ impl TrainConfig {
             ("generator", self.generator),
             ("detector", self.detector),
             ("prm", self.prm),
+            ("prm_hard", self.prm_hard),
             ("orm", self.orm),
         ] {
             if s.steps == 0
@@ -130,6 +148,13 @@ impl TrainConfig {
             {
                 return refuse(name, "needs steps, batch_tokens and learning_rate above 0");
             }
+        }
+        let m = self.mining;
+        if m.problems == 0 || m.samples == 0 || m.keep == 0 {
+            return refuse("mining", "needs problems, samples and keep above 0");
+        }
+        if !(m.temperature > 0.0 && m.temperature.is_finite()) {
+            return refuse("mining.temperature", "must be above 0");
         }
         if self.chains == 0 || self.gate_problems == 0 || self.save_every == 0 {
             return refuse("chains, gate_problems and save_every", "must be at least 1");
@@ -163,6 +188,14 @@ impl TrainConfig {
             extra_layers: 1,
             detector: schedule(60),
             prm: schedule(60),
+            mining: Mining {
+                rounds: 2,
+                problems: 40,
+                samples: 8,
+                temperature: 1.3,
+                keep: 4,
+            },
+            prm_hard: schedule(20),
             orm: schedule(40),
             gate_problems: 60,
             ..Self::default()

@@ -4,7 +4,7 @@
 
 use crate::Result;
 use crate::lm::{length, people, rng};
-use crate::tokenizer::{encode, encode_chain};
+use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
 use crate::world::{self, Difficulty, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
@@ -81,7 +81,16 @@ impl Classes {
     }
 }
 
-/// One batch of right solutions with some tokens replaced; every replaceable token is labelled.
+/// The label of a line's end in a detection batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    /// That of any token that was not replaced: right.
+    Token,
+    /// That of its line, as the PRM has it: wrong if a token of the line was replaced.
+    Line,
+}
+
+/// One batch of right solutions with some tokens replaced; every token is labelled.
 pub fn batch(
     tok: &Tokenizer,
     classes: &Classes,
@@ -89,6 +98,7 @@ pub fn batch(
     step: usize,
     schedule: &Schedule,
     difficulty: Difficulty,
+    line_end: LineEnd,
 ) -> Result<Batch> {
     let mut rng = rng(seed, 6, step);
     let n = people(&mut rng, difficulty, 1, 1);
@@ -116,13 +126,66 @@ pub fn batch(
     let mut b = Batch::pad(&sequences);
     for (i, (ids, chain)) in sequences.iter().zip(&originals).enumerate() {
         let row = |t: usize| (i * b.time + t) as u32;
-        for (t, (id, right)) in ids.iter().zip(&chain.ids).enumerate().skip(chain.prompt) {
+        for (t, right) in chain.ids.iter().enumerate().skip(chain.prompt) {
             b.lm.push((row(t - 1), *right, 1.0));
-            if id != right {
+            let line = chain.lines.iter().find(|l| l.end == t + 1);
+            let judged = match (line_end, line) {
+                (LineEnd::Line, Some(line)) => line.clone(),
+                _ => t..t + 1,
+            };
+            if ids[judged.clone()] != chain.ids[judged] {
                 b.score.push((row(t), 0.0, 1.0));
             } else {
                 b.score.push((row(t), 1.0, KEPT));
             }
+        }
+    }
+    Ok(b)
+}
+
+/// How many results of a batch of bare sums are wrong.
+const WRONG_SUMS: f64 = 0.4;
+
+/// One batch of bare sums, some with a wrong result; results and line ends are labelled. A
+/// result to judge every seven tokens, where a problem has one in twenty-four.
+pub fn sums(
+    tok: &Tokenizer,
+    classes: &Classes,
+    seed: u64,
+    step: usize,
+    schedule: &Schedule,
+) -> Result<Batch> {
+    const SUMS: usize = 16;
+    let mut rng = rng(seed, 8, step);
+    let mut sequences = Vec::new();
+    // in each sequence: the result's position, the right one, that of the line's end
+    let mut results = Vec::new();
+    for _ in 0..(schedule.batch_tokens / (SUMS * 7 + 1)).max(1) {
+        let mut ids = encode(tok, BEGIN)?;
+        let mut at = Vec::new();
+        for _ in 0..SUMS {
+            ids.extend(encode(tok, &format!("{}\n", world::sum(&mut rng)))?);
+            // what ends a line: the result, the full stop, the newline
+            let (result, end) = (ids.len() - 3, ids.len() - 1);
+            let right = ids[result];
+            if rng.random_bool(WRONG_SUMS)
+                && let Some(wrong) = classes.replacement(&mut rng, right, &ids)
+            {
+                ids[result] = wrong;
+            }
+            at.push((result, right, end));
+        }
+        sequences.push(ids);
+        results.push(at);
+    }
+    let mut b = Batch::pad(&sequences);
+    for (i, (ids, at)) in sequences.iter().zip(&results).enumerate() {
+        for &(result, right, end) in at {
+            let row = |t: usize| (i * b.time + t) as u32;
+            let label = if ids[result] == right { 1.0 } else { 0.0 };
+            b.lm.push((row(result - 1), right, 1.0));
+            b.score.push((row(result), label, 1.0));
+            b.score.push((row(end), label, 1.0));
         }
     }
     Ok(b)
@@ -147,5 +210,70 @@ mod tests {
             assert!(m.is_none_or(|m| m != id(" +") && classes.others[2].contains(&m)));
             assert_eq!(classes.replacement(&mut rng, id(" has"), &context), None);
         }
+    }
+
+    #[test]
+    fn a_sum_is_labelled_wrong_where_its_result_is() {
+        let tok = crate::tokenizer::train().unwrap();
+        let classes = Classes::new(&tok).unwrap();
+        let schedule = crate::config::TrainConfig::quick().detector;
+        let b = sums(&tok, &classes, 0, 0, &schedule).unwrap();
+        let (mut right, mut wrong) = (0, 0);
+        for pair in b.score.chunks(2) {
+            let [(result, label, _), (end, end_label, _)] = *pair else {
+                panic!("a result and a line end");
+            };
+            assert_eq!((end, end_label), (result + 2, label));
+            let (from, to) = (result as usize - 4, end as usize);
+            let text = tok.decode(&b.ids[from..to], false).unwrap();
+            let words: Vec<&str> = text.trim_end_matches('.').split_whitespace().collect();
+            let [x, sign, y, "=", z] = words[..] else {
+                panic!("{text:?} is no sum");
+            };
+            let n = |s: &str| s.parse::<i64>().unwrap();
+            let truth = match sign {
+                "+" => n(x) + n(y),
+                "-" => n(x) - n(y),
+                "*" => n(x) * n(y),
+                _ => n(x) / n(y),
+            };
+            assert_eq!(label == 1.0, truth == n(z), "{text:?}");
+            right += usize::from(label == 1.0);
+            wrong += usize::from(label == 0.0);
+        }
+        assert!(
+            right > wrong && wrong > right / 4,
+            "{right} right, {wrong} wrong"
+        );
+    }
+
+    #[test]
+    fn a_line_end_is_labelled_with_its_line_only_when_asked_for() {
+        let tok = crate::tokenizer::train().unwrap();
+        let classes = Classes::new(&tok).unwrap();
+        let config = crate::config::TrainConfig::quick();
+        let labels = |line_end| {
+            let (schedule, d) = (config.detector, config.difficulty);
+            let b = batch(&tok, &classes, 0, 0, &schedule, d, line_end).unwrap();
+            (b.ids, b.score)
+        };
+        let (ids, by_token) = labels(LineEnd::Token);
+        let (same, by_line) = labels(LineEnd::Line);
+        assert_eq!(ids, same);
+        let newline = encode(&tok, "\n").unwrap()[0];
+        // whether a token since the last newline was replaced
+        let mut wrong = false;
+        let mut wrong_ends = 0;
+        for ((row, token_label, _), (_, line_label, _)) in by_token.iter().zip(&by_line) {
+            if ids[*row as usize] == newline {
+                assert_eq!((*token_label, *line_label == 0.0), (1.0, wrong));
+                wrong_ends += usize::from(wrong);
+                wrong = false;
+            } else {
+                assert_eq!(token_label, line_label);
+                wrong |= *token_label == 0.0;
+            }
+        }
+        assert!(wrong_ends > 0);
     }
 }

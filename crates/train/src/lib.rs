@@ -7,6 +7,7 @@ pub mod detect;
 pub mod export;
 pub mod gates;
 pub mod lm;
+pub mod mining;
 pub mod model;
 pub mod ops;
 pub mod optim;

@@ -1,15 +1,15 @@
-//! `beamgen train`: world, tokenizer, body, generator, sampled chains, PRM, ORM, gates; each
-//! stage is kept in the work folder, and a run that finds one goes on after it.
+//! `beamgen train`: world, tokenizer, body, generator, sampled chains, PRM, its hard negatives,
+//! ORM, gates; each stage is kept in the work folder, and a run that finds one goes on after it.
 
 use crate::config::TrainConfig;
-use crate::detect::{self, Classes};
+use crate::detect::{self, Classes, LineEnd};
 use crate::export::{self, Kind};
 use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
 use crate::reward::{self, Bank, Batches, Target};
 use crate::trainer::{self, Checkpoints, Progress};
 use crate::world::{self, Difficulty, Split, WorldProblem};
-use crate::{Error, Result, lm, sample, tokenizer};
+use crate::{Error, Result, lm, mining, sample, tokenizer};
 use candle_core::Device;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,9 @@ pub fn train(
     run.export(&generator, Kind::Generator, "generator")?;
     let bank = run.bank()?;
     let detector = run.detector(&body)?;
-    let prm = run.reward("prm", Target::Process, &detector, &bank)?;
+    let mut prm = run.reward("prm", Target::Process, &detector, &bank)?;
     run.export(&prm, Kind::Reward, "prm")?;
+    run.harden(&mut prm, &bank)?;
     let orm = run.reward("orm", Target::Outcome, &detector, &bank)?;
     run.export(&orm, Kind::Reward, "orm")?;
     run.gates(&body, &generator, &prm, &orm)
@@ -106,7 +107,26 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
     }
 }
 
+/// Name of the PRM's stage after `round` rounds of mining.
+fn hard_stage(round: usize) -> String {
+    format!("prm-hard-{round}")
+}
+
 impl Run<'_> {
+    fn state(&self, stage: &str) -> PathBuf {
+        self.folders.work.join(format!("{stage}.safetensors"))
+    }
+
+    /// Whether nothing is left to train in these stages, so that their data is not needed.
+    fn finished(&self, stages: &[(&str, &trainer::Schedule)]) -> Result<bool> {
+        for (stage, schedule) in stages {
+            if !trainer::finished(&self.state(stage), schedule, &self.device)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn steps(
         &mut self,
         stage: &str,
@@ -115,7 +135,7 @@ impl Run<'_> {
         batch: impl Fn(&Tokenizer, usize) -> Result<trainer::Batch>,
     ) -> Result<()> {
         (self.report)(Report::Stage(stage));
-        let state = self.folders.work.join(format!("{stage}.safetensors"));
+        let state = self.state(stage);
         let tok = &self.tok;
         let report = &mut self.report;
         trainer::run(
@@ -166,8 +186,17 @@ impl Run<'_> {
     /// Chains for the reward models, from right prefixes of random length, so that mistakes are
     /// as common in late lines as in early ones.
     fn bank(&mut self) -> Result<Bank> {
-        (self.report)(Report::Stage("chains"));
         let c = self.config;
+        let last = hard_stage(c.mining.rounds);
+        let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
+        if c.mining.rounds > 0 {
+            readers.push((&last, &c.prm_hard));
+        }
+        let mut bank = Bank::default();
+        if self.finished(&readers)? {
+            return Ok(bank);
+        }
+        (self.report)(Report::Stage("chains"));
         let mut rng = lm::rng(c.seed, 5, 0);
         let problems: Vec<(WorldProblem, usize)> = (0..c.chains)
             .map(|i| {
@@ -182,7 +211,6 @@ impl Run<'_> {
                 (p, keep)
             })
             .collect();
-        let mut bank = Bank::default();
         let lines = sample::chains(
             &self.folders.out.join("generator"),
             &self.tok,
@@ -203,7 +231,15 @@ impl Run<'_> {
         model.add_score_head()?;
         let classes = Classes::new(&self.tok)?;
         self.steps("detector", &mut model, &c.detector, |tok, step| {
-            detect::batch(tok, &classes, c.seed, step, &c.detector, c.difficulty)
+            detect::batch(
+                tok,
+                &classes,
+                c.seed,
+                step,
+                &c.detector,
+                c.difficulty,
+                LineEnd::Token,
+            )
         })?;
         Ok(model)
     }
@@ -220,11 +256,20 @@ impl Run<'_> {
             // Chains have few wrong tokens: every other batch of the PRM goes on with detection.
             if target == Target::Process && step % 2 == 1 {
                 let fresh = c.detector.steps + step;
-                return detect::batch(tok, &classes, c.seed, fresh, schedule, c.difficulty);
+                return detect::batch(
+                    tok,
+                    &classes,
+                    c.seed,
+                    fresh,
+                    schedule,
+                    c.difficulty,
+                    LineEnd::Token,
+                );
             }
             let batches = Batches {
                 tok,
                 bank,
+                mined: None,
                 target,
                 seed: c.seed,
                 schedule: *schedule,
@@ -234,6 +279,82 @@ impl Run<'_> {
             batches.batch(step)
         })?;
         Ok(model)
+    }
+
+    /// Rounds of mining what the exported PRM takes for right and training it on that.
+    fn harden(&mut self, prm: &mut Model, bank: &Bank) -> Result<()> {
+        let c = self.config;
+        let classes = Classes::new(&self.tok)?;
+        for round in 0..c.mining.rounds {
+            let stage = hard_stage(round + 1);
+            let mined = match self.finished(&[(&stage, &c.prm_hard)])? {
+                true => Bank::default(),
+                false => self.mine(round)?,
+            };
+            let before = c.prm.steps + round * c.prm_hard.steps;
+            self.steps(&stage, prm, &c.prm_hard, |tok, step| {
+                let fresh = before + step;
+                // What the first round leaves are results that are off by little.
+                if round > 0 && step % 4 == 1 {
+                    return detect::sums(tok, &classes, c.seed, fresh, &c.prm_hard);
+                }
+                if step % 4 == 3 {
+                    return detect::batch(
+                        tok,
+                        &classes,
+                        c.seed,
+                        c.detector.steps + fresh,
+                        &c.prm_hard,
+                        c.difficulty,
+                        LineEnd::Line,
+                    );
+                }
+                let batches = Batches {
+                    tok,
+                    bank,
+                    mined: Some(&mined),
+                    target: Target::Process,
+                    seed: c.seed,
+                    schedule: c.prm_hard,
+                    difficulty: c.difficulty,
+                    slips: &c.slips,
+                };
+                batches.batch(fresh)
+            })?;
+            self.export(prm, Kind::Reward, "prm")?;
+        }
+        Ok(())
+    }
+
+    /// The mined bank of a round: what the exported PRM takes for right, and right solutions.
+    fn mine(&mut self, round: usize) -> Result<Bank> {
+        (self.report)(Report::Stage("hard negatives"));
+        let c = self.config;
+        let mut rng = lm::rng(c.seed, 7, round);
+        let problems: Vec<WorldProblem> = (0..c.mining.problems)
+            .map(|_| world::problem(&mut rng, c.difficulty, Split::Train))
+            .collect();
+        let found = mining::mine(
+            &c.mining,
+            &self.folders.out.join("generator"),
+            &self.folders.out.join("prm"),
+            &self.tok,
+            &problems,
+            c.seed.wrapping_add(2 + round as u64),
+        )?;
+        (self.report)(Report::Stage(&format!(
+            "  {} wrong lines, {} scored above 0.5",
+            found.wrong, found.missed
+        )));
+        let mut mined = Bank::default();
+        for (p, lines) in found.chains {
+            mined.add(p, lines);
+        }
+        for p in problems {
+            let lines = p.solution();
+            mined.add(p, lines);
+        }
+        Ok(mined)
     }
 
     fn export(&self, model: &Model, kind: Kind, name: &str) -> Result<()> {

@@ -47,6 +47,8 @@ const RIGHT_TOKEN: f32 = 0.3;
 pub struct Batches<'a> {
     pub tok: &'a Tokenizer,
     pub bank: &'a Bank,
+    /// Hard negatives: half of the chains, where there are any.
+    pub mined: Option<&'a Bank>,
     pub target: Target,
     pub seed: u64,
     pub schedule: Schedule,
@@ -56,11 +58,13 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// One batch: half chains of the bank, half made here from the world's own mistakes.
+    /// One batch: half chains of the bank, half made here from the world's own mistakes; or, of
+    /// each, a quarter, and half hard negatives.
     pub fn batch(&self, step: usize) -> Result<Batch> {
         let Self {
             tok,
             bank,
+            mined,
             target,
             seed,
             schedule,
@@ -80,11 +84,12 @@ impl Batches<'_> {
         };
         let mut chains = Vec::new();
         for i in 0..(schedule.batch_tokens / length(n)).max(1) {
-            let drawn = if i % 2 == 0 {
-                bank.draw(&mut rng, n).cloned()
-            } else {
-                None
+            let from = match (mined, i % 4) {
+                (Some(mined), 0 | 1) => Some(mined),
+                (_, 0 | 2) => Some(bank),
+                _ => None,
             };
+            let drawn = from.and_then(|bank| bank.draw(&mut rng, n)).cloned();
             let (problem, mut lines) = drawn.unwrap_or_else(|| {
                 let p = world::problem(&mut rng, d, Split::Train);
                 let lines = match target {

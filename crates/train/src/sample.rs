@@ -1,4 +1,4 @@
-//! Sampling chains from the exported generator through the engine: what the reward models see in
+//! Sampling from the exported generator through the engine: what the reward models see in
 //! training is what the search will produce.
 
 use crate::tokenizer::{END, encode, prompt};
@@ -20,48 +20,56 @@ fn longest(problem: &WorldProblem) -> usize {
     (27 * (problem.facts.len() + 1)).max(220)
 }
 
+/// Tokens after which a line that does not end is cut: about twice the longest right one.
+const LONGEST_LINE: usize = 48;
+
+/// A text, and how many continuations of it are wanted.
+struct Stem {
+    tokens: Vec<u32>,
+    samples: usize,
+    /// Most tokens of a continuation.
+    longest: usize,
+}
+
 struct Row {
-    index: usize,
+    stem: usize,
+    /// Which of the stem's continuations.
+    sample: usize,
     sequence: SeqId,
-    /// Tokens not yet in the cache: the prompt at first, then the last sampled one.
+    /// Tokens not yet in the cache: the stem's at first, then the last sampled one.
     pending: Vec<u32>,
     written: Vec<u32>,
 }
 
-/// For each problem one chain at temperature 1: its first `n` lines right (given), the rest
-/// sampled. Returns all complete lines without their newlines.
-pub fn chains(
+/// Samples continuations of every stem; each ends with one of `ends`, or is cut.
+fn continuations(
     checkpoint: &Path,
-    tok: &Tokenizer,
-    problems: &[(WorldProblem, usize)],
+    stems: &[Stem],
+    ends: &[u32],
+    params: &SamplingParams,
     seed: u64,
-) -> Result<Vec<Vec<String>>> {
-    let model = Arc::new(Model::load(checkpoint)?);
-    let mut engine = Engine::new(model, EngineConfig::default())?;
-    let end = tok.token_to_id(END);
-    let (params, mut sampler) = (SamplingParams::default(), Sampler::new());
-    let mut out = vec![Vec::new(); problems.len()];
+) -> Result<Vec<Vec<Vec<u32>>>> {
+    let mut engine = Engine::new(Arc::new(Model::load(checkpoint)?), EngineConfig::default())?;
+    let mut sampler = Sampler::new();
+    let mut out: Vec<Vec<Vec<u32>>> = stems.iter().map(|s| vec![Vec::new(); s.samples]).collect();
     let mut rows: Vec<Row> = Vec::new();
     let mut next = 0;
     loop {
-        while rows.len() < ROWS && next < problems.len() {
-            let (p, given) = &problems[next];
-            let mut text = prompt(&p.text());
-            for line in p.solution().into_iter().take(*given) {
-                text += &line;
-                text.push('\n');
-                out[next].push(line);
-            }
+        // a stem is read once, and then stands for all its samples
+        let mut promised = rows.len();
+        while promised < ROWS && next < stems.len() {
+            promised += stems[next].samples;
             rows.push(Row {
-                index: next,
+                stem: next,
+                sample: 0,
                 sequence: engine.create(),
-                pending: encode(tok, &text)?,
+                pending: stems[next].tokens.clone(),
                 written: Vec::new(),
             });
             next += 1;
         }
         if rows.is_empty() {
-            break;
+            return Ok(out);
         }
         let items: Vec<Append> = rows
             .iter()
@@ -72,38 +80,144 @@ pub fn chains(
             })
             .collect();
         let logits = engine.forward(&items, Output::Logits)?;
-        for (i, row) in rows.iter_mut().enumerate() {
-            let key = Key {
-                seed,
-                problem: row.index as u64,
-                chain: 0,
+        let mut going: Vec<Row> = Vec::with_capacity(ROWS);
+        for (i, mut row) in rows.drain(..).enumerate() {
+            let mut draw = |sample: usize, at: usize| {
+                let key = Key {
+                    seed,
+                    problem: row.stem as u64,
+                    chain: sample as u64,
+                };
+                sampler
+                    .sample(logits.row(i), params, &mut key.at(at as u32))
+                    .token
             };
-            let drawn = sampler.sample(
-                logits.row(i),
-                &params,
-                &mut key.at(row.written.len() as u32),
-            );
-            row.written.push(drawn.token);
-            row.pending = vec![drawn.token];
+            if row.written.is_empty() {
+                for sample in 1..stems[row.stem].samples {
+                    let token = draw(sample, 0);
+                    going.push(Row {
+                        stem: row.stem,
+                        sample,
+                        sequence: engine.fork(row.sequence),
+                        pending: vec![token],
+                        written: vec![token],
+                    });
+                }
+            }
+            let token = draw(row.sample, row.written.len());
+            row.written.push(token);
+            row.pending = vec![token];
+            going.push(row);
         }
         engine.recycle(logits);
-        let mut i = 0;
-        while i < rows.len() {
-            let done = rows[i].pending.first().copied() == end
-                || rows[i].written.len() >= longest(&problems[rows[i].index].0);
+        for row in going {
+            let done = row.pending.first().is_some_and(|t| ends.contains(t))
+                || row.written.len() >= stems[row.stem].longest;
             if done {
-                let row = rows.swap_remove(i);
                 engine.free(row.sequence);
-                let text = tok
-                    .decode(&row.written, true)
-                    .map_err(|e| Error::Tokenizer(e.to_string()))?;
-                // what follows the last newline was cut by the length cap
-                let complete = text.rfind('\n').map_or("", |n| &text[..n]);
-                out[row.index].extend(complete.lines().map(str::to_owned));
+                out[row.stem][row.sample] = row.written;
             } else {
-                i += 1;
+                rows.push(row);
             }
         }
     }
-    Ok(out)
+}
+
+/// The prompt and the first `given` right lines.
+fn opening(tok: &Tokenizer, problem: &WorldProblem, given: usize) -> Result<Vec<u32>> {
+    let mut text = prompt(&problem.text());
+    for line in problem.solution().iter().take(given) {
+        text += line;
+        text.push('\n');
+    }
+    encode(tok, &text)
+}
+
+fn end(tok: &Tokenizer) -> Result<u32> {
+    tok.token_to_id(END)
+        .ok_or_else(|| Error::Tokenizer(format!("no {END}")))
+}
+
+fn decode(tok: &Tokenizer, tokens: &[u32]) -> Result<String> {
+    tok.decode(tokens, true)
+        .map_err(|e| Error::Tokenizer(e.to_string()))
+}
+
+/// For each problem one chain at temperature 1: its first `n` lines right (given), the rest
+/// sampled. Returns all complete lines without their newlines.
+pub fn chains(
+    checkpoint: &Path,
+    tok: &Tokenizer,
+    problems: &[(WorldProblem, usize)],
+    seed: u64,
+) -> Result<Vec<Vec<String>>> {
+    let stems = problems
+        .iter()
+        .map(|(p, given)| {
+            Ok(Stem {
+                tokens: opening(tok, p, *given)?,
+                samples: 1,
+                longest: longest(p),
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let params = SamplingParams::default();
+    continuations(checkpoint, &stems, &[end(tok)?], &params, seed)?
+        .iter()
+        .zip(problems)
+        .map(|(written, (p, given))| {
+            let text = decode(tok, &written[0])?;
+            // what follows the last newline was cut by the length cap
+            let complete = text.rfind('\n').map_or("", |n| &text[..n]);
+            let mut lines = p.solution();
+            lines.truncate(*given);
+            lines.extend(complete.lines().map(str::to_owned));
+            Ok(lines)
+        })
+        .collect()
+}
+
+/// For each problem `samples` single lines at `temperature` that follow its first `n` right
+/// lines: those that were ended by a newline, without it, each text once, in order.
+pub fn lines(
+    checkpoint: &Path,
+    tok: &Tokenizer,
+    problems: &[(&WorldProblem, usize)],
+    samples: usize,
+    temperature: f64,
+    seed: u64,
+) -> Result<Vec<Vec<String>>> {
+    let stems = problems
+        .iter()
+        .map(|(p, given)| {
+            Ok(Stem {
+                tokens: opening(tok, p, *given)?,
+                samples,
+                longest: LONGEST_LINE,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut ends = encode(tok, "\n")?;
+    ends.push(end(tok)?);
+    let params = SamplingParams {
+        temperature: temperature as f32,
+        ..SamplingParams::default()
+    };
+    continuations(checkpoint, &stems, &ends, &params, seed)?
+        .iter()
+        .map(|all| {
+            let mut texts = all
+                .iter()
+                .map(|written| decode(tok, written))
+                .collect::<Result<Vec<_>>>()?;
+            texts.sort();
+            texts.dedup();
+            Ok(texts
+                .iter()
+                .filter_map(|text| text.strip_suffix('\n'))
+                .filter(|line| !line.is_empty() && !line.contains('\n'))
+                .map(str::to_owned)
+                .collect())
+        })
+        .collect()
 }

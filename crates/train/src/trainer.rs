@@ -3,7 +3,7 @@
 use crate::model::Model;
 use crate::optim::AdamW;
 use crate::{Error, Result};
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, path::Path, time::Instant};
 
@@ -96,11 +96,8 @@ pub fn run(
     let mut first = 0;
     let path = checkpoints.path;
     if path.exists() {
-        let state = candle_core::safetensors::load(path, model.device())?;
-        first = state
-            .get("step")
-            .ok_or_else(|| Error::Checkpoint(path.to_owned(), "has no step".into()))?
-            .to_scalar::<u32>()? as usize;
+        let state = load(path, model.device())?;
+        first = steps_done(path, &state)?;
         model.restore(&state)?;
         optimizer.restore(&state, first);
     }
@@ -179,6 +176,22 @@ fn loss(model: &Model, b: &Batch) -> Result<Tensor> {
 
 /// Weight of the language-model loss beside the score loss: keeps the body's knowledge alive.
 const LM_BESIDE_SCORE: f64 = 0.2;
+
+/// Whether the state at `path` is that of the last step.
+pub fn finished(path: &Path, schedule: &Schedule, device: &Device) -> Result<bool> {
+    Ok(path.exists() && steps_done(path, &load(path, device)?)? >= schedule.steps)
+}
+
+fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
+    Ok(candle_core::safetensors::load(path, device)?)
+}
+
+fn steps_done(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
+    let step = state
+        .get("step")
+        .ok_or_else(|| Error::Checkpoint(path.to_owned(), "has no step".into()))?;
+    Ok(step.to_scalar::<u32>()? as usize)
+}
 
 /// Writes to a side file and renames, so that a kill never leaves half a checkpoint.
 fn save_state(path: &Path, model: &Model, optimizer: &AdamW, step: usize) -> Result<()> {

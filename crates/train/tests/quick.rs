@@ -37,7 +37,7 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
         let l = &losses[stage];
         assert!(l[l.len() - 1] < l[0], "{stage}: {l:?}");
     }
-    for stage in ["generator", "orm"] {
+    for stage in ["generator", "prm-hard-1", "prm-hard-2", "orm"] {
         assert!(losses[stage].iter().all(|l| l.is_finite()), "{stage}");
     }
     assert!(gates.prm.chains > 0);
@@ -63,6 +63,8 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     config.body.steps = 24;
     config.generator.steps = 6;
     config.prm.steps = 6;
+    config.mining.problems = 4;
+    config.prm_hard.steps = 24;
     config.orm.steps = 6;
     config.chains = 20;
     config.gate_problems = 4;
@@ -75,16 +77,18 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         out: cut.path().to_owned(),
         work: cut.path().join("work"),
     };
-    let killed = std::panic::catch_unwind(|| {
-        train(&config, &folders, &Device::Cpu, &mut |report| {
-            // the report of the 20th step comes before its checkpoint: what is on disk is step 16
-            if matches!(report, Report::Step(p) if p.step == 20) {
-                panic!("killed");
-            }
-        })
-    });
-    assert!(killed.is_err());
-    assert!(!cut.path().join("generator").exists());
+    for (stage, exported) in [("body", false), ("prm-hard-2", true)] {
+        let killed = std::panic::catch_unwind(|| {
+            train(&config, &folders, &Device::Cpu, &mut |report| {
+                // this report comes before its step's checkpoint: what is on disk is step 16
+                if matches!(report, Report::Step(p) if p.stage == stage && p.step == 20) {
+                    panic!("killed");
+                }
+            })
+        });
+        assert!(killed.is_err());
+        assert_eq!(cut.path().join("generator").exists(), exported);
+    }
     run(&config, cut.path());
     for name in ["generator", "prm", "orm"] {
         let bytes = |dir: &Path| std::fs::read(dir.join(name).join("model.safetensors")).unwrap();

@@ -1,0 +1,241 @@
+//! Hard negatives for the PRM. A search over N lines finds what one line in N is, and keeps what
+//! the PRM rates highest: were the PRM trained only on what is common, a larger N would find the
+//! rare wrong lines that it takes for right. So they are looked for here as the search does: from
+//! right prefixes, sampled lines, rated by the PRM as it is; the highest rated wrong ones stay.
+
+use crate::tokenizer::{encode, prompt};
+use crate::world::{Checker, Verdict, WorldProblem};
+use crate::{Result, sample};
+use beamgen_engine::{Append, Engine, EngineConfig, Model, Output, SeqId, Want, Weights};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use tokenizers::Tokenizer;
+
+/// How hard negatives are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mining {
+    /// Times the PRM is mined and trained; 0 leaves it as it is.
+    pub rounds: usize,
+    /// Problems of a round.
+    pub problems: usize,
+    /// Lines sampled after each right prefix of a problem.
+    pub samples: usize,
+    /// Above 1 it finds rare lines with fewer samples.
+    pub temperature: f64,
+    /// Wrong lines kept of a problem.
+    pub keep: usize,
+}
+
+/// What a round found.
+pub struct Mined {
+    /// Right prefixes with one wrong line, the highest rated of each problem.
+    pub chains: Vec<(WorldProblem, Vec<String>)>,
+    /// Wrong lines found, each text once after its prefix.
+    pub wrong: usize,
+    /// Of these, those scored above 0.5.
+    pub missed: usize,
+}
+
+/// A wrong line after the first `done` right lines of a problem.
+struct Wrong {
+    done: usize,
+    line: String,
+    /// The PRM's score at its newline, before the sigmoid.
+    logit: f32,
+}
+
+/// Problems whose caches are held at once while their lines are rated.
+const RATED_TOGETHER: usize = 16;
+
+/// Samples lines after every right prefix of `problems` from the checkpoint `generator`, rates
+/// the wrong ones with the checkpoint `prm`.
+pub fn mine(
+    mining: &Mining,
+    generator: &Path,
+    prm: &Path,
+    tok: &Tokenizer,
+    problems: &[WorldProblem],
+    seed: u64,
+) -> Result<Mined> {
+    let prefixes: Vec<(&WorldProblem, usize)> = problems
+        .iter()
+        .flat_map(|p| (0..=p.facts.len()).map(move |done| (p, done)))
+        .collect();
+    let mut sampled = sample::lines(
+        generator,
+        tok,
+        &prefixes,
+        mining.samples,
+        mining.temperature,
+        seed,
+    )?
+    .into_iter();
+    let mut found: Vec<(&WorldProblem, Vec<Wrong>)> = problems
+        .iter()
+        .map(|p| (p, wrong_lines(p, sampled.by_ref().take(p.facts.len() + 1))))
+        .collect();
+    let mut rater = Rater::open(prm)?;
+    for some in found.chunks_mut(RATED_TOGETHER) {
+        rater.rate(tok, some)?;
+    }
+    let all = || found.iter().flat_map(|(_, wrong)| wrong);
+    let (wrong, missed) = (all().count(), all().filter(|w| w.logit > 0.0).count());
+    let mut chains = Vec::new();
+    for (p, mut wrong) in found {
+        // stable, so equal ones stay in the order of their texts
+        wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
+        for w in wrong.into_iter().take(mining.keep) {
+            let mut lines = p.solution();
+            lines.truncate(w.done);
+            lines.push(w.line);
+            chains.push((p.clone(), lines));
+        }
+    }
+    Ok(Mined {
+        chains,
+        wrong,
+        missed,
+    })
+}
+
+/// The wrong ones of the lines sampled after each right prefix.
+fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> Vec<Wrong> {
+    let mut checker = Checker::new(p);
+    let mut out = Vec::new();
+    for ((done, lines), right) in sampled.enumerate().zip(p.solution()) {
+        for line in lines {
+            if checker.clone().next(&line) != Verdict::Right {
+                out.push(Wrong {
+                    done,
+                    line,
+                    logit: 0.0,
+                });
+            }
+        }
+        checker.next(&right);
+    }
+    out
+}
+
+/// The exported PRM.
+struct Rater {
+    engine: Engine,
+    weight: Vec<f32>,
+    bias: f32,
+}
+
+impl Rater {
+    fn open(checkpoint: &Path) -> Result<Self> {
+        let model = Arc::new(Model::load(checkpoint)?);
+        let weights = Weights::load(checkpoint)?;
+        let weight = weights.values("score.weight", &[1, model.config().hidden_size])?;
+        Ok(Self {
+            engine: Engine::new(model, EngineConfig::default())?,
+            weight,
+            bias: weights.values("score.bias", &[1])?[0],
+        })
+    }
+
+    /// Reads each solution once and, after each of its prefixes, the wrong lines.
+    fn rate(&mut self, tok: &Tokenizer, some: &mut [(&WorldProblem, Vec<Wrong>)]) -> Result<()> {
+        let most = some.iter().map(|(p, _)| p.facts.len()).max().unwrap_or(0);
+        let trunks: Vec<SeqId> = some.iter().map(|_| self.engine.create()).collect();
+        for done in 0..=most {
+            let mut given = Vec::new();
+            for ((p, _), &trunk) in some.iter().zip(&trunks) {
+                let text = match done {
+                    0 => prompt(&p.text()),
+                    _ if done <= p.facts.len() => p.line(done - 1) + "\n",
+                    _ => continue,
+                };
+                given.push((trunk, encode(tok, &text)?));
+            }
+            self.read(&given, Want::None)?;
+            let mut wrong: Vec<(SeqId, &mut Wrong)> = Vec::new();
+            for ((_, all), &trunk) in some.iter_mut().zip(&trunks) {
+                wrong.extend(
+                    all.iter_mut()
+                        .filter(|w| w.done == done)
+                        .map(|w| (trunk, w)),
+                );
+            }
+            let mut lines = Vec::with_capacity(wrong.len());
+            for (trunk, w) in &wrong {
+                let tokens = encode(tok, &format!("{}\n", w.line))?;
+                lines.push((self.engine.fork(*trunk), tokens));
+            }
+            let logits = self.read(&lines, Want::Last)?;
+            for ((_, w), logit) in wrong.into_iter().zip(logits) {
+                w.logit = logit;
+            }
+            for (branch, _) in lines {
+                self.engine.free(branch);
+            }
+        }
+        for trunk in trunks {
+            self.engine.free(trunk);
+        }
+        Ok(())
+    }
+
+    /// Appends tokens to sequences; the score logit of each wanted row.
+    fn read(&mut self, texts: &[(SeqId, Vec<u32>)], want: Want<'static>) -> Result<Vec<f32>> {
+        let items: Vec<Append> = texts
+            .iter()
+            .map(|(seq, tokens)| Append {
+                seq: *seq,
+                tokens,
+                want,
+            })
+            .collect();
+        let rows = self.engine.forward(&items, Output::Hidden)?;
+        let logits = rows
+            .iter()
+            .map(|row| {
+                self.bias
+                    + row
+                        .iter()
+                        .zip(&self.weight)
+                        .map(|(h, w)| h * w)
+                        .sum::<f32>()
+            })
+            .collect();
+        self.engine.recycle(rows);
+        Ok(logits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrong_lines;
+    use crate::world;
+
+    #[test]
+    fn wrong_lines_are_those_that_the_checker_refuses_after_their_prefix() {
+        let p = world::parse(
+            "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?",
+        )
+        .unwrap();
+        let right = p.solution();
+        let sampled = [
+            vec![right[0].clone(), "Mia has".into()],
+            vec![right[1].clone(), right[0].clone(), right[2].clone()],
+            vec![right[2].clone(), "The answer is 34.".into()],
+        ];
+        let found: Vec<(usize, String)> = wrong_lines(&p, sampled.into_iter())
+            .into_iter()
+            .map(|w| (w.done, w.line))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (0, "Mia has".into()),
+                (1, right[0].clone()),
+                (1, right[2].clone()),
+                (2, "The answer is 34.".into()),
+            ]
+        );
+    }
+}
