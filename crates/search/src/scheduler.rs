@@ -294,6 +294,7 @@ impl Scheduler<'_, '_> {
     fn book(&mut self) {
         for (&index, live) in &mut self.live {
             self.summary.ledger.generated_tokens += std::mem::take(&mut live.unbilled);
+            self.summary.ledger.reused_tokens += std::mem::take(&mut live.unbooked_reuse);
             for (chain, node) in live.adopted.drain(..) {
                 self.owners.insert(chain, Owner::step(index, node));
             }

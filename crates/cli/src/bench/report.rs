@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use beamgen::ScorerKind;
 use serde::{Deserialize, Serialize};
 
 use super::about::About;
@@ -68,8 +69,12 @@ impl Report {
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
             let budgets: Vec<f64> = baseline.iter().map(|cell| mean(&cell.tokens)).collect();
+            // The checker knows the answers: a ceiling and nothing to choose.
+            let is_choice =
+                |cell: &&&Measured<'_>| cell.cell.config.models.scorer != ScorerKind::Exact;
+            let choices: Vec<&Measured<'_>> = cells.iter().filter(is_choice).copied().collect();
             self.difficulty
-                .push(allocation(set, of, &pool.pass_rates(), cells, &budgets));
+                .push(allocation(set, of, &pool.pass_rates(), &choices, &budgets));
         }
     }
 }

@@ -5,8 +5,11 @@
 //! is the same, bit for bit, as if it had been begun after the round. If the strategy expands the
 //! node, the child takes the step over; otherwise it is thrown away.
 
+use std::collections::HashSet;
+
 use super::Models;
 use super::budget::Purse;
+use super::contents::ContentId;
 use super::held::Ahead;
 use super::live::Live;
 use crate::generator::{ChainId, StepPlan, Stepped};
@@ -26,11 +29,14 @@ impl Live {
             .map(|at| NodeId(at as u32))
             .filter(|&id| self.may_go_ahead(id))
             .collect();
+        let mut ahead = self.texts_ahead();
         for id in closed {
             let Some(source) = self.held(id).chain else {
                 continue;
             };
-            if self.has_equal_sibling_ahead(id) {
+            // Equal siblings will be one.
+            let text = self.held(id).content;
+            if self.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
             }
             if !models.generator.can_start(source) {
@@ -50,6 +56,7 @@ impl Live {
                 step: None,
             });
             self.running_ahead += 1;
+            ahead.insert(text);
             started.push((chain, id));
         }
         started
@@ -62,17 +69,10 @@ impl Live {
             && self.held[id.index()].ahead.is_none()
     }
 
-    /// Equal siblings will be one.
-    fn has_equal_sibling_ahead(&self, id: NodeId) -> bool {
-        let Some(parent) = self.tree.node(id).parent else {
-            return false;
-        };
-        let content = self.held[id.index()].content;
-        self.strategy.merges_siblings()
-            && self.tree.node(parent).children.iter().any(|sibling| {
-                let held = &self.held[sibling.index()];
-                held.content == content && held.ahead.is_some()
-            })
+    /// Texts that a step is being written after.
+    fn texts_ahead(&self) -> HashSet<Option<ContentId>> {
+        let held = self.held.iter().filter(|held| held.ahead.is_some());
+        held.map(|held| held.content).collect()
     }
 
     /// A step written ahead of `node` closed or paused.

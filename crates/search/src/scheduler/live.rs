@@ -63,6 +63,8 @@ pub(super) struct Live {
     pub dropped: Vec<ChainId>,
     /// Sampled tokens that are not in the run's ledger yet.
     pub unbilled: u64,
+    /// Reused tokens that are not there yet.
+    pub unbooked_reuse: u64,
     pub purse: Purse,
     pub votes: Votes,
     pub start: strategy::Start,
@@ -136,6 +138,7 @@ impl Live {
             adopted: Vec::new(),
             dropped: Vec::new(),
             unbilled: 0,
+            unbooked_reuse: 0,
             purse,
             votes: Votes::default(),
             start: strategy::Start {
@@ -231,7 +234,7 @@ impl Live {
         let allowances = self.purse.allowances(left, count);
         if allowances.is_empty() {
             if self.tree.node(node).state == State::Open {
-                self.finish(node, Finish::Budget, models, observe);
+                self.refuse(node, models, observe);
             }
             return Ok(());
         }
@@ -240,10 +243,15 @@ impl Live {
         let is_first = self.tree.node(node).children.is_empty();
         let mut ahead = self.held(node).ahead.take_if(|a| is_first && wanted(a));
         self.drop_ahead(node, models);
-        if ahead.is_some() && allowances.len() > 1 {
-            self.note_reuse(node);
+        if ahead.is_some() && (allowances.len() > 1 || keeps) {
+            self.unbooked_reuse += self.note_reuse(node);
         }
         self.tree.node_mut(node).state = State::Expanded;
+        // A node that is expanded again has only what it did not hand out.
+        let handed = allowances
+            .iter()
+            .fold(0, |sum: usize, &a| sum.saturating_add(a));
+        self.held(node).allowance = left.saturating_sub(handed);
         self.held(node).unclosed += allowances.len();
         self.outstanding += allowances.len();
         for allowance in allowances {
@@ -263,6 +271,17 @@ impl Live {
         }
         self.let_go(node, models);
         Ok(())
+    }
+
+    /// Ends a chain that the budget has nothing left for.
+    fn refuse(
+        &mut self,
+        node: NodeId,
+        models: &mut Models<'_>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) {
+        self.finish(node, Finish::Budget, models, observe);
+        self.settled.push(node);
     }
 
     /// Makes a step that was begun ahead that of a node.
@@ -299,13 +318,12 @@ impl Live {
         }
         let left = self.held(node).allowance;
         let Some(&more) = self.purse.allowances(left, 1).first() else {
-            self.finish(node, Finish::Budget, models, observe);
+            self.refuse(node, models, observe);
             return Ok(());
         };
         let tokens = self.tree.node(node).tokens.len();
         self.tree.node_mut(node).state = State::Growing;
         let held = self.held(node);
-        held.growth = Growth::Whole;
         held.allowance = more.saturating_add(tokens);
         if let Some(parent) = self.tree.node(node).parent {
             self.held(parent).unclosed += 1;
@@ -322,7 +340,10 @@ impl Live {
         }
         self.outstanding += 1;
         let known = match state {
-            State::Paused => self.tree.node(node).partial_score.is_some(),
+            State::Paused => {
+                let paused = self.tree.node(node);
+                paused.is_empty_step() || paused.partial_score.is_some()
+            }
             _ => self.is_read(node),
         };
         match known {
@@ -387,7 +408,10 @@ impl Live {
         held.chain = Some(chain);
         let plan = StepPlan {
             stream,
-            growth: held.growth,
+            growth: match paused {
+                Some(_) => Growth::Whole,
+                None => held.growth,
+            },
             allowance: held.allowance,
         };
         models.generator.start_step(chain, plan);
@@ -536,7 +560,9 @@ impl Live {
         self.queue.clear();
         self.ready.clear();
         self.settled.clear();
-        self.arrived.clear();
+        for (_, step) in std::mem::take(&mut self.arrived) {
+            self.bill(step.tokens.len());
+        }
         self.adopted.clear();
         self.growing = 0;
         self.outstanding = 0;

@@ -135,6 +135,10 @@ impl Refine {
             };
             if let (Some(winner), Some(loser)) = (winner, loser) {
                 dropped.extend(branch(tree, loser, winner));
+            } else if winner.is_none() && self.rounds > 0 {
+                // Cut short by a limit: nothing above it will be written again.
+                let path = tree.path(tip);
+                dropped.extend(path.into_iter().filter(|&id| id != tip));
             }
             place.held = winner;
         }

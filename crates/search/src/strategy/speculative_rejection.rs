@@ -88,7 +88,7 @@ impl SpeculativeRejection {
         let mut ranked: Vec<NodeId> = open.iter().chain(&self.complete).copied().collect();
         tree.sort_by_score(&mut ranked, self.aggregation);
         let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-        let worst = (ranked.len() as f64 * f64::from(self.config.fraction)) as usize;
+        let worst = (ranked.len() as f32 * self.config.fraction) as usize;
         let first_worst = ranked.len() - worst;
         let mut dropped = ranked.split_off(first_worst);
         dropped.retain(is_open);

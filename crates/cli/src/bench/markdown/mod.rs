@@ -208,7 +208,7 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         out,
         "\n### Which strategy for which difficulty\n\nDifficulty is the oracle's: the pass rate of a single sample, among {} \
          samples of {}. It needs the answers, so this is what a perfect estimate of difficulty would be worth (Snell et al. \
-         2024). Budgets are mean tokens a problem, generated and scored, within each bucket. The choices shown are made on \
+         2024). The exact checker, which knows the answers too, is none of the choices. Budgets are mean tokens a problem, generated and scored, within each bucket. The choices shown are made on \
          all problems; \"held out\" is the accuracy on one half of the problems of choices made on the other half, both \
          ways round, over {HALVINGS} halvings.\n",
         allocation.samples, allocation.pool
