@@ -74,6 +74,7 @@ fn best_at_k(pool: &[Sample], k: usize) -> f64 {
     right
 }
 
+/// A majority vote is taken as if the pool had no scores, as a search without a scorer would.
 fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     let mut rank_of = vec![0; pool.len()];
     for (rank, at) in ranking(pool, how == Choose::Weighted)

@@ -77,6 +77,16 @@ pub enum Growth {
     Greedy,
 }
 
+impl Growth {
+    /// [`Growth::PauseAfter`]; 0 means no pause.
+    pub fn paused_after(tokens: usize) -> Self {
+        match tokens {
+            0 => Self::Whole,
+            tokens => Self::PauseAfter(tokens),
+        }
+    }
+}
+
 /// When steps are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scoring {

@@ -1,4 +1,4 @@
-use super::slots::{keep, shares};
+use super::slots::{budget, divide, keep, slots};
 use super::{Action, Growth, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
@@ -28,17 +28,9 @@ impl Beam {
     /// # Errors
     /// `n` or `m` is 0, or `n < m`.
     pub fn new(n: usize, m: usize, aggregation: Aggregation) -> Result<Self, ConfigError> {
-        for (field, value) in [("n", n), ("m", m)] {
-            if value == 0 {
-                return Err(ConfigError::Zero { field });
-            }
-        }
-        if n < m {
-            return Err(ConfigError::FewerChainsThanFactor { n, m });
-        }
         Ok(Self {
             n,
-            slots: n / m,
+            slots: slots(n, m)?,
             growth: Growth::Whole,
             aggregation,
             open: Vec::new(),
@@ -49,16 +41,8 @@ impl Beam {
     /// Rejects chains in the middle of a step, after `tau` tokens of it; 0 does not.
     #[must_use]
     pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.growth = match tau {
-            0 => Growth::Whole,
-            tau => Growth::PauseAfter(tau),
-        };
+        self.growth = Growth::paused_after(tau);
         self
-    }
-
-    /// Steps to sample this round: N, less the share of the slots held by complete chains.
-    fn budget(&self, complete: usize) -> usize {
-        shares(self.n, self.slots).take(self.slots - complete).sum()
     }
 
     fn expand(&self, node: NodeId, count: usize) -> Action {
@@ -110,14 +94,12 @@ impl Strategy for Beam {
             return actions;
         }
 
-        let mut shares = shares(self.budget(kept.completed), kept.growing());
-        for &(node, held) in &kept.survivors {
-            let count = shares.by_ref().take(held).sum();
-            actions.push(match count {
-                0 => Action::Prune(node),
-                count => self.expand(node, count),
-            });
-        }
+        let steps = budget(self.n, self.slots, kept.completed);
+        let expanded = divide(&kept.survivors, steps).map(|(node, count)| match count {
+            0 => Action::Prune(node),
+            count => self.expand(node, count),
+        });
+        actions.extend(expanded);
         actions
     }
 }

@@ -68,10 +68,7 @@ impl Dvts {
     /// Rejects steps in their middle, after `tau` tokens; 0 does not.
     #[must_use]
     pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.growth = match tau {
-            0 => Growth::Whole,
-            tau => Growth::PauseAfter(tau),
-        };
+        self.growth = Growth::paused_after(tau);
         self
     }
 

@@ -15,13 +15,6 @@ pub(super) struct Kept {
     pub pruned: Vec<NodeId>,
 }
 
-impl Kept {
-    /// Slots held by chains that can still grow.
-    pub fn growing(&self) -> usize {
-        self.survivors.iter().map(|&(_, held)| held).sum()
-    }
-}
-
 /// The slots of a beam of N chains that are expanded M times: N/M.
 ///
 /// # Errors
