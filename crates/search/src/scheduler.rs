@@ -161,7 +161,7 @@ impl Scheduler<'_, '_> {
         // Stopped or failed: nothing stays behind in the models.
         for (_, mut live) in std::mem::take(&mut self.live) {
             live.release_all(&mut self.models);
-            self.summary.ledger.generated_tokens += live.unbilled;
+            live.bill_run(&mut self.summary.ledger);
         }
         self.update_clock();
         outcome.map(|_| self.summary)
@@ -293,8 +293,7 @@ impl Scheduler<'_, '_> {
     /// hands or were dropped.
     fn book(&mut self) {
         for (&index, live) in &mut self.live {
-            self.summary.ledger.generated_tokens += std::mem::take(&mut live.unbilled);
-            self.summary.ledger.reused_tokens += std::mem::take(&mut live.unbooked_reuse);
+            live.bill_run(&mut self.summary.ledger);
             for (chain, node) in live.adopted.drain(..) {
                 self.owners.insert(chain, Owner::step(index, node));
             }
@@ -447,7 +446,7 @@ impl Scheduler<'_, '_> {
             return;
         };
         live.release_all(&mut self.models);
-        self.summary.ledger.generated_tokens += live.unbilled;
+        live.bill_run(&mut self.summary.ledger);
         self.owners.retain(|_, owner| owner.index != index);
         self.summary.restarts += 1;
         (self.observe)(Event::ProblemRestarted { index });

@@ -4,6 +4,7 @@ use super::Models;
 use super::contents::ContentId;
 use super::live::Live;
 use crate::generator::{ChainId, Stepped};
+use crate::ledger::Ledger;
 use crate::strategy::Growth;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -75,6 +76,12 @@ impl Live {
     pub(super) fn bill(&mut self, tokens: usize) {
         self.ledger.generated_tokens += tokens as u64;
         self.unbilled += tokens as u64;
+    }
+
+    /// Hands on to the run what it was not charged for yet.
+    pub(super) fn bill_run(&mut self, run: &mut Ledger) {
+        run.generated_tokens += std::mem::take(&mut self.unbilled);
+        run.reused_tokens += std::mem::take(&mut self.unbilled_reuse);
     }
 
     /// Gives everything back.

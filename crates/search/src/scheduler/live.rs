@@ -64,7 +64,7 @@ pub(super) struct Live {
     /// Sampled tokens that are not in the run's ledger yet.
     pub unbilled: u64,
     /// Reused tokens that are not there yet.
-    pub unbooked_reuse: u64,
+    pub unbilled_reuse: u64,
     pub purse: Purse,
     pub votes: Votes,
     pub start: strategy::Start,
@@ -138,7 +138,7 @@ impl Live {
             adopted: Vec::new(),
             dropped: Vec::new(),
             unbilled: 0,
-            unbooked_reuse: 0,
+            unbilled_reuse: 0,
             purse,
             votes: Votes::default(),
             start: strategy::Start {
@@ -244,7 +244,7 @@ impl Live {
         let mut ahead = self.held(node).ahead.take_if(|a| is_first && wanted(a));
         self.drop_ahead(node, models);
         if ahead.is_some() && (allowances.len() > 1 || keeps) {
-            self.unbooked_reuse += self.note_reuse(node);
+            self.note_reuse(node);
         }
         self.tree.node_mut(node).state = State::Expanded;
         // A node that is expanded again has only what it did not hand out.
@@ -400,8 +400,7 @@ impl Live {
             self.held(parent).chain = None;
             source
         } else {
-            let reused = self.note_reuse(parent);
-            total.reused_tokens += reused;
+            self.note_reuse(parent);
             models.generator.fork(source)
         };
         let held = self.held(node);
@@ -420,10 +419,10 @@ impl Live {
     }
 
     /// Books the tokens that a fork of a node's chain does not read again.
-    fn note_reuse(&mut self, node: NodeId) -> u64 {
+    fn note_reuse(&mut self, node: NodeId) {
         let reused = (self.prompt_tokens + self.tree.token_count(node)) as u64;
         self.ledger.reused_tokens += reused;
-        reused
+        self.unbilled_reuse += reused;
     }
 
     /// Takes in a step that closed or paused. Its chain is idle or paused.

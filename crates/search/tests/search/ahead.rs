@@ -11,6 +11,10 @@ fn run(config: &SearchConfig, capacity: usize, count: usize) -> (Vec<ProblemResu
     assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
     let tokens = solved.1.ledger.generated_tokens as usize;
     assert_eq!(tokens, generator.tokens_sampled);
+    if solved.1.restarts == 0 {
+        let reused: u64 = solved.0.iter().map(|r| r.ledger.reused_tokens).sum();
+        assert_eq!(solved.1.ledger.reused_tokens, reused);
+    }
     solved
 }
 
@@ -40,6 +44,7 @@ fn the_chains_are_those_of_the_plain_strategy() {
                 (&b.tree, &b.finished, b.chosen)
             );
             assert_eq!(a.ledger.scored_tokens, b.ledger.scored_tokens);
+            assert_eq!(a.ledger.reused_tokens, b.ledger.reused_tokens);
             assert!(a.ledger.generated_tokens <= b.ledger.generated_tokens);
         }
     }
