@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Engine, Model, ThreadPool, Tokenizer};
+use beamgen_engine::{ChatTemplate, Checkpoint, Engine, Model, ThreadPool, Tokenizer};
 use beamgen_eval::MathAnswers;
-use beamgen_generator::{ChatTemplate, LmGenerator};
+use beamgen_generator::LmGenerator;
 use beamgen_prm::{Renderer, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Scorer};
 use serde_json::{Map, Value};
@@ -188,7 +188,7 @@ impl<'a> Source<'a> {
         let template = ChatTemplate::of(&tokenizer)?;
         let writes_special_tokens = template.writes_special_tokens();
         let renderer = Renderer::new(
-            move |problem| template.render(None, problem),
+            move |problem| template.prompt(None, problem),
             writes_special_tokens,
         );
         let shared = same_tokenizer(checkpoint.clone(), generator.checkpoint())?;

@@ -176,4 +176,7 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
+    /// A chat template is not valid Jinja.
+    #[error("the chat template does not compile: {0}")]
+    Template(String),
 }

@@ -29,6 +29,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod chat;
 mod checkpoint;
 mod config;
 mod decoder;
@@ -44,6 +45,7 @@ mod tokenizer;
 mod weights;
 
 pub use beamgen_kernels::ThreadPool;
+pub use chat::{ChatTemplate, Ending, Message};
 pub use checkpoint::Checkpoint;
 pub use config::ModelConfig;
 pub use engine::{Engine, EngineConfig, IsaChoice, KvStats};

@@ -7,8 +7,6 @@ pub enum Error {
     Zero { field: &'static str },
     #[error("generator setting `{field}` must not be empty")]
     Empty { field: &'static str },
-    #[error("the chat template does not compile: {0}")]
-    Template(String),
     #[error("the tokenizer names no end-of-text token, and a chain could never end")]
     NoEndOfText,
     #[error(transparent)]

@@ -13,7 +13,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-mod chat;
 mod config;
 mod error;
 mod lm;
@@ -21,7 +20,6 @@ mod memory;
 mod stem;
 mod step;
 
-pub use chat::ChatTemplate;
 pub use config::GeneratorConfig;
 pub use error::Error;
 pub use lm::LmGenerator;

@@ -2,13 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want};
+use beamgen_engine::{
+    Append, ChatTemplate, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want,
+};
 use beamgen_search::{
     ChainId, Finish, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped,
     child_stream,
 };
 
-use crate::chat::ChatTemplate;
 use crate::config::GeneratorConfig;
 use crate::error::Error;
 use crate::memory::{branch_pages, bytes_per_token};
@@ -126,7 +127,7 @@ impl LmGenerator {
         let system = self.config.system_prompt.as_deref();
         let text = self
             .template
-            .render(system, problem)
+            .prompt(system, problem)
             .map_err(GenError::Prompt)?;
         let special = !self.template.writes_special_tokens();
         let tokens = self

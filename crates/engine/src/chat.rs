@@ -1,11 +1,62 @@
-use beamgen_engine::Tokenizer;
-use minijinja::{Environment, ErrorKind, context};
+//! Chats as text: a checkpoint's Jinja template, rendered as `transformers` does.
 
-use crate::error::Error;
+use minijinja::{Environment, ErrorKind, context};
+use serde::Serialize;
+
+use crate::{Error, Tokenizer};
 
 const NAME: &str = "chat_template";
 
-/// The prompt around a problem: a checkpoint's Jinja chat template, as `transformers` renders it.
+/// One turn of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Message<'a> {
+    /// `system`, `user` or `assistant`.
+    pub role: &'a str,
+    /// What is said.
+    pub content: &'a str,
+}
+
+impl<'a> Message<'a> {
+    /// A turn of the system.
+    #[must_use]
+    pub fn system(content: &'a str) -> Self {
+        Self {
+            role: "system",
+            content,
+        }
+    }
+
+    /// A turn of the user.
+    #[must_use]
+    pub fn user(content: &'a str) -> Self {
+        Self {
+            role: "user",
+            content,
+        }
+    }
+
+    /// A turn of the assistant.
+    #[must_use]
+    pub fn assistant(content: &'a str) -> Self {
+        Self {
+            role: "assistant",
+            content,
+        }
+    }
+}
+
+/// Where a rendered chat stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Behind the last turn.
+    Closed,
+    /// Where the assistant's next turn begins (`add_generation_prompt`).
+    Generation,
+    /// Inside the last turn, behind its content (`continue_final_message`).
+    Continue,
+}
+
+/// A checkpoint's Jinja chat template, as `transformers` renders it.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -57,35 +108,46 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt for a problem, up to where the solution begins.
+    /// The chat as text. Without a template: the contents, a blank line between them.
     ///
     /// # Errors
     /// What the template says, in one line.
-    pub fn render(&self, system: Option<&str>, problem: &str) -> Result<String, String> {
+    pub fn render(&self, messages: &[Message<'_>], ending: Ending) -> Result<String, String> {
         if self.plain {
-            return Ok(match system {
-                Some(system) => format!("{system}\n\n{problem}"),
-                None => problem.to_owned(),
-            });
+            let contents: Vec<&str> = messages.iter().map(|message| message.content).collect();
+            return Ok(contents.join("\n\n"));
         }
-        let message = |role: &str, content: &str| context! { role => role, content => content };
-        let messages: Vec<_> = system
-            .map(|system| message("system", system))
-            .into_iter()
-            .chain([message("user", problem)])
-            .collect();
         let rendered = self.environment.get_template(NAME).and_then(|template| {
             template.render(context! {
                 messages => messages,
-                add_generation_prompt => true,
+                add_generation_prompt => ending == Ending::Generation,
                 bos_token => self.bos_token.as_deref().unwrap_or_default(),
                 eos_token => self.eos_token.as_deref().unwrap_or_default(),
             })
         });
-        rendered.map_err(|error| describe(&error))
+        let mut text = rendered.map_err(|error| describe(&error))?;
+        if ending == Ending::Continue {
+            let last = messages.last().map_or("", |message| message.content.trim());
+            let at = text
+                .rfind(last)
+                .ok_or("the template changes the last message, which cannot be continued")?;
+            text.truncate(at + last.len());
+        }
+        Ok(text)
+    }
+
+    /// The prompt for a problem, up to where the solution begins.
+    ///
+    /// # Errors
+    /// What the template says, in one line.
+    pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, String> {
+        let system = system.map(Message::system);
+        let messages: Vec<_> = system.into_iter().chain([Message::user(problem)]).collect();
+        self.render(&messages, Ending::Generation)
     }
 
     /// Whether the template writes the special tokens around the text itself.
+    #[must_use]
     pub fn writes_special_tokens(&self) -> bool {
         !self.plain
     }
@@ -110,7 +172,7 @@ mod tests {
     fn render(template: &str, system: Option<&str>, problem: &str) -> Result<String, String> {
         ChatTemplate::new(Some(template), Some("<s>"), Some("</s>"))
             .unwrap()
-            .render(system, problem)
+            .prompt(system, problem)
     }
 
     #[test]
@@ -164,9 +226,9 @@ mod tests {
     #[test]
     fn without_a_template_the_problem_is_the_prompt() {
         let plain = ChatTemplate::new(None, None, None).unwrap();
-        assert_eq!(plain.render(None, "x?").unwrap(), "x?");
+        assert_eq!(plain.prompt(None, "x?").unwrap(), "x?");
         assert_eq!(
-            plain.render(Some("Be brief."), "x?").unwrap(),
+            plain.prompt(Some("Be brief."), "x?").unwrap(),
             "Be brief.\n\nx?"
         );
         assert!(!plain.writes_special_tokens());
