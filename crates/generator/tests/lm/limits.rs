@@ -129,7 +129,10 @@ fn a_generator_that_could_not_work_is_refused() {
     let engine = || tiny::engine(&tiny::model(100), 100);
     let bad_template = Tokenizer::load(dir.path()).unwrap();
     let error = LmGenerator::new(engine(), bad_template.into(), settings()).unwrap_err();
-    assert!(matches!(error, Error::Template(_)));
+    assert!(matches!(
+        error,
+        Error::Engine(beamgen_engine::Error::Template(_))
+    ));
 
     std::fs::write(dir.path().join("tokenizer_config.json"), "{}").unwrap();
     let endless = Tokenizer::load(dir.path()).unwrap();
