@@ -12,4 +12,5 @@ mod pipe;
 mod readme;
 mod resume;
 mod run;
+mod score;
 mod strategies;

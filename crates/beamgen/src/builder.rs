@@ -1,17 +1,15 @@
 //! From settings to a solver.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Checkpoint, Engine, Model, ThreadPool, Tokenizer};
+use beamgen_engine::ThreadPool;
 use beamgen_eval::MathAnswers;
-use beamgen_generator::LmGenerator;
-use beamgen_prm::{Renderer, RewardModel, same_tokenizer};
+use beamgen_prm::RewardModel;
 use beamgen_search::{Answers, Scorer};
 use serde_json::{Map, Value};
 
-use crate::bundled::{self, Bundled};
-use crate::{Config, Error, ScorerKind, Solver, fingerprint};
+use crate::source::Source;
+use crate::{Config, Error, ScorerKind, Solver, bundled};
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
@@ -101,15 +99,10 @@ impl SolverBuilder {
             Value::from(scored_by(&config, scorer.is_some())),
         );
         if scorer.is_none() && config.uses_scorer() {
-            let bundled = match config.models.scorer {
-                ScorerKind::Prm => bundled::PRM,
-                ScorerKind::Orm => bundled::ORM,
-                ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
-            };
-            let source = Source::new(config.models.prm.as_deref(), bundled);
+            let source = scorer_source(&config)?;
             models.insert("prm".to_owned(), source.fingerprint()?.into());
             let model = source
-                .load_scorer(&config, pool, &generator)
+                .load_scorer(&config, pool, Some(&generator))
                 .map_err(|error| error.at(source.path()))?;
             scorer = Some(Box::new(model));
         }
@@ -123,78 +116,30 @@ impl SolverBuilder {
     }
 }
 
+/// The reward model that the configuration names, alone: to score given chains.
+///
+/// # Errors
+/// As [`SolverBuilder::build`].
+pub fn reward_model(config: &Config) -> Result<RewardModel, Error> {
+    let source = scorer_source(config)?;
+    source
+        .load_scorer(config, ThreadPool::new(config.engine.threads), None)
+        .map_err(|error| error.at(source.path()))
+}
+
+fn scorer_source(config: &Config) -> Result<Source<'_>, Error> {
+    let bundled = match config.models.scorer {
+        ScorerKind::Prm => bundled::PRM,
+        ScorerKind::Orm => bundled::ORM,
+        ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
+    };
+    Ok(Source::new(config.models.prm.as_deref(), bundled))
+}
+
 fn scored_by(config: &Config, own: bool) -> &'static str {
     match (config.uses_scorer(), own, config.models.scorer) {
         (false, ..) => ScorerKind::None.name(),
         (true, true, ScorerKind::Prm | ScorerKind::Orm) => "own",
         (true, _, kind) => kind.name(),
-    }
-}
-
-/// Where a model comes from.
-enum Source<'a> {
-    Directory(&'a Path),
-    Bundled(Bundled),
-}
-
-impl<'a> Source<'a> {
-    fn new(dir: Option<&'a Path>, bundled: Bundled) -> Self {
-        dir.map_or(Self::Bundled(bundled), Self::Directory)
-    }
-
-    fn checkpoint(&self) -> Checkpoint {
-        match self {
-            Self::Directory(dir) => Checkpoint::from(*dir),
-            Self::Bundled(bundled) => bundled.checkpoint(),
-        }
-    }
-
-    fn path(&self) -> String {
-        self.checkpoint().path().display().to_string()
-    }
-
-    fn fingerprint(&self) -> Result<String, Error> {
-        match self {
-            Self::Bundled(bundled) => Ok(fingerprint::of_files(bundled.files.iter().copied())),
-            Self::Directory(dir) => {
-                fingerprint::of_dir(dir).map_err(|source| Error::NoCheckpoint {
-                    path: dir.to_path_buf(),
-                    source,
-                })
-            }
-        }
-    }
-
-    fn load_generator(&self, config: &Config, pool: ThreadPool) -> Result<LmGenerator, Error> {
-        let checkpoint = self.checkpoint();
-        let model = Arc::new(Model::load(checkpoint.clone())?);
-        let tokenizer = Arc::new(Tokenizer::load(checkpoint)?);
-        let engine = Engine::with_pool(model, config.engine.clone(), pool)?;
-        Ok(LmGenerator::new(
-            engine,
-            tokenizer,
-            config.generator.clone(),
-        )?)
-    }
-
-    fn load_scorer(
-        &self,
-        config: &Config,
-        pool: ThreadPool,
-        generator: &Source<'_>,
-    ) -> Result<RewardModel, Error> {
-        let checkpoint = self.checkpoint();
-        let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
-        let template = ChatTemplate::of(&tokenizer)?;
-        let writes_special_tokens = template.writes_special_tokens();
-        let renderer = Renderer::new(
-            move |problem| template.prompt(None, problem),
-            writes_special_tokens,
-        );
-        let shared = same_tokenizer(checkpoint.clone(), generator.checkpoint())?;
-        let mut model =
-            RewardModel::load(checkpoint, config.engine.clone(), pool, tokenizer, renderer)?;
-        model.share_tokens(shared);
-        Ok(model)
     }
 }

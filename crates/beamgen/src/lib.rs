@@ -40,11 +40,13 @@ mod config;
 mod error;
 mod fingerprint;
 mod solver;
+mod source;
 
 pub use beamgen_engine::{EngineConfig, SamplingParams};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;
+pub use beamgen_prm::RewardModel;
 pub use beamgen_search::{
     Aggregation, Answers, Balance, ChainTree, Choose, ConfigError, Event, Finish, FinishedChain,
     Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId, ParticleConfig, Problem,
@@ -52,7 +54,7 @@ pub use beamgen_search::{
     Scorer, SearchConfig, Seconds, SpeculativeRejectionConfig, State, StepRef, StrategyKind,
     VariableGranularityConfig,
 };
-pub use builder::SolverBuilder;
+pub use builder::{SolverBuilder, reward_model};
 pub use config::{Config, ModelsConfig, ScorerKind};
 pub use error::Error;
 pub use solver::Solver;

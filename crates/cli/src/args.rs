@@ -64,6 +64,24 @@ A --config with [[run]] tables is a bench of its own: problem sets, runs, seeds 
 (see configs/bench/). Any other is settings for all strategies, as for `beamgen solve`. M is lowered
 to N where N is smaller.";
 
+const SCORE_EXAMPLES: &str = "\
+Examples:
+  beamgen score chains.jsonl > scores.jsonl           with the bundled reward model
+  beamgen score chains.jsonl --prm DIR --aggregation min
+
+FILE has one chain a line: {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\"...\", \"...\"]}; a JSON array of
+such objects does as well. Each line of output has the id, `scores` (one a step, 0 to 1) and `score` (aggregated),
+or `error` for a chain that the model cannot take.";
+
+const EVAL_PRM_EXAMPLES: &str = "\
+Examples:
+  beamgen eval-prm --data processbench_gsm8k.json --prm DIR
+  beamgen eval-prm --data gsm8k.json math.json --prm DIR --threshold 0.4 --json
+  beamgen problems --count 500 --steps > world.jsonl && beamgen eval-prm --data world.jsonl
+
+Data are chains as for `beamgen score`, each with its label: `label`, the index of the first wrong step from 0, -1 for
+none (ProcessBench), or `labels`, a list of true and false.";
+
 const TRAIN_EXAMPLES: &str = "\
 Examples:
   beamgen train --out my-abacus            the models as shipped
@@ -89,6 +107,10 @@ pub enum Command {
     Solve(Box<SolveArgs>),
     /// Compare search strategies on the same problems: accuracy, tokens, seconds
     Bench(Box<BenchArgs>),
+    /// Score the steps of given chains with a reward model: JSON lines in and out
+    Score(ScoreArgs),
+    /// Measure how well a reward model finds first wrong steps, as ProcessBench does
+    EvalPrm(EvalPrmArgs),
     /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair
     Train(TrainArgs),
     /// Write problems of the bundled world, a JSON line each
@@ -151,6 +173,55 @@ pub struct SolveArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = SCORE_EXAMPLES)]
+pub struct ScoreArgs {
+    /// Chains, a JSON object each; `-` reads stdin
+    pub file: PathBuf,
+    /// How step scores become `score`: min, product, mean, last, max, soft-min, soft-min:T [default: min]
+    #[arg(long)]
+    pub aggregation: Option<Aggregation>,
+    #[command(flatten)]
+    pub prm: PrmFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = EVAL_PRM_EXAMPLES)]
+pub struct EvalPrmArgs {
+    /// Files of labelled chains; each has its row
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    pub data: Vec<PathBuf>,
+    /// A score below it flags the step as wrong
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 0.5,
+        allow_negative_numbers = true
+    )]
+    pub threshold: f32,
+    /// Stop after the first K chains of each file
+    #[arg(long, value_name = "K")]
+    pub limit: Option<usize>,
+    /// One JSON object per file
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub prm: PrmFlags,
+}
+
+/// Flags for commands that only read with a reward model; keys of the configuration file as well.
+#[derive(Args, Debug)]
+pub struct PrmFlags {
+    /// Settings in TOML, as for `beamgen solve`; --set wins over it, other flags over both
+    #[arg(long, value_name = "FILE", help_heading = "Models")]
+    pub config: Option<PathBuf>,
+    /// Set any key of the configuration, e.g. engine.max_rows=256; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Models")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub models: ModelFlags,
+}
+
+#[derive(Args, Debug)]
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct TrainArgs {
     /// Folder for the checkpoints {generator,prm,orm}, gates.json, and the state to resume from
@@ -204,6 +275,9 @@ pub struct ProblemsArgs {
     /// How many people back a fact may refer; the bundled models know 1
     #[arg(long, value_name = "R", default_value_t = 1)]
     pub reach: usize,
+    /// Write chains instead: solutions with mistakes and the label of the first wrong step, for `beamgen eval-prm`
+    #[arg(long)]
+    pub steps: bool,
 }
 
 /// A side of the world's train and test split.
@@ -358,11 +432,18 @@ pub struct SettingFlags {
     )]
     pub min_p: Option<f32>,
 
-    /// The generator's checkpoint folder [default: bundled]
-    #[arg(long, value_name = "DIR", help_heading = "Models")]
+    /// The generator: a checkpoint folder [default: bundled]
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub generator: Option<PathBuf>,
-    /// The reward model's checkpoint folder [default: bundled]
-    #[arg(long, value_name = "DIR", help_heading = "Models")]
+    #[command(flatten)]
+    pub models: ModelFlags,
+}
+
+/// Which reward model, and how models are run.
+#[derive(Args, Debug)]
+pub struct ModelFlags {
+    /// The reward model: a checkpoint folder [default: bundled]
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub prm: Option<PathBuf>,
     /// Threads to compute with; 0 means all
     #[arg(long, help_heading = "Models")]

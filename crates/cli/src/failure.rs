@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use beamgen::ConfigError;
-use beamgen::eval::{ProblemsError, RunFileError};
+use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -50,6 +50,12 @@ impl From<io::Error> for Failure {
 
 impl From<ProblemsError> for Failure {
     fn from(error: ProblemsError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ChainsError> for Failure {
+    fn from(error: ChainsError) -> Self {
         Self::Input(error.to_string())
     }
 }

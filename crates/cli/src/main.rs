@@ -10,11 +10,13 @@
 mod args;
 mod assign;
 mod bench;
+mod eval_prm;
 mod exact;
 mod failure;
 mod output;
 mod palette;
 mod progress;
+mod score;
 mod scorer;
 mod settings;
 mod show;
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
     let result = args::parse().and_then(|command| match command {
         Command::Solve(args) => solve::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Score(args) => score::main(&args),
+        Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Train(args) => train::main(&args),
         Command::Problems(args) => world::main(&args),
     });

@@ -18,6 +18,7 @@ const LINE: Duration = Duration::from_secs(15);
 pub struct Progress {
     bar: Option<ProgressBar>,
     name: String,
+    unit: &'static str,
     total: usize,
     done: usize,
     graded: usize,
@@ -27,14 +28,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a run of `total` problems.
-    pub fn new(total: usize) -> Self {
+    /// For a run over `total` of what `unit` names.
+    pub fn new(total: usize, unit: &'static str) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar =
                 ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template(
-                "  {prefix}{bar:20} {pos}/{len} problems  {msg}  {eta} left",
-            ) {
+            if let Ok(style) = ProgressStyle::with_template(&format!(
+                "  {{prefix}}{{bar:20}} {{pos}}/{{len}} {unit}  {{msg}}  {{eta}} left",
+            )) {
                 bar.set_style(style);
             }
             bar
@@ -43,6 +44,7 @@ impl Progress {
         Self {
             bar,
             name: String::new(),
+            unit,
             total,
             done: 0,
             graded: 0,
@@ -96,8 +98,8 @@ impl Progress {
                 bar.set_message(format!("{rows} chains alive  {rate} tokens/s{accuracy}"));
             }
             None => output::note(format_args!(
-                "{}{}/{} problems  {rate} tokens/s{accuracy}",
-                self.name, self.done, self.total
+                "{}{}/{} {}  {rate} tokens/s{accuracy}",
+                self.name, self.done, self.total, self.unit
             )),
         }
     }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, ScorerKind, Solver, StrategyKind};
+use beamgen::{Choose, Config, RewardModel, ScorerKind, Solver, StrategyKind};
 
-use crate::args::{SettingFlags, StrategyFlag};
+use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
 use crate::assign;
 use crate::failure::Failure;
 use crate::scorer;
@@ -13,11 +13,7 @@ use crate::scorer;
 /// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
 /// over both.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
-    let config = match &flags.config {
-        Some(path) => Config::load(path)?,
-        None => Config::default(),
-    };
-    with_flags(config, flags)
+    with_flags(file(flags.config.as_deref())?, flags)
 }
 
 /// The settings with what was typed in place of what they say.
@@ -41,14 +37,32 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     set(&mut sampling.top_k, flags.top_k);
     set(&mut sampling.top_p, flags.top_p);
     set(&mut sampling.min_p, flags.min_p);
-    set(&mut config.engine.threads, flags.threads);
     if flags.generator.is_some() {
         config.models.generator.clone_from(&flags.generator);
     }
+    set_models(&mut config, &flags.models);
+    Ok(config)
+}
+
+/// The configuration of a command that only reads with a reward model.
+pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
+    let mut config = file(flags.config.as_deref())?;
+    for assignment in &flags.set {
+        config = assign::set(&config, assignment)?;
+    }
+    set_models(&mut config, &flags.models);
+    Ok(config)
+}
+
+fn file(path: Option<&Path>) -> Result<Config, Failure> {
+    Ok(path.map(Config::load).transpose()?.unwrap_or_default())
+}
+
+fn set_models(config: &mut Config, flags: &ModelFlags) {
+    set(&mut config.engine.threads, flags.threads);
     if flags.prm.is_some() {
         config.models.prm.clone_from(&flags.prm);
     }
-    Ok(config)
 }
 
 fn set<T: Copy>(field: &mut T, flag: Option<T>) {
@@ -115,6 +129,11 @@ pub fn solver(config: Config) -> Result<Solver, Failure> {
     }
     let builder = Solver::builder().config(config);
     Ok(scorer::attach(builder).build()?)
+}
+
+/// Loads the reward model alone.
+pub fn reward_model(config: &Config) -> Result<RewardModel, Failure> {
+    Ok(beamgen::reward_model(config)?)
 }
 
 /// Refuses problems that do not fit the generator's context, before any time is spent on the

@@ -140,7 +140,7 @@ impl<'a> Report<'a> {
             todo,
             run_file,
             palette: Palette::new(args.color, io::stdout().is_terminal()),
-            progress: Progress::new(todo.len()),
+            progress: Progress::new(todo.len(), "problems"),
             waiting: BTreeMap::new(),
             printed: 0,
             totals: Totals::default(),

@@ -4,15 +4,27 @@ use std::io::Write;
 
 use beamgen::Problem;
 use beamgen_train::gates::drawn;
-use beamgen_train::world::{Difficulty, Split};
+use beamgen_train::lm::rng;
+use beamgen_train::world::{
+    Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem, notebook,
+};
+use serde_json::{Value, json};
 
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 
+/// The stage of the random draws for chains, beyond those of training.
+const NOTEBOOKS: u64 = 100;
+
 pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
-    let problems = problems(args)?;
     let mut out = std::io::stdout().lock();
-    for problem in problems {
+    if args.steps {
+        for line in chains(args)? {
+            writeln!(out, "{line}")?;
+        }
+        return Ok(out.flush()?);
+    }
+    for problem in problems(args)? {
         let line = serde_json::json!({
             "id": problem.id,
             "problem": problem.text,
@@ -25,6 +37,43 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
 
 /// The problems themselves, with their answers.
 pub fn problems(args: &ProblemsArgs) -> Result<Vec<Problem>, Failure> {
+    Ok(worlds(args)?
+        .iter()
+        .enumerate()
+        .map(|(i, problem)| Problem {
+            id: id(args, i),
+            text: problem.text(),
+            answer: Some(problem.answer().to_string()),
+        })
+        .collect())
+}
+
+/// Solutions as imperfect pupils write them, a chain a problem, in ProcessBench's form.
+fn chains(args: &ProblemsArgs) -> Result<Vec<Value>, Failure> {
+    let mut rng = rng(args.seed, NOTEBOOKS, 0);
+    let chain = |(i, problem): (usize, &WorldProblem)| {
+        let steps = notebook(&mut rng, problem, &SlipRates::default());
+        let mut checker = Checker::new(problem);
+        let wrong = steps
+            .iter()
+            .position(|line| matches!(checker.next(line), Verdict::Wrong { .. }));
+        let answer = WorldProblem::answer_line(problem.answer());
+        json!({
+            "id": id(args, i),
+            "problem": problem.text(),
+            "final_answer_correct": steps.last() == Some(&answer),
+            "label": wrong.map_or(-1, |step| step as i64),
+            "steps": steps,
+        })
+    };
+    Ok(worlds(args)?.iter().enumerate().map(chain).collect())
+}
+
+fn id(args: &ProblemsArgs, index: usize) -> String {
+    format!("world-{}-{}", args.seed, index + 1)
+}
+
+fn worlds(args: &ProblemsArgs) -> Result<Vec<WorldProblem>, Failure> {
     let most = beamgen_train::world::NAMES.len();
     if args.reach == 0
         || args.min_people < 2
@@ -45,14 +94,5 @@ pub fn problems(args: &ProblemsArgs) -> Result<Vec<Problem>, Failure> {
         max_people: args.max_people,
         reach: args.reach,
     };
-    let drawn = drawn(args.seed, args.count, difficulty, split);
-    Ok(drawn
-        .iter()
-        .enumerate()
-        .map(|(i, problem)| Problem {
-            id: format!("world-{}-{}", args.seed, i + 1),
-            text: problem.text(),
-            answer: Some(problem.answer().to_string()),
-        })
-        .collect())
+    Ok(drawn(args.seed, args.count, difficulty, split))
 }

@@ -9,6 +9,7 @@
 
 mod algebra;
 pub mod answer;
+mod chains;
 pub mod curve;
 pub mod difficulty;
 mod draw;
@@ -21,6 +22,7 @@ mod record;
 mod run_file;
 
 pub use answer::{MathAnswers, Verdict};
+pub use chains::{ChainsError, GivenChain, GivenChains, Label};
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunHeader};

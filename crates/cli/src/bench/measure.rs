@@ -132,8 +132,8 @@ impl Series<'_> {
         }
         let labels: Vec<String> = self.cells().map(Cell::label).collect();
         let name = labels.join(", ");
-        let progress =
-            Progress::new(todo.len()).named(&format!("{} {} {name}", self.place, set.name));
+        let progress = Progress::new(todo.len(), "problems")
+            .named(&format!("{} {} {name}", self.place, set.name));
         let progress = RefCell::new(progress);
         let mut solver = settings::solver(config)?;
         let mut take = Taking {

@@ -90,6 +90,7 @@ fn names_the_world(set: &SetEntry) -> bool {
 /// Held-out problems of the bundled world, those of `beamgen problems` with the same numbers.
 fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
     let args = ProblemsArgs {
+        steps: false,
         count,
         seed: set.seed.unwrap_or(1),
         split: SplitFlag::Test,

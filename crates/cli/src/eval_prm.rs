@@ -1,0 +1,230 @@
+//! `beamgen eval-prm`: how well a reward model finds the first wrong step, as ProcessBench measures
+//! it.
+
+use std::io::{self, Write};
+
+use beamgen::RewardModel;
+use beamgen::eval::GivenChains;
+use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
+use serde::Serialize;
+
+use crate::args::EvalPrmArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::score;
+use crate::settings;
+use crate::table::{Table, grouped, percent};
+
+/// The scores of one chain beside its label.
+struct Judged {
+    /// The first wrong step, if there is one.
+    label: Option<usize>,
+    /// `None` for a chain that the model refused: a miss at every threshold.
+    scores: Option<Vec<f32>>,
+}
+
+impl Judged {
+    fn pair(&self, threshold: f32) -> (Option<usize>, Option<usize>) {
+        let predicted = match &self.scores {
+            Some(scores) => first_error(scores, threshold),
+            // No step has this index, so it is neither the first wrong one nor "none".
+            None => Some(usize::MAX),
+        };
+        (self.label, predicted)
+    }
+}
+
+/// One file's row.
+#[derive(Serialize)]
+struct Measured {
+    data: String,
+    chains: usize,
+    /// Chains too long for the model; each counts as a miss.
+    refused: usize,
+    threshold: f32,
+    accuracy_on_wrong: Option<f64>,
+    accuracy_on_right: Option<f64>,
+    f1: Option<f64>,
+    f1_low: Option<f64>,
+    f1_high: Option<f64>,
+    /// The threshold that these very data like best, and its F1: an upper bound, not a result.
+    best_threshold: Option<f32>,
+    best_f1: Option<f64>,
+}
+
+pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
+    if !(0.0..=1.0).contains(&args.threshold) {
+        return Err(Failure::Input(format!(
+            "--threshold {}: scores are 0 to 1, give a number between",
+            args.threshold
+        )));
+    }
+    let config = settings::prm_config(&args.prm)?;
+    let mut sets = Vec::new();
+    for path in &args.data {
+        let mut chains = GivenChains::open(path)?;
+        chains.require_labels()?;
+        chains.chains.truncate(args.limit.unwrap_or(usize::MAX));
+        sets.push(chains);
+    }
+    let mut model = settings::reward_model(&config)?;
+    let total = sets.iter().map(|set| set.chains.len()).sum();
+    let mut progress = Progress::new(total, "chains");
+    let mut rows = Vec::new();
+    for set in &sets {
+        let judged = judge(&mut model, set, &mut progress)?;
+        rows.push(measure(set.source.clone(), &judged, args.threshold));
+    }
+    drop(progress);
+    let mut out = io::stdout().lock();
+    for row in args.json.then_some(&rows).into_iter().flatten() {
+        output::json_line(&mut out, row)?;
+    }
+    if !args.json {
+        table(&rows, args.threshold).write(&mut out)?;
+        writeln!(
+            out,
+            "\n  A score below {} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
+             on right: chains without a flag; F1: harmonic mean, 95 % interval over chains.\n  \
+             best: F1 at the threshold chosen on these very data, an upper bound.",
+            args.threshold
+        )?;
+    }
+    out.flush()?;
+    if rows.iter().all(|row| row.refused == row.chains) {
+        let message = "the reward model could not read any of the chains, see above";
+        return Err(Failure::Run(anyhow::anyhow!(message)));
+    }
+    Ok(())
+}
+
+fn judge(
+    model: &mut RewardModel,
+    set: &GivenChains,
+    progress: &mut Progress,
+) -> Result<Vec<Judged>, Failure> {
+    let mut judged = Vec::with_capacity(set.chains.len());
+    score::each(model, &set.chains, |chain, scores| {
+        if let Err(error) = &scores {
+            progress.aside(|| output::note(format_args!("beamgen: chain {}: {error}", chain.id)));
+        }
+        progress.done(None);
+        judged.push(Judged {
+            label: chain.label.and_then(beamgen::eval::Label::first_error),
+            scores: scores.ok(),
+        });
+        Ok(())
+    })?;
+    Ok(judged)
+}
+
+fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
+    let f1 = |chains: &mut dyn Iterator<Item = &Judged>, threshold| -> Option<FirstErrorF1> {
+        first_error_f1(chains.map(|judged| judged.pair(threshold)))
+    };
+    let at = f1(&mut judged.iter(), threshold);
+    let interval = at.and_then(|at| {
+        let resampled = |drawn: &[usize]| {
+            f1(&mut drawn.iter().map(|&i| &judged[i]), threshold).map_or(0.0, |f1| f1.f1)
+        };
+        let (low, high) = bootstrap_of(judged.len(), 0, resampled)?;
+        let mean = at.f1;
+        Some(Interval { mean, low, high })
+    });
+    // Hundredths are as fine as the published searches.
+    let best = (1..100)
+        .map(|percent| percent as f32 / 100.0)
+        .filter_map(|threshold| Some((threshold, f1(&mut judged.iter(), threshold)?.f1)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    Measured {
+        data,
+        chains: judged.len(),
+        refused: judged.iter().filter(|j| j.scores.is_none()).count(),
+        threshold,
+        accuracy_on_wrong: at.map(|f1| f1.on_wrong),
+        accuracy_on_right: at.map(|f1| f1.on_right),
+        f1: at.map(|f1| f1.f1),
+        f1_low: interval.map(|interval| interval.low),
+        f1_high: interval.map(|interval| interval.high),
+        best_threshold: best.map(|(threshold, _)| threshold),
+        best_f1: best.map(|(_, f1)| f1),
+    }
+}
+
+fn table(rows: &[Measured], threshold: f32) -> Table {
+    let f1 = format!("F1 at {threshold}");
+    let mut table = Table::new(&[
+        "data", "chains", "refused", "on wrong", "on right", &f1, "95 %", "best",
+    ]);
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+    for row in rows {
+        let interval = match (row.f1_low, row.f1_high) {
+            (Some(low), Some(high)) => format!("{:.1}-{:.1}", 100.0 * low, 100.0 * high),
+            _ => "-".to_owned(),
+        };
+        let best = match (row.best_f1, row.best_threshold) {
+            (Some(f1), Some(threshold)) => format!("{} at {threshold}", percent(f1)),
+            _ => "-".to_owned(),
+        };
+        table.row(vec![
+            row.data.clone(),
+            grouped(row.chains as u64),
+            grouped(row.refused as u64),
+            share(row.accuracy_on_wrong),
+            share(row.accuracy_on_right),
+            share(row.f1),
+            interval,
+            best,
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(label: Option<usize>, scores: Option<&[f32]>) -> Judged {
+        Judged {
+            label,
+            scores: scores.map(<[f32]>::to_vec),
+        }
+    }
+
+    #[test]
+    fn refused_chains_are_misses_on_both_sides() {
+        let set = [
+            judged(Some(1), Some(&[0.9, 0.2])),
+            judged(Some(0), None),
+            judged(None, Some(&[0.9])),
+            judged(None, None),
+        ];
+        let row = measure("x".into(), &set, 0.5);
+        assert_eq!(row.refused, 2);
+        assert_eq!(row.accuracy_on_wrong, Some(0.5));
+        assert_eq!(row.accuracy_on_right, Some(0.5));
+        assert_eq!(row.f1, Some(0.5));
+    }
+
+    #[test]
+    fn the_best_threshold_is_searched() {
+        let set = [
+            judged(Some(1), Some(&[0.2, 0.05])),
+            judged(None, Some(&[0.2])),
+        ];
+        let row = measure("x".into(), &set, 0.5);
+        assert_eq!(row.f1, Some(0.0));
+        assert_eq!(row.best_f1, Some(1.0));
+        assert!(
+            row.best_threshold
+                .is_some_and(|t| (0.05..=0.2).contains(&t))
+        );
+    }
+
+    #[test]
+    fn one_kind_of_chains_alone_has_no_f1() {
+        let row = measure("x".into(), &[judged(None, Some(&[0.9]))], 0.5);
+        assert_eq!((row.f1, row.best_f1), (None, None));
+    }
+}

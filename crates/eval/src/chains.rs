@@ -1,0 +1,355 @@
+//! Files of given chains: a problem, its steps, and where known the first wrong one.
+//!
+//! JSON lines, or one JSON array as ProcessBench ships it. A label is ProcessBench's `label` (index
+//! of the first wrong step, -1 for none) or a list of truths, one a step (`labels`, as in stepwise
+//! supervision data of TRL).
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// A chain that was not made here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenChain {
+    /// `id` of the file, or its number from 1.
+    pub id: String,
+    /// The problem's text.
+    pub problem: String,
+    /// Its steps; none of them blank.
+    pub steps: Vec<String>,
+    /// What is known of them.
+    pub label: Option<Label>,
+}
+
+/// What is known of a chain's steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// All are right.
+    Right,
+    /// The first wrong one, from 0.
+    WrongAt(usize),
+}
+
+impl Label {
+    /// The first wrong step, from 0.
+    #[must_use]
+    pub fn first_error(self) -> Option<usize> {
+        match self {
+            Self::Right => None,
+            Self::WrongAt(step) => Some(step),
+        }
+    }
+}
+
+/// A file of chains that was read.
+#[derive(Clone, Debug)]
+pub struct GivenChains {
+    /// What messages call the file.
+    pub source: String,
+    /// In the file's order; never empty.
+    pub chains: Vec<GivenChain>,
+    /// Where each is, for messages.
+    places: Vec<Place>,
+}
+
+/// Where in a file a chain is, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of JSON lines.
+    Line(usize),
+    /// An item of a JSON array.
+    Item(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Item(item) => write!(f, "item {item}"),
+        }
+    }
+}
+
+/// A file of chains that cannot be used. Messages are one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainsError {
+    /// It cannot be opened or read.
+    #[error("{source_name}: {}: give a readable file of chains, or `-` for stdin", .error.to_string().split(" (os error").next().unwrap_or(""))]
+    Unreadable {
+        /// The file.
+        source_name: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// There is not one chain in it.
+    #[error(
+        "{source_name}: no chains in it: write one JSON object a line with \"problem\" and \"steps\""
+    )]
+    Empty {
+        /// The file.
+        source_name: String,
+    },
+    /// It begins as a JSON array and does not go on as one.
+    #[error("{source_name}: not JSON: {reason}")]
+    Json {
+        /// The file.
+        source_name: String,
+        /// What the parser said, with line and column.
+        reason: String,
+    },
+    /// One of its chains is none.
+    #[error("{source_name}: {place}: {fault}")]
+    Chain {
+        /// The file.
+        source_name: String,
+        /// Where.
+        place: Place,
+        /// What is wrong, and what to do.
+        fault: String,
+    },
+}
+
+impl GivenChains {
+    /// Reads a file; `-` is the standard input.
+    ///
+    /// # Errors
+    /// With file, line or item, and field.
+    pub fn open(path: &Path) -> Result<Self, ChainsError> {
+        let stdin = path == Path::new("-");
+        let source = if stdin {
+            "<stdin>".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let mut text = String::new();
+        let read = if stdin {
+            io::stdin().lock().read_to_string(&mut text).map(drop)
+        } else {
+            std::fs::read_to_string(path).map(|whole| text = whole)
+        };
+        match read {
+            Ok(()) => Self::parse(&text, &source),
+            Err(error) => Err(ChainsError::Unreadable {
+                source_name: source,
+                error,
+            }),
+        }
+    }
+
+    /// Reads a file's text; `source` names it in messages.
+    ///
+    /// # Errors
+    /// With file, line or item, and field.
+    pub fn parse(text: &str, source: &str) -> Result<Self, ChainsError> {
+        let text = text.trim_start_matches('\u{feff}');
+        let mut chains = Self {
+            source: source.to_owned(),
+            chains: Vec::new(),
+            places: Vec::new(),
+        };
+        if text.trim_start().starts_with('[') {
+            let items: Vec<Value> =
+                serde_json::from_str(text).map_err(|error| ChainsError::Json {
+                    source_name: source.to_owned(),
+                    reason: error.to_string(),
+                })?;
+            for (i, item) in items.into_iter().enumerate() {
+                chains.add(Place::Item(i + 1), Ok(item))?;
+            }
+        } else {
+            for (i, line) in text.lines().enumerate() {
+                if !line.trim().is_empty() {
+                    chains.add(Place::Line(i + 1), serde_json::from_str(line))?;
+                }
+            }
+        }
+        if chains.chains.is_empty() {
+            return Err(ChainsError::Empty {
+                source_name: source.to_owned(),
+            });
+        }
+        Ok(chains)
+    }
+
+    fn add(
+        &mut self,
+        place: Place,
+        value: Result<Value, serde_json::Error>,
+    ) -> Result<(), ChainsError> {
+        let number = self.chains.len() + 1;
+        let chain = match value {
+            Ok(Value::Object(object)) => chain(&object, number),
+            Ok(_) => {
+                Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into())
+            }
+            Err(error) => Err(format!(
+                "not JSON at column {}: write one object a line",
+                error.column()
+            )),
+        };
+        self.chains
+            .push(chain.map_err(|fault| self.fault(place, fault))?);
+        self.places.push(place);
+        Ok(())
+    }
+
+    fn fault(&self, place: Place, fault: String) -> ChainsError {
+        ChainsError::Chain {
+            source_name: self.source.clone(),
+            place,
+            fault,
+        }
+    }
+
+    /// Refuses the first chain without a label.
+    ///
+    /// # Errors
+    /// Names its place.
+    pub fn require_labels(&self) -> Result<(), ChainsError> {
+        match self.chains.iter().position(|chain| chain.label.is_none()) {
+            None => Ok(()),
+            Some(index) => Err(self.fault(
+                self.places[index],
+                "field \"label\": missing: give the index of the first wrong step, -1 if all are right".into(),
+            )),
+        }
+    }
+}
+
+fn chain(object: &Map<String, Value>, number: usize) -> Result<GivenChain, String> {
+    let (field, problem) = find(object, &["problem", "question", "prompt"])
+        .ok_or("field \"problem\": missing: add the problem's text")?;
+    let problem = text(problem, field)?;
+    let (field, steps) = find(object, &["steps", "completions"])
+        .ok_or("field \"steps\": missing: add the chain's steps, a list of strings")?;
+    let steps = steps
+        .as_array()
+        .filter(|steps| !steps.is_empty())
+        .ok_or_else(|| format!("field \"{field}\": write a list of at least one string"))?
+        .iter()
+        .enumerate()
+        .map(|(i, step)| text(step, &format!("{field}[{i}]")))
+        .collect::<Result<Vec<_>, _>>()?;
+    let id = match object.get("id") {
+        None | Some(Value::Null) => number.to_string(),
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        Some(_) => return Err("field \"id\": write a string or a number".into()),
+    };
+    Ok(GivenChain {
+        label: label(object, steps.len())?,
+        id,
+        problem,
+        steps,
+    })
+}
+
+fn find<'a>(
+    object: &'a Map<String, Value>,
+    keys: &[&'static str],
+) -> Option<(&'static str, &'a Value)> {
+    keys.iter().find_map(|&key| Some((key, object.get(key)?)))
+}
+
+fn text(value: &Value, field: &str) -> Result<String, String> {
+    match value.as_str() {
+        Some(text) if text.trim().is_empty() => Err(format!(
+            "field \"{field}\": empty: leave empty steps out, and give every problem its text"
+        )),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("field \"{field}\": write a string")),
+    }
+}
+
+fn label(object: &Map<String, Value>, steps: usize) -> Result<Option<Label>, String> {
+    match (object.get("label"), object.get("labels")) {
+        (None | Some(Value::Null), None | Some(Value::Null)) => Ok(None),
+        (Some(Value::Null) | None, Some(labels)) => {
+            let truths: Option<Vec<bool>> = labels
+                .as_array()
+                .and_then(|list| list.iter().map(Value::as_bool).collect());
+            let truths = truths
+                .filter(|truths| truths.len() == steps)
+                .ok_or_else(|| {
+                    format!(
+                        "field \"labels\": write a list of {steps} times true or false, one a step"
+                    )
+                })?;
+            let wrong = truths.iter().position(|right| !right);
+            Ok(Some(wrong.map_or(Label::Right, Label::WrongAt)))
+        }
+        (Some(label), _) => match label.as_i64() {
+            Some(-1) => Ok(Some(Label::Right)),
+            Some(step) if (0..steps as i64).contains(&step) => {
+                Ok(Some(Label::WrongAt(step as usize)))
+            }
+            _ => Err(format!(
+                "field \"label\": write the index of the first wrong step, 0 to {}, or -1 for none",
+                steps - 1
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_arrays_and_both_kinds_of_labels() {
+        let lines = r#"{"problem": "p", "steps": ["a", "b"]}
+
+            {"id": 7, "prompt": "q", "completions": ["a"], "labels": [false]}
+            {"id": "x", "question": "r", "steps": ["a", "b"], "label": -1}"#;
+        let chains = GivenChains::parse(lines, "f").unwrap();
+        let labels: Vec<_> = chains.chains.iter().map(|c| c.label).collect();
+        assert_eq!(labels, [None, Some(Label::WrongAt(0)), Some(Label::Right)]);
+        let ids: Vec<_> = chains.chains.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, ["1", "7", "x"]);
+        let array = r#" [{"problem": "p", "steps": ["a", "b"], "label": 1}]"#;
+        let chains = GivenChains::parse(array, "f").unwrap();
+        assert_eq!(chains.chains[0].label, Some(Label::WrongAt(1)));
+        assert!(chains.require_labels().is_ok());
+    }
+
+    #[test]
+    fn faults_name_place_and_field() {
+        for (text, wanted) in [
+            ("", "no chains"),
+            ("[{]", "f: not JSON: "),
+            ("[]", "no chains"),
+            ("[3]", "f: item 1: not an object"),
+            ("\n{\"problem\": 1}", "f: line 2: field \"problem\""),
+            (r#"{"problem": "p"}"#, "line 1: field \"steps\": missing"),
+            (r#"{"problem": "p", "steps": []}"#, "at least one"),
+            (
+                r#"{"problem": "p", "steps": ["a", " "]}"#,
+                "\"steps[1]\": empty",
+            ),
+            (
+                r#"{"problem": "p", "steps": ["a"], "label": 1}"#,
+                "0 to 0, or -1",
+            ),
+            (
+                r#"{"problem": "p", "steps": ["a"], "labels": [1]}"#,
+                "1 times true",
+            ),
+            (r#"{"problem": "p", "#, "line 1: not JSON at column"),
+        ] {
+            let error = GivenChains::parse(text, "f").unwrap_err().to_string();
+            assert!(error.contains(wanted) && !error.contains('\n'), "{error}");
+        }
+        let unlabelled = GivenChains::parse(r#"{"problem": "p", "steps": ["a"]}"#, "f").unwrap();
+        let error = unlabelled.require_labels().unwrap_err().to_string();
+        assert!(error.starts_with("f: line 1: field \"label\""), "{error}");
+        let error = GivenChains::open(Path::new("/no/such"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/no/such") && !error.contains("os error"),
+            "{error}"
+        );
+    }
+}

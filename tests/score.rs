@@ -1,0 +1,129 @@
+//! `beamgen score` and `beamgen eval-prm`.
+
+use serde_json::{Value, json};
+
+use crate::run::Place;
+
+/// What a search scored step by step on forks of a cache, `score` reads in whole: the same bits.
+#[test]
+fn whole_chains_score_as_the_search_scored_them() {
+    let place = Place::new();
+    let solved = place.run(&["solve", "--limit", "6", "--json"]).ok().json();
+    let solved: Vec<&Value> = solved
+        .iter()
+        .filter(|row| row.get("id").is_some())
+        .collect();
+    assert_eq!(solved.len(), 6);
+    let texts = beamgen::bundled::sample().expect("the sample");
+    let lines: String = solved
+        .iter()
+        .map(|row| {
+            let id = row["id"].as_str().expect("an id");
+            let problem = texts.problems.iter().find(|p| p.id == id).expect("it");
+            let steps: Vec<&Value> = row["steps"]
+                .as_array()
+                .expect("steps")
+                .iter()
+                .map(|step| &step["text"])
+                .collect();
+            format!(
+                "{}\n",
+                json!({"id": id, "problem": problem.text, "steps": steps})
+            )
+        })
+        .collect();
+    place.write("chains.jsonl", lines);
+    let scored = place.run(&["score", "chains.jsonl"]).ok().json();
+    for (row, scored) in solved.iter().zip(&scored) {
+        assert_eq!(row["id"], scored["id"]);
+        let steps = row["steps"].as_array().expect("steps");
+        let by_search: Vec<&Value> = steps.iter().map(|step| &step["score"]).collect();
+        let whole: Vec<&Value> = scored["scores"]
+            .as_array()
+            .expect("scores")
+            .iter()
+            .collect();
+        assert_eq!(by_search, whole, "{}", row["id"]);
+        assert_eq!(row["score"], scored["score"]);
+    }
+}
+
+#[test]
+fn a_chain_too_long_is_reported_and_stops_nothing() {
+    let place = Place::new();
+    let long =
+        json!({"id": "long", "problem": "p", "steps": ["Mia has 34 pens: 34. ".repeat(300)]});
+    let short = json!({"id": "short", "problem": "p", "steps": ["Mia has 34 pens: 34."]});
+    place.write("chains.jsonl", format!("{long}\n{short}\n"));
+    let ran = place.run(&["score", "chains.jsonl"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let rows = ran.json();
+    assert!(rows[0]["error"].as_str().is_some_and(|e| e.contains("512")));
+    assert_eq!(rows[1]["scores"].as_array().map(Vec::len), Some(1));
+    assert!(ran.stderr.contains("chain long"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_bundled_model_finds_first_errors_of_its_world() {
+    let place = Place::new();
+    let chains = place
+        .run(&["problems", "--count", "120", "--seed", "31", "--steps"])
+        .ok()
+        .stdout;
+    place.write("world.jsonl", &chains);
+    let array: Vec<Value> = chains
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    place.write("world.json", Value::from(array).to_string());
+    let args = ["eval-prm", "--json", "--data", "world.jsonl", "world.json"];
+    let rows = place.run(&args).ok().json();
+    assert_eq!(rows.len(), 2);
+    for field in ["chains", "f1", "accuracy_on_wrong", "accuracy_on_right"] {
+        assert_eq!(rows[0][field], rows[1][field], "{field}");
+    }
+    assert_eq!(rows[0]["chains"], 120);
+    assert!(
+        rows[0]["f1"].as_f64().is_some_and(|f1| f1 > 0.9),
+        "{rows:?}"
+    );
+    // Nothing is flagged below a threshold of 0: all that was wrong is missed.
+    let args = [
+        "eval-prm",
+        "--json",
+        "--threshold",
+        "0",
+        "--data",
+        "world.jsonl",
+    ];
+    let row = place.run(&args).ok().json().remove(0);
+    assert_eq!(
+        (&row["f1"], &row["accuracy_on_right"]),
+        (&json!(0.0), &json!(1.0))
+    );
+}
+
+#[test]
+fn bad_chains() {
+    let place = Place::new();
+    place.write("steps.jsonl", "{\"problem\": \"p\"}\n");
+    place.write("label.jsonl", "{\"problem\": \"p\", \"steps\": [\"a\"]}\n");
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["score", "steps.jsonl"],
+            &["steps.jsonl: line 1", "\"steps\""],
+        ),
+        (&["score", "none.jsonl"], &["none.jsonl", "No such file"]),
+        (
+            &["eval-prm", "--data", "label.jsonl"],
+            &["label.jsonl: line 1", "\"label\""],
+        ),
+        (
+            &["eval-prm", "--threshold", "2", "--data", "label.jsonl"],
+            &["--threshold 2"],
+        ),
+    ];
+    for (args, words) in cases {
+        place.run(args).assert_refused(&args.join(" "), words);
+    }
+}
