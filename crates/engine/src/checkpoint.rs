@@ -4,12 +4,18 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use beamgen_kernels::MappedFile;
 
 use crate::Error;
+use crate::gguf::{self, Gguf};
 
-/// A checkpoint's files: those of a directory, or some that a program carries in itself.
+/// A checkpoint's files: those of a directory, some that a program carries in itself, or those
+/// that one GGUF file stands for (`config.json`, `generation_config.json`, `tokenizer.json`,
+/// `tokenizer_config.json`, made from its metadata).
+///
+/// Made from a path: a GGUF file if its name ends in `.gguf`, otherwise a directory.
 #[derive(Clone, Debug)]
 pub struct Checkpoint(Place);
 
@@ -20,6 +26,24 @@ enum Place {
         name: &'static str,
         files: &'static [(&'static str, &'static [u8])],
     },
+    Gguf(Arc<GgufFile>),
+}
+
+/// A GGUF file, read when something of it is wanted for the first time.
+#[derive(Debug)]
+struct GgufFile {
+    path: PathBuf,
+    file: OnceLock<Arc<Gguf>>,
+}
+
+impl GgufFile {
+    fn get(&self) -> Result<Arc<Gguf>, Error> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(Gguf::open(&self.path)?);
+        Ok(Arc::clone(self.file.get_or_init(|| file)))
+    }
 }
 
 impl Checkpoint {
@@ -32,12 +56,13 @@ impl Checkpoint {
         Self(Place::Memory { name, files })
     }
 
-    /// The directory, or what stands for it.
+    /// The directory, the GGUF file, or what stands for it.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.0 {
             Place::Directory(dir) => dir,
             Place::Memory { name, .. } => Path::new(name),
+            Place::Gguf(file) => &file.path,
         }
     }
 
@@ -53,15 +78,19 @@ impl Checkpoint {
         match &self.0 {
             Place::Directory(dir) => dir.join(file).exists(),
             Place::Memory { files, .. } => find(files, file).is_some(),
+            Place::Gguf(_) => gguf::has(file),
         }
     }
 
     /// A text file; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read or is not UTF-8.
+    /// [`Error::Io`] if it cannot be read or is not UTF-8. For a GGUF file also
+    /// [`Error::Checkpoint`] if it is truncated or corrupt, [`Error::MissingField`],
+    /// [`Error::BadField`] and [`Error::Unsupported`] for its metadata.
     pub fn text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
         let text = match &self.0 {
+            Place::Gguf(place) => return Ok(place.get()?.text(file)?.map(Cow::Owned)),
             Place::Directory(dir) => std::fs::read_to_string(dir.join(file)).map(Cow::Owned),
             Place::Memory { files, .. } => match find(files, file) {
                 Some(bytes) => std::str::from_utf8(bytes)
@@ -83,7 +112,7 @@ impl Checkpoint {
     /// A text file that has to be there.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`], or what [`Checkpoint::text`] says.
     pub fn required_text(&self, file: &str) -> Result<Cow<'static, str>, Error> {
         self.text(file)?.ok_or_else(|| self.missing(file))
     }
@@ -93,8 +122,17 @@ impl Checkpoint {
         let bytes = match &self.0 {
             Place::Directory(dir) => return Bytes::map(&dir.join(file)),
             Place::Memory { files, .. } => find(files, file).map(Bytes::Static),
+            Place::Gguf(_) => None,
         };
         bytes.ok_or_else(|| self.missing(file))
+    }
+
+    /// The GGUF file, where the checkpoint is one.
+    pub(crate) fn gguf(&self) -> Result<Option<Arc<Gguf>>, Error> {
+        match &self.0 {
+            Place::Gguf(file) => file.get().map(Some),
+            Place::Directory(_) | Place::Memory { .. } => Ok(None),
+        }
     }
 
     fn missing(&self, file: &str) -> Error {
@@ -114,14 +152,23 @@ fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static 
 }
 
 impl From<&Path> for Checkpoint {
-    fn from(dir: &Path) -> Self {
-        Self(Place::Directory(dir.to_owned()))
+    fn from(path: &Path) -> Self {
+        let extension = path.extension().and_then(|e| e.to_str());
+        Self(match extension {
+            Some(e) if e.eq_ignore_ascii_case("gguf") && !path.is_dir() => {
+                Place::Gguf(Arc::new(GgufFile {
+                    path: path.to_owned(),
+                    file: OnceLock::new(),
+                }))
+            }
+            _ => Place::Directory(path.to_owned()),
+        })
     }
 }
 
 impl From<&PathBuf> for Checkpoint {
-    fn from(dir: &PathBuf) -> Self {
-        dir.as_path().into()
+    fn from(path: &PathBuf) -> Self {
+        path.as_path().into()
     }
 }
 

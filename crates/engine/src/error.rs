@@ -55,7 +55,8 @@ pub enum Error {
         supported: String,
     },
     /// A directory without a checkpoint.
-    #[error("{}: no model.safetensors and no model.safetensors.index.json", path.display())]
+    #[error("{}: no model.safetensors, model.safetensors.index.json, pytorch_model.bin or \
+             pytorch_model.bin.index.json (a GGUF file is named itself, with its `.gguf`)", path.display())]
     NoCheckpoint {
         /// The directory.
         path: PathBuf,
@@ -85,7 +86,10 @@ pub enum Error {
         found: Vec<usize>,
     },
     /// A tensor has a type of numbers that is not read.
-    #[error("tensor `{name}` has dtype {dtype}, supported are F32, F16 and BF16")]
+    #[error(
+        "tensor `{name}` has dtype {dtype}, supported are F32, F16, BF16 and GGUF's Q4_0, Q4_1, Q5_0, \
+             Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K"
+    )]
     Dtype {
         /// The tensor.
         name: String,

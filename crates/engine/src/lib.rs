@@ -2,6 +2,7 @@
 //!
 //! It knows sequences and rows, and nothing of steps, scores or search:
 //!
+//! * [`Checkpoint`]: a model's files: a directory of Hugging Face's, or one GGUF file.
 //! * [`Model`]: packed weights of a Llama, Qwen2 or Qwen3 checkpoint, immutable, shared.
 //! * [`Engine`]: sequences in fixed-size pages, and **one** call, [`Engine::forward`], for
 //!   prefill, decoding and scoring: tokens to append to each sequence and the rows wanted back.
@@ -35,6 +36,7 @@ mod config;
 mod decoder;
 mod engine;
 mod error;
+mod gguf;
 mod model;
 mod pages;
 pub mod rng;
@@ -55,4 +57,4 @@ pub use rows::{Append, Output, Rows, Want};
 pub use sampling::{Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;
 pub use tokenizer::Tokenizer;
-pub use weights::{Tensor, Weights};
+pub use weights::{Encoding, Tensor, Weights};

@@ -1,0 +1,289 @@
+//! `config.json` and `generation_config.json` from the metadata.
+
+use serde_json::{Value, json};
+
+use super::Gguf;
+use crate::Error;
+
+/// Tensors that say how the rotation is rescaled: `config.json` tells it.
+pub(super) const RESCALING: [&str; 3] = [
+    "rope_freqs.weight",
+    "rope_factors_long.weight",
+    "rope_factors_short.weight",
+];
+
+/// What is particular to an architecture.
+pub(super) struct Architecture {
+    /// `general.architecture`, before the names of its other keys.
+    pub(super) name: &'static str,
+    model_type: &'static str,
+    class: &'static str,
+    /// Rows of queries and keys lie for the rotation of neighbours.
+    pub(super) interleaved: bool,
+    /// Queries, keys and values are one matrix, so are gate and up.
+    pub(super) fused: bool,
+}
+
+const ARCHITECTURES: [Architecture; 5] = [
+    Architecture {
+        name: "llama",
+        model_type: "llama",
+        class: "LlamaForCausalLM",
+        interleaved: true,
+        fused: false,
+    },
+    Architecture {
+        name: "mistral",
+        model_type: "mistral",
+        class: "MistralForCausalLM",
+        interleaved: true,
+        fused: false,
+    },
+    Architecture {
+        name: "qwen2",
+        model_type: "qwen2",
+        class: "Qwen2ForCausalLM",
+        interleaved: false,
+        fused: false,
+    },
+    Architecture {
+        name: "qwen3",
+        model_type: "qwen3",
+        class: "Qwen3ForCausalLM",
+        interleaved: false,
+        fused: false,
+    },
+    Architecture {
+        name: "phi3",
+        model_type: "phi3",
+        class: "Phi3ForCausalLM",
+        interleaved: false,
+        fused: true,
+    },
+];
+
+impl Architecture {
+    pub(super) fn of(file: &Gguf) -> Result<&'static Self, Error> {
+        let key = "general.architecture";
+        let name = file.required_string(key)?;
+        ARCHITECTURES
+            .iter()
+            .find(|a| a.name == name)
+            .ok_or_else(|| {
+                let supported = ARCHITECTURES.map(|a| a.name).join(", ");
+                file.unsupported(key, &format!("`{name}`"), &format!("only {supported}"))
+            })
+    }
+}
+
+/// A size of the architecture, at `suffix`.
+fn size(file: &Gguf, suffix: &str) -> Result<u64, Error> {
+    file.required_integer(&key(file, suffix)?)
+}
+
+fn key(file: &Gguf, suffix: &str) -> Result<String, Error> {
+    Ok(format!("{}.{suffix}", Architecture::of(file)?.name))
+}
+
+/// Values of a head.
+pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
+    let length = key(file, "attention.key_length")?;
+    let head_dim = match file.integer(&length)? {
+        Some(length) => length,
+        None => {
+            let heads = size(file, "attention.head_count")?;
+            let width = size(file, "embedding_length")?;
+            width.checked_div(heads).unwrap_or(0)
+        }
+    };
+    usize::try_from(head_dim)
+        .map_err(|_| file.bad(&length, &head_dim.to_string(), "a small number"))
+}
+
+/// `config.json`.
+pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
+    let architecture = Architecture::of(file)?;
+    let key = |suffix: &str| key(file, suffix);
+    let heads = size(file, "attention.head_count")?;
+    let kv_heads = file.integer(&key("attention.head_count_kv")?)?;
+    let head_dim = head_dim(file)?;
+    if let Some(length) = file.integer(&key("attention.value_length")?)?
+        && length != head_dim as u64
+    {
+        let supported = format!("only that of the keys, {head_dim}");
+        let field = key("attention.value_length")?;
+        return Err(file.unsupported(&field, &length.to_string(), &supported));
+    }
+    let embedding = file
+        .tensors
+        .iter()
+        .find(|tensor| tensor.name == "token_embd.weight");
+    let vocabulary = embedding.and_then(|tensor| tensor.shape.first().copied());
+    let mut config = json!({
+        "architectures": [architecture.class],
+        "model_type": architecture.model_type,
+        "vocab_size": vocabulary.ok_or_else(|| Error::MissingTensor { name: "token_embd.weight".into() })?,
+        "hidden_size": size(file, "embedding_length")?,
+        "intermediate_size": size(file, "feed_forward_length")?,
+        "num_hidden_layers": size(file, "block_count")?,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads.unwrap_or(heads),
+        "head_dim": head_dim,
+        "max_position_embeddings": size(file, "context_length")?,
+        "rms_norm_eps": file
+            .number(&key("attention.layer_norm_rms_epsilon")?)?
+            .ok_or_else(|| file.missing(&format!("{}.attention.layer_norm_rms_epsilon", architecture.name)))?,
+        "rope_theta": file.number(&key("rope.freq_base")?)?.unwrap_or(10_000.0),
+        "hidden_act": "silu",
+        "tie_word_embeddings": !file.has_tensor("output.weight"),
+        "attention_bias": file.has_tensor("blk.0.attn_q.bias"),
+        "mlp_bias": file.has_tensor("blk.0.ffn_up.bias"),
+    });
+    for (field, suffix) in [
+        ("num_local_experts", "expert_count"),
+        ("sliding_window", "attention.sliding_window"),
+    ] {
+        if let Some(value) = file.integer(&key(suffix)?)? {
+            config[field] = value.into();
+        }
+    }
+    if let Some(rotated) = file.integer(&key("rope.dimension_count")?)?
+        && rotated != head_dim as u64
+    {
+        config["partial_rotary_factor"] = (rotated as f64 / head_dim as f64).into();
+    }
+    if let Some(scaling) = rope_scaling(file, head_dim)? {
+        config["rope_scaling"] = scaling;
+    }
+    for (field, key) in [
+        ("bos_token_id", "tokenizer.ggml.bos_token_id"),
+        ("eos_token_id", "tokenizer.ggml.eos_token_id"),
+        ("pad_token_id", "tokenizer.ggml.padding_token_id"),
+    ] {
+        if let Some(id) = file.integer(key)? {
+            config[field] = id.into();
+        }
+    }
+    Ok(config)
+}
+
+/// `generation_config.json`: the tokens that end a text, and an answer in a chat.
+pub(super) fn generation_config(file: &Gguf) -> Result<Value, Error> {
+    let mut ids = Vec::new();
+    for key in [
+        "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.eot_token_id",
+        "tokenizer.ggml.eom_token_id",
+    ] {
+        if let Some(id) = file.integer(key)?
+            && !ids.contains(&id)
+        {
+            ids.push(id);
+        }
+    }
+    Ok(json!({ "eos_token_id": ids }))
+}
+
+fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
+    let key = |suffix: &str| key(file, suffix);
+    if file.has_tensor("rope_freqs.weight") {
+        return llama3(file, head_dim);
+    }
+    let context = file.integer(&key("rope.scaling.original_context_length")?)?;
+    if file.has_tensor("rope_factors_long.weight") {
+        let mut scaling = json!({
+            "type": "longrope",
+            "short_factor": file.values("rope_factors_short.weight")?,
+            "long_factor": file.values("rope_factors_long.weight")?,
+        });
+        if let Some(context) = context {
+            scaling["original_max_position_embeddings"] = context.into();
+        }
+        if let Some(factor) = file.number(&key("rope.scaling.attn_factor")?)? {
+            scaling["attention_factor"] = factor.into();
+        }
+        return Ok(Some(scaling));
+    }
+    let kind_key = key("rope.scaling.type")?;
+    let factor_key = key("rope.scaling.factor")?;
+    // The older key of linear scaling, `rope.scale_linear`, has no type beside it.
+    let old = file
+        .number(&key("rope.scale_linear")?)?
+        .filter(|f| *f != 1.0);
+    let kind = match file.string(&kind_key)? {
+        Some("none") => return Ok(None),
+        Some(kind) => kind,
+        None if old.is_some() => "linear",
+        None => return Ok(None),
+    };
+    let factor = file.number(&factor_key)?.or(old);
+    let mut scaling = json!({ "rope_type": kind });
+    scaling["factor"] = factor.ok_or_else(|| file.missing(&factor_key))?.into();
+    if let Some(context) = context {
+        scaling["original_max_position_embeddings"] = context.into();
+    }
+    Ok(Some(scaling))
+}
+
+/// llama.cpp stores the rescaling of Llama 3 as one divisor a frequency. The settings behind them
+/// are looked for among those in use; others would silently be another model.
+fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
+    let name = "rope_freqs.weight";
+    let divisors = file.values(name)?;
+    let unknown = || {
+        let supported = "divisors of Llama 3's rescaling, low_freq_factor 1, high_freq_factor 4";
+        file.unsupported(name, "of other values", supported)
+    };
+    if divisors.len() != head_dim / 2 {
+        return Err(unknown());
+    }
+    if divisors.iter().all(|d| *d == 1.0) {
+        return Ok(None);
+    }
+    let base = file
+        .number(&key(file, "rope.freq_base")?)?
+        .unwrap_or(10_000.0);
+    let factor = f64::from(divisors[divisors.len() - 1]);
+    let context = (10..=20).map(|bits| 1u64 << bits).find(|context| {
+        divisors.iter().enumerate().all(|(i, divisor)| {
+            let frequency = base.powf(-2.0 * i as f64 / head_dim as f64);
+            let expected = llama3_divisor(frequency, factor, *context as f64);
+            (f64::from(*divisor) - expected).abs() <= 1e-4 * expected
+        })
+    });
+    let context = context.ok_or_else(unknown)?;
+    Ok(Some(json!({
+        "rope_type": "llama3",
+        "factor": factor,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": context,
+    })))
+}
+
+/// What a frequency (in radians a position) is divided by, for a model trained on `context` tokens.
+fn llama3_divisor(frequency: f64, factor: f64, context: f64) -> f64 {
+    // Turns within the context: all below one are slowed down, none above four.
+    let turns = context * frequency / (2.0 * std::f64::consts::PI);
+    let keep = ((turns - 1.0) / 3.0).clamp(0.0, 1.0);
+    1.0 / ((1.0 - keep) / factor + keep)
+}
+
+impl Gguf {
+    /// The values of a vector of the file.
+    fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
+        let tensor = tensor.ok_or_else(|| Error::MissingTensor { name: name.into() })?;
+        match &tensor.data {
+            Ok((encoding, range)) => {
+                let mut values = vec![0.0; tensor.shape.iter().product()];
+                encoding.widen(&self.bytes[range.clone()], 0, &mut values);
+                Ok(values)
+            }
+            Err(dtype) => Err(Error::Dtype {
+                name: name.into(),
+                dtype: dtype.clone(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The tensors of a GGUF file under their Hugging Face names.
+
+use super::{Gguf, config};
+use crate::Error;
+use crate::gguf::header::TensorInfo;
+
+/// A tensor of a GGUF file.
+pub(crate) struct Tensor<'a> {
+    /// As Hugging Face names it.
+    pub(crate) name: String,
+    pub(crate) info: &'a TensorInfo,
+    /// The rows of each head of so many alternate between its halves.
+    pub(crate) interleaved: Option<usize>,
+}
+
+/// Parts outside of the blocks.
+const WHOLE: [(&str, &str); 3] = [
+    ("token_embd.weight", "model.embed_tokens.weight"),
+    ("output_norm.weight", "model.norm.weight"),
+    ("output.weight", "lm_head.weight"),
+];
+
+/// Parts of a block, without `.weight` and `.bias`.
+const PARTS: [(&str, &str); 13] = [
+    ("attn_norm", "input_layernorm"),
+    ("ffn_norm", "post_attention_layernorm"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("attn_qkv", "self_attn.qkv_proj"),
+    ("attn_output", "self_attn.o_proj"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
+    ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_up", "mlp.up_proj"),
+    ("ffn_gate_up", "mlp.gate_up_proj"),
+    ("ffn_down", "mlp.down_proj"),
+];
+
+impl Gguf {
+    /// The decoder's tensors. Those that `config.json` tells instead (`rope_freqs.weight`) are left
+    /// out.
+    pub(crate) fn tensors(&self) -> Result<Vec<Tensor<'_>>, Error> {
+        let architecture = config::Architecture::of(self)?;
+        let head_dim = config::head_dim(self)?;
+        let mut tensors = Vec::new();
+        for info in &self.tensors {
+            if config::RESCALING.contains(&info.name.as_str()) {
+                continue;
+            }
+            let rotated = |part: &str| part == "attn_q" || part == "attn_k";
+            let Some((name, part)) = hugging_face(&info.name, architecture.fused) else {
+                return Err(Error::UnexpectedTensor {
+                    name: info.name.clone(),
+                });
+            };
+            let interleaved = (architecture.interleaved && rotated(part)).then_some(head_dim);
+            if interleaved.is_some() && !rows_are_heads(info, head_dim) {
+                let (name, shape) = (&info.name, &info.shape);
+                return Err(Error::Checkpoint {
+                    path: self.path.clone(),
+                    reason: format!(
+                        "tensor `{name}` of shape {shape:?} has no heads of {head_dim}"
+                    ),
+                });
+            }
+            tensors.push(Tensor {
+                name,
+                info,
+                interleaved,
+            });
+        }
+        Ok(tensors)
+    }
+
+    /// Whether there is a tensor of that name in the file.
+    pub(super) fn has_tensor(&self, name: &str) -> bool {
+        self.tensors.iter().any(|tensor| tensor.name == name)
+    }
+}
+
+/// Whether the first dimension is made of heads and each row of it can be read alone.
+fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
+    let whole_rows = match &info.data {
+        Ok((encoding, _)) => {
+            let width: usize = info.shape.iter().skip(1).product();
+            width.is_multiple_of(encoding.block().0)
+        }
+        Err(_) => true,
+    };
+    let rows = info.shape.first().copied().unwrap_or(1);
+    whole_rows && head_dim.is_multiple_of(2) && head_dim > 0 && rows.is_multiple_of(head_dim)
+}
+
+/// Hugging Face's name of a tensor, with the part of the block that it is.
+fn hugging_face(name: &str, fused: bool) -> Option<(String, &str)> {
+    if let Some((_, whole)) = WHOLE.iter().find(|(gguf, _)| *gguf == name) {
+        return Some(((*whole).into(), ""));
+    }
+    let (layer, rest) = name.strip_prefix("blk.")?.split_once('.')?;
+    let layer: usize = layer.parse().ok()?;
+    let (part, kind) = rest.rsplit_once('.')?;
+    if !matches!(kind, "weight" | "bias") {
+        return None;
+    }
+    // Where gate and up are one matrix, it is called `ffn_up`.
+    let sought = if fused && part == "ffn_up" {
+        "ffn_gate_up"
+    } else {
+        part
+    };
+    let (_, named) = PARTS.iter().find(|(gguf, _)| *gguf == sought)?;
+    Some((format!("model.layers.{layer}.{named}.{kind}"), part))
+}

@@ -1,0 +1,188 @@
+//! `tokenizer.json` and `tokenizer_config.json` from the metadata.
+
+mod byte_level;
+mod sentencepiece;
+
+use serde_json::{Value, json};
+
+use super::Gguf;
+use crate::Error;
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+const TOKENS: &str = "tokenizer.ggml.tokens";
+const TYPES: &str = "tokenizer.ggml.token_type";
+
+/// `llama_token_type`.
+const UNKNOWN: i64 = 2;
+const CONTROL: i64 = 3;
+const USER_DEFINED: i64 = 4;
+const UNUSED: i64 = 5;
+
+/// The vocabulary of a file.
+struct Vocabulary<'a> {
+    tokens: Vec<&'a str>,
+    /// One for each token.
+    types: Vec<i64>,
+}
+
+impl<'a> Vocabulary<'a> {
+    fn of(file: &'a Gguf) -> Result<Self, Error> {
+        let tokens = file.strings(TOKENS)?.ok_or_else(|| file.missing(TOKENS))?;
+        let types = file.integers(TYPES)?.ok_or_else(|| file.missing(TYPES))?;
+        if types.len() != tokens.len() {
+            let expected = format!("one for each of {} tokens", tokens.len());
+            return Err(file.bad(TYPES, &format!("a list of {}", types.len()), &expected));
+        }
+        Ok(Self { tokens, types })
+    }
+
+    /// Tokens with their ids, without those that only fill the table up.
+    fn used(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let tokens = self.tokens.iter().copied().enumerate();
+        tokens.filter(|(id, _)| self.types[*id] != UNUSED)
+    }
+
+    /// The `vocab` of a BPE model.
+    fn as_json(&self) -> Value {
+        let pairs = self.used().map(|(id, token)| (token.to_owned(), id.into()));
+        Value::Object(pairs.collect())
+    }
+
+    /// Tokens that are found in the text before anything else. Control tokens are special; those
+    /// that users of the model have defined are not.
+    fn added(&self) -> Value {
+        let added = self.used().filter_map(|(id, token)| {
+            let special = match self.types[id] {
+                UNKNOWN | CONTROL => true,
+                USER_DEFINED => false,
+                _ => return None,
+            };
+            Some(json!({
+                "id": id,
+                "content": token,
+                "single_word": false,
+                "lstrip": false,
+                "rstrip": false,
+                "normalized": false,
+                "special": special,
+            }))
+        });
+        Value::Array(added.collect())
+    }
+}
+
+/// `tokenizer.json`.
+pub(super) fn tokenizer(file: &Gguf) -> Result<Value, Error> {
+    let vocabulary = Vocabulary::of(file)?;
+    let mut json = match file.required_string(MODEL)? {
+        "gpt2" => byte_level::parts(file, &vocabulary)?,
+        "llama" => sentencepiece::parts(file, &vocabulary)?,
+        other => {
+            let supported = "only `gpt2` (byte-level BPE) and `llama` (SentencePiece)";
+            return Err(file.unsupported(MODEL, &format!("`{other}`"), supported));
+        }
+    };
+    json["version"] = "1.0".into();
+    json["truncation"] = Value::Null;
+    json["padding"] = Value::Null;
+    json["added_tokens"] = vocabulary.added();
+    json["post_processor"] = around(file, &vocabulary)?;
+    Ok(json)
+}
+
+/// The tokens put around every text.
+fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
+    let mut tokens = serde_json::Map::new();
+    let mut special = |key: &str, wanted: bool| -> Result<Option<Value>, Error> {
+        let Some((id, token)) = (if wanted {
+            token(file, vocabulary, key)?
+        } else {
+            None
+        }) else {
+            return Ok(None);
+        };
+        let entry = json!({ "id": token, "ids": [id], "tokens": [token] });
+        tokens.insert(token.into(), entry);
+        Ok(Some(
+            json!({ "SpecialToken": { "id": token, "type_id": 0 } }),
+        ))
+    };
+    let bos = special("tokenizer.ggml.bos_token_id", adds_bos(file)?)?;
+    let adds_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+    let eos = special("tokenizer.ggml.eos_token_id", adds_eos)?;
+    if tokens.is_empty() {
+        return Ok(Value::Null);
+    }
+    let around = |name: &str| -> Value {
+        let text = json!({ "Sequence": { "id": name, "type_id": 0 } });
+        bos.iter()
+            .cloned()
+            .chain([text])
+            .chain(eos.iter().cloned())
+            .collect()
+    };
+    let pair = [around("A"), around("B")]
+        .into_iter()
+        .flat_map(|v| match v {
+            Value::Array(parts) => parts,
+            _ => Vec::new(),
+        });
+    Ok(json!({
+        "type": "TemplateProcessing",
+        "single": around("A"),
+        "pair": pair.collect::<Value>(),
+        "special_tokens": tokens,
+    }))
+}
+
+/// Whether texts begin with the bos token. Where the file does not say, as llama.cpp does it.
+fn adds_bos(file: &Gguf) -> Result<bool, Error> {
+    let said = file.flag("tokenizer.ggml.add_bos_token")?;
+    let usual = || -> Result<bool, Error> {
+        let sentencepiece = file.required_string(MODEL)? == "llama";
+        Ok(sentencepiece || file.string(PRE)?.is_some_and(byte_level::is_llama3))
+    };
+    said.map_or_else(usual, Ok)
+}
+
+/// The token whose id the key gives.
+fn token<'a>(
+    file: &Gguf,
+    vocabulary: &Vocabulary<'a>,
+    key: &str,
+) -> Result<Option<(u64, &'a str)>, Error> {
+    let Some(id) = file.integer(key)? else {
+        return Ok(None);
+    };
+    let token = usize::try_from(id)
+        .ok()
+        .and_then(|i| vocabulary.tokens.get(i));
+    match token {
+        Some(token) => Ok(Some((id, token))),
+        None => {
+            let expected = format!("one of {} tokens", vocabulary.tokens.len());
+            Err(file.bad(key, &id.to_string(), &expected))
+        }
+    }
+}
+
+/// `tokenizer_config.json`.
+pub(super) fn tokenizer_config(file: &Gguf) -> Result<Value, Error> {
+    let vocabulary = Vocabulary::of(file)?;
+    let mut config = json!({ "add_bos_token": adds_bos(file)? });
+    for (field, key) in [
+        ("bos_token", "tokenizer.ggml.bos_token_id"),
+        ("eos_token", "tokenizer.ggml.eos_token_id"),
+        ("unk_token", "tokenizer.ggml.unknown_token_id"),
+        ("pad_token", "tokenizer.ggml.padding_token_id"),
+    ] {
+        if let Some((_, token)) = token(file, &vocabulary, key)? {
+            config[field] = token.into();
+        }
+    }
+    if let Some(template) = file.string("tokenizer.chat_template")? {
+        config["chat_template"] = template.into();
+    }
+    Ok(config)
+}

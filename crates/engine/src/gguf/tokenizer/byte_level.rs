@@ -1,0 +1,156 @@
+//! Byte-level BPE (`tokenizer.ggml.model` is `gpt2`).
+
+use serde_json::{Value, json};
+
+use super::{PRE, Vocabulary};
+use crate::Error;
+use crate::gguf::Gguf;
+
+const MERGES: &str = "tokenizer.ggml.merges";
+
+/// How a text is cut before the merges.
+enum Split {
+    /// By the pattern of GPT-2.
+    Gpt2,
+    /// Digits one by one, then by the pattern of GPT-2.
+    DigitsGpt2,
+    /// By a pattern.
+    Pattern(&'static str),
+}
+
+struct PreTokenizer {
+    /// Values of `tokenizer.ggml.pre`.
+    names: &'static [&'static str],
+    split: Split,
+    /// The text is brought into Unicode's composed form.
+    nfc: bool,
+    /// A piece that is a token is taken as it is.
+    ignore_merges: bool,
+}
+
+const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
+
+const PRE_TOKENIZERS: [PreTokenizer; 6] = [
+    PreTokenizer {
+        names: &["gpt-2", "default"],
+        split: Split::Gpt2,
+        nfc: false,
+        ignore_merges: false,
+    },
+    PreTokenizer {
+        names: &["smollm"],
+        split: Split::DigitsGpt2,
+        nfc: false,
+        ignore_merges: false,
+    },
+    PreTokenizer {
+        names: &["qwen2", "deepseek-r1-qwen"],
+        split: Split::Pattern(
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ),
+        nfc: true,
+        ignore_merges: false,
+    },
+    PreTokenizer {
+        names: LLAMA3,
+        split: Split::Pattern(THREE_DIGITS),
+        nfc: false,
+        ignore_merges: true,
+    },
+    // Phi-4.
+    PreTokenizer {
+        names: &["dbrx"],
+        split: Split::Pattern(THREE_DIGITS),
+        nfc: false,
+        ignore_merges: false,
+    },
+    // Phi-4-mini.
+    PreTokenizer {
+        names: &["gpt-4o"],
+        split: Split::Pattern(
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ),
+        nfc: false,
+        ignore_merges: false,
+    },
+];
+
+const THREE_DIGITS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// Whether a pre-tokenizer is that of Llama 3.
+pub(super) fn is_llama3(name: &str) -> bool {
+    LLAMA3.contains(&name)
+}
+
+fn byte_level(use_regex: bool) -> Value {
+    json!({
+        "type": "ByteLevel",
+        "add_prefix_space": false,
+        "trim_offsets": true,
+        "use_regex": use_regex,
+    })
+}
+
+/// The parts of `tokenizer.json` that are particular to byte-level BPE.
+pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
+    let name = file.required_string(PRE)?;
+    let Some(pre) = PRE_TOKENIZERS.iter().find(|pre| pre.names.contains(&name)) else {
+        let known: Vec<&str> = PRE_TOKENIZERS
+            .iter()
+            .flat_map(|p| p.names)
+            .copied()
+            .collect();
+        let supported = format!("only {}", known.join(", "));
+        return Err(file.unsupported(PRE, &format!("`{name}`"), &supported));
+    };
+    let pre_tokenizer = match pre.split {
+        Split::Gpt2 => byte_level(true),
+        Split::DigitsGpt2 => json!({
+            "type": "Sequence",
+            "pretokenizers": [{ "type": "Digits", "individual_digits": true }, byte_level(true)],
+        }),
+        Split::Pattern(pattern) => {
+            let split = json!({
+                "type": "Split",
+                "pattern": { "Regex": pattern },
+                "behavior": "Isolated",
+                "invert": false,
+            });
+            json!({ "type": "Sequence", "pretokenizers": [split, byte_level(false)] })
+        }
+    };
+    let normalizer = if pre.nfc {
+        json!({ "type": "NFC" })
+    } else {
+        Value::Null
+    };
+    let merges = file.strings(MERGES)?.ok_or_else(|| file.missing(MERGES))?;
+    let merges = merges
+        .iter()
+        .map(|merge| match merge.split_once(' ') {
+            Some((left, right)) => Ok(json!([left, right])),
+            None => Err(file.bad(
+                MERGES,
+                &format!("`{merge}`"),
+                "two tokens and a space between",
+            )),
+        })
+        .collect::<Result<Value, _>>()?;
+    Ok(json!({
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "decoder": byte_level(true),
+        "model": {
+            "type": "BPE",
+            "dropout": null,
+            "unk_token": null,
+            "continuing_subword_prefix": null,
+            "end_of_word_suffix": null,
+            "fuse_unk": false,
+            "byte_fallback": false,
+            "ignore_merges": pre.ignore_merges,
+            "vocab": vocabulary.as_json(),
+            "merges": merges,
+        },
+    }))
+}

@@ -1,0 +1,122 @@
+//! How the values of a tensor lie in its bytes.
+
+use crate::weights::blocks;
+
+/// How the values of a tensor lie in its bytes (little endian): numbers one by one, or GGUF's
+/// blocks of quantised values that share their scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// IEEE 754 single precision.
+    F32,
+    /// IEEE 754 half precision.
+    F16,
+    /// The upper half of a single.
+    Bf16,
+    /// 32 values of 4 bits and a scale.
+    Q4_0,
+    /// 32 values of 4 bits, a scale and a minimum.
+    Q4_1,
+    /// 32 values of 5 bits and a scale.
+    Q5_0,
+    /// 32 values of 5 bits, a scale and a minimum.
+    Q5_1,
+    /// 32 values of 8 bits and a scale.
+    Q8_0,
+    /// 256 values of 2 bits; 16 scales and minima of 4 bits.
+    Q2K,
+    /// 256 values of 3 bits; 16 scales of 6 bits.
+    Q3K,
+    /// 256 values of 4 bits; 8 scales and minima of 6 bits.
+    Q4K,
+    /// 256 values of 5 bits; 8 scales and minima of 6 bits.
+    Q5K,
+    /// 256 values of 6 bits; 16 scales of 8 bits.
+    Q6K,
+}
+
+impl Encoding {
+    /// Values of a block, and its bytes.
+    pub(crate) const fn block(self) -> (usize, usize) {
+        match self {
+            Self::F32 => (1, 4),
+            Self::F16 | Self::Bf16 => (1, 2),
+            Self::Q4_0 => (32, 18),
+            Self::Q4_1 => (32, 20),
+            Self::Q5_0 => (32, 22),
+            Self::Q5_1 => (32, 24),
+            Self::Q8_0 => (32, 34),
+            Self::Q2K => (256, 84),
+            Self::Q3K => (256, 110),
+            Self::Q4K => (256, 144),
+            Self::Q5K => (256, 176),
+            Self::Q6K => (256, 210),
+        }
+    }
+
+    /// Bytes of a tensor whose rows hold whole blocks; `None` if they do not, or beyond all sizes.
+    pub(crate) fn bytes(self, shape: &[usize]) -> Option<usize> {
+        let (values, bytes) = self.block();
+        let row = shape.last().copied().unwrap_or(1);
+        let all = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+        row.is_multiple_of(values)
+            .then(|| (all / values).checked_mul(bytes))?
+    }
+
+    /// Writes the values from `start` on, which the bytes must have.
+    pub(crate) fn widen(self, bytes: &[u8], start: usize, out: &mut [f32]) {
+        match self {
+            Self::F32 => widen(bytes, start, out, |b, [v]| *v = f32::from_le_bytes(*b)),
+            Self::F16 => widen(bytes, start, out, |b, [v]| {
+                *v = half::f16::from_le_bytes(*b).to_f32();
+            }),
+            Self::Bf16 => widen(bytes, start, out, |b, [v]| {
+                *v = half::bf16::from_le_bytes(*b).to_f32();
+            }),
+            Self::Q4_0 => widen(bytes, start, out, blocks::q4_0),
+            Self::Q4_1 => widen(bytes, start, out, blocks::q4_1),
+            Self::Q5_0 => widen(bytes, start, out, blocks::q5_0),
+            Self::Q5_1 => widen(bytes, start, out, blocks::q5_1),
+            Self::Q8_0 => widen(bytes, start, out, blocks::q8_0),
+            Self::Q2K => widen(bytes, start, out, blocks::q2_k),
+            Self::Q3K => widen(bytes, start, out, blocks::q3_k),
+            Self::Q4K => widen(bytes, start, out, blocks::q4_k),
+            Self::Q5K => widen(bytes, start, out, blocks::q5_k),
+            Self::Q6K => widen(bytes, start, out, blocks::q6_k),
+        }
+    }
+}
+
+/// Decodes the blocks of `BYTES` bytes and `VALUES` values that hold `start..start + out.len()`.
+fn widen<const BYTES: usize, const VALUES: usize>(
+    bytes: &[u8],
+    start: usize,
+    out: &mut [f32],
+    decode: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
+) {
+    let mut blocks = bytes.as_chunks::<BYTES>().0[start / VALUES..].iter();
+    let mut next = move || blocks.next().expect("the tensor has these values");
+    let mut partly = |out: &mut [f32], skip: usize| {
+        let mut values = [0.0; VALUES];
+        decode(next(), &mut values);
+        out.copy_from_slice(&values[skip..][..out.len()]);
+    };
+    // Rows are whole blocks; only a caller who wants part of a row comes here.
+    let skip = start % VALUES;
+    let head = if skip == 0 {
+        0
+    } else {
+        out.len().min(VALUES - skip)
+    };
+    let (head, out) = out.split_at_mut(head);
+    if !head.is_empty() {
+        partly(head, skip);
+    }
+    let (whole, tail) = out.as_chunks_mut::<VALUES>();
+    for values in whole {
+        partly(values, 0);
+    }
+    if !tail.is_empty() {
+        partly(tail, 0);
+    }
+}

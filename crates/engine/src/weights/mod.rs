@@ -1,0 +1,351 @@
+//! The tensors of a checkpoint by name, widened to float32 when they are read.
+
+mod blocks;
+mod encoding;
+mod gguf;
+mod safetensors;
+mod torch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use encoding::Encoding;
+
+use crate::checkpoint::Bytes;
+use crate::{Checkpoint, Error};
+
+/// Named tensors: those of a checkpoint directory, or some made in memory.
+#[derive(Debug, Default)]
+pub struct Weights {
+    tensors: BTreeMap<String, Entry>,
+}
+
+/// A tensor widened to float32, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Sizes of its dimensions.
+    pub shape: Vec<usize>,
+    /// Its values.
+    pub data: Vec<f32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    shape: Vec<usize>,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    Owned(Vec<f32>),
+    Mapped {
+        file: Arc<Bytes>,
+        range: Range<usize>,
+        numbers: Numbers,
+        rows: RowOrder,
+    },
+}
+
+/// What the bytes of a tensor in a file are.
+#[derive(Debug)]
+enum Numbers {
+    Encoded(Encoding),
+    /// A type of numbers that is not read. The tensor may be there as long as nobody wants it.
+    Other(String),
+}
+
+/// In which order a file has the rows of a matrix (or the values of a vector).
+#[derive(Clone, Copy, Debug)]
+enum RowOrder {
+    AsIs,
+    /// The two halves of each head of so many rows alternate (llama.cpp's order for the rotation
+    /// of neighbours). Divides the number of rows, and is even.
+    Interleaved {
+        head_dim: usize,
+    },
+}
+
+impl RowOrder {
+    /// Where row `row` is in the file.
+    fn source(self, row: usize) -> usize {
+        match self {
+            Self::AsIs => row,
+            Self::Interleaved { head_dim } => {
+                let (head, at) = (row / head_dim, row % head_dim);
+                let half = head_dim / 2;
+                head * head_dim + at % half * 2 + at / half
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// A tensor in `range` of `file`, which the caller has checked to lie inside and to be as long
+    /// as shape and encoding say.
+    fn mapped(shape: Vec<usize>, file: &Arc<Bytes>, range: Range<usize>, numbers: Numbers) -> Self {
+        let data = Data::Mapped {
+            file: Arc::clone(file),
+            range,
+            numbers,
+            rows: RowOrder::AsIs,
+        };
+        Self { shape, data }
+    }
+}
+
+/// Reads the tensors of a file into the collection; the path is for messages.
+type AddFile = fn(&mut Weights, Bytes, &Path) -> Result<(), Error>;
+
+impl Weights {
+    /// The tensors of a checkpoint: those of a GGUF file, or of the first that is there of
+    /// `model.safetensors`, the shards that `model.safetensors.index.json` names,
+    /// `pytorch_model.bin`, and the shards that `pytorch_model.bin.index.json` names.
+    ///
+    /// # Errors
+    /// [`Error::NoCheckpoint`]; [`Error::Checkpoint`] for truncated or corrupt files and for an
+    /// index that names tensors or files which do not exist; for a GGUF file also
+    /// [`Error::Unsupported`] and [`Error::UnexpectedTensor`].
+    pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
+        let checkpoint = checkpoint.into();
+        let mut weights = Self::default();
+        if let Some(file) = checkpoint.gguf()? {
+            gguf::add(&mut weights, &file)?;
+            return Ok(weights);
+        }
+        let sources: [(&str, &str, AddFile); 2] = [
+            (safetensors::SINGLE, safetensors::INDEX, safetensors::add),
+            (torch::SINGLE, torch::INDEX, torch::add),
+        ];
+        for (single, index, add) in sources {
+            if checkpoint.has(single) {
+                add(
+                    &mut weights,
+                    checkpoint.bytes(single)?,
+                    &checkpoint.path_of(single),
+                )?;
+                return Ok(weights);
+            }
+            if let Some(text) = checkpoint.text(index)? {
+                weights.add_shards(&checkpoint, index, &text, add)?;
+                return Ok(weights);
+            }
+        }
+        Err(Error::NoCheckpoint {
+            path: checkpoint.path().to_owned(),
+        })
+    }
+
+    /// The tensors of one safetensors file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or [`Error::Checkpoint`] if it is truncated or corrupt.
+    pub fn load_file(path: &Path) -> Result<Self, Error> {
+        let mut weights = Self::default();
+        safetensors::add(&mut weights, Bytes::map(path)?, path)?;
+        Ok(weights)
+    }
+
+    /// Tensors made in memory.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a tensor's values are not as many as its shape says.
+    pub fn from_tensors(
+        tensors: impl IntoIterator<Item = (String, Tensor)>,
+    ) -> Result<Self, Error> {
+        let mut weights = Self::default();
+        for (name, Tensor { shape, data }) in tensors {
+            if shape.iter().product::<usize>() != data.len() {
+                return Err(Error::Shape {
+                    name,
+                    expected: shape,
+                    found: vec![data.len()],
+                });
+            }
+            weights.tensors.insert(
+                name,
+                Entry {
+                    shape,
+                    data: Data::Owned(data),
+                },
+            );
+        }
+        Ok(weights)
+    }
+
+    /// Names of the tensors, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// Whether there is such a tensor.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// A tensor of any shape.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`] or [`Error::Dtype`].
+    pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
+        let view = self.view(name)?;
+        let mut data = vec![0.0; view.shape.iter().product()];
+        view.widen(0, &mut data);
+        Ok(Tensor {
+            shape: view.shape.to_vec(),
+            data,
+        })
+    }
+
+    /// The values of a tensor of that shape.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`], [`Error::Dtype`] or [`Error::Shape`].
+    pub fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let view = self.shaped(name, shape)?;
+        let mut data = vec![0.0; shape.iter().product()];
+        view.widen(0, &mut data);
+        Ok(data)
+    }
+
+    /// A tensor of that shape, not read yet.
+    pub(crate) fn shaped(&self, name: &str, shape: &[usize]) -> Result<View<'_>, Error> {
+        let view = self.view(name)?;
+        if view.shape != shape {
+            return Err(Error::Shape {
+                name: name.into(),
+                expected: shape.to_vec(),
+                found: view.shape.to_vec(),
+            });
+        }
+        Ok(view)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Error> {
+        self.tensors
+            .get(name)
+            .ok_or_else(|| Error::MissingTensor { name: name.into() })
+    }
+
+    /// How the values of a tensor are stored; float32 for those made in memory.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`] or [`Error::Dtype`].
+    pub fn encoding(&self, name: &str) -> Result<Encoding, Error> {
+        match &self.entry(name)?.data {
+            Data::Owned(_) => Ok(Encoding::F32),
+            Data::Mapped { numbers, .. } => match numbers {
+                Numbers::Encoded(encoding) => Ok(*encoding),
+                Numbers::Other(dtype) => Err(Error::Dtype {
+                    name: name.into(),
+                    dtype: dtype.clone(),
+                }),
+            },
+        }
+    }
+
+    fn view(&self, name: &str) -> Result<View<'_>, Error> {
+        let entry = self.entry(name)?;
+        let values = match &entry.data {
+            Data::Owned(data) => Values::Owned(data),
+            Data::Mapped {
+                file, range, rows, ..
+            } => Values::Encoded {
+                bytes: &file[range.clone()],
+                encoding: self.encoding(name)?,
+                rows: *rows,
+            },
+        };
+        Ok(View {
+            shape: &entry.shape,
+            values,
+        })
+    }
+
+    fn add_shards(
+        &mut self,
+        checkpoint: &Checkpoint,
+        index: &str,
+        text: &str,
+        add: AddFile,
+    ) -> Result<(), Error> {
+        #[derive(serde::Deserialize)]
+        struct Index {
+            weight_map: HashMap<String, String>,
+        }
+        let path = checkpoint.path_of(index);
+        let Index { weight_map } = serde_json::from_str(text).map_err(|source| Error::Json {
+            path: path.clone(),
+            source,
+        })?;
+        let broken = |reason: String| Error::Checkpoint {
+            path: path.clone(),
+            reason,
+        };
+        let mut files: Vec<&String> = weight_map.values().collect();
+        files.sort();
+        files.dedup();
+        for file in files {
+            // A shard lies beside its index; a path out of the directory is no shard.
+            if file.contains(['/', '\\']) || file == ".." {
+                return Err(broken(format!("shard `{file}` is not a plain file name")));
+            }
+            add(self, checkpoint.bytes(file)?, &checkpoint.path_of(file))?;
+        }
+        match weight_map.keys().find(|name| !self.contains(name)) {
+            Some(name) => Err(broken(format!("tensor `{name}` is in no shard"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A tensor, widened piece by piece.
+pub(crate) struct View<'a> {
+    shape: &'a [usize],
+    values: Values<'a>,
+}
+
+enum Values<'a> {
+    Owned(&'a [f32]),
+    Encoded {
+        bytes: &'a [u8],
+        encoding: Encoding,
+        rows: RowOrder,
+    },
+}
+
+impl View<'_> {
+    /// Size of the first dimension.
+    pub(crate) fn rows(&self) -> usize {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// Writes the values from `start` on.
+    pub(crate) fn widen(&self, start: usize, mut out: &mut [f32]) {
+        match self.values {
+            Values::Owned(data) => out.copy_from_slice(&data[start..][..out.len()]),
+            Values::Encoded {
+                bytes,
+                encoding,
+                rows: RowOrder::AsIs,
+            } => encoding.widen(bytes, start, out),
+            Values::Encoded {
+                bytes,
+                encoding,
+                rows,
+            } => {
+                let width: usize = self.shape[1..].iter().product();
+                let mut at = start;
+                while !out.is_empty() {
+                    let (row, column) = (at / width, at % width);
+                    let (piece, rest) = out.split_at_mut(out.len().min(width - column));
+                    encoding.widen(bytes, rows.source(row) * width + column, piece);
+                    at += piece.len();
+                    out = rest;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Tensors of a safetensors file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use safetensors::{Dtype, SafeTensors};
+
+use super::{Entry, Numbers, Weights};
+use crate::checkpoint::Bytes;
+use crate::{Encoding, Error};
+
+pub(super) const SINGLE: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+
+/// Adds the tensors of `file`; `path` is for messages.
+pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(), Error> {
+    let file = Arc::new(file);
+    let (header, metadata) =
+        SafeTensors::read_metadata(&file).map_err(|source| Error::Checkpoint {
+            path: path.to_owned(),
+            reason: format!("truncated or corrupt safetensors file ({source})"),
+        })?;
+    // The offsets are relative to the end of the header and its 8-byte length.
+    let start = header + 8;
+    for (name, info) in metadata.tensors() {
+        let (from, to) = info.data_offsets;
+        let numbers = match info.dtype {
+            Dtype::F32 => Numbers::Encoded(Encoding::F32),
+            Dtype::BF16 => Numbers::Encoded(Encoding::Bf16),
+            Dtype::F16 => Numbers::Encoded(Encoding::F16),
+            other => Numbers::Other(format!("{other:?}")),
+        };
+        let range = start + from..start + to;
+        let entry = Entry::mapped(info.shape.clone(), &file, range, numbers);
+        weights.tensors.insert(name, entry);
+    }
+    Ok(())
+}

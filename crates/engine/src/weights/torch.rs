@@ -1,0 +1,163 @@
+//! Tensors of a file of `torch.save`: a zip archive with a pickle of the state dict and one file
+//! for each storage.
+
+mod pickle;
+
+use std::io::Cursor;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use zip::{CompressionMethod, ZipArchive};
+
+use self::pickle::{StoredTensor, Type};
+use super::{Entry, Numbers, Weights};
+use crate::checkpoint::Bytes;
+use crate::{Encoding, Error};
+
+pub(super) const SINGLE: &str = "pytorch_model.bin";
+pub(super) const INDEX: &str = "pytorch_model.bin.index.json";
+
+/// Adds the tensors of `file`; `path` is for messages.
+pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(), Error> {
+    let file = Arc::new(file);
+    read(weights, &file).map_err(|reason| Error::Checkpoint {
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), String> {
+    let mut archive = Archive::open(file)?;
+    let pickle = archive.entry("data.pkl")?;
+    if archive.contains("byteorder") {
+        let order = archive.entry("byteorder")?;
+        if &file[order] != b"little" {
+            return Err("the storages are not little endian".into());
+        }
+    }
+    for (name, tensor) in pickle::state_dict(&file[pickle])? {
+        let storage = archive.entry(&format!("data/{}", tensor.storage.key))?;
+        let (range, numbers) = place(&tensor, storage).map_err(|reason| {
+            format!(
+                "truncated or corrupt file: tensor `{name}` of shape {:?} {reason}",
+                tensor.shape
+            )
+        })?;
+        let entry = Entry::mapped(tensor.shape, file, range, numbers);
+        weights.tensors.insert(name, entry);
+    }
+    Ok(())
+}
+
+/// The bytes of a tensor in a storage that lies in `storage` of the file.
+fn place(
+    tensor: &StoredTensor<'_>,
+    storage: Range<usize>,
+) -> Result<(Range<usize>, Numbers), String> {
+    let encoding = match tensor.storage.kind {
+        Type::Float => Encoding::F32,
+        Type::Half => Encoding::F16,
+        Type::BFloat16 => Encoding::Bf16,
+        Type::Other(name) => return Ok((0..0, Numbers::Other(name.into()))),
+    };
+    let (_, width) = encoding.block();
+    let values = tensor
+        .shape
+        .iter()
+        .try_fold(1usize, |n, size| n.checked_mul(*size))
+        .ok_or("is beyond all sizes")?;
+    let end = tensor
+        .offset
+        .checked_add(values)
+        .and_then(|end| end.checked_mul(width))
+        .filter(|end| *end <= storage.len())
+        .ok_or_else(|| {
+            let (offset, bytes) = (tensor.offset, storage.len());
+            format!("at {offset} does not fit into its storage of {bytes} bytes")
+        })?;
+    if values > 0 && !contiguous(&tensor.shape, &tensor.strides) {
+        return Err(format!(
+            "has strides {:?}; only contiguous tensors are read",
+            tensor.strides
+        ));
+    }
+    let end = storage.start + end;
+    let range = end - values * width..end;
+    Ok((range, Numbers::Encoded(encoding)))
+}
+
+/// Whether values lie one after the other, the last dimension innermost. The product of the sizes
+/// is in range and not 0.
+fn contiguous(shape: &[usize], strides: &[usize]) -> bool {
+    let mut expected = 1;
+    let each = shape.iter().zip(strides).rev().all(|(size, stride)| {
+        let fits = *size == 1 || *stride == expected;
+        expected *= size;
+        fits
+    });
+    shape.len() == strides.len() && each
+}
+
+/// The zip archive: all in one folder whose name is free.
+struct Archive<'a> {
+    zip: ZipArchive<Cursor<&'a [u8]>>,
+    folder: String,
+    len: usize,
+}
+
+impl<'a> Archive<'a> {
+    fn open(bytes: &'a [u8]) -> Result<Self, String> {
+        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|source| {
+            format!(
+                "truncated or corrupt file, or written by torch before 1.6: not a zip archive ({source})"
+            )
+        })?;
+        let folder = zip
+            .file_names()
+            .filter_map(Result::ok)
+            .find_map(|name| Some(name.strip_suffix("/data.pkl")?.to_owned()))
+            .filter(|folder| !folder.contains('/'))
+            .ok_or("no file of torch.save: the archive has no data.pkl")?;
+        Ok(Self {
+            zip,
+            folder,
+            len: bytes.len(),
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.zip.index_for_name(&self.path(name)).is_some()
+    }
+
+    /// Where the bytes of a file in the archive are.
+    fn entry(&mut self, name: &str) -> Result<Range<usize>, String> {
+        let path = self.path(name);
+        let broken =
+            |why: &str| format!("truncated or corrupt file: {why} `{path}` in the archive");
+        let index = self.zip.index_for_name(&path);
+        let index = index.ok_or_else(|| broken("no"))?;
+        let entry = self
+            .zip
+            .by_index_raw(index)
+            .map_err(|source| broken(&source.to_string()))?;
+        if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
+            return Err(format!(
+                "`{path}` in the archive is compressed or encrypted"
+            ));
+        }
+        let start = entry
+            .data_start()
+            .and_then(|start| usize::try_from(start).ok());
+        let size = usize::try_from(entry.compressed_size()).ok();
+        let range = start.zip(size).and_then(|(start, size)| {
+            let end = start.checked_add(size)?;
+            (end <= self.len).then_some(start..end)
+        });
+        range.ok_or_else(|| broken("no bytes of"))
+    }
+}

@@ -1,0 +1,473 @@
+//! The pickle of a state dict, and of nothing else.
+//!
+//! A pickle is a program that may call anything Python can import. Here a handful of opcodes build
+//! numbers, texts, tuples and dicts, and the few callables that a state dict needs are data of our
+//! own. Everything else is refused by its name, so nothing is ever called.
+
+use std::collections::HashMap;
+
+/// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
+const MOST_VALUES: usize = 1 << 21;
+/// PyTorch itself has no more.
+const MOST_DIMENSIONS: usize = 64;
+
+/// A tensor as the pickle describes it.
+#[derive(Clone, Debug)]
+pub(super) struct StoredTensor<'a> {
+    pub(super) storage: Storage<'a>,
+    /// First value in the storage.
+    pub(super) offset: usize,
+    pub(super) shape: Vec<usize>,
+    /// In values, one for each dimension.
+    pub(super) strides: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Storage<'a> {
+    pub(super) kind: Type,
+    /// Name of its file.
+    pub(super) key: &'a str,
+}
+
+/// Type of the numbers of a storage.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Type {
+    Float,
+    Half,
+    BFloat16,
+    /// One that is not read, by its name.
+    Other(&'static str),
+}
+
+/// What a pickle may import.
+#[derive(Clone, Copy, Debug)]
+enum Global {
+    OrderedDict,
+    RebuildTensor,
+    RebuildParameter,
+    Storage(Type),
+}
+
+const GLOBALS: [(&str, &str, Global); 14] = [
+    ("collections", "OrderedDict", Global::OrderedDict),
+    ("torch._utils", "_rebuild_tensor_v2", Global::RebuildTensor),
+    (
+        "torch._utils",
+        "_rebuild_parameter",
+        Global::RebuildParameter,
+    ),
+    ("torch", "FloatStorage", Global::Storage(Type::Float)),
+    ("torch", "HalfStorage", Global::Storage(Type::Half)),
+    ("torch", "BFloat16Storage", Global::Storage(Type::BFloat16)),
+    (
+        "torch",
+        "DoubleStorage",
+        Global::Storage(Type::Other("F64")),
+    ),
+    ("torch", "LongStorage", Global::Storage(Type::Other("I64"))),
+    ("torch", "IntStorage", Global::Storage(Type::Other("I32"))),
+    ("torch", "ShortStorage", Global::Storage(Type::Other("I16"))),
+    ("torch", "CharStorage", Global::Storage(Type::Other("I8"))),
+    ("torch", "ByteStorage", Global::Storage(Type::Other("U8"))),
+    ("torch", "BoolStorage", Global::Storage(Type::Other("BOOL"))),
+    (
+        "torch",
+        "Float8_e4m3fnStorage",
+        Global::Storage(Type::Other("F8_E4M3")),
+    ),
+];
+
+impl Global {
+    fn named(module: &str, name: &str) -> Result<Self, String> {
+        GLOBALS
+            .iter()
+            .find(|(m, n, _)| *m == module && *n == name)
+            .map(|(_, _, global)| *global)
+            .ok_or_else(|| {
+                let shown: String = format!("{module}.{name}").chars().take(80).collect();
+                format!(
+                    "its pickle asks for `{}`, which no state dict needs; refused \
+                     (save the weights as safetensors)",
+                    shown.escape_debug()
+                )
+            })
+    }
+}
+
+/// A value, by its place among all.
+type Id = usize;
+
+#[derive(Debug)]
+enum Value<'a> {
+    /// `None`, true, false: nothing depends on them.
+    Nothing,
+    Int(i64),
+    Text(&'a str),
+    Tuple(Vec<Id>),
+    Dict(Vec<(Id, Id)>),
+    Global(Global),
+    Storage(Storage<'a>),
+    Tensor(StoredTensor<'a>),
+}
+
+/// The machine that a pickle is a program for.
+struct Machine<'a> {
+    code: &'a [u8],
+    at: usize,
+    values: Vec<Value<'a>>,
+    stack: Vec<Id>,
+    /// Heights of the stack.
+    marks: Vec<usize>,
+    memo: HashMap<u32, Id>,
+}
+
+/// The tensors of a pickled state dict, by name.
+pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>, String> {
+    let mut machine = Machine {
+        code,
+        at: 0,
+        values: Vec::new(),
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: HashMap::new(),
+    };
+    let root = machine.run()?;
+    let Value::Dict(items) = &machine.values[root] else {
+        return Err("its pickle is no state dict".into());
+    };
+    items
+        .iter()
+        .map(
+            |(key, value)| match (&machine.values[*key], &machine.values[*value]) {
+                (Value::Text(name), Value::Tensor(tensor)) => {
+                    Ok(((*name).to_owned(), tensor.clone()))
+                }
+                (Value::Text(name), _) => Err(format!(
+                    "its pickle is no state dict: `{}` is no tensor",
+                    name.escape_debug()
+                )),
+                _ => Err("its pickle is no state dict: a name is no text".into()),
+            },
+        )
+        .collect()
+}
+
+fn corrupt(what: &str) -> String {
+    format!("truncated or corrupt pickle: {what}")
+}
+
+impl<'a> Machine<'a> {
+    fn run(&mut self) -> Result<Id, String> {
+        loop {
+            let [op] = self.array()?;
+            match op {
+                // PROTO, FRAME: nothing to do.
+                0x80 => drop(self.array::<1>()?),
+                0x95 => drop(self.array::<8>()?),
+                b'.' => return self.pop(),
+                b'(' => {
+                    if self.marks.len() >= MOST_VALUES {
+                        return Err(corrupt("too many marks"));
+                    }
+                    self.marks.push(self.stack.len());
+                }
+                b'N' | 0x88 | 0x89 => self.push(Value::Nothing)?,
+                b'J' => {
+                    let n = i32::from_le_bytes(self.array()?);
+                    self.push(Value::Int(n.into()))?;
+                }
+                b'K' => {
+                    let [n] = self.array()?;
+                    self.push(Value::Int(n.into()))?;
+                }
+                b'M' => {
+                    let n = u16::from_le_bytes(self.array()?);
+                    self.push(Value::Int(n.into()))?;
+                }
+                0x8a => self.long()?,
+                b'X' => {
+                    let len = u32::from_le_bytes(self.array()?);
+                    self.text(len as usize)?;
+                }
+                0x8c => {
+                    let [len] = self.array()?;
+                    self.text(len.into())?;
+                }
+                b'q' => {
+                    let [slot] = self.array()?;
+                    self.remember(slot.into())?;
+                }
+                b'r' => {
+                    let slot = u32::from_le_bytes(self.array()?);
+                    self.remember(slot)?;
+                }
+                0x94 => self.remember(self.memo.len() as u32)?,
+                b'h' => {
+                    let [slot] = self.array()?;
+                    self.recall(slot.into())?;
+                }
+                b'j' => {
+                    let slot = u32::from_le_bytes(self.array()?);
+                    self.recall(slot)?;
+                }
+                b')' => self.push(Value::Tuple(Vec::new()))?,
+                0x85..=0x87 => {
+                    let items = self.pop_many(usize::from(op - 0x84))?;
+                    self.push(Value::Tuple(items))?;
+                }
+                b't' => {
+                    let items = self.pop_mark()?;
+                    self.push(Value::Tuple(items))?;
+                }
+                b'}' => self.push(Value::Dict(Vec::new()))?,
+                b's' => {
+                    let items = self.pop_many(2)?;
+                    self.set(&items)?;
+                }
+                b'u' => {
+                    let items = self.pop_mark()?;
+                    self.set(&items)?;
+                }
+                b'c' => {
+                    let global = self.global_in_lines()?;
+                    self.push(Value::Global(global))?;
+                }
+                0x93 => {
+                    let names = self.pop_many(2)?;
+                    let (Value::Text(module), Value::Text(name)) =
+                        (&self.values[names[0]], &self.values[names[1]])
+                    else {
+                        return Err(corrupt("a global without a name"));
+                    };
+                    let global = Global::named(module, name)?;
+                    self.push(Value::Global(global))?;
+                }
+                b'Q' => self.persistent()?,
+                b'R' => self.call()?,
+                b'b' => {
+                    // What is set on a dict beside its items: torch's `_metadata`.
+                    self.pop()?;
+                    let dict = self.pop()?;
+                    if !matches!(self.values[dict], Value::Dict(_)) {
+                        return Err(corrupt("a state set on what has none"));
+                    }
+                    self.stack.push(dict);
+                }
+                other => return Err(self.refuse(other)),
+            }
+        }
+    }
+
+    /// Why an opcode is not followed.
+    fn refuse(&mut self, op: u8) -> String {
+        // This one names what it wants to make.
+        if op == b'i'
+            && let Err(reason) = self.global_in_lines()
+        {
+            return reason;
+        }
+        const NAMES: [(u8, &str); 12] = [
+            (b'i', "INST"),
+            (b'o', "OBJ"),
+            (b'P', "PERSID"),
+            (b'I', "INT"),
+            (b'G', "BINFLOAT"),
+            (b']', "EMPTY_LIST"),
+            (0x81, "NEWOBJ"),
+            (0x82, "EXT1"),
+            (0x83, "EXT2"),
+            (0x84, "EXT4"),
+            (0x8f, "EMPTY_SET"),
+            (0x92, "NEWOBJ_EX"),
+        ];
+        let name = NAMES.iter().find(|(code, _)| *code == op);
+        let name = name.map_or_else(|| format!("{op:#04x}"), |(_, name)| (*name).into());
+        let at = self.at - 1;
+        format!(
+            "its pickle has the opcode {name} at byte {at}, which no state dict needs; refused \
+             (save the weights as safetensors)"
+        )
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'a [u8], String> {
+        let bytes = self.code[self.at..].get(..n);
+        let bytes = bytes.ok_or_else(|| corrupt("it ends too early"))?;
+        self.at += n;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    /// A whole number of any length.
+    fn long(&mut self) -> Result<(), String> {
+        let [len] = self.array()?;
+        let bytes = self.take(len.into())?;
+        if bytes.len() > 8 {
+            return Err(corrupt("a number beyond all sizes"));
+        }
+        let negative = bytes.last().is_some_and(|b| *b >= 0x80);
+        let mut word = [if negative { 0xFF } else { 0 }; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        self.push(Value::Int(i64::from_le_bytes(word)))
+    }
+
+    fn text(&mut self, len: usize) -> Result<(), String> {
+        let text = std::str::from_utf8(self.take(len)?);
+        let text = text.map_err(|_| corrupt("a text that is not UTF-8"))?;
+        self.push(Value::Text(text))
+    }
+
+    /// The rest of the line.
+    fn line(&mut self) -> Result<&'a str, String> {
+        let rest = &self.code[self.at..];
+        let len = rest.iter().position(|b| *b == b'\n');
+        let len = len.ok_or_else(|| corrupt("it ends too early"))?;
+        let line = self.take(len + 1)?;
+        std::str::from_utf8(&line[..len]).map_err(|_| corrupt("a name that is not UTF-8"))
+    }
+
+    fn global_in_lines(&mut self) -> Result<Global, String> {
+        let (module, name) = (self.line()?, self.line()?);
+        Global::named(module, name)
+    }
+
+    fn push(&mut self, value: Value<'a>) -> Result<(), String> {
+        self.values.push(value);
+        self.push_id(self.values.len() - 1)
+    }
+
+    fn push_id(&mut self, id: Id) -> Result<(), String> {
+        if self.values.len() > MOST_VALUES || self.stack.len() >= MOST_VALUES {
+            return Err(corrupt("more values than a state dict can have"));
+        }
+        self.stack.push(id);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Id, String> {
+        // What lies below a mark belongs to others.
+        let floor = self.marks.last().copied().unwrap_or(0);
+        if self.stack.len() <= floor {
+            return Err(corrupt("a value is missing"));
+        }
+        self.stack
+            .pop()
+            .ok_or_else(|| corrupt("a value is missing"))
+    }
+
+    fn pop_many(&mut self, n: usize) -> Result<Vec<Id>, String> {
+        let mut items = (0..n).map(|_| self.pop()).collect::<Result<Vec<_>, _>>()?;
+        items.reverse();
+        Ok(items)
+    }
+
+    /// All since the last mark.
+    fn pop_mark(&mut self) -> Result<Vec<Id>, String> {
+        let height = self.marks.pop();
+        let height = height.ok_or_else(|| corrupt("a mark is missing"))?;
+        Ok(self.stack.split_off(height))
+    }
+
+    fn remember(&mut self, slot: u32) -> Result<(), String> {
+        let top = self.pop()?;
+        self.stack.push(top);
+        self.memo.insert(slot, top);
+        Ok(())
+    }
+
+    fn recall(&mut self, slot: u32) -> Result<(), String> {
+        let id = self.memo.get(&slot).copied();
+        self.push_id(id.ok_or_else(|| corrupt("a memo is missing"))?)
+    }
+
+    /// Sets items (keys and values in turn) on the dict on top of the stack.
+    fn set(&mut self, items: &[Id]) -> Result<(), String> {
+        let top = self.pop()?;
+        self.stack.push(top);
+        let (pairs, rest) = items.as_chunks::<2>();
+        match &mut self.values[top] {
+            Value::Dict(dict) if rest.is_empty() => {
+                dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
+                Ok(())
+            }
+            _ => Err(corrupt("items for what is no dict")),
+        }
+    }
+
+    /// `('storage', type, key, device, values)` to a storage.
+    fn persistent(&mut self) -> Result<(), String> {
+        let id = self.pop()?;
+        let storage = match self.tuple(id).as_slice() {
+            [
+                Value::Text("storage"),
+                Value::Global(Global::Storage(kind)),
+                Value::Text(key),
+                Value::Text(_),
+                Value::Int(_),
+            ] => Storage { kind: *kind, key },
+            _ => return Err(corrupt("a persistent id that is no storage")),
+        };
+        self.push(Value::Storage(storage))
+    }
+
+    fn call(&mut self) -> Result<(), String> {
+        let arguments = self.pop()?;
+        let callee = self.pop()?;
+        let Value::Global(callee) = self.values[callee] else {
+            return Err(corrupt("a call of what is no function"));
+        };
+        let arguments = self.tuple(arguments);
+        let result = match (callee, arguments.as_slice()) {
+            (Global::OrderedDict, []) => Value::Dict(Vec::new()),
+            (
+                Global::RebuildTensor,
+                [
+                    Value::Storage(storage),
+                    Value::Int(offset),
+                    Value::Tuple(shape),
+                    Value::Tuple(strides),
+                    ..,
+                ],
+            ) => Value::Tensor(StoredTensor {
+                storage: *storage,
+                offset: size(*offset)?,
+                shape: self.sizes(shape)?,
+                strides: self.sizes(strides)?,
+            }),
+            (Global::RebuildParameter, [Value::Tensor(tensor), ..]) => {
+                Value::Tensor(tensor.clone())
+            }
+            _ => return Err(corrupt("a call with arguments that cannot be")),
+        };
+        self.push(result)
+    }
+
+    /// The items of a tuple, as many as any call needs; none of what is no tuple.
+    fn tuple(&self, id: Id) -> Vec<&Value<'a>> {
+        match &self.values[id] {
+            Value::Tuple(items) => items.iter().take(8).map(|id| &self.values[*id]).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn sizes(&self, items: &[Id]) -> Result<Vec<usize>, String> {
+        if items.len() > MOST_DIMENSIONS {
+            return Err(corrupt("a tensor of too many dimensions"));
+        }
+        items
+            .iter()
+            .map(|id| match self.values[*id] {
+                Value::Int(n) => size(n),
+                _ => Err(corrupt("a size that is no number")),
+            })
+            .collect()
+    }
+}
+
+fn size(n: i64) -> Result<usize, String> {
+    usize::try_from(n).map_err(|_| corrupt("a negative size"))
+}

