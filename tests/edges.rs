@@ -15,19 +15,22 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-generator", &["beamgen-engine", "beamgen-search"]),
     ("beamgen-prm", &["beamgen-engine", "beamgen-search"]),
     ("beamgen-eval", &["beamgen-search"]),
+    ("beamgen-hub", &[]),
     (
         "beamgen",
         &[
             "beamgen-engine",
             "beamgen-eval",
             "beamgen-generator",
+            "beamgen-hub",
             "beamgen-prm",
             "beamgen-search",
         ],
     ),
     ("beamgen-train", TRAIN),
-    ("beamgen-cli", &["beamgen", "beamgen-eval", "beamgen-train"]),
+    ("beamgen-cli", CLI),
 ];
+const CLI: &[&str] = &["beamgen", "beamgen-eval", "beamgen-hub", "beamgen-train"];
 const TRAIN: &[&str] = &["beamgen-engine"];
 
 fn metadata() -> Value {

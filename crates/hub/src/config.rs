@@ -1,0 +1,243 @@
+//! Where the hub and its cache are.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::HubError;
+
+/// Settings of a [`Hub`](crate::Hub).
+#[derive(Clone, PartialEq, Eq)]
+pub struct HubConfig {
+    /// The hub, as `https://huggingface.co`.
+    pub endpoint: String,
+    /// The folder with `models--ORG--NAME` in it.
+    pub cache: PathBuf,
+    /// Sent to the endpoint only, never to the servers that it redirects to.
+    pub token: Option<String>,
+    /// Use the cache alone.
+    pub offline: bool,
+    /// How long a connection, an answer, or the next bytes of a file may take.
+    pub timeout: Duration,
+    /// How often a request is repeated when the hub is away or the connection breaks, without a byte gained.
+    pub retries: u32,
+}
+
+/// Everything but the token.
+impl fmt::Debug for HubConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HubConfig")
+            .field("endpoint", &self.endpoint)
+            .field("cache", &self.cache)
+            .field("token", &self.token.as_ref().map(|_| "(hidden)"))
+            .field("offline", &self.offline)
+            .field("timeout", &self.timeout)
+            .field("retries", &self.retries)
+            .finish()
+    }
+}
+
+impl HubConfig {
+    /// The public hub, with a cache at `cache`.
+    #[must_use]
+    pub fn new(cache: PathBuf) -> Self {
+        Self {
+            endpoint: "https://huggingface.co".to_owned(),
+            cache,
+            token: None,
+            offline: false,
+            timeout: Duration::from_secs(10),
+            retries: 5,
+        }
+    }
+
+    /// The settings of Python's `huggingface_hub`, from the same variables with the same precedence:
+    ///
+    /// - cache: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub`,
+    ///   `~/.cache/huggingface/hub`
+    /// - token: `HF_TOKEN`, `HUGGING_FACE_HUB_TOKEN`, the file `HF_TOKEN_PATH`, the file `$HF_HOME/token` that
+    ///   `hf auth login` writes; none if `HF_HUB_DISABLE_IMPLICIT_TOKEN` is true
+    /// - `HF_ENDPOINT`; `HF_HUB_OFFLINE` or `TRANSFORMERS_OFFLINE` is 1, on, yes or true
+    ///
+    /// Paths may begin with `~` and contain `$NAME` or `${NAME}`. An empty variable counts as unset. `lookup` is
+    /// `|name| std::env::var(name).ok()` in a program.
+    ///
+    /// # Errors
+    /// [`HubError::BadSetting`] if nothing says where home is; [`HubError::Io`] for a token file that cannot be read.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
+        let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let is_true = |name: &str| {
+            get(name).is_some_and(|value| {
+                ["1", "ON", "YES", "TRUE"].contains(&value.to_uppercase().as_str())
+            })
+        };
+        let path = |value: String| expand(&value, &get);
+        let hf_home = || match (get("HF_HOME"), get("XDG_CACHE_HOME")) {
+            (Some(home), _) => path(home),
+            (None, Some(caches)) => Ok(path(caches)?.join("huggingface")),
+            (None, None) => path("~/.cache/huggingface".to_owned()),
+        };
+
+        let cache = match get("HF_HUB_CACHE").or_else(|| get("HUGGINGFACE_HUB_CACHE")) {
+            Some(cache) => path(cache)?,
+            None => hf_home()?.join("hub"),
+        };
+        let mut config = Self::new(cache);
+        if let Some(endpoint) = get("HF_ENDPOINT") {
+            config.endpoint = endpoint.trim_end_matches('/').to_owned();
+        }
+        config.offline = match get("HF_HUB_OFFLINE") {
+            Some(_) => is_true("HF_HUB_OFFLINE"),
+            None => is_true("TRANSFORMERS_OFFLINE"),
+        };
+        if !is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+            let given = get("HF_TOKEN").or_else(|| get("HUGGING_FACE_HUB_TOKEN"));
+            config.token = match given.as_deref().and_then(clean_token) {
+                Some(token) => Some(token),
+                None => read_token(&match get("HF_TOKEN_PATH") {
+                    Some(file) => path(file)?,
+                    None => hf_home()?.join("token"),
+                })?,
+            };
+        }
+        Ok(config)
+    }
+}
+
+fn clean_token(text: &str) -> Option<String> {
+    let token = text.trim();
+    (!token.is_empty()).then(|| token.to_owned())
+}
+
+fn read_token(file: &Path) -> Result<Option<String>, HubError> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(clean_token(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(HubError::io(file)(error)),
+    }
+}
+
+/// `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and `expandvars`: what is unset stays.
+fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf, HubError> {
+    let mut text = value.to_owned();
+    if value == "~" || value.starts_with("~/") {
+        let home = get("HOME")
+            .or_else(|| get("USERPROFILE"))
+            .ok_or_else(|| HubError::BadSetting {
+                setting: "HOME",
+                reason: format!(
+                    "is not set, so {value} is nowhere; set it, or HF_HOME to a folder for the cache"
+                ),
+            })?;
+        text.replace_range(..1, &home);
+    }
+    let mut expanded = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let braced = after.strip_prefix('{').and_then(|s| s.split_once('}'));
+        let (name, tail) = braced.unwrap_or_else(|| {
+            let end = after
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .unwrap_or(after.len());
+            after.split_at(end)
+        });
+        match get(name) {
+            Some(value) => expanded.push_str(&value),
+            None => expanded.push_str(&rest[at..rest.len() - tail.len()]),
+        }
+        rest = tail;
+    }
+    expanded.push_str(rest);
+    Ok(PathBuf::from(expanded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(variables: &[(&str, &str)]) -> HubConfig {
+        HubConfig::from_lookup(|name| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+        .expect("a configuration")
+    }
+
+    #[test]
+    fn the_cache_has_pythons_precedence() {
+        let home = ("HOME", "/h");
+        let xdg = ("XDG_CACHE_HOME", "/x");
+        let hf = ("HF_HOME", "~/hf/$V-${V}/$UNSET");
+        let old = ("HUGGINGFACE_HUB_CACHE", "/old");
+        let new = ("HF_HUB_CACHE", "/new");
+        let v = ("V", "1");
+        let cache = |variables: &[(&str, &str)]| config(variables).cache;
+        assert_eq!(cache(&[home]), Path::new("/h/.cache/huggingface/hub"));
+        assert_eq!(cache(&[home, xdg]), Path::new("/x/huggingface/hub"));
+        assert_eq!(
+            cache(&[home, xdg, hf, v]),
+            Path::new("/h/hf/1-1/$UNSET/hub")
+        );
+        assert_eq!(cache(&[home, hf, old]), Path::new("/old"));
+        assert_eq!(cache(&[home, old, new]), Path::new("/new"));
+        assert_eq!(
+            cache(&[home, ("HF_HOME", "")]),
+            Path::new("/h/.cache/huggingface/hub")
+        );
+        let error = HubConfig::from_lookup(|_| None).expect_err("no home");
+        assert!(error.to_string().starts_with("HOME: is not set"), "{error}");
+    }
+
+    #[test]
+    fn the_token_is_the_variable_or_the_file_of_the_cli() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let home = dir.path().to_str().expect("UTF-8");
+        assert_eq!(config(&[("HF_HOME", home)]).token, None);
+        std::fs::write(dir.path().join("token"), "hf_file\n").expect("written");
+        let other = dir.path().join("other");
+        std::fs::write(&other, "hf_other").expect("written");
+        let other = other.to_str().expect("UTF-8");
+        let token = |variables: &[(&str, &str)]| {
+            let mut all = vec![("HF_HOME", home)];
+            all.extend(variables);
+            config(&all).token
+        };
+        assert_eq!(token(&[]).as_deref(), Some("hf_file"));
+        assert_eq!(
+            token(&[("HF_TOKEN_PATH", other)]).as_deref(),
+            Some("hf_other")
+        );
+        assert_eq!(
+            token(&[("HUGGING_FACE_HUB_TOKEN", "hf_old")]).as_deref(),
+            Some("hf_old")
+        );
+        assert_eq!(
+            token(&[("HF_TOKEN", " hf_env\n"), ("HUGGING_FACE_HUB_TOKEN", "x")]).as_deref(),
+            Some("hf_env")
+        );
+        assert_eq!(
+            token(&[("HF_TOKEN", "x"), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "yes")]),
+            None
+        );
+        let shown = format!("{:?}", config(&[("HF_HOME", home)]));
+        assert!(!shown.contains("hf_file"), "{shown}");
+    }
+
+    #[test]
+    fn endpoint_and_offline() {
+        let home = ("HOME", "/h");
+        let plain = config(&[home]);
+        assert_eq!(plain.endpoint, "https://huggingface.co");
+        assert!(!plain.offline);
+        assert_eq!(
+            config(&[home, ("HF_ENDPOINT", "http://mirror/x//")]).endpoint,
+            "http://mirror/x"
+        );
+        assert!(config(&[home, ("HF_HUB_OFFLINE", "True")]).offline);
+        assert!(config(&[home, ("TRANSFORMERS_OFFLINE", "1")]).offline);
+        assert!(!config(&[home, ("HF_HUB_OFFLINE", "0"), ("TRANSFORMERS_OFFLINE", "1")]).offline);
+    }
+}

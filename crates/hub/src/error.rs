@@ -1,0 +1,244 @@
+//! What can go wrong between a name and a folder. Every message is one line and says what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a model is not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HubError {
+    /// The name is none that a hub could know.
+    #[error(
+        "{id:?} is no model of a hub: {reason}; expected ORG/NAME, ORG/NAME@REVISION or ORG/NAME:FILE.gguf"
+    )]
+    BadModelId {
+        /// What was given.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A setting cannot be used.
+    #[error("{setting}: {reason}")]
+    BadSetting {
+        /// The environment variable that sets it.
+        setting: &'static str,
+        /// What is wrong with it, and what would do.
+        reason: String,
+    },
+    /// A request to the hub came to nothing.
+    #[error("{place}: {fault}")]
+    At {
+        /// What was asked for.
+        place: Box<Place>,
+        /// What came instead.
+        fault: Fault,
+    },
+    /// Offline, and the cache lacks something.
+    #[error(
+        "{id}: offline, and {missing} not in the cache {}; get it where there is a network: `{command}`, or unset HF_HUB_OFFLINE",
+        cache.display()
+    )]
+    Offline {
+        /// The model.
+        id: String,
+        /// The files, and "is" or "are".
+        missing: String,
+        /// The cache.
+        cache: PathBuf,
+        /// The command of Python's `huggingface_hub` that fills the cache.
+        command: String,
+    },
+    /// The cache cannot be read or written.
+    #[error("{}: {}", path.display(), io_reason(source))]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl HubError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// What the hub did, if it is about a request.
+    #[must_use]
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::At { fault, .. } => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+fn io_reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full; make room, or set HF_HUB_CACHE to another disk, and run again: the download goes on where it stopped"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// What a request was about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `ORG/NAME`.
+    pub repo: String,
+    /// The revision that was asked for.
+    pub revision: String,
+    /// The file, if the request was for one.
+    pub file: Option<String>,
+    /// The hub.
+    pub endpoint: String,
+}
+
+impl Place {
+    pub(crate) fn of(&self, file: &str) -> Self {
+        Self {
+            file: Some(file.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn error(&self, fault: Fault) -> HubError {
+        HubError::At {
+            place: Box::new(self.clone()),
+            fault,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            repo,
+            revision,
+            file,
+            endpoint,
+        } = self;
+        match file {
+            Some(file) => write!(f, "{repo}@{revision}, {file}, from {endpoint}"),
+            None => write!(f, "{repo}@{revision} from {endpoint}"),
+        }
+    }
+}
+
+/// What a hub did instead of giving a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// 401 or 403 for a model whose licence has to be accepted.
+    #[error("access refused ({status}), the model is gated: accept its licence on its page, {}", token_advice(*.has_token))]
+    Gated {
+        /// The status.
+        status: u16,
+        /// Whether a token was sent.
+        has_token: bool,
+    },
+    /// 401 or 403.
+    #[error("access refused ({status}): the repository is private or does not exist; check the name, {}", token_advice(*.has_token))]
+    Refused {
+        /// The status.
+        status: u16,
+        /// Whether a token was sent.
+        has_token: bool,
+    },
+    /// 404 for the repository.
+    #[error("no such repository (404); check the name")]
+    NoRepository,
+    /// 404 for the revision.
+    #[error("no such revision (404); give a branch, a tag or a commit of the repository")]
+    NoRevision,
+    /// 404 for the file, or the repository does not list it.
+    #[error("the repository has no such file; check the name, or take another revision")]
+    NoFile,
+    /// Any other status: the hub is ill, or busy.
+    #[error("the hub answered {0}; try again later")]
+    Status(u16),
+    /// Nothing came for too long.
+    #[error("no answer within {0:?}; check the connection and run again")]
+    Timeout(std::time::Duration),
+    /// No connection: name resolution, refusal, TLS.
+    #[error("cannot be reached ({0}); check the connection, HF_ENDPOINT and the proxy settings")]
+    Unreachable(String),
+    /// The connection ended in the middle of a file.
+    #[error("the download broke off at {done} of {} bytes ({reason}); run again, it goes on from there", total_text(*.total))]
+    Interrupted {
+        /// Bytes that are kept.
+        done: u64,
+        /// Bytes of the file, if the hub said.
+        total: Option<u64>,
+        /// What happened.
+        reason: String,
+    },
+    /// A file of another length than promised; nothing of it is kept.
+    #[error("the hub promised {promised} bytes but sends {sent}; nothing was kept, run again")]
+    WrongSize {
+        /// Bytes of the file as the hub lists it.
+        promised: u64,
+        /// Bytes of the answer.
+        sent: u64,
+    },
+    /// A file of another content than promised; nothing of it is kept.
+    #[error("the file arrived damaged (its SHA-256 is {found}); nothing was kept, run again")]
+    WrongHash {
+        /// The digest of what came, in hexadecimal.
+        found: String,
+    },
+    /// An answer that makes no sense.
+    #[error("the answer is none of a hub: {0}; check HF_ENDPOINT")]
+    BadReply(String),
+    /// Nothing to load.
+    #[error("the repository has no safetensors and no PyTorch weights{}", gguf_text(.gguf))]
+    NoWeights {
+        /// GGUF files that it has.
+        gguf: Vec<String>,
+    },
+}
+
+impl Fault {
+    /// Whether the same request may succeed a moment later.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Timeout(_) | Self::Unreachable(_) | Self::Interrupted { .. } => true,
+            Self::Status(status) => *status == 408 || *status == 429 || *status >= 500,
+            _ => false,
+        }
+    }
+
+    /// Whether a cached revision may stand in: the hub is away, or does not talk to us.
+    pub(crate) fn lets_cache_stand_in(&self) -> bool {
+        self.is_passing() || matches!(self, Self::Gated { .. } | Self::Refused { .. })
+    }
+}
+
+fn token_advice(has_token: bool) -> &'static str {
+    if has_token {
+        "and give HF_TOKEN a token of an account with access"
+    } else {
+        "and set HF_TOKEN, or log in with `hf auth login`"
+    }
+}
+
+fn total_text(total: Option<u64>) -> String {
+    total.map_or("unknown".to_owned(), |total| total.to_string())
+}
+
+fn gguf_text(gguf: &[String]) -> String {
+    match gguf {
+        [] => String::new(),
+        [one] => format!("; name its GGUF file as ORG/NAME:{one}"),
+        [first, ..] => format!(
+            "; name one of its {} GGUF files as ORG/NAME:{first}",
+            gguf.len()
+        ),
+    }
+}

@@ -1,0 +1,212 @@
+//! Which files of a repository a model needs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::HubError;
+use crate::error::{Fault, Place};
+use crate::id::{is_gguf, safe_path};
+
+const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
+const OPTIONAL: [&str; 8] = [
+    "generation_config.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "prm.json",
+    "prm.toml",
+];
+
+/// Weights in order of preference: one file, or the index of its shards. Never two formats.
+const WEIGHTS: [Weights; 4] = [
+    Weights::Whole("model.safetensors"),
+    Weights::Index("model.safetensors.index.json"),
+    Weights::Whole("pytorch_model.bin"),
+    Weights::Index("pytorch_model.bin.index.json"),
+];
+
+#[derive(Clone, Copy)]
+enum Weights {
+    Whole(&'static str),
+    Index(&'static str),
+}
+
+impl Weights {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Whole(name) | Self::Index(name) => name,
+        }
+    }
+}
+
+/// The files to fetch. The shards are known only once the index is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Needed {
+    /// Small files first.
+    pub files: Vec<String>,
+    /// The one of `files` that names the shards.
+    pub index: Option<&'static str>,
+}
+
+/// What to fetch of a repository that lists `listed`.
+pub(crate) fn needed(
+    listed: &BTreeSet<String>,
+    gguf: Option<&str>,
+    place: &Place,
+) -> Result<Needed, HubError> {
+    let must = gguf.map_or(&REQUIRED[..], |_| &[]);
+    let must = must.iter().copied().chain(gguf);
+    let mut files = Vec::new();
+    for name in must {
+        if !listed.contains(name) {
+            return Err(place.of(name).error(Fault::NoFile));
+        }
+        files.push(name.to_owned());
+    }
+    let mut index = None;
+    if gguf.is_none() {
+        let optional = OPTIONAL.iter().filter(|name| listed.contains(**name));
+        files.extend(optional.map(|name| (*name).to_owned()));
+        let Some(weights) = WEIGHTS.iter().find(|w| listed.contains(w.name())) else {
+            let gguf = listed.iter().filter(|name| is_gguf(name)).cloned();
+            return Err(place.error(Fault::NoWeights {
+                gguf: gguf.collect(),
+            }));
+        };
+        files.push(weights.name().to_owned());
+        if let Weights::Index(name) = weights {
+            index = Some(*name);
+        }
+    }
+    Ok(Needed { files, index })
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: std::collections::BTreeMap<String, String>,
+}
+
+/// The shards that the text of an index names, or what is wrong with it.
+pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, String> {
+    let index: Index = serde_json::from_str(index).map_err(|e| format!("no weight index, {e}"))?;
+    let shards: BTreeSet<String> = index.weight_map.into_values().collect();
+    match shards
+        .iter()
+        .find_map(|name| Some((name, safe_path(name).err()?)))
+    {
+        Some((name, reason)) => Err(format!("it names the file {name:?}, which has {reason}")),
+        None if shards.is_empty() => Err("a weight index that names no file".to_owned()),
+        None => Ok(shards),
+    }
+}
+
+/// The needed files that a snapshot folder lacks.
+pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>) -> Vec<String> {
+    let has = |name: &str| snapshot.join(name).is_file();
+    if let Some(file) = gguf {
+        return if has(file) {
+            vec![]
+        } else {
+            vec![file.to_owned()]
+        };
+    }
+    let required = REQUIRED.iter().filter(|name| !has(name));
+    let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
+    match WEIGHTS.iter().find(|weights| has(weights.name())) {
+        None => missing.push("model.safetensors".to_owned()),
+        Some(Weights::Whole(_)) => (),
+        Some(Weights::Index(name)) => {
+            let text = std::fs::read_to_string(snapshot.join(name));
+            match text.map_err(|e| e.to_string()).and_then(|t| shards(&t)) {
+                Ok(shards) => missing.extend(shards.into_iter().filter(|shard| !has(shard))),
+                Err(_) => missing.push((*name).to_owned()),
+            }
+        }
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(names: &str) -> BTreeSet<String> {
+        names.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn place() -> Place {
+        Place {
+            repo: "o/n".to_owned(),
+            revision: "main".to_owned(),
+            file: None,
+            endpoint: "http://hub".to_owned(),
+        }
+    }
+
+    fn files(names: &str) -> Vec<String> {
+        let all = listed(&format!("config.json tokenizer.json {names}"));
+        needed(&all, None, &place()).expect("enough").files
+    }
+
+    #[test]
+    fn one_format_and_nothing_beside_it() {
+        let safetensors = "model.safetensors";
+        fn with<'a>(names: &[&'a str]) -> Vec<&'a str> {
+            [&["config.json", "tokenizer.json"], names].concat()
+        }
+        assert_eq!(
+            files(
+                "model.safetensors pytorch_model.bin onnx/model.onnx original/x.pth README.md tf_model.h5"
+            ),
+            with(&[safetensors])
+        );
+        assert_eq!(
+            files("model.safetensors.index.json model-1.safetensors pytorch_model.bin"),
+            with(&["model.safetensors.index.json"])
+        );
+        assert_eq!(
+            files("pytorch_model.bin prm.toml chat_template.jinja"),
+            with(&["chat_template.jinja", "prm.toml", "pytorch_model.bin"])
+        );
+    }
+
+    #[test]
+    fn what_is_lacking_is_named() {
+        let refused = |names: &str, gguf: Option<&str>| {
+            needed(&listed(names), gguf, &place())
+                .expect_err("refused")
+                .to_string()
+        };
+        assert_eq!(
+            refused("config.json model.safetensors", None),
+            "o/n@main, tokenizer.json, from http://hub: the repository has no such file; check the name, or take another revision"
+        );
+        let text = refused("config.json tokenizer.json b.gguf a.gguf", None);
+        assert!(
+            text.ends_with("name one of its 2 GGUF files as ORG/NAME:a.gguf"),
+            "{text}"
+        );
+        assert!(refused("a.gguf", Some("b.gguf")).contains("b.gguf"));
+    }
+
+    #[test]
+    fn an_index_names_its_shards_once() {
+        let good = shards(r#"{"metadata":{},"weight_map":{"a":"2.bin","b":"1.bin","c":"2.bin"}}"#);
+        assert_eq!(good, Ok(listed("1.bin 2.bin")));
+        for bad in [
+            "",
+            "[]",
+            "{}",
+            r#"{"weight_map":{}}"#,
+            r#"{"weight_map":{"a":"../x"}}"#,
+            r#"{"weight_map":{"a":"/x"}}"#,
+            r#"{"weight_map":{"a":7}}"#,
+        ] {
+            shards(bad).expect_err(bad);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! From a name to a folder.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use hf_hub::api::RepoInfo;
+
+use crate::blob::{self, Stop, patiently};
+use crate::cached::{CachedModel, scan};
+use crate::error::{Fault, Place};
+use crate::files::{missing, needed, shards};
+use crate::http::{Client, file_url};
+use crate::id::{is_commit, safe_path};
+use crate::repo_dir::{RepoDir, named};
+use crate::{HubConfig, HubError, ModelId};
+
+/// A hub and its cache.
+#[derive(Debug)]
+pub struct Hub {
+    config: HubConfig,
+    client: Client,
+}
+
+/// What a download has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// Bytes of a file are in the cache; said at the beginning, too, where a resumed file has some.
+    Bytes {
+        /// The file.
+        file: &'a str,
+        /// Bytes so far; fewer than before if the file has to be begun anew.
+        done: u64,
+        /// Bytes of the file, if the hub says.
+        total: Option<u64>,
+    },
+    /// Another process is downloading the file.
+    Waiting {
+        /// The file.
+        file: &'a str,
+    },
+}
+
+/// A model that is in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The snapshot folder, or the GGUF file if one was named.
+    pub path: PathBuf,
+    /// The commit.
+    pub commit: String,
+    /// Whether no file had to be downloaded.
+    pub from_cache: bool,
+    /// What the user should know: the hub was not asked, or did not answer.
+    pub note: Option<String>,
+}
+
+impl Hub {
+    /// Makes no request yet.
+    ///
+    /// # Errors
+    /// [`HubError::BadSetting`] for an endpoint or a token that cannot be one.
+    pub fn new(config: HubConfig) -> Result<Self, HubError> {
+        let client = Client::new(&config)?;
+        Ok(Self { config, client })
+    }
+
+    /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one format; or one GGUF file.
+    ///
+    /// A full commit hash whose files are there needs no request. For a branch or a tag the hub is asked what it means
+    /// now; if it cannot be reached, or refuses access, what the revision meant last time is used, and the note says so.
+    /// A snapshot gets its links when all its files have been downloaded and verified.
+    ///
+    /// # Errors
+    /// Any [`HubError`] but [`HubError::BadModelId`]. After an interruption the next call continues.
+    pub fn fetch(
+        &self,
+        id: &ModelId,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Fetched, HubError> {
+        let repo = RepoDir::new(&self.config.cache, id);
+        let known = self.in_cache(&repo, id);
+        match known {
+            Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
+            Err(lacking) if self.config.offline => Err(self.offline(id, &lacking)),
+            Ok(known) => match self.listing(id, 0) {
+                Err(Stop::Fault { fault, .. }) if fault.lets_cache_stand_in() => Ok(Fetched {
+                    note: Some(format!(
+                        "{}: {fault}; using the cached {}",
+                        self.place(id),
+                        known.commit
+                    )),
+                    ..known
+                }),
+                listing => self.download(&repo, id, listing, progress),
+            },
+            Err(_) => {
+                let listing = self.listing(id, self.config.retries);
+                self.download(&repo, id, listing, progress)
+            }
+        }
+    }
+
+    /// The models of the cache, by name. What is damaged is left out, or incomplete.
+    #[must_use]
+    pub fn cached(&self) -> Vec<CachedModel> {
+        scan(&self.config.cache)
+    }
+
+    fn place(&self, id: &ModelId) -> Place {
+        Place {
+            repo: id.repo().to_owned(),
+            revision: id.revision().to_owned(),
+            file: None,
+            endpoint: self.config.endpoint.clone(),
+        }
+    }
+
+    /// The model as it is in the cache, or what it lacks there.
+    fn in_cache(&self, repo: &RepoDir, id: &ModelId) -> Result<Fetched, Vec<String>> {
+        let Some(commit) = repo.commit(id) else {
+            return Err(vec![]);
+        };
+        let snapshot = repo.snapshot(&commit);
+        let lacking = missing(&snapshot, id.file());
+        if !lacking.is_empty() {
+            return Err(if snapshot.is_dir() { lacking } else { vec![] });
+        }
+        Ok(Fetched {
+            path: id
+                .file()
+                .map_or(snapshot.clone(), |file| snapshot.join(file)),
+            commit,
+            from_cache: true,
+            note: None,
+        })
+    }
+
+    fn offline(&self, id: &ModelId, lacking: &[String]) -> HubError {
+        let missing = match lacking {
+            [] => "the model is".to_owned(),
+            [one] => format!("{one} is"),
+            [first, rest @ ..] => format!("{first} and {} more files are", rest.len()),
+        };
+        let mut command = format!("hf download {}", id.repo());
+        if let Some(file) = id.file() {
+            command.push_str(&format!(" {file}"));
+        }
+        if id.revision() != "main" {
+            command.push_str(&format!(" --revision {}", id.revision()));
+        }
+        HubError::Offline {
+            id: id.to_string(),
+            missing,
+            cache: self.config.cache.clone(),
+            command,
+        }
+    }
+
+    /// The commit that the revision means now, and the names of its files.
+    fn listing(&self, id: &ModelId, retries: u32) -> Result<(String, BTreeSet<String>), Stop> {
+        let url = format!("{}/api/{}", self.config.endpoint, named(id).api_url());
+        let text = patiently(retries, || Ok(self.client.text(&url)?))?;
+        let bad = |what: String| Stop::from(Fault::BadReply(what));
+        let info: RepoInfo = serde_json::from_str(&text)
+            .map_err(|error| bad(format!("no listing of a repository, {error}")))?;
+        if !is_commit(&info.sha) || id.commit().is_some_and(|commit| commit != info.sha) {
+            return Err(bad(format!("the commit {:?}", info.sha)));
+        }
+        let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
+        let names: BTreeSet<String> = names.collect();
+        match names.iter().find(|name| safe_path(name).is_err()) {
+            Some(name) if name.split('/').any(|part| part == "..") => {
+                Err(bad(format!("the file name {name:?}")))
+            }
+            _ => Ok((info.sha, names)),
+        }
+    }
+
+    fn download(
+        &self,
+        repo: &RepoDir,
+        id: &ModelId,
+        listing: Result<(String, BTreeSet<String>), Stop>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Fetched, HubError> {
+        let place = self.place(id);
+        let (commit, listed) = listing.map_err(|stop| stop.at(&place))?;
+        let snapshot = repo.snapshot(&commit);
+        let needed = needed(&listed, id.file(), &place)?;
+
+        let mut new = Vec::new();
+        let mut bring = |file: &str| -> Result<PathBuf, HubError> {
+            let linked = snapshot.join(file);
+            if linked.is_file() {
+                return Ok(linked);
+            }
+            let etag = self.blob(repo, id, &commit, file, progress)?;
+            let blob = repo.blob(&etag);
+            new.push((file.to_owned(), etag));
+            Ok(blob)
+        };
+        let mut last = snapshot.clone();
+        for file in &needed.files {
+            last = bring(file)?;
+        }
+        if let Some(index) = needed.index {
+            // the weights come last
+            let text = std::fs::read_to_string(&last).map_err(HubError::io(&last))?;
+            let shards =
+                shards(&text).map_err(|reason| place.of(index).error(Fault::BadReply(reason)))?;
+            if let Some(shard) = shards.iter().find(|shard| !listed.contains(*shard)) {
+                return Err(place.of(shard).error(Fault::NoFile));
+            }
+            for shard in &shards {
+                bring(shard)?;
+            }
+        }
+
+        for (file, etag) in &new {
+            repo.link(&commit, file, etag)?;
+        }
+        if id.commit().is_none() {
+            repo.set_commit(id, &commit)?;
+        }
+        Ok(Fetched {
+            path: id
+                .file()
+                .map_or(snapshot.clone(), |file| snapshot.join(file)),
+            commit,
+            from_cache: new.is_empty(),
+            note: None,
+        })
+    }
+
+    /// Brings one file's content into the cache; returns its blob's name.
+    fn blob(
+        &self,
+        repo: &RepoDir,
+        id: &ModelId,
+        commit: &str,
+        file: &str,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<String, HubError> {
+        let place = self.place(id).of(file);
+        let retries = self.config.retries;
+        let url = file_url(&self.config.endpoint, id.repo(), commit, file);
+        let metadata = patiently(retries, || match self.client.metadata(&url) {
+            // the hub has just listed the repository
+            Err(Fault::NoRepository) => Err(Fault::NoFile.into()),
+            metadata => Ok(metadata?),
+        })
+        .map_err(|stop| stop.at(&place))?;
+        blob::fetch(
+            &self.client,
+            repo,
+            &url,
+            &metadata,
+            retries,
+            &place,
+            progress,
+        )?;
+        Ok(metadata.etag)
+    }
+}

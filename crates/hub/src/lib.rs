@@ -1,0 +1,48 @@
+//! Models by name: from `ORG/NAME` on a Hugging Face hub to a folder on this machine.
+//!
+//! [`Hub::fetch`] downloads only the files that a model needs, into the cache that Python's `huggingface_hub` uses, so what
+//! one has the other finds. [`Hub::cached`] lists what is there.
+//!
+//! ```no_run
+//! use beamgen_hub::{Hub, HubConfig, ModelId, Progress};
+//!
+//! let config = HubConfig::from_lookup(|name| std::env::var(name).ok())?;
+//! let id: ModelId = "Qwen/Qwen2.5-Math-1.5B-Instruct".parse()?;
+//! let fetched = Hub::new(config)?.fetch(&id, &mut |progress| {
+//!     if let Progress::Bytes { file, done, total } = progress {
+//!         println!("{file}: {done} of {total:?}");
+//!     }
+//! })?;
+//! println!("{}", fetched.path.display());
+//! # Ok::<(), beamgen_hub::HubError>(())
+//! ```
+//!
+//! # What the cache can hold after a failure
+//!
+//! A download goes to `blobs/ETAG.incomplete` and gets its name when its length and, for large files, its SHA-256 are right.
+//! A snapshot gets its links when all its blobs are there. So a failure leaves an unfinished blob at most, which the next
+//! call continues, and never a file that looks whole.
+//!
+//! # Proxies
+//!
+//! `ureq` takes `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment itself. A hub on this machine is never reached
+//! through a proxy.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod blob;
+mod cached;
+mod config;
+mod error;
+mod files;
+mod http;
+mod hub;
+mod id;
+mod repo_dir;
+
+pub use cached::{CachedModel, CachedRevision};
+pub use config::HubConfig;
+pub use error::{Fault, HubError, Place};
+pub use hub::{Fetched, Hub, Progress};
+pub use id::ModelId;

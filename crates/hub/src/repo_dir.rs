@@ -1,0 +1,138 @@
+//! One repository in the cache, laid out as Python's `huggingface_hub` does:
+//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, locks in `.locks/`.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hf_hub::{Cache, CacheRepo, Repo, RepoType};
+
+use crate::HubError;
+use crate::id::{ModelId, is_commit};
+
+#[derive(Debug)]
+pub(crate) struct RepoDir {
+    root: PathBuf,
+    locks: PathBuf,
+    paths: CacheRepo,
+}
+
+impl RepoDir {
+    pub fn new(cache: &Path, id: &ModelId) -> Self {
+        let repo = named(id);
+        let folder = repo.folder_name();
+        Self {
+            root: cache.join(&folder),
+            locks: cache.join(".locks").join(folder),
+            paths: Cache::new(cache.to_owned()).repo(repo),
+        }
+    }
+
+    pub fn snapshot(&self, commit: &str) -> PathBuf {
+        self.paths.pointer_path(commit)
+    }
+
+    pub fn blob(&self, etag: &str) -> PathBuf {
+        self.paths.blob_path(etag)
+    }
+
+    pub fn lock(&self, etag: &str) -> PathBuf {
+        self.locks.join(format!("{etag}.lock"))
+    }
+
+    /// The commit that a revision meant when the hub was last asked.
+    pub fn commit(&self, id: &ModelId) -> Option<String> {
+        if let Some(commit) = id.commit() {
+            return Some(commit.to_owned());
+        }
+        let text = fs::read_to_string(self.root.join("refs").join(id.revision())).ok()?;
+        Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
+    }
+
+    /// Remembers what a revision means now; written aside and renamed.
+    pub fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
+        if self.commit(id).as_deref() == Some(commit) {
+            return Ok(());
+        }
+        let path = self.root.join("refs").join(id.revision());
+        make_parent(&path)?;
+        let mut aside = path.clone().into_os_string();
+        aside.push(format!(".{}.tmp", std::process::id()));
+        fs::write(&aside, commit)
+            .and_then(|()| fs::rename(&aside, &path))
+            .map_err(HubError::io(&path))
+    }
+
+    /// Gives the snapshot a file whose blob is there.
+    pub fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
+        let pointer = self.snapshot(commit).join(file);
+        if pointer.is_file() {
+            return Ok(());
+        }
+        make_parent(&pointer)?;
+        if pointer.is_symlink() {
+            // its blob was deleted
+            fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
+        }
+        let up = "../".repeat(2 + file.matches('/').count());
+        match symlink(&format!("{up}blobs/{etag}"), &self.blob(etag), &pointer) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(HubError::io(&pointer)(error))
+            }
+            // another process was faster, with the same link
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The repository in the words of the hub's own crate.
+pub(crate) fn named(id: &ModelId) -> Repo {
+    Repo::with_revision(
+        id.repo().to_owned(),
+        RepoType::Model,
+        id.revision().to_owned(),
+    )
+}
+
+pub(crate) fn make_parent(path: &Path) -> Result<(), HubError> {
+    match path.parent() {
+        Some(parent) => fs::create_dir_all(parent).map_err(HubError::io(parent)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn symlink(target: &str, _blob: &Path, pointer: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, pointer)
+}
+
+#[cfg(not(unix))]
+fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
+    fs::copy(blob, pointer).map(drop)
+}
+
+/// Takes an exclusive lock that ends with the file's life, as Python's `filelock` does. `None` where the file system
+/// knows no locks: then two processes may download the same file, and the checks afterwards find what they spoil.
+pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File>, HubError> {
+    make_parent(path)?;
+    let file = File::options()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(path)
+        .map_err(HubError::io(path))?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(fs::TryLockError::Error(_)) => return Ok(None),
+            Err(fs::TryLockError::WouldBlock) => {
+                if !told {
+                    waiting();
+                    told = true;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+    }
+}
