@@ -115,6 +115,8 @@ impl Growing {
             chain: ChainId(id),
             tokens: vec![7; tokens],
             text: self.said.text.chars().take(part).collect(),
+            carried: Vec::new(),
+            exact: true,
             logprob: -(tokens as f32),
             finish,
             paused,
