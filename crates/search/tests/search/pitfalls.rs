@@ -187,7 +187,7 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
         1 => Said::answer(1),
         _ => Said {
-            carried: ["a", "b", "a", "", ""][place.index as usize],
+            carried: ["", "", "a", "b", "a"][place.index as usize],
             ..Said::step("1\n")
         },
     };
@@ -202,10 +202,10 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     let duplicate = (true, 1);
     assert_eq!(
         first,
-        [(false, 2), (false, 1), duplicate, (false, 2), duplicate]
+        [(false, 2), duplicate, (false, 2), (false, 1), duplicate]
     );
-    // The first of the steps with its text, which has a rest, is read without its tokens; the
-    // answers with theirs.
+    // The step that closed first stands for the text before the scorer. It has a rest, so it is
+    // read without its tokens; the answer with its own.
     assert_eq!(scorer.tokens_read, 3);
 }
 
