@@ -1,11 +1,19 @@
 //! Chats as text: a checkpoint's Jinja template, rendered as `transformers` does.
 
-use minijinja::{Environment, ErrorKind, context};
+mod python;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::SystemTime;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use minijinja::{Environment, ErrorKind, Value, context};
 use serde::Serialize;
 
 use crate::{Error, Tokenizer};
 
 const NAME: &str = "chat_template";
+const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /// One turn of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,14 +64,18 @@ pub enum Ending {
     Continue,
 }
 
-/// A checkpoint's Jinja chat template, as `transformers` renders it.
+/// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders it.
+///
+/// A template sees `messages`, `add_generation_prompt`, the named special tokens, `tools` and
+/// `documents` (none), `raise_exception` and `strftime_now`; everything else is undefined. One
+/// difference is left: `~` writes none, true and false in lower case.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    bos_token: Option<String>,
-    eos_token: Option<String>,
+    special_tokens: BTreeMap<String, String>,
     /// Without a template (a base model) the problem itself is the prompt.
-    plain: bool,
+    source: Option<String>,
+    now: NaiveDateTime,
 }
 
 impl ChatTemplate {
@@ -72,40 +84,78 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Template`] if it is not valid Jinja.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self, Error> {
+        let tokens = tokenizer.special_tokens();
         Self::new(
             tokenizer.chat_template(),
-            tokenizer.bos_token(),
-            tokenizer.eos_token(),
+            tokens.map(|(name, token)| (name.to_owned(), token.to_owned())),
         )
     }
 
-    /// A template and the tokens it may name.
+    /// A template and the special tokens by the names it may use (`bos_token`, say).
     ///
     /// # Errors
     /// [`Error::Template`] if it is not valid Jinja.
     pub fn new(
         source: Option<&str>,
-        bos_token: Option<&str>,
-        eos_token: Option<&str>,
+        special_tokens: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, Error> {
         let mut environment = Environment::new();
-        // What `transformers` sets, and templates rely on.
-        environment.set_trim_blocks(true);
-        environment.set_lstrip_blocks(true);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", raise_exception);
+        python::prepare(&mut environment);
         if let Some(source) = source {
+            let source = python::without_generation_tags(source);
             environment
-                .add_template_owned(NAME, source.to_owned())
+                .add_template_owned(NAME, source)
                 .map_err(|error| Error::Template(describe(&error)))?;
         }
-        Ok(Self {
+        let mut template = Self {
             environment,
-            bos_token: bos_token.map(str::to_owned),
-            eos_token: eos_token.map(str::to_owned),
-            plain: source.is_none(),
-        })
+            special_tokens: special_tokens.into_iter().collect(),
+            source: source.map(str::to_owned),
+            now: NaiveDateTime::default(),
+        };
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = since_1970.map_or(0, |time| time.as_secs() as i64);
+        template.set_now(
+            DateTime::from_timestamp(seconds, 0)
+                .unwrap_or_default()
+                .naive_utc(),
+        );
+        Ok(template)
+    }
+
+    fn set_now(&mut self, now: NaiveDateTime) {
+        self.now = now;
+        self.environment
+            .add_function("strftime_now", move |format: &str| {
+                let mut text = String::new();
+                write!(text, "{}", now.format(format)).map_err(|_| {
+                    let message = format!("strftime_now: {format:?} is no format");
+                    minijinja::Error::new(ErrorKind::InvalidOperation, message)
+                })?;
+                Ok(text)
+            });
+    }
+
+    /// Sets the day that the template takes for today: `YYYY-MM-DD`.
+    ///
+    /// # Errors
+    /// [`Error::Template`] if it is no such day.
+    pub fn set_date(&mut self, date: &str) -> Result<(), Error> {
+        let day = NaiveDate::parse_from_str(date, "%Y-%m-%d");
+        let Some(now) = day.ok().and_then(|day| day.and_hms_opt(0, 0, 0)) else {
+            let reason = format!("date {date:?} is no day: write YYYY-MM-DD");
+            return Err(Error::Template(reason));
+        };
+        self.set_now(now);
+        Ok(())
+    }
+
+    /// The day that the template takes for today, if it asks: what [`set_date`](Self::set_date) has
+    /// set, or the day on which it was made, by UTC.
+    #[must_use]
+    pub fn date(&self) -> Option<String> {
+        let asks = self.source.as_ref()?.contains("strftime_now");
+        asks.then(|| self.now.format("%Y-%m-%d").to_string())
     }
 
     /// The chat as text. Without a template: the contents, a blank line between them.
@@ -113,27 +163,51 @@ impl ChatTemplate {
     /// # Errors
     /// What the template says, in one line.
     pub fn render(&self, messages: &[Message<'_>], ending: Ending) -> Result<String, String> {
-        if self.plain {
+        let Some(source) = &self.source else {
             let contents: Vec<&str> = messages.iter().map(|message| message.content).collect();
             return Ok(contents.join("\n\n"));
+        };
+        if ending != Ending::Continue {
+            return self.rendered(messages, ending == Ending::Generation);
         }
-        let rendered = self.environment.get_template(NAME).and_then(|template| {
-            template.render(context! {
-                messages => messages,
-                add_generation_prompt => ending == Ending::Generation,
-                bos_token => self.bos_token.as_deref().unwrap_or_default(),
-                eos_token => self.eos_token.as_deref().unwrap_or_default(),
-            })
-        });
-        let mut text = rendered.map_err(|error| describe(&error))?;
-        if ending == Ending::Continue {
-            let last = messages.last().map_or("", |message| message.content.trim());
-            let at = text
-                .rfind(last)
-                .ok_or("the template changes the last message, which cannot be continued")?;
-            text.truncate(at + last.len());
+        // As `transformers` does it: a mark behind the last message shows where it ends.
+        let Some((last, before)) = messages.split_last() else {
+            return Err("there is no message to continue".into());
+        };
+        if !source.contains("content") {
+            return Err(
+                "the template writes no message's content, so none can be continued".into(),
+            );
+        }
+        let content = format!("{}{CONTINUED}", last.content);
+        let marked = Message {
+            content: &content,
+            ..*last
+        };
+        let mut text = self.rendered(&[before, &[marked]].concat(), false)?;
+        let end = text
+            .rfind(CONTINUED.trim_end())
+            .filter(|_| text.contains(python::strip(last.content)))
+            .ok_or("the template changes the last message, which cannot be continued")?;
+        let keeps_spaces = text[end..].starts_with(CONTINUED);
+        text.truncate(end);
+        if !keeps_spaces {
+            text.truncate(python::rstrip(&text).len());
         }
         Ok(text)
+    }
+
+    fn rendered(&self, messages: &[Message<'_>], generation: bool) -> Result<String, String> {
+        let rendered = self.environment.get_template(NAME).and_then(|template| {
+            template.render(context! {
+                messages,
+                add_generation_prompt => generation,
+                tools => Value::from(()),
+                documents => Value::from(()),
+                ..Value::from_serialize(&self.special_tokens)
+            })
+        });
+        rendered.map_err(|error| describe(&error))
     }
 
     /// The prompt for a problem, up to where the solution begins.
@@ -149,12 +223,8 @@ impl ChatTemplate {
     /// Whether the template writes the special tokens around the text itself.
     #[must_use]
     pub fn writes_special_tokens(&self) -> bool {
-        !self.plain
+        self.source.is_some()
     }
-}
-
-fn raise_exception(message: String) -> Result<String, minijinja::Error> {
-    Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
 }
 
 fn describe(error: &minijinja::Error) -> String {
@@ -170,7 +240,9 @@ mod tests {
     use super::*;
 
     fn render(template: &str, system: Option<&str>, problem: &str) -> Result<String, String> {
-        ChatTemplate::new(Some(template), Some("<s>"), Some("</s>"))
+        let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
+        let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
+        ChatTemplate::new(Some(template), tokens)
             .unwrap()
             .prompt(system, problem)
     }
@@ -210,7 +282,7 @@ mod tests {
     #[test]
     fn a_broken_template_is_an_error_at_once() {
         assert!(matches!(
-            ChatTemplate::new(Some("{% if %}"), None, None),
+            ChatTemplate::new(Some("{% if %}"), []),
             Err(Error::Template(_))
         ));
     }
@@ -225,12 +297,27 @@ mod tests {
 
     #[test]
     fn without_a_template_the_problem_is_the_prompt() {
-        let plain = ChatTemplate::new(None, None, None).unwrap();
+        let plain = ChatTemplate::new(None, []).unwrap();
         assert_eq!(plain.prompt(None, "x?").unwrap(), "x?");
         assert_eq!(
             plain.prompt(Some("Be brief."), "x?").unwrap(),
             "Be brief.\n\nx?"
         );
         assert!(!plain.writes_special_tokens());
+    }
+
+    #[test]
+    fn the_date_is_today_until_it_is_set() {
+        let source = "{{ strftime_now('%d %b %Y, %H:%M') }}";
+        let mut template = ChatTemplate::new(Some(source), []).unwrap();
+        assert!(template.date() > Some("2025-01-01".into()));
+        template.set_date("2024-07-06").unwrap();
+        assert_eq!(template.prompt(None, "").unwrap(), "06 Jul 2024, 00:00");
+        assert_eq!(template.date().as_deref(), Some("2024-07-06"));
+        assert!(template.set_date("6.7.2024").is_err());
+        let timeless = ChatTemplate::new(Some("{{ messages }}"), []).unwrap();
+        assert_eq!(timeless.date(), None);
+        let bad = ChatTemplate::new(Some("{{ strftime_now('%!') }}"), []).unwrap();
+        assert!(bad.prompt(None, "").unwrap_err().contains("no format"));
     }
 }

@@ -1,5 +1,6 @@
 //! Text to tokens and back, with what a chat needs to know beside it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -17,15 +18,13 @@ pub struct Tokenizer {
     ends: Vec<usize>,
     special: Vec<bool>,
     eos_ids: Vec<u32>,
-    bos_token: Option<String>,
-    eos_token: Option<String>,
-    pad_token: Option<String>,
+    special_tokens: BTreeMap<String, String>,
     chat_template: Option<String>,
 }
 
 impl Tokenizer {
     /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
-    /// `chat_template.jinja`, `generation_config.json` and `config.json`.
+    /// `special_tokens_map.json`, `chat_template.jinja`, `generation_config.json` and `config.json`.
     ///
     /// The end-of-text tokens are those of the first of `generation_config.json`,
     /// `config.json`, `tokenizer_config.json` that names any.
@@ -56,9 +55,7 @@ impl Tokenizer {
             ends,
             special,
             eos_ids: Vec::new(),
-            bos_token: config.token("bos_token"),
-            eos_token: config.token("eos_token"),
-            pad_token: config.token("pad_token"),
+            special_tokens: named_tokens(&checkpoint, &config)?,
             chat_template,
         };
         tokenizer.eos_ids = tokenizer.find_eos(&checkpoint)?;
@@ -75,7 +72,7 @@ impl Tokenizer {
                 return Ok(ids);
             }
         }
-        let Some(token) = &self.eos_token else {
+        let Some(token) = self.eos_token() else {
             return Ok(Vec::new());
         };
         match self.id(token) {
@@ -189,22 +186,36 @@ impl Tokenizer {
         self.eos_ids.contains(&id)
     }
 
-    /// `bos_token` of tokenizer_config.json, for chat templates.
-    #[must_use]
-    pub fn bos_token(&self) -> Option<&str> {
-        self.bos_token.as_deref()
+    /// The special tokens that have a name in tokenizer_config.json, for chat templates: `bos_token`,
+    /// `eos_token`, `pad_token` and others.
+    pub fn special_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.special_tokens
+            .iter()
+            .map(|(name, token)| (name.as_str(), token.as_str()))
     }
 
-    /// `eos_token` of tokenizer_config.json, for chat templates.
+    /// The special token of that name.
+    #[must_use]
+    pub fn special_token(&self, name: &str) -> Option<&str> {
+        self.special_tokens.get(name).map(String::as_str)
+    }
+
+    /// `bos_token` of tokenizer_config.json.
+    #[must_use]
+    pub fn bos_token(&self) -> Option<&str> {
+        self.special_token("bos_token")
+    }
+
+    /// `eos_token` of tokenizer_config.json.
     #[must_use]
     pub fn eos_token(&self) -> Option<&str> {
-        self.eos_token.as_deref()
+        self.special_token("eos_token")
     }
 
     /// `pad_token` of tokenizer_config.json.
     #[must_use]
     pub fn pad_token(&self) -> Option<&str> {
-        self.pad_token.as_deref()
+        self.special_token("pad_token")
     }
 
     /// The Jinja template of chat_template.jinja or of tokenizer_config.json.
@@ -315,6 +326,24 @@ fn token_table(inner: &tokenizers::Tokenizer) -> (Vec<u8>, Vec<usize>, Vec<bool>
     (bytes, ends, special)
 }
 
+/// The named special tokens, found as `transformers` finds them: those of special_tokens_map.json
+/// count where tokenizer_config.json does not list the added tokens itself.
+fn named_tokens(
+    checkpoint: &Checkpoint,
+    config: &Settings,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut tokens: BTreeMap<_, _> = config.tokens().collect();
+    if config.value.get("added_tokens_decoder").is_none() {
+        tokens.extend(Settings::load(checkpoint, "special_tokens_map.json")?.tokens());
+    }
+    Ok(tokens)
+}
+
+/// A token: a string, or an object with its `content`.
+fn content(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get("content")?.as_str())
+}
+
 /// A JSON file beside the tokenizer; empty if it does not exist.
 struct Settings {
     path: PathBuf,
@@ -334,13 +363,15 @@ impl Settings {
         Ok(Self { path, value })
     }
 
-    /// A token: a string, or an object with its `content`.
-    fn token(&self, field: &str) -> Option<String> {
-        let value = self.value.get(field)?;
-        value
-            .as_str()
-            .or_else(|| value.get("content")?.as_str())
-            .map(str::to_owned)
+    /// The fields that name a token.
+    fn tokens(&self) -> impl Iterator<Item = (String, String)> {
+        let fields = self.value.as_object().into_iter().flatten();
+        let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
+        let extra = self.value.get("extra_special_tokens");
+        let extra = extra.and_then(Value::as_object).into_iter().flatten();
+        tokens
+            .chain(extra)
+            .filter_map(|(name, value)| Some((name.clone(), content(value)?.to_owned())))
     }
 
     /// A template, or the one named `default` of a list of named ones.

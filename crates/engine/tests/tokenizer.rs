@@ -87,6 +87,36 @@ fn the_template_of_its_own_file_comes_first() {
 }
 
 #[test]
+fn named_tokens_come_from_the_old_map_too() {
+    let named = |config: Value| {
+        let dir = tempfile::tempdir().unwrap();
+        let tokenizer = fixture("tokenizer").join("tokenizer.json");
+        fs::copy(tokenizer, dir.path().join("tokenizer.json")).unwrap();
+        let map = r#"{"bos_token": {"content": "<|user|>"}, "pad_token": "<|end|>"}"#;
+        fs::write(dir.path().join("special_tokens_map.json"), map).unwrap();
+        let config = config.to_string();
+        fs::write(dir.path().join("tokenizer_config.json"), config).unwrap();
+        let tokenizer = Tokenizer::load(dir.path()).unwrap();
+        let tokens = tokenizer.special_tokens();
+        tokens
+            .map(|(name, token)| format!("{name}={token}"))
+            .collect::<Vec<_>>()
+    };
+    let old = json!({"bos_token": "<|begin|>", "eos_token": "<|end|>", "add_bos_token": true});
+    assert_eq!(
+        named(old),
+        [
+            "bos_token=<|user|>",
+            "eos_token=<|end|>",
+            "pad_token=<|end|>"
+        ]
+    );
+    let new = json!({"bos_token": "<|begin|>", "unk_token": null, "added_tokens_decoder": {},
+        "extra_special_tokens": {"image_token": "<image>"}});
+    assert_eq!(named(new), ["bos_token=<|begin|>", "image_token=<image>"]);
+}
+
+#[test]
 fn end_of_text_falls_back_from_file_to_file() {
     let tokenizer = with("generation_config.json", "{}").unwrap();
     assert_eq!(

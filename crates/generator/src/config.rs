@@ -1,5 +1,5 @@
 use beamgen_engine::SamplingParams;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
 
@@ -16,8 +16,13 @@ pub struct GeneratorConfig {
     /// A chain that has not ended after so many tokens, or at the end of the model's context,
     /// is cut ("chain-cap").
     pub max_chain_tokens: usize,
-    /// What ends a step. It belongs to the step it ends.
-    pub boundary: String,
+    /// What ends a step; it belongs to the step it ends. A file may also give one string, or call
+    /// it `boundary`.
+    #[serde(alias = "boundary", deserialize_with = "one_or_more")]
+    pub boundaries: Vec<String>,
+    /// What begins a step where it stands at the beginning of a line; the step before ends there.
+    #[serde(deserialize_with = "one_or_more")]
+    pub starts: Vec<String>,
     /// A closed step with one of these in it ends the chain ("answer"). None: chains end by
     /// the end-of-text token alone.
     pub answer_markers: Vec<String>,
@@ -32,7 +37,8 @@ impl Default for GeneratorConfig {
             seed: 0,
             max_step_tokens: 256,
             max_chain_tokens: 2048,
-            boundary: "\n".into(),
+            boundaries: vec!["\n".into()],
+            starts: Vec::new(),
             answer_markers: vec!["The answer is".into(), "\\boxed{".into()],
             system_prompt: None,
         }
@@ -43,7 +49,7 @@ impl GeneratorConfig {
     /// Checks the ranges.
     ///
     /// # Errors
-    /// A limit is 0, the boundary or a marker is empty, or a sampling setting is out of range.
+    /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is out of range.
     pub fn validate(&self) -> Result<(), Error> {
         for (field, limit) in [
             ("max_step_tokens", self.max_step_tokens),
@@ -53,15 +59,34 @@ impl GeneratorConfig {
                 return Err(Error::Zero { field });
             }
         }
-        if self.boundary.is_empty() {
-            return Err(Error::Empty { field: "boundary" });
+        if self.boundaries.is_empty() && self.starts.is_empty() {
+            return Err(Error::NoBoundary);
         }
-        if self.answer_markers.iter().any(String::is_empty) {
-            let field = "answer_markers";
-            return Err(Error::Empty { field });
+        for (field, marks) in [
+            ("boundaries", &self.boundaries),
+            ("starts", &self.starts),
+            ("answer_markers", &self.answer_markers),
+        ] {
+            if marks.iter().any(String::is_empty) {
+                return Err(Error::Empty { field });
+            }
         }
         Ok(self.sampling.validate()?)
     }
+}
+
+/// A string, or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a string or a list of strings")]
+    enum Strings {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Strings::deserialize(from)? {
+        Strings::One(one) => vec![one],
+        Strings::More(more) => more,
+    })
 }
 
 #[cfg(test)]
@@ -74,7 +99,9 @@ mod tests {
         for (json, name) in [
             (r#"{"max_step_tokens": 0}"#, "max_step_tokens"),
             (r#"{"max_chain_tokens": 0}"#, "max_chain_tokens"),
-            (r#"{"boundary": ""}"#, "boundary"),
+            (r#"{"boundary": ""}"#, "boundaries"),
+            (r#"{"boundaries": []}"#, "boundaries"),
+            (r###"{"starts": ["## Step", ""]}"###, "starts"),
             (r#"{"answer_markers": [""]}"#, "answer_markers"),
             (r#"{"sampling": {"temperature": -1.0}}"#, "temperature"),
         ] {
@@ -82,6 +109,21 @@ mod tests {
             let error = config.validate().unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
         }
+    }
+
+    #[test]
+    fn boundaries_are_one_string_or_a_list() {
+        let boundaries =
+            |json| serde_json::from_str::<GeneratorConfig>(json).map(|config| config.boundaries);
+        for json in [
+            r#"{"boundary": "x"}"#,
+            r#"{"boundaries": "x"}"#,
+            r#"{"boundaries": ["x"]}"#,
+        ] {
+            assert_eq!(boundaries(json).unwrap(), ["x"]);
+        }
+        let error = boundaries(r#"{"boundaries": 3}"#).unwrap_err().to_string();
+        assert!(error.contains("a string or a list of strings"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub enum Error {
     Zero { field: &'static str },
     #[error("generator setting `{field}` must not be empty")]
     Empty { field: &'static str },
+    #[error("nothing ends a step: generator settings `boundaries` and `starts` are both empty")]
+    NoBoundary,
     #[error("the tokenizer names no end-of-text token, and a chain could never end")]
     NoEndOfText,
     #[error(transparent)]

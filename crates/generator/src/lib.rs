@@ -8,12 +8,15 @@
 //!   read once for all children of the step, which draw their first tokens from the same row.
 //! * **Memory is promised before it is needed.** A step starts only if its longest form fits
 //!   beside everything already promised, so a forward pass never runs out.
-//! * **Boundaries are looked for in bytes.** A boundary may span tokens, and a token may hold half
-//!   a character; text is made of bytes only when the step is closed.
+//! * **Boundaries are looked for in bytes.** A boundary may span tokens, a token may hold half a
+//!   character, or the end of a step and the beginning of the next: what is behind the end is
+//!   *carried* to the chains that go on from there. So the steps of a text do not depend on its
+//!   tokens; text is made of bytes only when the step is closed.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 mod config;
+mod cut;
 mod error;
 mod lm;
 mod memory;

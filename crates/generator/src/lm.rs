@@ -6,15 +6,15 @@ use beamgen_engine::{
     Append, ChatTemplate, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want,
 };
 use beamgen_search::{
-    ChainId, Finish, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped,
-    child_stream,
+    ChainId, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped, child_stream,
 };
 
 use crate::config::GeneratorConfig;
+use crate::cut::Cuts;
 use crate::error::Error;
 use crate::memory::{branch_pages, bytes_per_token};
 use crate::stem::{StemId, Stems};
-use crate::step::{Step, StopRules, Verdict};
+use crate::step::{Closing, Step, StopRules, Verdict};
 
 /// Steps from a language model over the engine's forkable cache.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ struct Chain {
     prompt_tokens: usize,
     /// Tokens sampled in all steps so far.
     sampled: usize,
+    /// What the last token stands for behind the end of the last step.
+    carried: Vec<u8>,
     state: State,
 }
 
@@ -48,6 +50,8 @@ struct Chain {
 enum State {
     /// Between steps.
     Idle(StemId),
+    /// Started, with a step that was carried here whole.
+    Carried(StemId, Step, Closing),
     /// Started; the first token comes from the stem's logits.
     Waiting(StemId, Step),
     /// The step's last token is the next to be read.
@@ -81,7 +85,10 @@ impl LmGenerator {
         Ok(Self {
             template: ChatTemplate::of(&tokenizer)?,
             rules: StopRules {
-                boundary: config.boundary.clone().into_bytes(),
+                cuts: Cuts {
+                    boundaries: bytes(&config.boundaries),
+                    starts: bytes(&config.starts),
+                },
                 answer_markers: config.answer_markers.clone(),
                 max_step_tokens: config.max_step_tokens,
             },
@@ -219,7 +226,9 @@ impl LmGenerator {
         let (seq, mut step) = match chain.state {
             State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
             State::Decoding(seq, step) => (seq, step),
-            State::Idle(_) | State::Paused(..) => unreachable!("active chains are not held up"),
+            State::Idle(_) | State::Carried(..) | State::Paused(..) => {
+                unreachable!("these chains sample nothing")
+            }
         };
         let key = Key {
             seed: self.config.seed,
@@ -249,11 +258,13 @@ impl LmGenerator {
         chain.state = match verdict {
             Verdict::GoesOn => State::Decoding(seq, step),
             Verdict::Paused => {
-                closed = Some(stepped(id, step.clone(), None, true));
+                closed = Some(step.paused(id));
                 State::Paused(seq, step)
             }
-            Verdict::Closed(finish) => {
-                closed = Some(stepped(id, step, finish, false));
+            Verdict::Closed(closing) => {
+                let step = step.closed(id, closing);
+                chain.carried.clone_from(&step.carried);
+                closed = Some(step);
                 State::Idle(self.stems.insert(seq, vec![sampled.token]))
             }
         };
@@ -283,6 +294,21 @@ impl LmGenerator {
         waiting
     }
 
+    /// Closes the steps that need no token.
+    fn close_carried(&mut self) -> Vec<Stepped> {
+        let mut closed = Vec::new();
+        for &id in &self.active {
+            let chain = self.chains.get_mut(&id).expect("active chains exist");
+            if let State::Carried(stem, step, closing) = &chain.state {
+                let step = step.clone().closed(id, *closing);
+                chain.state = State::Idle(*stem);
+                chain.carried.clone_from(&step.carried);
+                closed.push(step);
+            }
+        }
+        closed
+    }
+
     /// Forgets as active the chains whose step is closed or paused.
     fn drop_idle(&mut self) {
         let chains = &self.chains;
@@ -291,15 +317,8 @@ impl LmGenerator {
     }
 }
 
-fn stepped(chain: ChainId, step: Step, finish: Option<Finish>, paused: bool) -> Stepped {
-    Stepped {
-        chain,
-        text: step.text(),
-        logprob: step.logprob as f32,
-        tokens: step.tokens,
-        finish,
-        paused,
-    }
+fn bytes(marks: &[String]) -> Vec<Vec<u8>> {
+    marks.iter().map(|mark| mark.clone().into_bytes()).collect()
 }
 
 /// Tokens that a chain of `sampled` tokens may still sample.
@@ -336,6 +355,7 @@ impl Generator for LmGenerator {
             problem: key,
             prompt_tokens,
             sampled: 0,
+            carried: Vec::new(),
             state: State::Idle(stem),
         });
         Ok(Opened {
@@ -367,6 +387,10 @@ impl Generator for LmGenerator {
                 self.stems.release(stem, &mut self.engine);
                 0
             }
+            State::Carried(stem, ..) => {
+                self.stems.release(stem, &mut self.engine);
+                0
+            }
             State::Paused(seq, step) => {
                 self.engine.free(seq);
                 return step.tokens.len();
@@ -389,7 +413,7 @@ impl Generator for LmGenerator {
         let pages = match &chain.state {
             State::Idle(stem) => self.pages_for_step(chain, *stem),
             State::Paused(seq, step) => self.pages_for_rest(chain, *seq, step),
-            State::Waiting(..) | State::Decoding(..) => return false,
+            State::Carried(..) | State::Waiting(..) | State::Decoding(..) => return false,
         };
         self.promised + pages <= self.engine.kv().pages_free
     }
@@ -398,8 +422,14 @@ impl Generator for LmGenerator {
         let chain = self.chain(id);
         let (pages, state) = match &chain.state {
             State::Idle(stem) => {
-                let pages = self.pages_for_step(chain, *stem);
-                (pages, State::Waiting(*stem, Step::new(plan)))
+                let step = Step::new(plan, chain.carried.clone());
+                match step.is_carried(&self.rules) {
+                    Some(closing) => (0, State::Carried(*stem, step, closing)),
+                    None => {
+                        let pages = self.pages_for_step(chain, *stem);
+                        (pages, State::Waiting(*stem, step))
+                    }
+                }
             }
             State::Paused(seq, step) => {
                 let mut step = step.clone();
@@ -407,7 +437,7 @@ impl Generator for LmGenerator {
                 let pages = self.pages_for_rest(chain, *seq, &step);
                 (pages, State::Decoding(*seq, step))
             }
-            State::Waiting(..) | State::Decoding(..) => {
+            State::Carried(..) | State::Waiting(..) | State::Decoding(..) => {
                 panic!("a chain is started only between steps")
             }
         };
@@ -420,7 +450,7 @@ impl Generator for LmGenerator {
     }
 
     fn pass(&mut self) -> Result<Vec<Stepped>, GenError> {
-        let mut closed = Vec::new();
+        let mut closed = self.close_carried();
 
         // Chains that waited for memory while their siblings went on: the stem is read already.
         let mut waiting = self.waiting();

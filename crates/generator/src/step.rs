@@ -1,12 +1,14 @@
 //! A step being decoded, and what ends it.
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_search::{Finish, Growth, StepPlan};
+use beamgen_search::{ChainId, Finish, Growth, StepPlan, Stepped};
+
+use crate::cut::{Cuts, whole_characters};
 
 /// What ends a step.
 #[derive(Debug, Clone)]
 pub(crate) struct StopRules {
-    pub boundary: Vec<u8>,
+    pub cuts: Cuts,
     pub answer_markers: Vec<String>,
     pub max_step_tokens: usize,
 }
@@ -16,9 +18,11 @@ pub(crate) struct StopRules {
 pub(crate) struct Step {
     pub plan: StepPlan,
     pub tokens: Vec<u32>,
-    /// What the tokens stand for; not always whole characters.
+    /// What was carried here and what the tokens stand for; not always whole characters.
     bytes: Vec<u8>,
-    pub logprob: f64,
+    /// How many of the bytes were carried here: they are of a token of the step before.
+    carried: usize,
+    logprob: f64,
 }
 
 /// Whether a step goes on after a token.
@@ -27,18 +31,34 @@ pub(crate) enum Verdict {
     GoesOn,
     /// Held up where its plan says.
     Paused,
-    /// Closed; the chain goes on if there is no reason to finish.
-    Closed(Option<Finish>),
+    Closed(Closing),
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Closing {
+    /// The chain goes on if there is no reason to finish.
+    pub finish: Option<Finish>,
+    /// How many of the bytes are the step's.
+    end: usize,
 }
 
 impl Step {
-    pub fn new(plan: StepPlan) -> Self {
+    /// A step that begins with the bytes that the step before left over.
+    pub fn new(plan: StepPlan, carried: Vec<u8>) -> Self {
         Self {
             plan,
             tokens: Vec::new(),
-            bytes: Vec::new(),
+            carried: carried.len(),
+            bytes: carried,
             logprob: 0.0,
         }
+    }
+
+    /// Whether what was carried here is a whole step already: one token may hold the ends of two.
+    pub fn is_carried(&self, rules: &StopRules) -> Option<Closing> {
+        let end = rules.cuts.find(&self.bytes, 0)?;
+        Some(self.closed_at(end, None, rules))
     }
 
     /// Adds a token. `room` is how many more the chain may have after it.
@@ -53,48 +73,81 @@ impl Step {
         self.tokens.push(token);
         self.logprob += f64::from(sampled.logprob);
         if tokenizer.is_eos(token) {
-            return Verdict::Closed(Some(Finish::EndOfText));
+            return Verdict::Closed(Closing {
+                finish: Some(Finish::EndOfText),
+                end: self.bytes.len(),
+            });
         }
-        let before = self.bytes.len();
+        let seen = self.bytes.len();
         if !tokenizer.is_special(token) {
             self.bytes.extend_from_slice(tokenizer.token_bytes(token));
         }
-        if self.closed_since(before, &rules.boundary) {
-            let text = String::from_utf8_lossy(&self.bytes);
-            let answered = rules.answer_markers.iter().any(|m| text.contains(m));
-            return Verdict::Closed(if answered {
-                Some(Finish::Answer)
-            } else {
-                (room == 0).then_some(Finish::ChainCap)
+        let cap = (room == 0).then_some(Finish::ChainCap);
+        if let Some(end) = rules.cuts.find(&self.bytes, seen) {
+            return Verdict::Closed(self.closed_at(end, cap, rules));
+        }
+        let limit = if cap.is_some() {
+            cap
+        } else if self.tokens.len() >= rules.max_step_tokens {
+            Some(Finish::StepCap)
+        } else if self.tokens.len() >= self.plan.allowance {
+            Some(Finish::Budget)
+        } else {
+            None
+        };
+        if limit.is_some() {
+            return Verdict::Closed(Closing {
+                finish: limit,
+                end: whole_characters(&self.bytes),
             });
         }
-        if room == 0 {
-            return Verdict::Closed(Some(Finish::ChainCap));
+        match self.plan.growth == Growth::PauseAfter(self.tokens.len()) {
+            true => Verdict::Paused,
+            false => Verdict::GoesOn,
         }
-        if self.tokens.len() >= rules.max_step_tokens {
-            return Verdict::Closed(Some(Finish::StepCap));
-        }
-        if self.tokens.len() >= self.plan.allowance {
-            return Verdict::Closed(Some(Finish::Budget));
-        }
-        if self.plan.growth == Growth::PauseAfter(self.tokens.len()) {
-            return Verdict::Paused;
-        }
-        Verdict::GoesOn
     }
 
-    /// Whether a boundary ends in the bytes from `before` on, after something to close: blank lines
-    /// are no steps, they belong to the step that follows.
-    fn closed_since(&self, before: usize, boundary: &[u8]) -> bool {
-        let from = before.saturating_sub(boundary.len() - 1);
-        let found = self.bytes[from..]
-            .windows(boundary.len())
-            .any(|window| window == boundary);
-        found && !self.bytes.trim_ascii().is_empty()
+    /// Closed at a boundary: the chain is done if the step gives the answer.
+    fn closed_at(&self, end: usize, otherwise: Option<Finish>, rules: &StopRules) -> Closing {
+        let text = String::from_utf8_lossy(&self.bytes[..end]);
+        let answered = rules.answer_markers.iter().any(|m| text.contains(m));
+        Closing {
+            finish: match answered {
+                true => Some(Finish::Answer),
+                false => otherwise,
+            },
+            end,
+        }
     }
 
-    /// The text; a character cut in two by a limit becomes U+FFFD.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
+    /// The step as it closed. What is behind its end is carried on if the chain goes on.
+    pub fn closed(mut self, chain: ChainId, closing: Closing) -> Stepped {
+        let carried = self.bytes.split_off(closing.end);
+        Stepped {
+            chain,
+            text: String::from_utf8_lossy(&self.bytes).into_owned(),
+            logprob: self.logprob as f32,
+            tokens: self.tokens,
+            finish: closing.finish,
+            paused: false,
+            exact: self.carried == 0 && carried.is_empty(),
+            carried: match closing.finish {
+                None => carried,
+                Some(_) => Vec::new(),
+            },
+        }
+    }
+
+    /// The step as it is held up.
+    pub fn paused(&self, chain: ChainId) -> Stepped {
+        let closing = Closing {
+            finish: None,
+            end: whole_characters(&self.bytes),
+        };
+        Stepped {
+            paused: true,
+            carried: Vec::new(),
+            ..self.clone().closed(chain, closing)
+        }
     }
 }

@@ -36,10 +36,18 @@ pub struct StepPlan {
 pub struct Stepped {
     /// The chain it belongs to.
     pub chain: ChainId,
-    /// All tokens sampled for the step, its boundary or end-of-text token included.
+    /// All tokens sampled for the step, its boundary or end-of-text token included. None if a token
+    /// of the step before held this step too.
     pub tokens: Vec<u32>,
-    /// Their text; special tokens have none.
+    /// The step's share of the chain's text; special tokens have none. It ends where the step ends,
+    /// which may be within a token.
     pub text: String,
+    /// What the last tokens stand for behind that end, in bytes: the next step's text begins with
+    /// it. Empty if the chain is finished.
+    pub carried: Vec<u8>,
+    /// Whether `tokens` stand for `text` and nothing else: nothing was carried into the step or out
+    /// of it, nor cut off.
+    pub exact: bool,
     /// Sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
     /// `None` if the step ended at a boundary and the chain may go on. Reaching a length limit is

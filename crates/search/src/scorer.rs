@@ -14,7 +14,7 @@ pub struct ScoreId(pub u64);
 pub struct StepRef<'a> {
     /// Text, boundary included. Never empty or only white space.
     pub text: &'a str,
-    /// The generator's tokens. With [`Finish::EndOfText`] the last one is the end-of-text token,
+    /// The generator's tokens, if they stand for `text` and nothing else; otherwise none. With [`Finish::EndOfText`] the last one is the end-of-text token,
     /// which has no text.
     pub tokens: &'a [u32],
     /// `None` or [`Finish::Answer`] for a step that closed at its boundary.

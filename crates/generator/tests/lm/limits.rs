@@ -77,7 +77,7 @@ fn blank_lines_belong_to_the_step_that_follows() {
 fn a_boundary_may_span_tokens_and_lie_within_one() {
     for boundary in ["cd", "a", "b"] {
         let config = GeneratorConfig {
-            boundary: boundary.into(),
+            boundaries: vec![boundary.into()],
             max_step_tokens: 150,
             answer_markers: vec![],
             ..settings()
@@ -90,10 +90,8 @@ fn a_boundary_may_span_tokens_and_lie_within_one() {
             .flat_map(|r| r.tree.nodes().skip(1).map(|(_, n)| n))
         {
             if node.finish().is_none() {
-                // The token `ab` ends after the boundary `a`.
-                let last = node.text.rfind(boundary).unwrap();
-                assert!(node.text.len() - last - boundary.len() <= 1);
-                assert_eq!(node.text.find(boundary), Some(last));
+                let before = node.text.strip_suffix(boundary).unwrap();
+                assert!(!before.contains(boundary));
                 closed += 1;
             }
         }
@@ -101,11 +99,65 @@ fn a_boundary_may_span_tokens_and_lie_within_one() {
     }
 }
 
-/// The two bytes of an é are sampled apart; the text is whole unless the chain was cut between.
+/// The text behind the end of a step is its children's, and so is what they would go on from.
+#[test]
+fn what_is_behind_the_end_of_a_step_is_carried_on() {
+    for (boundaries, starts) in [
+        (vec!["a"], vec![]),
+        (vec!["\n"], vec![]),
+        (vec![], vec!["b", "ab"]),
+        // The token `ab` ends two steps.
+        (vec!["a", "b"], vec![]),
+    ] {
+        let strings = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+        let config = GeneratorConfig {
+            boundaries: strings(&boundaries),
+            starts: strings(&starts),
+            max_step_tokens: 150,
+            answer_markers: vec![],
+            ..settings()
+        };
+        let (mut carried, mut whole) = (0, 0);
+        for search in [beam(24, 2, 4), best_of(48, 4)] {
+            let mut generator = generator(4000, config.clone());
+            let (results, _) = solve(&mut generator, &search, problems(6));
+            assert!(generator.engine().is_empty());
+            for result in &results {
+                for (id, node) in result.tree.nodes().skip(1) {
+                    let path = result.tree.path(id);
+                    let tokens = path.iter().flat_map(|&id| &result.tree.node(id).tokens);
+                    let bytes: Vec<u8> = tokens
+                        .filter(|&&token| !generator.tokenizer().is_special(token))
+                        .flat_map(|&token| generator.tokenizer().token_bytes(token))
+                        .copied()
+                        .collect();
+                    let text = result.tree.text(id);
+                    let said = String::from_utf8_lossy(&bytes);
+                    let rest = said.strip_prefix(&text).unwrap_or_else(|| {
+                        panic!("{boundaries:?} {starts:?}: {text:?} is not in {said:?}")
+                    });
+                    carried += usize::from(!rest.is_empty() && node.finish().is_none());
+                    whole += usize::from(node.tokens.is_empty());
+                    let begins = |mark: &&str| rest.starts_with(*mark);
+                    // Chains dropped in the middle of a step have no text.
+                    let closed = node.finish().is_none() && !node.text.is_empty();
+                    if closed && !starts.is_empty() {
+                        assert!(starts.iter().any(begins), "{rest:?}");
+                    }
+                }
+            }
+        }
+        let never = boundaries == ["\n"];
+        assert!(never || carried > 0, "{boundaries:?} {starts:?}");
+        assert_eq!(whole > 0, boundaries.len() == 2);
+    }
+}
+
+/// The two bytes of an é are sampled apart; the text is whole, and a limit never cuts it in two.
 #[test]
 fn characters_cut_between_tokens_are_put_together() {
     let config = GeneratorConfig {
-        boundary: "é".into(),
+        boundaries: vec!["é".into()],
         max_step_tokens: 150,
         max_chain_tokens: 150,
         ..settings()
@@ -120,6 +172,20 @@ fn characters_cut_between_tokens_are_put_together() {
         .collect();
     assert!(!texts.is_empty());
     assert!(texts.iter().all(|text| text.ends_with('é')));
+    // The first byte of an é is valid nowhere but before its second one.
+    let whole = |text: &str| !text.ends_with('\u{fffd}');
+    let mut cut = 0;
+    for (_, node) in results.iter().flat_map(|r| r.tree.nodes().skip(1)) {
+        if let Some(Finish::StepCap | Finish::ChainCap) = node.finish() {
+            let last = node
+                .tokens
+                .last()
+                .map(|&id| generator.tokenizer().token_bytes(id));
+            assert!(last == Some(&[0xA9]) || whole(&node.text), "{node:?}");
+            cut += usize::from(last == Some(&[0xC3]));
+        }
+    }
+    assert!(cut > 0);
 }
 
 #[test]

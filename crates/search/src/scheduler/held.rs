@@ -14,6 +14,10 @@ pub(super) struct Held {
     pub chain: Option<ChainId>,
     /// What its chain says, once it closed or paused.
     pub content: Option<ContentId>,
+    /// What its last token stands for behind the step's end.
+    pub carried: Vec<u8>,
+    /// Whether its tokens stand for its text and nothing else.
+    pub exact: bool,
     /// How its step grows.
     pub growth: Growth,
     /// Most tokens of its step; after it closed without a limit, those left for what follows.

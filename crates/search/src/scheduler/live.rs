@@ -438,7 +438,10 @@ impl Live {
         self.bill(step.tokens.len().saturating_sub(billed));
         self.purse.note_step(step.tokens.len());
         let left = self.held(id).allowance.saturating_sub(step.tokens.len());
-        self.held(id).allowance = left;
+        let held = self.held(id);
+        held.allowance = left;
+        held.carried = step.carried;
+        held.exact = step.exact;
         let node = self.tree.node_mut(id);
         let out_of_steps = node.depth as usize >= max_steps;
         let finish = step.finish.or(out_of_steps.then_some(Finish::MaxSteps));
@@ -494,14 +497,16 @@ impl Live {
         });
     }
 
-    /// The first of the siblings with the same text, in the order of their streams, stands for all.
+    /// The first of the siblings that go on from the same text, in the order of their streams, stands for all.
     fn merge_siblings(&mut self, parent: NodeId, models: &mut Models<'_>) {
         let mut siblings = self.tree.node(parent).children.clone();
         siblings.retain(|&id| std::mem::take(&mut self.held(id).waits));
         for (i, &id) in siblings.iter().enumerate() {
             let twin = siblings[..i].iter().copied().find(|&earlier| {
                 let (a, b) = (self.tree.node(earlier), self.tree.node(id));
-                a.state == b.state && a.state != State::Paused && a.text == b.text
+                let carried = |id: NodeId| &self.held[id.index()].carried;
+                let same = a.text == b.text && carried(earlier) == carried(id);
+                a.state == b.state && a.state != State::Paused && same
             });
             if let Some(twin) = twin.filter(|_| self.competes(id)) {
                 self.tree.node_mut(twin).copies += 1;
@@ -636,6 +641,8 @@ impl Live {
             tokens: written.tokens.clone(),
             text: written.text.clone(),
             logprob: written.logprob,
+            carried: Vec::new(),
+            exact: self.held[node.index()].exact,
             finish: Some(Finish::NoMemory),
             paused: false,
         };

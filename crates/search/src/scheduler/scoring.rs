@@ -268,10 +268,14 @@ fn step_refs<'a>(live: &'a Live, steps: &[ContentId]) -> Vec<StepRef<'a>> {
     steps
         .iter()
         .map(|&content| {
-            let node = tree.node(live.contents.node(content));
+            let id = live.contents.node(content);
+            let node = tree.node(id);
             StepRef {
                 text: &node.text,
-                tokens: &node.tokens,
+                tokens: match live.held[id.index()].exact {
+                    true => &node.tokens,
+                    false => &[],
+                },
                 finish: node.finish(),
             }
         })

@@ -180,6 +180,35 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
     assert_eq!(generator.rows[..6], [8; 6]);
 }
 
+/// Siblings that go on from different texts are no copies, and a scorer is not told tokens that say
+/// more than the step's text.
+#[test]
+fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
+    let script = |place: &Place<'_>| match place.depth {
+        1 => Said::answer(1),
+        _ => Said {
+            carried: ["", "", "a", "b", "a"][place.index as usize],
+            ..Said::step("1\n")
+        },
+    };
+    let mut generator = ScriptedGenerator::new(script);
+    let mut scorer = digit_scorer();
+    let (results, _) = solve(&mut generator, Some(&mut scorer), &beam(5, 5), problems(1));
+    let nodes = results[0].tree.nodes().map(|(_, node)| node);
+    let first: Vec<_> = nodes
+        .filter(|node| node.depth == 1)
+        .map(|node| (node.state == State::Duplicate, node.copies))
+        .collect();
+    let duplicate = (true, 1);
+    assert_eq!(
+        first,
+        [(false, 2), duplicate, (false, 2), (false, 1), duplicate]
+    );
+    // The step that closed first stands for the text before the scorer. It has a rest, so it is
+    // read without its tokens; the answer with its own.
+    assert_eq!(scorer.tokens_read, 3);
+}
+
 /// 6. Generating text that no score ever sees.
 #[test]
 fn p06_no_step_is_generated_in_vain_every_competing_step_is_scored() {

@@ -38,6 +38,8 @@ pub struct Said {
     pub text: String,
     pub tokens: usize,
     pub finish: Option<Finish>,
+    /// What its last token stands for behind the step's end.
+    pub carried: &'static str,
 }
 
 impl Said {
@@ -46,6 +48,7 @@ impl Said {
             text: text.into(),
             tokens: 3,
             finish: None,
+            carried: "",
         }
     }
 
@@ -115,6 +118,8 @@ impl Growing {
             chain: ChainId(id),
             tokens: vec![7; tokens],
             text: self.said.text.chars().take(part).collect(),
+            carried: self.said.carried.into(),
+            exact: self.said.carried.is_empty(),
             logprob: -(tokens as f32),
             finish,
             paused,

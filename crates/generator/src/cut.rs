@@ -1,0 +1,144 @@
+//! Where a step's text ends.
+
+/// What ends a step, in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Cuts {
+    /// Each belongs to the step it ends.
+    pub boundaries: Vec<Vec<u8>>,
+    /// At the beginning of a line, each begins the next step.
+    pub starts: Vec<Vec<u8>>,
+}
+
+impl Cuts {
+    /// Where a step that begins with `bytes` ends, if they show it and those before `seen` do not.
+    ///
+    /// Bytes are looked at one after the other, so it does not matter how tokens divide them.
+    /// White space alone is no step: it belongs to the step that follows.
+    pub fn find(&self, bytes: &[u8], seen: usize) -> Option<usize> {
+        (seen + 1..=bytes.len()).find_map(|end| self.shown_by_last(&bytes[..end]))
+    }
+
+    fn shown_by_last(&self, bytes: &[u8]) -> Option<usize> {
+        let begins_line = |start: &&Vec<u8>| bytes[..bytes.len() - start.len()].ends_with(b"\n");
+        let before = |start: &Vec<u8>| bytes.len() - start.len();
+        let ended = |mark: &&Vec<u8>| bytes.ends_with(mark);
+        let starts = self.starts.iter().filter(ended).filter(begins_line);
+        let boundaries = self.boundaries.iter().filter(ended);
+        starts
+            .map(before)
+            .chain(boundaries.map(|_| bytes.len()))
+            .filter(|&cut| !String::from_utf8_lossy(&bytes[..cut]).trim().is_empty())
+            .min()
+    }
+}
+
+/// The length of `bytes` without a character at their end that is not complete.
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
+    let rest = bytes.utf8_chunks().last().map_or(&[][..], |c| c.invalid());
+    match std::str::from_utf8(rest) {
+        Err(error) if error.error_len().is_none() => bytes.len() - rest.len(),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cuts(boundaries: &[&str], starts: &[&str]) -> Cuts {
+        let bytes = |list: &[&str]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
+        Cuts {
+            boundaries: bytes(boundaries),
+            starts: bytes(starts),
+        }
+    }
+
+    /// The steps of a text whose bytes come in pieces, as a chain makes them: what is behind a cut
+    /// is carried. The last one is what is left.
+    fn steps<'a>(cuts: &Cuts, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+        let (mut steps, mut bytes) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            let mut seen = bytes.len();
+            bytes.extend_from_slice(piece);
+            while let Some(cut) = cuts.find(&bytes, seen) {
+                let carried = bytes.split_off(cut);
+                steps.push(std::mem::replace(&mut bytes, carried));
+                seen = 0;
+            }
+        }
+        steps.push(bytes);
+        steps
+    }
+
+    fn texts(cuts: &Cuts, text: &str) -> Vec<String> {
+        let steps = steps(cuts, [text.as_bytes()]);
+        let text = |step| String::from_utf8(step).unwrap();
+        steps.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn boundaries_end_a_step_and_starts_begin_one() {
+        let lines = cuts(&["\n"], &[]);
+        assert_eq!(texts(&lines, "a\n\n b\nc"), ["a\n", "\n b\n", "c"]);
+        let paragraphs = cuts(&["\n\n"], &[]);
+        assert_eq!(texts(&paragraphs, "a\nb\n\n\nc"), ["a\nb\n\n", "\nc"]);
+        let headings = cuts(&[], &["## Step"]);
+        assert_eq!(
+            texts(&headings, "\n## Step 1\nx ## Step\n\n## Step 2"),
+            ["\n## Step 1\nx ## Step\n\n", "## Step 2"]
+        );
+        let both = cuts(&["\n\n", "."], &["Step", "Answer"]);
+        assert_eq!(
+            texts(&both, "Step 1.\nStep\n\nAnswer\nAnswer"),
+            ["Step 1.", "\nStep\n\n", "Answer\n", "Answer"]
+        );
+        assert_eq!(
+            texts(&lines, "\u{a0}\n\u{3000}x\n"),
+            ["\u{a0}\n\u{3000}x\n", ""]
+        );
+    }
+
+    #[test]
+    fn only_an_incomplete_character_at_the_end_is_left_out() {
+        for (bytes, whole) in [
+            (&b"ab"[..], 2),
+            (b"", 0),
+            ("a🙂".as_bytes(), 5),
+            (b"a\xF0\x9F\x99", 1),
+            (b"a\xFF", 2),
+            (b"\xFFa\xC3", 2),
+            (b"\xC3a", 2),
+        ] {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_cutting_into_tokens_gives_the_same_steps(
+            text in "[ab #é\n]{0,40}",
+            mut at in prop::collection::vec(0_usize..60, 0..20),
+            which in 0_usize..4,
+        ) {
+            let cuts = &[
+                cuts(&["\n"], &[]),
+                cuts(&["\n\n", "é"], &[]),
+                cuts(&[], &["# a", "##"]),
+                cuts(&["\n\n", "b a"], &["#", "é"]),
+            ][which];
+            let bytes = text.as_bytes();
+            at.retain(|&at| at < bytes.len());
+            at.extend([0, bytes.len()]);
+            at.sort_unstable();
+            let pieces = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
+            let steps = steps(cuts, pieces);
+            prop_assert_eq!(&steps, &super::tests::steps(cuts, [bytes]));
+            prop_assert_eq!(steps.concat(), bytes);
+            for step in steps {
+                prop_assert!(String::from_utf8(step).is_ok());
+            }
+        }
+    }
+}
