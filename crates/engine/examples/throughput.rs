@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, SeqId, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want, Weights,
 };
 
 /// The arguments, `name=number`.
@@ -63,13 +63,15 @@ impl Shape {
             num_key_value_heads: self.get("kv"),
             head_dim: self.get("head_dim"),
             rms_norm_eps: 1e-6,
-            rope_theta: 10_000.0,
+            rope: Rope::plain(10_000.0),
             max_position_embeddings: 1 << 20,
+            windows: Vec::new(),
             tie_word_embeddings: true,
             qkv_bias: false,
             o_bias: false,
             mlp_bias: false,
             qk_norm: false,
+            fused_projections: false,
             causal_lm: true,
         }
     }

@@ -152,6 +152,7 @@ impl Pass<'_> {
             heads: c.num_attention_heads,
             stride: c.qkv_width(),
             scale: 1.0 / (c.head_dim as f32).sqrt(),
+            window: c.window(i),
         };
         let qkv = &self.buffers.qkv[..rows * c.qkv_width()];
         let attended = &mut self.buffers.attended[..rows * c.q_width()];

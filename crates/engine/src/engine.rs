@@ -166,7 +166,7 @@ impl Engine {
             pages: PagePool::new(total),
             kv: KvPages::new(shape),
             sequences: Sequences::default(),
-            rope: RopeTable::new(c.head_dim, c.rope_theta),
+            rope: c.rope.table(c.head_dim),
             buffers: Buffers::new(c, config.max_rows),
             chunk: Chunk::with_capacity(config.max_rows),
             tables: Vec::new(),

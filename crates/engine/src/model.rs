@@ -223,15 +223,24 @@ impl<'a> Loader<'a> {
         } else {
             None
         };
-        let qkv = [
-            (name("self_attn.q_proj"), c.q_width()),
-            (name("self_attn.k_proj"), c.kv_width()),
-            (name("self_attn.v_proj"), c.kv_width()),
-        ];
-        let gate_up = [
-            (name("mlp.gate_proj"), intermediate),
-            (name("mlp.up_proj"), intermediate),
-        ];
+        let (qkv, gate_up) = if c.fused_projections {
+            (
+                vec![(name("self_attn.qkv_proj"), c.qkv_width())],
+                vec![(name("mlp.gate_up_proj"), 2 * intermediate)],
+            )
+        } else {
+            (
+                vec![
+                    (name("self_attn.q_proj"), c.q_width()),
+                    (name("self_attn.k_proj"), c.kv_width()),
+                    (name("self_attn.v_proj"), c.kv_width()),
+                ],
+                vec![
+                    (name("mlp.gate_proj"), intermediate),
+                    (name("mlp.up_proj"), intermediate),
+                ],
+            )
+        };
         let out = [(name("self_attn.o_proj"), hidden)];
         let down = [(name("mlp.down_proj"), hidden)];
         Ok(Layer {

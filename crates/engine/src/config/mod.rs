@@ -1,0 +1,237 @@
+//! What a decoder computes, read from a Hugging Face `config.json`.
+//!
+//! The families are data: a row of [`FAMILIES`] says what a family's configuration leaves unsaid.
+//! A field that changes the arithmetic in a way this engine does not follow is an error; fields
+//! that have no influence on it are not looked at.
+
+mod families;
+mod fields;
+mod rope;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::{Checkpoint, Error};
+use families::{FAMILIES, Family, Flag, INERT};
+use fields::Fields;
+pub use rope::{Rope, RopeScaling};
+
+/// The decoder's sizes and variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// `model_type` of the checkpoint: `llama`, `mistral`, `qwen2`, `qwen3` or `phi3`.
+    pub model_type: String,
+    /// Tokens of the vocabulary.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Layers.
+    pub num_hidden_layers: usize,
+    /// Query heads.
+    pub num_attention_heads: usize,
+    /// Key-value heads; divides the query heads.
+    pub num_key_value_heads: usize,
+    /// Values of a head, even. Not always `hidden_size / num_attention_heads`.
+    pub head_dim: usize,
+    /// Added to the mean square in every RMSNorm.
+    pub rms_norm_eps: f32,
+    /// The rotation of queries and keys.
+    pub rope: Rope,
+    /// Longest sequence. Of a model with YaRN scaling, which may be used beyond the field of that
+    /// name: its original context times the factor, if that is longer.
+    pub max_position_embeddings: usize,
+    /// For each layer how many positions a row attends to, its own included (a sliding window).
+    /// `None`, and layers beyond the end of this list: all.
+    pub windows: Vec<Option<usize>>,
+    /// The head's weights are the embedding's.
+    pub tie_word_embeddings: bool,
+    /// The query, key and value projections have biases.
+    pub qkv_bias: bool,
+    /// The output projection of attention has a bias.
+    pub o_bias: bool,
+    /// The feed-forward projections have biases.
+    pub mlp_bias: bool,
+    /// Queries and keys are normalised per head before the rotation.
+    pub qk_norm: bool,
+    /// The checkpoint has one tensor `qkv_proj` and one `gate_up_proj` in each layer.
+    pub fused_projections: bool,
+    /// The checkpoint must have a language-model head. Without, it may (reward models have not).
+    pub causal_lm: bool,
+}
+
+impl ModelConfig {
+    /// Reads `config.json` of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Json`], or what [`ModelConfig::from_json`] says.
+    pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
+        let checkpoint = checkpoint.into();
+        let text = checkpoint.required_text("config.json")?;
+        Self::from_json(&text, &checkpoint.path_of("config.json"))
+    }
+
+    /// Reads the text of a `config.json`; `path` is for the messages.
+    ///
+    /// # Errors
+    /// Names the field that is missing, out of range, or not supported.
+    pub fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
+        let map: Map<String, Value> = serde_json::from_str(text).map_err(|source| Error::Json {
+            path: path.to_owned(),
+            source,
+        })?;
+        let fields = Fields {
+            path: path.to_owned(),
+            prefix: String::new(),
+            map: &map,
+        };
+        let model_type = fields.string("model_type")?;
+        let Some(family) = FAMILIES.iter().find(|f| f.model_type == model_type) else {
+            return Err(fields.unsupported("model_type", &families::names()));
+        };
+        refuse_other_arithmetic(&fields)?;
+
+        let hidden_size = fields.size("hidden_size")?;
+        let num_hidden_layers = fields.size("num_hidden_layers")?;
+        let num_attention_heads = fields.size("num_attention_heads")?;
+        let num_key_value_heads = kv_heads(&fields, family, num_attention_heads)?;
+        let head_dim = head_dim(&fields, family, hidden_size, num_attention_heads)?;
+        let (rope, max_position_embeddings) = rope::read(
+            &fields,
+            &rope::Setting {
+                head_dim,
+                max_position_embeddings: fields.size("max_position_embeddings")?,
+                partial: family.partial_rotation,
+                scaled: family.scaled_rotation,
+            },
+        )?;
+        let rms_norm_eps = fields
+            .optional_number_if("rms_norm_eps", "a small positive number", |x| {
+                x >= 0.0 && (x as f32).is_finite()
+            })?
+            .unwrap_or(family.default_rms_norm_eps);
+        let flag = |flag: &Flag| match flag {
+            Flag::Always => Ok(true),
+            Flag::Never => Ok(false),
+            Flag::Field(name) => fields.bool(name),
+        };
+        Ok(Self {
+            model_type: model_type.to_owned(),
+            vocab_size: fields.size("vocab_size")?,
+            hidden_size,
+            intermediate_size: fields.size("intermediate_size")?,
+            num_hidden_layers,
+            num_attention_heads,
+            num_key_value_heads,
+            head_dim,
+            rms_norm_eps: rms_norm_eps as f32,
+            rope,
+            max_position_embeddings,
+            windows: window::read(
+                &fields,
+                &family.windows,
+                num_hidden_layers,
+                max_position_embeddings,
+            )?,
+            tie_word_embeddings: fields.bool("tie_word_embeddings")?,
+            qkv_bias: flag(&family.qkv_bias)?,
+            o_bias: flag(&family.o_bias)?,
+            mlp_bias: flag(&family.mlp_bias)?,
+            qk_norm: family.qk_norm,
+            fused_projections: family.fused_projections,
+            causal_lm: causal_lm(&fields),
+        })
+    }
+
+    /// The window of a layer; `None` is all positions.
+    pub(crate) fn window(&self, layer: usize) -> Option<usize> {
+        self.windows.get(layer).copied().flatten()
+    }
+
+    /// Columns of a row of queries, keys and values.
+    pub(crate) fn qkv_width(&self) -> usize {
+        (self.num_attention_heads + 2 * self.num_key_value_heads) * self.head_dim
+    }
+
+    /// Columns of a row of queries.
+    pub(crate) fn q_width(&self) -> usize {
+        self.num_attention_heads * self.head_dim
+    }
+
+    /// Columns of a row of keys.
+    pub(crate) fn kv_width(&self) -> usize {
+        self.num_key_value_heads * self.head_dim
+    }
+}
+
+fn kv_heads(fields: &Fields<'_>, family: &Family, heads: usize) -> Result<usize, Error> {
+    let field = "num_key_value_heads";
+    let kv_heads = match fields.optional_size(field)? {
+        None if !fields.says(field) => family.default_kv_heads,
+        given => given,
+    }
+    .unwrap_or(heads);
+    if heads.is_multiple_of(kv_heads) {
+        Ok(kv_heads)
+    } else {
+        let expected = format!("a divisor of num_attention_heads = {heads}");
+        Err(fields.bad(field, &expected))
+    }
+}
+
+fn head_dim(
+    fields: &Fields<'_>,
+    family: &Family,
+    hidden: usize,
+    heads: usize,
+) -> Result<usize, Error> {
+    let given = fields
+        .optional_size("head_dim")?
+        .or(family.default_head_dim);
+    if given.is_none() && !hidden.is_multiple_of(heads) {
+        let expected = format!("a divisor of hidden_size = {hidden}");
+        return Err(fields.bad("num_attention_heads", &expected));
+    }
+    let head_dim = given.unwrap_or(hidden / heads);
+    if head_dim.is_multiple_of(2) {
+        return Ok(head_dim);
+    }
+    let field = if fields.says("head_dim") {
+        "head_dim"
+    } else {
+        "hidden_size"
+    };
+    Err(fields.bad(field, "an even number of values for each head"))
+}
+
+/// Whether the architecture has a language-model head; so it is assumed where none is named.
+fn causal_lm(fields: &Fields<'_>) -> bool {
+    let names = fields.get("architectures").and_then(Value::as_array);
+    names
+        .and_then(|n| n.first()?.as_str())
+        .is_none_or(|n| n.ends_with("ForCausalLM"))
+}
+
+fn refuse_other_arithmetic(fields: &Fields<'_>) -> Result<(), Error> {
+    for field in ["hidden_act", "hidden_activation"] {
+        if fields
+            .get(field)
+            .is_some_and(|v| v != "silu" && v != "swish")
+        {
+            return Err(fields.unsupported(field, "only silu"));
+        }
+    }
+    for (field, inert) in INERT {
+        if let Some(value) = fields.get(field)
+            && !inert.contains(&value.to_string().as_str())
+        {
+            return Err(fields.unsupported(field, "plain float decoders without it"));
+        }
+    }
+    Ok(())
+}
