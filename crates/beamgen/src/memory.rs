@@ -1,0 +1,141 @@
+//! What a run will need in memory, known before any weight is read.
+
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+use crate::Error;
+
+/// Of the memory that is free, what is left to everything that is not planned: trees, logits,
+/// tokenizers, the file cache.
+const SPARE: u64 = 10;
+
+/// What a run needs, model by model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryPlan {
+    /// The generator first.
+    pub models: Vec<ModelMemory>,
+    /// Bytes that programs can have on this machine now; `None` if the system does not tell.
+    pub available: Option<u64>,
+}
+
+/// What one model needs, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelMemory {
+    /// Its part: `generator`, `prm`, `reference`.
+    pub role: &'static str,
+    /// Where it comes from.
+    pub name: String,
+    /// Packed weights; 0 if another model's are used.
+    pub weights: u64,
+    /// Buffers of a forward pass.
+    pub buffers: u64,
+    /// Most that its KV cache may take.
+    pub kv: u64,
+    /// KV cache of one token.
+    pub kv_per_token: u64,
+    /// Longest sequence, in tokens.
+    pub context: usize,
+}
+
+impl MemoryPlan {
+    /// Bytes that are taken whatever the search does.
+    #[must_use]
+    pub fn fixed(&self) -> u64 {
+        let fixed = |model: &ModelMemory| model.weights + model.buffers;
+        self.models.iter().map(fixed).sum()
+    }
+
+    /// Bytes with full KV caches.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.fixed() + self.models.iter().map(|model| model.kv).sum::<u64>()
+    }
+
+    /// Lowers what the KV caches may take until everything fits, in equal shares.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if weights and buffers leave no room for one full context of each model or
+    /// for what its cache may take, whichever is less.
+    pub(crate) fn fit(&mut self) -> Result<(), Error> {
+        let Some(available) = self.available else {
+            return Ok(());
+        };
+        let usable = available - available / SPARE;
+        let least = |model: &ModelMemory| model.kv.min(model.context as u64 * model.kv_per_token);
+        let needed = self.fixed() + self.models.iter().map(least).sum::<u64>();
+        if needed > usable {
+            return Err(Error::Memory { needed, usable });
+        }
+        // Whoever wants less than an equal share leaves the rest to the others.
+        let mut left = usable - self.fixed();
+        let mut by_wish: Vec<&mut ModelMemory> = self.models.iter_mut().collect();
+        by_wish.sort_by_key(|model| model.kv);
+        let mut models = by_wish.len() as u64;
+        for model in by_wish {
+            model.kv = model.kv.min(left / models);
+            left -= model.kv;
+            models -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that programs can have now, within the limits of the control group.
+pub(crate) fn available() -> Option<u64> {
+    let memory = MemoryRefreshKind::nothing().with_ram();
+    let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
+    let free = system.available_memory();
+    let limit = system
+        .cgroup_limits()
+        .map_or(u64::MAX, |limits| limits.free_memory);
+    Some(free.min(limit)).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(weights: u64, kv: u64) -> ModelMemory {
+        ModelMemory {
+            role: "generator",
+            name: "m".into(),
+            weights,
+            buffers: 10,
+            kv,
+            kv_per_token: 1,
+            context: 100,
+        }
+    }
+
+    fn fitted(available: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {
+        let mut plan = MemoryPlan {
+            models,
+            available: Some(available),
+        };
+        plan.fit().map(|()| plan)
+    }
+
+    #[test]
+    fn caches_share_what_is_left() {
+        let caches = |available, kv: &[u64]| -> Vec<u64> {
+            let models = kv.iter().map(|kv| model(40, *kv)).collect();
+            let plan = fitted(available, models).unwrap();
+            plan.models.iter().map(|model| model.kv).collect()
+        };
+        // 900 usable, 100 of them taken.
+        assert_eq!(caches(1000, &[300, 300]), [300, 300]);
+        assert_eq!(caches(1000, &[700, 700]), [400, 400]);
+        assert_eq!(caches(1000, &[700, 150]), [650, 150]);
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused() {
+        assert!(fitted(1000, vec![model(700, 100)]).is_ok());
+        let error = fitted(1000, vec![model(900, 100)]).unwrap_err().to_string();
+        assert!(error.contains("--dtype"), "{error}");
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+    }
+}
