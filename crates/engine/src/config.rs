@@ -13,7 +13,7 @@ use crate::{Checkpoint, Error};
 /// The decoder's sizes and variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// `model_type` of the checkpoint: `llama`, `qwen2` or `qwen3`.
+    /// `model_type` of the checkpoint: `llama`, `mistral`, `qwen2` or `qwen3`.
     pub model_type: String,
     /// Tokens of the vocabulary.
     pub vocab_size: usize,
@@ -67,12 +67,20 @@ struct Family {
     default_head_dim: Option<usize>,
 }
 
-const FAMILIES: [Family; 3] = [
+const FAMILIES: [Family; 4] = [
     Family {
         model_type: "llama",
         qkv_bias: Flag::Field("attention_bias"),
         o_bias: Flag::Field("attention_bias"),
         mlp_bias: Flag::Field("mlp_bias"),
+        qk_norm: false,
+        default_head_dim: None,
+    },
+    Family {
+        model_type: "mistral",
+        qkv_bias: Flag::Never,
+        o_bias: Flag::Never,
+        mlp_bias: Flag::Never,
         qk_norm: false,
         default_head_dim: None,
     },
@@ -149,7 +157,7 @@ impl ModelConfig {
         };
         let model_type = fields.string("model_type")?;
         let Some(family) = FAMILIES.iter().find(|f| f.model_type == model_type) else {
-            return Err(fields.unsupported("model_type", "llama, qwen2 and qwen3"));
+            return Err(fields.unsupported("model_type", "llama, mistral, qwen2 and qwen3"));
         };
         fields.refuse_other_arithmetic()?;
 
