@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Checkpoint, Engine, Model, ThreadPool, Tokenizer};
+use beamgen_engine::{Checkpoint, Engine, Model, ThreadPool, Tokenizer};
 use beamgen_eval::MathAnswers;
 use beamgen_generator::LmGenerator;
-use beamgen_prm::{Renderer, RewardModel, same_tokenizer};
+use beamgen_prm::{RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Scorer};
 use serde_json::{Map, Value};
 
@@ -184,16 +184,8 @@ impl<'a> Source<'a> {
         generator: &Source<'_>,
     ) -> Result<RewardModel, Error> {
         let checkpoint = self.checkpoint();
-        let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
-        let template = ChatTemplate::of(&tokenizer)?;
-        let writes_special_tokens = template.writes_special_tokens();
-        let renderer = Renderer::new(
-            move |problem| template.prompt(None, problem),
-            writes_special_tokens,
-        );
         let shared = same_tokenizer(checkpoint.clone(), generator.checkpoint())?;
-        let mut model =
-            RewardModel::load(checkpoint, config.engine.clone(), pool, tokenizer, renderer)?;
+        let mut model = RewardModel::load(checkpoint, None, None, config.engine.clone(), pool)?;
         model.share_tokens(shared);
         Ok(model)
     }
