@@ -118,6 +118,18 @@ impl Model {
         self.head().is_some()
     }
 
+    /// Weights of the language-model head for one token, `[hidden]`; `None` without a head or
+    /// outside the vocabulary.
+    #[must_use]
+    pub fn head_row(&self, token: u32) -> Option<Vec<f32>> {
+        let (head, token) = (self.head()?, token as usize);
+        (token < self.config.vocab_size).then(|| {
+            let mut row = vec![0.0; self.config.hidden_size];
+            head.weight_row(token, &mut row);
+            row
+        })
+    }
+
     /// Bytes of the packed weights.
     #[must_use]
     pub fn bytes(&self) -> usize {

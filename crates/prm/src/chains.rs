@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, SeqId};
 use beamgen_search::ScoreId;
+
+use crate::engines::{Engines, Seq};
+use crate::segments::Opened;
 
 /// The prompt of a problem, shared by its chains.
 #[derive(Debug)]
 pub(crate) struct Prompt {
+    pub text: String,
     pub tokens: Vec<u32>,
-    pub seq: SeqId,
-    /// Whether `seq` holds the tokens; otherwise it is empty.
+    pub seq: Seq,
+    /// Whether `seq` holds what is read of the tokens; otherwise it is empty.
     pub read: bool,
     chains: usize,
     used: u64,
@@ -24,6 +27,8 @@ pub(crate) struct Segment {
     tokens: Vec<u32>,
     /// Tokens up to the end of this segment.
     len: usize,
+    /// Steps up to there.
+    steps: usize,
 }
 
 #[derive(Debug)]
@@ -31,7 +36,7 @@ pub(crate) struct Chain {
     pub prompt: u64,
     segments: Option<Arc<Segment>>,
     /// Prompt and all segments; `None` if nothing is scored yet or the cache was forgotten.
-    pub seq: Option<SeqId>,
+    pub seq: Option<Seq>,
     used: u64,
 }
 
@@ -41,7 +46,12 @@ impl Chain {
         self.segments.as_ref().map_or(0, |segment| segment.len)
     }
 
-    /// All tokens after the prompt, to be read again.
+    /// Steps scored so far.
+    pub fn steps(&self) -> usize {
+        self.segments.as_ref().map_or(0, |segment| segment.steps)
+    }
+
+    /// All tokens after the prompt.
     pub fn tokens(&self) -> Vec<u32> {
         let mut parts = Vec::new();
         let mut at = self.segments.as_ref();
@@ -52,13 +62,15 @@ impl Chain {
         parts.iter().rev().copied().flatten().copied().collect()
     }
 
-    pub fn push(&mut self, tokens: Vec<u32>) {
+    pub fn push(&mut self, tokens: Vec<u32>, steps: usize) {
         let len = self.len() + tokens.len();
+        let steps = self.steps() + steps;
         let before = self.segments.take();
         self.segments = Some(Arc::new(Segment {
             before,
             tokens,
             len,
+            steps,
         }));
     }
 }
@@ -77,13 +89,14 @@ impl Chains {
         self.next
     }
 
-    pub fn open(&mut self, tokens: Vec<u32>, engine: &mut Engine) -> ScoreId {
-        let prompt = self.next();
-        let seq = engine.create();
+    pub fn open(&mut self, prompt: Opened, engines: &mut Engines) -> ScoreId {
+        let id = self.next();
+        let seq = engines.create();
         self.prompts.insert(
-            prompt,
+            id,
             Prompt {
-                tokens,
+                text: prompt.text,
+                tokens: prompt.tokens,
                 seq,
                 read: false,
                 chains: 1,
@@ -91,7 +104,7 @@ impl Chains {
             },
         );
         self.insert(Chain {
-            prompt,
+            prompt: id,
             segments: None,
             seq: None,
             used: self.clock,
@@ -104,27 +117,27 @@ impl Chains {
         id
     }
 
-    pub fn fork(&mut self, id: ScoreId, engine: &mut Engine) -> ScoreId {
+    pub fn fork(&mut self, id: ScoreId, engines: &mut Engines) -> ScoreId {
         let chain = self.chain(id);
         let copy = Chain {
             prompt: chain.prompt,
             segments: chain.segments.clone(),
-            seq: chain.seq.map(|seq| engine.fork(seq)),
+            seq: chain.seq.map(|seq| engines.fork(seq)),
             used: chain.used,
         };
         self.prompt_mut(copy.prompt).chains += 1;
         self.insert(copy)
     }
 
-    pub fn release(&mut self, id: ScoreId, engine: &mut Engine) {
+    pub fn release(&mut self, id: ScoreId, engines: &mut Engines) {
         let chain = self.chains.remove(&id).expect("no such scored chain");
         if let Some(seq) = chain.seq {
-            engine.free(seq);
+            engines.free(seq);
         }
         let prompt = self.prompt_mut(chain.prompt);
         prompt.chains -= 1;
         if prompt.chains == 0 {
-            engine.free(prompt.seq);
+            engines.free(prompt.seq);
             self.prompts.remove(&chain.prompt);
         }
     }
@@ -159,7 +172,7 @@ impl Chains {
 
     /// Forgets the cache used longest ago, chains before prompts, that none of `pinned` needs.
     /// Returns whether there was one.
-    pub fn forget_oldest(&mut self, pinned: &BTreeSet<ScoreId>, engine: &mut Engine) -> bool {
+    pub fn forget_oldest(&mut self, pinned: &BTreeSet<ScoreId>, engines: &mut Engines) -> bool {
         let oldest = self
             .chains
             .iter_mut()
@@ -167,7 +180,7 @@ impl Chains {
             .min_by_key(|(_, chain)| chain.used);
         if let Some((_, chain)) = oldest {
             if let Some(seq) = chain.seq.take() {
-                engine.free(seq);
+                engines.free(seq);
             }
             return true;
         }
@@ -179,7 +192,7 @@ impl Chains {
             .min_by_key(|(_, prompt)| prompt.used);
         match oldest {
             Some((_, prompt)) => {
-                engine.truncate(prompt.seq, 0);
+                engines.truncate(prompt.seq, 0);
                 prompt.read = false;
                 true
             }

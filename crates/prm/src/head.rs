@@ -1,50 +1,190 @@
-use beamgen_engine::Weights;
+//! From a hidden state to a probability.
 
-use crate::error::Error;
-use crate::spec::PrmSpec;
+use beamgen_engine::{Model, Tokenizer, Weights};
 
-/// A linear output and the logistic function.
+use crate::spec::{HeadSpec, LayerSpec, Normaliser};
+use crate::writer::{Fault, fault};
+
+/// Linear layers with ReLU between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
-    /// `[hidden]`
+    layers: Vec<Layer>,
+}
+
+/// `[outputs, inputs]` and `[outputs]`.
+#[derive(Debug, Clone, PartialEq)]
+struct Layer {
     weight: Vec<f32>,
-    bias: f32,
+    bias: Vec<f32>,
 }
 
 impl Head {
-    /// `weight: [hidden]`.
-    pub fn new(weight: Vec<f32>, bias: f32) -> Self {
-        Self { weight, bias }
+    /// One linear output: `weight: [hidden]`.
+    #[must_use]
+    pub fn linear(weight: Vec<f32>, bias: f32) -> Self {
+        let bias = vec![bias];
+        Self {
+            layers: vec![Layer { weight, bias }],
+        }
     }
 
-    /// The head that `spec` names among a checkpoint's tensors.
-    ///
-    /// # Errors
-    /// A tensor is missing or has another shape than `[1, hidden]` and `[1]`.
-    pub fn load(spec: &PrmSpec, weights: &Weights, hidden: usize) -> Result<Self, Error> {
-        let weight = weights.values(&spec.weight, &[1, hidden])?;
-        let bias = match &spec.bias {
-            Some(name) => weights.values(name, &[1])?[0],
-            None => 0.0,
+    /// The head that a spec names; `None` for one that needs no hidden states.
+    pub(crate) fn load(
+        spec: &HeadSpec,
+        weights: &Weights,
+        model: &Model,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Self>, Fault> {
+        let layers = match spec {
+            HeadSpec::LogRatio(_) => return Ok(None),
+            HeadSpec::Tokens(tokens) => vec![token_rows(tokens, model, tokenizer)?],
+            HeadSpec::Linear(layers) => {
+                let mut width = model.config().hidden_size;
+                let mut loaded = Vec::new();
+                for layer in layers {
+                    let layer = Layer::load(layer, width, weights)?;
+                    width = layer.bias.len();
+                    loaded.push(layer);
+                }
+                loaded
+            }
         };
-        Ok(Self { weight, bias })
+        Ok(Some(Self { layers }))
     }
 
     /// Values of a hidden state.
-    pub fn width(&self) -> usize {
-        self.weight.len()
+    pub(crate) fn inputs(&self) -> usize {
+        self.layers.first().map_or(0, Layer::inputs)
     }
 
-    /// Probability from a hidden state `[hidden]`; always summed in the same order.
-    pub fn probability(&self, hidden: &[f32]) -> f32 {
-        let logit = self
-            .weight
-            .iter()
-            .zip(hidden)
-            .fold(f64::from(self.bias), |sum, (&w, &h)| {
-                sum + f64::from(w) * f64::from(h)
-            });
-        (1.0 / (1.0 + (-logit).exp())) as f32
+    /// Numbers that come out.
+    pub(crate) fn outputs(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.bias.len())
+    }
+
+    /// Numbers from a hidden state `[hidden]`; always summed in the same order.
+    pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
+        let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
+        for (i, layer) in self.layers.iter().enumerate() {
+            if i > 0 {
+                values.iter_mut().for_each(|x| *x = x.max(0.0));
+            }
+            values = layer.forward(&values);
+        }
+        values
+    }
+}
+
+impl Layer {
+    fn load(spec: &LayerSpec, inputs: usize, weights: &Weights) -> Result<Self, Fault> {
+        const FIELD: &str = "head.linear";
+        let tensor = |name: &str| {
+            weights
+                .tensor(name)
+                .map_err(|error| fault(FIELD, error.to_string()))
+        };
+        let wrong = |name: &str, shape: &[usize], expected: &str| {
+            let reason = format!("tensor `{name}` has shape {shape:?}, expected {expected}");
+            fault(FIELD, reason)
+        };
+        let weight = tensor(&spec.weight)?;
+        let outputs = match weight.shape[..] {
+            [outputs, width] if width == inputs && outputs > 0 => outputs,
+            ref shape => {
+                return Err(wrong(&spec.weight, shape, &format!("[outputs, {inputs}]")));
+            }
+        };
+        let bias = match &spec.bias {
+            Some(name) => {
+                let bias = tensor(name)?;
+                if bias.shape != [outputs] {
+                    return Err(wrong(name, &bias.shape, &format!("[{outputs}]")));
+                }
+                bias.data
+            }
+            None => vec![0.0; outputs],
+        };
+        Ok(Self {
+            weight: weight.data,
+            bias,
+        })
+    }
+
+    fn inputs(&self) -> usize {
+        self.weight.len() / self.bias.len().max(1)
+    }
+
+    fn forward(&self, x: &[f64]) -> Vec<f64> {
+        let rows = self.weight.chunks_exact(self.inputs().max(1));
+        rows.zip(&self.bias)
+            .map(|(row, &bias)| dot(row, x) + f64::from(bias))
+            .collect()
+    }
+}
+
+/// In eight sums side by side, for the compiler's sake.
+fn dot(w: &[f32], x: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    let (whole, rest) = w.as_chunks::<LANES>();
+    let (whole_x, rest_x) = x.as_chunks::<LANES>();
+    for (w, x) in whole.iter().zip(whole_x) {
+        for i in 0..LANES {
+            sums[i] += f64::from(w[i]) * x[i];
+        }
+    }
+    let rest = rest.iter().zip(rest_x).map(|(&w, x)| f64::from(w) * x);
+    sums.iter().sum::<f64>() + rest.sum::<f64>()
+}
+
+/// Rows of the language-model head.
+fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
+    const FIELD: &str = "head.tokens";
+    let mut weight = Vec::new();
+    for token in tokens {
+        let ids = tokenizer
+            .encode(token, false)
+            .map_err(|error| fault(FIELD, error.to_string()))?;
+        let [id] = ids[..] else {
+            let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
+            return Err(fault(FIELD, reason));
+        };
+        let row = model
+            .head_row(id)
+            .ok_or_else(|| fault(FIELD, "the model has no language-model head"))?;
+        weight.extend(row);
+    }
+    let bias = vec![0.0; tokens.len()];
+    Ok(Layer { weight, bias })
+}
+
+impl Normaliser {
+    /// Whether there is such a class among `outputs` numbers.
+    pub(crate) fn check(self, outputs: usize) -> Result<(), Fault> {
+        let reason = match self {
+            Self::Softmax(class) if class >= outputs => {
+                format!("class {class} of a head with {outputs} outputs")
+            }
+            Self::Sigmoid | Self::Clamp if outputs != 1 => {
+                format!("of one number, but the head has {outputs} outputs")
+            }
+            _ => return Ok(()),
+        };
+        Err(fault("normaliser", reason))
+    }
+
+    /// `None` if the numbers give none.
+    pub(crate) fn probability(self, outputs: &[f64]) -> Option<f32> {
+        let value = match self {
+            Self::Softmax(class) => {
+                let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = outputs.iter().map(|x| (x - most).exp()).sum();
+                (outputs.get(class)? - most).exp() / sum
+            }
+            Self::Sigmoid => 1.0 / (1.0 + (-outputs.first()?).exp()),
+            Self::Clamp => outputs.first()?.clamp(0.0, 1.0),
+        };
+        (!value.is_nan()).then_some(value as f32)
     }
 }
 
@@ -53,18 +193,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logit_becomes_a_probability() {
-        let head = Head::new(vec![1.0, -2.0], 0.5);
-        assert_eq!(head.probability(&[1.5, 1.0]), 0.5);
-        let expected = 1.0 / (1.0 + (-2.5f64).exp());
-        assert_eq!(head.probability(&[2.0, 0.0]), expected as f32);
+    fn layers_with_relu_between_them() {
+        let layer = |weight: &[f32], bias: &[f32]| Layer {
+            weight: weight.to_vec(),
+            bias: bias.to_vec(),
+        };
+        let head = Head {
+            layers: vec![
+                layer(&[1.0, 0.0, 0.0, -1.0], &[0.5, 0.0]),
+                layer(&[2.0, 1.0], &[-1.0]),
+            ],
+        };
+        assert_eq!((head.inputs(), head.outputs()), (2, 1));
+        assert_eq!(head.forward(&[1.0, 3.0]), [2.0 * 1.5 - 1.0]);
+        assert_eq!(head.forward(&[-1.0, -3.0]), [3.0 - 1.0]);
+    }
+
+    #[test]
+    fn long_rows_are_summed_whole() {
+        let w: Vec<f32> = (0..19).map(|i| i as f32).collect();
+        let x: Vec<f64> = (0..19).map(f64::from).collect();
+        assert_eq!(dot(&w, &x), x.iter().map(|i| i * i).sum::<f64>());
+    }
+
+    #[test]
+    fn numbers_become_probabilities() {
+        let sigmoid = |x: f64| (1.0 / (1.0 + (-x).exp())) as f32;
+        assert_eq!(Normaliser::Sigmoid.probability(&[0.0]), Some(0.5));
+        assert_eq!(Normaliser::Sigmoid.probability(&[2.5]), Some(sigmoid(2.5)));
+        let two = Normaliser::Softmax(1).probability(&[-1.0, 1.5]).unwrap();
+        assert!((two - sigmoid(2.5)).abs() < 1e-7);
+        assert_eq!(Normaliser::Clamp.probability(&[1.25]), Some(1.0));
+        assert_eq!(Normaliser::Clamp.probability(&[0.25]), Some(0.25));
     }
 
     /// Far logits round to 0 and 1, which are probabilities like any other.
     #[test]
-    fn extreme_logits_are_probabilities() {
-        let head = Head::new(vec![1e30], 0.0);
-        assert_eq!(head.probability(&[-1e30]), 0.0);
-        assert_eq!(head.probability(&[1e30]), 1.0);
+    fn extreme_numbers_are_probabilities_and_no_number_is_none() {
+        for (x, expected) in [(-1e30, 0.0), (1e30, 1.0)] {
+            assert_eq!(Normaliser::Sigmoid.probability(&[x]), Some(expected));
+            let softmax = Normaliser::Softmax(0).probability(&[x, 0.0]);
+            assert_eq!(softmax, Some(expected));
+        }
+        let all = [
+            Normaliser::Sigmoid,
+            Normaliser::Clamp,
+            Normaliser::Softmax(0),
+        ];
+        for normaliser in all {
+            assert_eq!(normaliser.probability(&[f64::NAN]), None);
+            assert_eq!(normaliser.probability(&[]), None);
+        }
+    }
+
+    #[test]
+    fn the_normaliser_must_fit_the_head() {
+        assert!(Normaliser::Softmax(1).check(2).is_ok());
+        assert!(Normaliser::Softmax(2).check(2).is_err());
+        assert!(Normaliser::Sigmoid.check(1).is_ok());
+        assert!(Normaliser::Sigmoid.check(2).is_err());
+        assert!(Normaliser::Clamp.check(2).is_err());
     }
 }

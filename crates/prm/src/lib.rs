@@ -1,9 +1,10 @@
 //! Process reward models: a probability for each step of a chain.
 //!
 //! A reward model is a decoder and a way to read it: how the chain is written down, at which
-//! positions it is read, which head turns a hidden state into a number and which normaliser turns
-//! the number into a probability. [`PrmSpec`] holds that as data (`prm.json` beside the weights).
-//! An outcome reward model is read in the same way, its last score alone counting.
+//! positions it is read, which head turns a hidden state into numbers and which normaliser turns
+//! those into a probability. [`PrmSpec`] holds that as data: a TOML file for each family, compiled
+//! in, or one of the user's own. An outcome reward model is read in the same way, its last score
+//! alone counting.
 //!
 //! [`RewardModel`] keeps the cache of every chain it has scored and reads **only new tokens**:
 //! a step is read once, whatever the length of its chain. When memory runs out it forgets the
@@ -12,16 +13,24 @@
 #![warn(missing_debug_implementations)]
 
 mod chains;
+mod engines;
 mod error;
+mod families;
 mod head;
+mod label;
+mod load;
 mod model;
-mod prompt;
+mod recognise;
 mod score;
+mod segments;
 mod spec;
-mod steps;
+mod writer;
 
 pub use error::Error;
 pub use head::Head;
-pub use model::{RewardModel, same_tokenizer};
-pub use prompt::Renderer;
-pub use spec::{Format, HeadKind, PrmSpec};
+pub use load::Body;
+pub use model::{RewardModel, Written, same_tokenizer};
+pub use recognise::Recognise;
+pub use spec::{
+    HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
+};

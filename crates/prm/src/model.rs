@@ -1,97 +1,136 @@
 use std::sync::Arc;
 
-use beamgen_engine::{
-    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, Weights,
-};
-use beamgen_search::{ScoreError, ScoreItem, Scorer, StepRef};
+use beamgen_engine::{Checkpoint, Engine, Tokenizer};
+use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
 
 use crate::chains::Chains;
+use crate::engines::Engines;
 use crate::error::Error;
 use crate::head::Head;
-use crate::prompt::Renderer;
-use crate::spec::PrmSpec;
-use crate::steps::StepTokens;
+use crate::segments::Segments;
+use crate::spec::{HeadSpec, Normaliser, PrmSpec};
+use crate::writer::{Fault, fault};
 
 /// A process reward model over the engine's forkable cache.
 #[derive(Debug)]
 pub struct RewardModel {
-    pub(crate) engine: Engine,
-    pub(crate) tokenizer: Arc<Tokenizer>,
-    pub(crate) head: Head,
-    pub(crate) steps: StepTokens,
+    pub(crate) engines: Engines,
+    pub(crate) segments: Segments,
+    pub(crate) readout: Readout,
+    pub(crate) normaliser: Normaliser,
     pub(crate) chains: Chains,
-    renderer: Renderer,
+}
+
+/// What is read of a chain.
+#[derive(Debug)]
+pub(crate) enum Readout {
+    /// A hidden state for each step.
+    Head(Head),
+    /// The log-probabilities of each step's tokens.
+    LogRatio { beta: f64 },
+}
+
+/// A chain as the reward model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Prompt and segments.
+    pub tokens: Vec<u32>,
+    /// Index of the token at which each step's score is read.
+    pub read_at: Vec<usize>,
 }
 
 impl RewardModel {
-    /// Loads a checkpoint with `prm.json` beside the usual files, to run on the threads of `pool`.
+    /// A reward model from its parts. `head` is `None` for a log-ratio, which has a `reference`.
     ///
     /// # Errors
-    /// A file is missing, broken or does not fit the others.
-    pub fn load(
-        checkpoint: impl Into<Checkpoint>,
-        config: EngineConfig,
-        pool: ThreadPool,
-        tokenizer: Arc<Tokenizer>,
-        renderer: Renderer,
-    ) -> Result<Self, Error> {
-        let checkpoint = checkpoint.into();
-        let spec = PrmSpec::load(checkpoint.clone())?;
-        let weights = Weights::load(checkpoint.clone())?;
-        let model = Model::from_weights(ModelConfig::load(checkpoint)?, &weights)?;
-        let head = Head::load(&spec, &weights, model.config().hidden_size)?;
-        let engine = Engine::with_pool(Arc::new(model), config, pool)?;
-        Self::new(engine, tokenizer, &spec, head, renderer)
-    }
-
-    /// A reward model from its parts.
-    ///
-    /// # Errors
-    /// The tokenizer or the head does not fit the model, or the step token is not one token.
+    /// What does not fit: [`Error::Unfit`] with the field of `spec`.
     pub fn new(
         engine: Engine,
+        reference: Option<Engine>,
         tokenizer: Arc<Tokenizer>,
         spec: &PrmSpec,
-        head: Head,
-        renderer: Renderer,
+        head: Option<Head>,
     ) -> Result<Self, Error> {
+        spec.check()?;
         tokenizer.check(engine.model().config())?;
-        let expected = engine.model().config().hidden_size;
-        if head.width() != expected {
-            let found = head.width();
-            return Err(Error::HeadWidth { expected, found });
-        }
-        let step_token = match tokenizer.encode(&spec.step_token, false)?[..] {
-            [token] => token,
-            ref tokens => {
-                return Err(Error::StepToken {
-                    token: spec.step_token.clone(),
-                    count: tokens.len(),
-                });
+        let engines = Engines {
+            body: engine,
+            reference,
+        };
+        Self::assemble(engines, tokenizer, spec, head).map_err(|fault| Error::Unfit {
+            spec: spec.name.clone(),
+            field: fault.field,
+            model: "the model".into(),
+            reason: fault.reason,
+        })
+    }
+
+    pub(crate) fn assemble(
+        engines: Engines,
+        tokenizer: Arc<Tokenizer>,
+        spec: &PrmSpec,
+        head: Option<Head>,
+    ) -> Result<Self, Fault> {
+        let readout = match (&spec.head, head) {
+            (HeadSpec::LogRatio(ratio), None) => {
+                let Some(reference) = &engines.reference else {
+                    let reason = "needs the reference model that the reward model was trained \
+                        against, and none was given";
+                    return Err(fault("head.log-ratio", reason));
+                };
+                for engine in [&engines.body, reference] {
+                    if !engine.model().has_head() {
+                        let reason = "both models need a language-model head";
+                        return Err(fault("head.log-ratio", reason));
+                    }
+                }
+                Readout::LogRatio { beta: ratio.beta }
+            }
+            (HeadSpec::LogRatio(_), Some(_)) => {
+                return Err(fault("head.log-ratio", "reads no head"));
+            }
+            (_, None) => return Err(fault("head", "was not given")),
+            (_, Some(_)) if engines.reference.is_some() => {
+                let reason = "uses no reference model, but one was given";
+                return Err(fault("head", reason));
+            }
+            (_, Some(head)) => {
+                let width = engines.body.model().config().hidden_size;
+                if head.inputs() != width {
+                    let reason = format!(
+                        "has {} weights a row, the model's hidden states {width} values",
+                        head.inputs()
+                    );
+                    return Err(fault("head", reason));
+                }
+                spec.normaliser.check(head.outputs())?;
+                Readout::Head(head)
             }
         };
         Ok(Self {
-            engine,
-            tokenizer,
-            head,
-            steps: StepTokens {
-                step_token,
-                shared: false,
-            },
+            engines,
+            segments: Segments::new(spec, tokenizer)?,
+            readout,
+            normaliser: spec.normaliser,
             chains: Chains::default(),
-            renderer,
         })
     }
 
     /// Whether the generator's tokens mean the same to this model (see [`same_tokenizer`]): then
-    /// they are read as they are instead of being made from text again.
-    pub fn share_tokens(&mut self, shared: bool) {
-        self.steps.shared = shared;
+    /// formats that allow it (`step.share_tokens`) read them as they are instead of tokenising the
+    /// text again. For all others this changes nothing.
+    pub fn share_tokens(&mut self, same_tokenizer: bool) {
+        self.segments.share(same_tokenizer);
     }
 
     /// The engine, for its memory and model.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        &self.engines.body
+    }
+
+    /// The reference model's engine.
+    pub fn reference(&self) -> Option<&Engine> {
+        self.engines.reference.as_ref()
     }
 
     /// Probabilities of all steps of a chain, read at once. Steps are texts with or without their
@@ -117,15 +156,7 @@ impl RewardModel {
         let mut items = Vec::new();
         let mut places = Vec::new();
         for &(problem, steps) in chains {
-            let steps: Vec<StepRef<'_>> = steps
-                .iter()
-                .filter(|text| !text.trim().is_empty())
-                .map(|&text| StepRef {
-                    text,
-                    tokens: &[],
-                    finish: None,
-                })
-                .collect();
+            let steps = steps_of(steps);
             let result = self.open_text(problem).map(|id| {
                 places.push(results.len());
                 items.push(ScoreItem { id, steps });
@@ -143,26 +174,60 @@ impl RewardModel {
         Ok(results)
     }
 
-    pub(crate) fn open_text(
-        &mut self,
-        problem: &str,
-    ) -> Result<beamgen_search::ScoreId, ScoreError> {
-        let text = self.renderer.render(problem).map_err(ScoreError::Prompt)?;
-        let tokens = self
-            .tokenizer
-            .encode(&text, !self.renderer.special_tokens)
-            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
-        self.check_length(tokens.len())?;
-        Ok(self.chains.open(tokens, &mut self.engine))
+    /// A chain as tokens, to be held against the code that a model was published with.
+    ///
+    /// # Errors
+    /// The problem or a step cannot be written.
+    pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
+        let prompt = self.segments.open(problem).map_err(ScoreError::Prompt)?;
+        let mut written = Written {
+            tokens: prompt.tokens,
+            read_at: Vec::new(),
+        };
+        for (i, step) in steps_of(steps).iter().enumerate() {
+            let read = self
+                .segments
+                .write(&prompt.text, step, i + 1, &mut written.tokens)
+                .map_err(ScoreError::Failed)?;
+            written.read_at.push(read);
+        }
+        Ok(written)
+    }
+
+    pub(crate) fn open_text(&mut self, problem: &str) -> Result<ScoreId, ScoreError> {
+        let prompt = self.segments.open(problem).map_err(ScoreError::Prompt)?;
+        self.check_length(prompt.tokens.len())?;
+        if prompt.tokens.len() < self.held() {
+            return Err(ScoreError::Prompt("it has no tokens".into()));
+        }
+        Ok(self.chains.open(prompt, &mut self.engines))
+    }
+
+    /// Tokens at a chain's end that are not read yet. What predicts a step's first token is read
+    /// with the step, so that its row is at hand however the chain was cached.
+    pub(crate) fn held(&self) -> usize {
+        usize::from(matches!(self.readout, Readout::LogRatio { .. }))
     }
 
     pub(crate) fn check_length(&self, tokens: usize) -> Result<(), ScoreError> {
-        let context = self.engine.model().config().max_position_embeddings;
+        let context = self.engines.context();
         if tokens > context {
             return Err(ScoreError::TooLong { tokens, context });
         }
         Ok(())
     }
+}
+
+fn steps_of<'a>(texts: &[&'a str]) -> Vec<StepRef<'a>> {
+    texts
+        .iter()
+        .filter(|text| !text.trim().is_empty())
+        .map(|&text| StepRef {
+            text,
+            tokens: &[],
+            finish: None,
+        })
+        .collect()
 }
 
 /// Whether two checkpoints have the same `tokenizer.json`, byte for byte.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use beamgen_engine::{Append, Output, SeqId, Want};
 use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
 
-use crate::model::RewardModel;
+use crate::engines::Read;
+use crate::model::{Readout, RewardModel};
 
 /// A chain that will be read in the next pass.
 struct Planned {
@@ -14,8 +14,10 @@ struct Planned {
     id: ScoreId,
     /// New tokens of the chain.
     tokens: Vec<u32>,
-    /// Where they are read out: the step tokens, as indices into `tokens`.
+    /// For each step, the index in `tokens` where it is read.
     marks: Vec<usize>,
+    /// For each step, the end of its segment in `tokens`.
+    ends: Vec<usize>,
 }
 
 /// The next pass.
@@ -35,11 +37,11 @@ impl Scorer for RewardModel {
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
-        self.chains.fork(id, &mut self.engine)
+        self.chains.fork(id, &mut self.engines)
     }
 
     fn release(&mut self, id: ScoreId) {
-        self.chains.release(id, &mut self.engine);
+        self.chains.release(id, &mut self.engines);
     }
 
     fn score(
@@ -71,52 +73,57 @@ impl Scorer for RewardModel {
     }
 
     fn memory(&self) -> Memory {
-        let kv = self.engine.kv();
-        let config = self.engine.model().config();
-        let values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-        let token_bytes = values * size_of::<f32>();
-        Memory {
-            used_bytes: (kv.pages_used * kv.page_bytes) as u64,
-            bytes_per_token: token_bytes as u64,
-            capacity_tokens: kv.pages_total * kv.page_bytes / token_bytes,
-        }
+        self.engines.memory()
     }
 }
 
 impl RewardModel {
     /// An item as tokens.
     fn plan(&self, index: usize, item: &ScoreItem<'_>) -> Result<Planned, ScoreError> {
-        let mut tokens = Vec::new();
-        let mut marks = Vec::with_capacity(item.steps.len());
-        for step in &item.steps {
+        let chain = self.chains.chain(item.id);
+        let prompt = self.chains.prompt(chain.prompt);
+        let mut planned = Planned {
+            item: index,
+            id: item.id,
+            tokens: Vec::new(),
+            marks: Vec::with_capacity(item.steps.len()),
+            ends: Vec::with_capacity(item.steps.len()),
+        };
+        for (i, step) in item.steps.iter().enumerate() {
             if step.text.trim().is_empty() {
                 return Err(ScoreError::Failed("an empty step cannot be scored".into()));
             }
-            self.steps.write(step, &self.tokenizer, &mut tokens)?;
-            marks.push(tokens.len() - 1);
+            let mark = self
+                .segments
+                .write(
+                    &prompt.text,
+                    step,
+                    chain.steps() + i + 1,
+                    &mut planned.tokens,
+                )
+                .map_err(ScoreError::Failed)?;
+            planned.marks.push(mark);
+            planned.ends.push(planned.tokens.len());
         }
-        let chain = self.chains.chain(item.id);
-        let prompt = self.chains.prompt(chain.prompt).tokens.len();
-        self.check_length(prompt + chain.len() + tokens.len())?;
-        Ok(Planned {
-            item: index,
-            id: item.id,
-            tokens,
-            marks,
-        })
+        self.check_length(prompt.tokens.len() + chain.len() + planned.tokens.len())?;
+        Ok(planned)
     }
 
     /// Pages that reading a chain takes at most, beside those of the batch.
     fn pages(&self, batch: &Batch, planned: &Planned) -> usize {
         let chain = self.chains.chain(planned.id);
         if let Some(seq) = chain.seq {
-            return self.engine.pages_needed(seq, planned.tokens.len());
+            return self.engines.pages_needed(seq, planned.tokens.len());
         }
         let prompt = self.chains.prompt(chain.prompt);
-        let unread = if prompt.read { 0 } else { prompt.tokens.len() };
+        let unread = if prompt.read {
+            0
+        } else {
+            prompt.tokens.len() - self.held()
+        };
         let whole = unread + chain.len() + planned.tokens.len();
-        let reading = self.engine.pages_needed(prompt.seq, unread);
-        let all = self.engine.pages_needed(prompt.seq, whole);
+        let reading = self.engines.pages_needed(prompt.seq, unread);
+        let all = self.engines.pages_needed(prompt.seq, whole);
         let promised = batch.prompts.contains(&chain.prompt);
         // A fork copies the last page if it is not full.
         all - reading + 1 + if promised { 0 } else { reading }
@@ -133,11 +140,11 @@ impl RewardModel {
         batch.ids.insert(planned.id);
         loop {
             let pages = self.pages(batch, planned);
-            if batch.pages + pages <= self.engine.kv().pages_free {
+            if batch.pages + pages <= self.engines.pages_free() {
                 batch.ids.remove(&planned.id);
                 return Ok(true);
             }
-            if self.chains.forget_oldest(&batch.ids, &mut self.engine) {
+            if self.chains.forget_oldest(&batch.ids, &mut self.engines) {
                 continue;
             }
             if !batch.planned.is_empty() {
@@ -147,7 +154,7 @@ impl RewardModel {
             }
             // Its own cache may share its last page with others; from the start it may fit better.
             if let Some(seq) = self.chains.chain_mut(planned.id).seq.take() {
-                self.engine.free(seq);
+                self.engines.free(seq);
                 continue;
             }
             batch.ids.remove(&planned.id);
@@ -176,86 +183,136 @@ impl RewardModel {
     ) -> Result<(), ScoreError> {
         self.read_prompts(&batch.prompts)?;
         let mut unbilled = batch.prompts;
-        let mut reads: Vec<(SeqId, Vec<u32>, Vec<usize>)> = Vec::new();
-        for planned in &batch.planned {
-            let id = planned.id;
-            let (prompt, earlier) = {
-                let chain = self.chains.chain(id);
-                (chain.prompt, chain.len())
-            };
-            let prompt_tokens = self.chains.prompt(prompt).tokens.len();
-            let mut scored = Scored::default();
-            let (seq, mut tokens) = match self.chains.chain(id).seq {
-                Some(seq) => {
-                    scored.reused_tokens = prompt_tokens + earlier;
-                    (seq, Vec::new())
-                }
-                None => {
-                    if let Some(at) = unbilled.iter().position(|&p| p == prompt) {
-                        unbilled.swap_remove(at);
-                        scored.read_tokens = prompt_tokens;
-                    } else {
-                        scored.reused_tokens = prompt_tokens;
-                    }
-                    let seq = self.engine.fork(self.chains.prompt(prompt).seq);
-                    self.chains.chain_mut(id).seq = Some(seq);
-                    (seq, self.chains.chain(id).tokens())
-                }
-            };
-            let again = tokens.len();
-            tokens.extend_from_slice(&planned.tokens);
-            scored.read_tokens += tokens.len();
-            results[planned.item] = Ok(scored);
-            let marks = planned.marks.iter().map(|mark| again + mark).collect();
-            reads.push((seq, tokens, marks));
-        }
-        let items: Vec<Append<'_>> = reads
+        let reads: Vec<Read> = batch
+            .planned
             .iter()
-            .map(|(seq, tokens, marks)| Append {
-                seq: *seq,
-                tokens,
-                want: Want::At(marks),
+            .map(|planned| {
+                let (read, scored) = self.begin(planned, &mut unbilled);
+                results[planned.item] = Ok(scored);
+                read
             })
             .collect();
-        let rows = self
-            .engine
-            .forward(&items, Output::Hidden)
+        let outputs = self
+            .outputs(&batch.planned, &reads)
             .map_err(|error| ScoreError::Failed(error.to_string()))?;
-
-        let mut hidden = rows.iter();
-        for planned in batch.planned {
-            let probabilities = hidden
-                .by_ref()
-                .take(planned.marks.len())
-                .map(|row| self.head.probability(row))
-                .collect();
-            if let Ok(scored) = &mut results[planned.item] {
-                scored.probabilities = probabilities;
+        for (planned, outputs) in batch.planned.into_iter().zip(outputs) {
+            let probabilities = outputs
+                .iter()
+                .map(|outputs| self.normaliser.probability(outputs))
+                .collect::<Option<Vec<f32>>>();
+            match (probabilities, &mut results[planned.item]) {
+                (Some(probabilities), Ok(scored)) => scored.probabilities = probabilities,
+                (_, result) => {
+                    let reason = "the reward model's output is not a number";
+                    *result = Err(ScoreError::Failed(reason.into()));
+                }
             }
-            self.chains.chain_mut(planned.id).push(planned.tokens);
+            let steps = planned.marks.len();
+            self.chains
+                .chain_mut(planned.id)
+                .push(planned.tokens, steps);
             self.chains.touch(planned.id);
         }
-        self.engine.recycle(rows);
         Ok(())
     }
 
+    /// What is to be read of a chain, from the end of its cache on; makes the cache if there is
+    /// none. The tokens of a prompt are billed to the first chain of `unbilled` ones.
+    fn begin(&mut self, planned: &Planned, unbilled: &mut Vec<u64>) -> (Read, Scored) {
+        let held = self.held();
+        let chain = self.chains.chain(planned.id);
+        let prompt = self.chains.prompt(chain.prompt);
+        let in_prompt = prompt.tokens.len() - held;
+        let mut scored = Scored::default();
+        let (seq, cached) = match chain.seq {
+            Some(seq) => {
+                scored.reused_tokens = in_prompt + chain.len();
+                (seq, chain.len())
+            }
+            None => {
+                match unbilled.iter().position(|&p| p == chain.prompt) {
+                    Some(at) => {
+                        unbilled.swap_remove(at);
+                        scored.read_tokens = in_prompt;
+                    }
+                    None => scored.reused_tokens = in_prompt,
+                }
+                (self.engines.fork(prompt.seq), 0)
+            }
+        };
+        // Everything but what is cached, and the token that is held back for the next step.
+        let mut tokens = prompt.tokens[in_prompt..].to_vec();
+        tokens.extend(chain.tokens());
+        tokens.extend_from_slice(&planned.tokens);
+        tokens.drain(..cached);
+        tokens.truncate(tokens.len() - held);
+        scored.read_tokens += tokens.len();
+        self.chains.chain_mut(planned.id).seq = Some(seq);
+        (Read { seq, tokens }, scored)
+    }
+
+    /// The numbers of each step of each chain.
+    fn outputs(
+        &mut self,
+        planned: &[Planned],
+        reads: &[Read],
+    ) -> Result<Vec<Vec<Vec<f64>>>, beamgen_engine::Error> {
+        match &self.readout {
+            Readout::Head(head) => {
+                let marks: Vec<Vec<usize>> = planned
+                    .iter()
+                    .zip(reads)
+                    .map(|(planned, read)| {
+                        let again = read.tokens.len() - planned.tokens.len();
+                        planned.marks.iter().map(|mark| again + mark).collect()
+                    })
+                    .collect();
+                let rows = self.engines.hidden(reads, &marks)?;
+                let mut row = rows.iter();
+                let outputs = marks
+                    .iter()
+                    .map(|marks| {
+                        let rows = row.by_ref().take(marks.len());
+                        rows.map(|hidden| head.forward(hidden)).collect()
+                    })
+                    .collect();
+                self.engines.body.recycle(rows);
+                Ok(outputs)
+            }
+            Readout::LogRatio { beta } => {
+                let targets: Vec<&[u32]> = planned.iter().map(|planned| &*planned.tokens).collect();
+                let ratios = self.engines.log_ratios(reads, &targets)?;
+                let rewards = |planned: &Planned, ratios: &[f64]| {
+                    let starts = std::iter::once(0).chain(planned.ends.iter().copied());
+                    starts
+                        .zip(&planned.ends)
+                        .map(|(from, &to)| vec![beta * ratios[from..to].iter().sum::<f64>()])
+                        .collect()
+                };
+                let pairs = planned.iter().zip(&ratios);
+                Ok(pairs
+                    .map(|(planned, ratios)| rewards(planned, ratios))
+                    .collect())
+            }
+        }
+    }
+
     fn read_prompts(&mut self, prompts: &[u64]) -> Result<(), ScoreError> {
-        let items: Vec<Append<'_>> = prompts
+        let held = self.held();
+        let reads: Vec<Read> = prompts
             .iter()
             .map(|&id| {
                 let prompt = self.chains.prompt(id);
-                Append {
-                    seq: prompt.seq,
-                    tokens: &prompt.tokens,
-                    want: Want::None,
-                }
+                let tokens = prompt.tokens[..prompt.tokens.len() - held].to_vec();
+                let seq = prompt.seq;
+                Read { seq, tokens }
             })
             .collect();
-        if items.is_empty() {
+        if reads.is_empty() {
             return Ok(());
         }
-        self.engine
-            .forward(&items, Output::Hidden)
+        self.engines
+            .read(&reads)
             .map_err(|error| ScoreError::Failed(error.to_string()))?;
         for &id in prompts {
             self.chains.prompt_mut(id).read = true;

@@ -65,9 +65,15 @@ fn scores_are_the_heads_reading_of_the_step_tokens() {
         want: Want::At(&marks),
     };
     let rows = engine.forward(&[item], Output::Hidden).unwrap();
-    let head = beamgen_prm::Head::new(tiny::random::noise(rows.width(), 3), 0.1);
-    let expected: Vec<f32> = rows.iter().map(|row| head.probability(row)).collect();
-    assert_eq!(scores, expected);
+    let weight = tiny::random::noise(rows.width(), 3);
+    for (score, row) in scores.iter().zip(rows.iter()) {
+        let logit: f32 = 0.1 + row.iter().zip(&weight).map(|(x, w)| x * w).sum::<f32>();
+        assert!((score - 1.0 / (1.0 + (-logit).exp())).abs() < 1e-6);
+    }
+    assert_eq!(scores.len(), rows.len());
+    let written = prm.written("ab 1+2=?", &STEPS).unwrap();
+    assert_eq!(written.tokens, tokens);
+    assert_eq!(written.read_at, marks);
 }
 
 /// Pitfall 10: reading every chain again from its first token in every round.

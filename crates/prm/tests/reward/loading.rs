@@ -2,59 +2,99 @@
 
 use std::path::Path;
 
-use beamgen_engine::{EngineConfig, Tensor, ThreadPool, Weights};
-use beamgen_prm::{Error, Head, RewardModel, same_tokenizer};
+use beamgen_engine::{EngineConfig, ThreadPool};
+use beamgen_prm::{
+    Error, Head, HeadSpec, Normaliser, PrmSpec, RewardModel, Tokenise, same_tokenizer,
+};
 
 use crate::models::*;
 use crate::tiny;
 
-fn head_tensors(hidden: usize) -> Vec<(String, Tensor)> {
-    let tensor = |name: &str, shape: &[usize], data| {
-        let shape = shape.to_vec();
-        (name.to_owned(), Tensor { shape, data })
-    };
-    vec![
-        tensor("score.weight", &[1, hidden], vec![0.5; hidden]),
-        tensor("score.bias", &[1], vec![-1.0]),
-    ]
+fn make(spec: &PrmSpec, width: usize) -> Result<RewardModel, Error> {
+    let engine = tiny::engine(&tiny::model(100), 10);
+    let head = Head::linear(vec![0.0; width], 0.0);
+    RewardModel::new(engine, None, tiny::tokenizer(), spec, Some(head))
 }
 
-#[test]
-fn the_head_is_found_among_the_tensors() {
-    let weights = Weights::from_tensors(head_tensors(3)).unwrap();
-    let head = Head::load(&spec("\n"), &weights, 3).unwrap();
-    assert_eq!(head, Head::new(vec![0.5; 3], -1.0));
-    assert!(Head::load(&spec("\n"), &weights, 4).is_err());
-    let mut other = spec("\n");
-    other.weight = "v_head.weight".into();
-    let error = Head::load(&other, &weights, 3).unwrap_err().to_string();
-    assert!(error.contains("v_head.weight"), "{error}");
-    other = spec("\n");
-    other.bias = None;
-    let head = Head::load(&other, &weights, 3).unwrap();
-    assert_eq!(head, Head::new(vec![0.5; 3], 0.0));
+fn unfit(spec: &PrmSpec) -> String {
+    let width = tiny::model(100).config().hidden_size;
+    let error = make(spec, width).unwrap_err();
+    assert!(matches!(error, Error::Unfit { .. }), "{error}");
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "{text}");
+    text
 }
 
 #[test]
 fn a_step_token_must_be_one_token() {
-    let engine = || tiny::engine(&tiny::model(100), 10);
-    let hidden = engine().model().config().hidden_size;
-    let make = |step_token: &str, width: usize| {
-        let head = Head::new(vec![0.0; width], 0.0);
-        RewardModel::new(
-            engine(),
-            tiny::tokenizer(),
-            &spec(step_token),
-            head,
-            renderer(),
-        )
+    let hidden = tiny::model(100).config().hidden_size;
+    assert!(make(&spec("\n"), hidden).is_ok());
+    assert!(make(&spec("\n\n"), hidden).is_ok());
+    let error = unfit(&spec("a\n"));
+    assert!(
+        error.contains("step.tag") && error.contains("2 tokens"),
+        "{error}"
+    );
+    let error = make(&spec("\n"), hidden + 1).unwrap_err().to_string();
+    assert!(error.contains("`head`"), "{error}");
+}
+
+#[test]
+fn a_spec_that_cannot_be_run_is_named_with_its_field() {
+    let plain = || {
+        let mut plain = spec("\n");
+        plain.step = Default::default();
+        plain.step.text = "{{ step }}\n".into();
+        plain
     };
-    assert!(make("\n", hidden).is_ok());
-    assert!(make("\n\n", hidden).is_ok());
-    let error = make("a\n", hidden).unwrap_err();
-    assert!(matches!(error, Error::StepToken { count: 2, .. }));
-    let error = make("\n", hidden + 1).unwrap_err();
-    assert!(matches!(error, Error::HeadWidth { .. }));
+    let hidden = tiny::model(100).config().hidden_size;
+    // `.` and the newline are one token here, but it stays inside its segment.
+    assert!(make(&plain(), hidden).is_ok());
+
+    let mut other = plain();
+    other.step.tag = Some("?".into());
+    assert!(unfit(&other).contains("step.tag"), "{}", unfit(&other));
+
+    other = plain();
+    other.step.text = "{{ stp }}\n".into();
+    assert!(unfit(&other).contains("step.text"), "{}", unfit(&other));
+    other.step.text = "{{ step }".into();
+    assert!(unfit(&other).contains("step.text"), "{}", unfit(&other));
+    other.step.text = "a\n".into();
+    assert!(unfit(&other).contains("step.text"), "{}", unfit(&other));
+
+    other = plain();
+    other.prompt.text = Some("{{ question }}".into());
+    assert!(unfit(&other).contains("`prompt`"), "{}", unfit(&other));
+
+    // The step's last `.` and the newline before the next step would be one token.
+    other = plain();
+    other.step.text = "\n{{ step }}".into();
+    let error = unfit(&other);
+    assert!(error.contains("step.tokenise"), "{error}");
+    other.step.tokenise = Tokenise::Pieces;
+    other.step.separator = Some("\n".into());
+    assert!(make(&other, hidden).is_ok());
+
+    other = plain();
+    other.normaliser = Normaliser::Softmax(1);
+    assert!(unfit(&other).contains("normaliser"), "{}", unfit(&other));
+
+    other = plain();
+    other.head = HeadSpec::LogRatio(beamgen_prm::LogRatio { beta: 1.0 });
+    assert!(
+        unfit(&other).contains("head.log-ratio"),
+        "{}",
+        unfit(&other)
+    );
+
+    // The tiny template writes the first message alone.
+    other = plain();
+    other.prompt.text = None;
+    assert!(unfit(&other).contains("`prompt`"), "{}", unfit(&other));
+    other.step.turns = true;
+    other.step.verdict = Some("+".into());
+    assert!(unfit(&other).contains("step.turns"), "{}", unfit(&other));
 }
 
 #[test]
@@ -62,14 +102,10 @@ fn a_directory_without_its_files_is_an_error_that_names_them() {
     let dir = tempfile::tempdir().unwrap();
     let load = |dir: &Path| {
         let config = EngineConfig::default();
-        let pool = ThreadPool::new(1);
-        RewardModel::load(dir, config, pool, tiny::tokenizer(), renderer())
+        RewardModel::load(dir, None, None, config, ThreadPool::new(1))
             .unwrap_err()
             .to_string()
     };
-    assert!(load(dir.path()).contains("prm.json"));
-    let spec = serde_json::to_string(&spec("\n")).unwrap();
-    std::fs::write(dir.path().join("prm.json"), spec).unwrap();
     assert!(load(dir.path()).contains("safetensors"));
 }
 

@@ -1,33 +1,35 @@
 //! Shorthands.
 
-use beamgen_prm::{Format, Head, HeadKind, PrmSpec, Renderer, RewardModel};
+use beamgen_prm::{Head, PrmSpec, RewardModel};
 use beamgen_search::*;
 
 use crate::tiny;
 
+/// The bundled models' format with another step token, and a prompt without chat template.
 pub fn spec(step_token: &str) -> PrmSpec {
-    PrmSpec {
-        format: Format::StepToken,
-        step_token: step_token.into(),
-        head: HeadKind::LinearSigmoid,
-        weight: "score.weight".into(),
-        bias: Some("score.bias".into()),
-    }
+    let mut spec = PrmSpec::named("step-token").unwrap();
+    spec.step.separator = Some(step_token.into());
+    spec.step.tag = Some(step_token.into());
+    spec.prompt.text = Some("<|begin|>{{ problem }}\n".into());
+    spec
 }
 
-pub fn renderer() -> Renderer {
-    Renderer::new(|text| Ok(format!("<|begin|>{text}\n")), true)
+pub fn head(width: usize) -> Head {
+    Head::linear(tiny::random::noise(width, 3), 0.1)
 }
 
 /// A reward model with `pages` pages of 4 tokens and the generator's tokenizer.
 pub fn reward_model(pages: usize) -> RewardModel {
-    let model = tiny::model(400);
-    let head = Head::new(tiny::random::noise(model.config().hidden_size, 3), 0.1);
-    let engine = tiny::engine(&model, pages);
-    let mut prm =
-        RewardModel::new(engine, tiny::tokenizer(), &spec("\n"), head, renderer()).unwrap();
+    let mut prm = with_spec(&spec("\n"), pages);
     prm.share_tokens(true);
     prm
+}
+
+pub fn with_spec(spec: &PrmSpec, pages: usize) -> RewardModel {
+    let model = tiny::model(400);
+    let engine = tiny::engine(&model, pages);
+    let head = head(model.config().hidden_size);
+    RewardModel::new(engine, None, tiny::tokenizer(), spec, Some(head)).unwrap()
 }
 
 /// Tokens of a text, as a generator with the same tokenizer would have sampled them.

@@ -39,9 +39,10 @@ fn p09_a_probability_of_zero_is_a_score_at_its_place() {
     let model = tiny::model(400);
     let direction = tiny::random::noise(model.config().hidden_size, 3);
     let with_head = |scale: f32, bias: f32| {
-        let head = Head::new(direction.iter().map(|x| scale * x).collect(), bias);
+        let head = Head::linear(direction.iter().map(|x| scale * x).collect(), bias);
         let engine = tiny::engine(&model, 400);
-        RewardModel::new(engine, tiny::tokenizer(), &spec("\n"), head, renderer()).unwrap()
+        let spec = spec("\n");
+        RewardModel::new(engine, None, tiny::tokenizer(), &spec, Some(head)).unwrap()
     };
     let texts: Vec<String> = (0..20).map(|i| format!("a {i} b\n")).collect();
     let steps: Vec<&str> = texts.iter().map(String::as_str).collect();

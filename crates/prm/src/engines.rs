@@ -1,0 +1,211 @@
+//! The reward model's engine, and the reference model's in step with it.
+
+use beamgen_engine::{Append, Engine, Error, Output, Rows, SeqId, Want, log_prob};
+use beamgen_search::Memory;
+
+/// Most bytes of logits that are held at once.
+const LOGIT_BYTES: usize = 64 << 20;
+
+/// A sequence of every engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seq {
+    body: SeqId,
+    reference: Option<SeqId>,
+}
+
+/// Tokens to append to a sequence.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub seq: Seq,
+    pub tokens: Vec<u32>,
+}
+
+/// One or two engines that hold the same sequences of tokens. Both have pages of the same number
+/// of tokens and live through the same calls, so they need pages at the same moments.
+#[derive(Debug)]
+pub(crate) struct Engines {
+    pub body: Engine,
+    pub reference: Option<Engine>,
+}
+
+impl Engines {
+    pub fn create(&mut self) -> Seq {
+        Seq {
+            body: self.body.create(),
+            reference: self.reference.as_mut().map(Engine::create),
+        }
+    }
+
+    /// The reference and its sequence.
+    fn second(&mut self, seq: Seq) -> Option<(&mut Engine, SeqId)> {
+        self.reference.as_mut().zip(seq.reference)
+    }
+
+    pub fn fork(&mut self, seq: Seq) -> Seq {
+        let reference = self.second(seq).map(|(engine, seq)| engine.fork(seq));
+        Seq {
+            body: self.body.fork(seq.body),
+            reference,
+        }
+    }
+
+    pub fn truncate(&mut self, seq: Seq, len: usize) {
+        self.body.truncate(seq.body, len);
+        if let Some((engine, seq)) = self.second(seq) {
+            engine.truncate(seq, len);
+        }
+    }
+
+    pub fn free(&mut self, seq: Seq) {
+        self.body.free(seq.body);
+        if let Some((engine, seq)) = self.second(seq) {
+            engine.free(seq);
+        }
+    }
+
+    /// Pages that appending takes, of each engine.
+    pub fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
+        self.body.pages_needed(seq.body, extra_tokens)
+    }
+
+    pub fn pages_free(&self) -> usize {
+        let free = |engine: &Engine| engine.kv().pages_free;
+        let reference = self.reference.as_ref().map_or(usize::MAX, free);
+        free(&self.body).min(reference)
+    }
+
+    /// Tokens of the longest chain.
+    pub fn context(&self) -> usize {
+        let context = |engine: &Engine| engine.model().config().max_position_embeddings;
+        let reference = self.reference.as_ref().map_or(usize::MAX, context);
+        context(&self.body).min(reference)
+    }
+
+    pub fn memory(&self) -> Memory {
+        let mut sum = memory(&self.body);
+        if let Some(reference) = &self.reference {
+            let other = memory(reference);
+            sum.used_bytes += other.used_bytes;
+            sum.bytes_per_token += other.bytes_per_token;
+            sum.capacity_tokens = sum.capacity_tokens.min(other.capacity_tokens);
+        }
+        sum
+    }
+
+    /// Reads tokens that no row is wanted of.
+    pub fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
+        let mut engines = [Some(&mut self.body), self.reference.as_mut()];
+        for (which, engine) in engines.iter_mut().enumerate() {
+            let Some(engine) = engine else { continue };
+            let items: Vec<Append<'_>> = reads
+                .iter()
+                .filter_map(|read| {
+                    let seq = [Some(read.seq.body), read.seq.reference][which]?;
+                    Some(Append {
+                        seq,
+                        tokens: &read.tokens,
+                        want: Want::None,
+                    })
+                })
+                .collect();
+            engine.forward(&items, Output::Hidden)?;
+        }
+        Ok(())
+    }
+
+    /// Hidden states of the reward model at `marks` of each read, in order.
+    pub fn hidden(&mut self, reads: &[Read], marks: &[Vec<usize>]) -> Result<Rows, Error> {
+        let items: Vec<Append<'_>> = reads
+            .iter()
+            .zip(marks)
+            .map(|(read, marks)| Append {
+                seq: read.seq.body,
+                tokens: &read.tokens,
+                want: Want::At(marks),
+            })
+            .collect();
+        self.body.forward(&items, Output::Hidden)
+    }
+
+    /// The log-ratio of each of `targets`: those that the last rows of each read predict.
+    pub fn log_ratios(
+        &mut self,
+        reads: &[Read],
+        targets: &[&[u32]],
+    ) -> Result<Vec<Vec<f64>>, Error> {
+        let seqs = |which: fn(&Seq) -> Option<SeqId>| -> Vec<SeqId> {
+            reads.iter().filter_map(|read| which(&read.seq)).collect()
+        };
+        let own = seqs(|seq| Some(seq.body));
+        let mut ratios = log_probs(&mut self.body, &own, reads, targets)?;
+        if let Some(engine) = &mut self.reference {
+            let others = log_probs(engine, &seqs(|seq| seq.reference), reads, targets)?;
+            for (ratio, other) in ratios.iter_mut().flatten().zip(others.iter().flatten()) {
+                *ratio -= other;
+            }
+        }
+        Ok(ratios)
+    }
+}
+
+fn memory(engine: &Engine) -> Memory {
+    let kv = engine.kv();
+    let config = engine.model().config();
+    let values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
+    let token_bytes = values * size_of::<f32>();
+    Memory {
+        used_bytes: (kv.pages_used * kv.page_bytes) as u64,
+        bytes_per_token: token_bytes as u64,
+        capacity_tokens: kv.pages_total * kv.page_bytes / token_bytes,
+    }
+}
+
+/// Log-probabilities, read a slice of rows at a time: a vocabulary of 152 000 has 0.6 MB of logits
+/// a row.
+fn log_probs(
+    engine: &mut Engine,
+    seqs: &[SeqId],
+    reads: &[Read],
+    targets: &[&[u32]],
+) -> Result<Vec<Vec<f64>>, Error> {
+    let row_bytes = size_of::<f32>() * engine.model().config().vocab_size;
+    let most = (LOGIT_BYTES / row_bytes).max(1);
+    let mut all: Vec<Vec<f64>> = vec![Vec::new(); reads.len()];
+    let (mut at, mut from) = (0, 0);
+    while at < reads.len() {
+        let mut room = most;
+        // Index of the read, its tokens of this call, and the first of them that is wanted.
+        let mut pieces = Vec::new();
+        while at < reads.len() && room > 0 {
+            let tokens = &reads[at].tokens;
+            let to = tokens.len().min(from + room);
+            let unwanted = tokens.len() - targets[at].len();
+            let wanted: Vec<usize> = (unwanted.max(from)..to).map(|i| i - from).collect();
+            room -= to - from;
+            pieces.push((at, &tokens[from..to], wanted));
+            if to == tokens.len() {
+                (at, from) = (at + 1, 0);
+            } else {
+                from = to;
+            }
+        }
+        let items: Vec<Append<'_>> = pieces
+            .iter()
+            .map(|(at, tokens, wanted)| Append {
+                seq: seqs[*at],
+                tokens,
+                want: Want::At(wanted),
+            })
+            .collect();
+        let rows = engine.forward(&items, Output::Logits)?;
+        let mut row = rows.iter();
+        for (at, _, wanted) in &pieces {
+            for logits in row.by_ref().take(wanted.len()) {
+                let target = targets[*at][all[*at].len()];
+                all[*at].push(f64::from(log_prob(logits, target)));
+            }
+        }
+        engine.recycle(rows);
+    }
+    Ok(all)
+}

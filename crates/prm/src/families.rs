@@ -1,0 +1,203 @@
+//! The families that the library knows, and which of them a checkpoint is.
+
+use std::path::Path;
+
+use beamgen_engine::{Checkpoint, Weights};
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::recognise::Traits;
+use crate::spec::{HeadSpec, LayerSpec, PrmSpec};
+
+macro_rules! families {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../configs/prm/", $name, ".toml")))),*]
+    };
+}
+
+/// Names and texts; a checkpoint belongs to the first that recognises it.
+const FAMILIES: [(&str, &str); 9] = families![
+    "step-token",
+    "reasonflux-prm-7b",
+    "qwen2.5-math-prm",
+    "skywork-o1-open-prm",
+    "math-shepherd",
+    "rlhflow-llama3.1",
+    "trl-token-classification-blank-line",
+    "trl-token-classification",
+    "implicit-prm",
+];
+
+/// Files of a checkpoint that say how it is read.
+const TOML: &str = "prm.toml";
+const JSON: &str = "prm.json";
+
+impl PrmSpec {
+    /// Names of the families.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FAMILIES.iter().map(|(name, _)| *name)
+    }
+
+    /// A family by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let (name, text) = FAMILIES.iter().find(|family| family.0 == name)?;
+        // Held to be `Some` for every family by a test.
+        Self::from_toml(text, name).ok()
+    }
+
+    /// A family's name, or else the path of a TOML file.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFormat`] if it is neither, or what the file says.
+    pub fn choose(name_or_path: &str) -> Result<Self, Error> {
+        if let Some(spec) = Self::named(name_or_path) {
+            return Ok(spec);
+        }
+        let path = Path::new(name_or_path);
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            || path.is_file()
+        {
+            return Self::from_file(path);
+        }
+        Err(Error::UnknownFormat {
+            name: name_or_path.to_owned(),
+            known: known(),
+        })
+    }
+
+    /// How a checkpoint says it is read: in its `prm.toml`, in its `prm.json`, or by the family
+    /// that recognises its `config.json`, tensors and name.
+    ///
+    /// # Errors
+    /// [`Error::NotRecognised`], or what is wrong with the file.
+    pub fn of(checkpoint: &Checkpoint, weights: &Weights) -> Result<Self, Error> {
+        if let Some(text) = checkpoint.text(TOML)? {
+            return Self::from_toml(&text, &checkpoint.path_of(TOML).display().to_string());
+        }
+        if let Some(text) = checkpoint.text(JSON)? {
+            return Self::from_json(&text, &checkpoint.path_of(JSON));
+        }
+        let traits = Traits::of(checkpoint, weights)?;
+        FAMILIES
+            .iter()
+            .filter_map(|(name, _)| Self::named(name))
+            .find(|spec| traits.fit(&spec.recognise))
+            .ok_or_else(|| Error::NotRecognised {
+                model: checkpoint.path().to_owned(),
+                known: known(),
+            })
+    }
+
+    /// `prm.json`, which `beamgen train` writes: the family `step-token` with the model's own step
+    /// token and tensors.
+    fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
+        let exported: Exported = serde_json::from_str(text).map_err(|error| Error::SpecFile {
+            path: path.to_owned(),
+            line: error.line(),
+            reason: error.to_string(),
+        })?;
+        let Format::StepToken = exported.format;
+        let ExportedHead::LinearSigmoid = exported.head;
+        let (name, family) = FAMILIES[0];
+        let mut spec = Self::from_toml(family, name)?;
+        spec.name = path.display().to_string();
+        spec.step.separator = Some(exported.step_token.clone());
+        spec.step.tag = Some(exported.step_token);
+        spec.head = HeadSpec::Linear(vec![LayerSpec {
+            weight: exported.weight,
+            bias: exported.bias,
+        }]);
+        Ok(spec)
+    }
+}
+
+fn known() -> String {
+    PrmSpec::names().collect::<Vec<_>>().join(", ")
+}
+
+/// The contents of `prm.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exported {
+    format: Format,
+    step_token: String,
+    head: ExportedHead,
+    weight: String,
+    #[serde(default)]
+    bias: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Format {
+    StepToken,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ExportedHead {
+    LinearSigmoid,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_family_is_a_spec() {
+        for (name, text) in FAMILIES {
+            let spec = PrmSpec::from_toml(text, name).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(PrmSpec::named(name), Some(spec));
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/prm");
+        let files = std::fs::read_dir(folder).unwrap().filter(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
+        assert_eq!(files.count(), FAMILIES.len());
+    }
+
+    #[test]
+    fn a_format_is_a_name_or_a_file() {
+        assert_eq!(
+            PrmSpec::choose("math-shepherd").unwrap().name,
+            "math-shepherd"
+        );
+        let error = PrmSpec::choose("shepherd").unwrap_err().to_string();
+        assert!(error.contains("math-shepherd"), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        let name = path.display().to_string();
+        let error = PrmSpec::choose(&name).unwrap_err().to_string();
+        assert!(error.contains("mine.toml"), "{error}");
+        std::fs::write(&path, FAMILIES[2].1).unwrap();
+        let spec = PrmSpec::choose(&name).unwrap();
+        assert_eq!(spec.head, PrmSpec::named(FAMILIES[2].0).unwrap().head);
+    }
+
+    #[test]
+    fn prm_json_is_the_step_token_family() {
+        let text = r#"{"format": "step-token", "step_token": "\n\n", "head": "linear-sigmoid",
+            "weight": "v.weight"}"#;
+        let spec = PrmSpec::from_json(text, Path::new("m/prm.json")).unwrap();
+        assert_eq!(spec.step.tag.as_deref(), Some("\n\n"));
+        assert!(spec.step.share_tokens);
+        let layer = LayerSpec {
+            weight: "v.weight".into(),
+            bias: None,
+        };
+        assert_eq!(spec.head, HeadSpec::Linear(vec![layer]));
+        for (from, to) in [
+            ("\"weight\"", "\"weights\""),
+            ("step-token", "step-tag"),
+            ("linear-sigmoid", "softmax"),
+        ] {
+            let error = PrmSpec::from_json(&text.replace(from, to), Path::new("m/prm.json"));
+            assert!(error.unwrap_err().to_string().starts_with("m/prm.json:"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A reward model from its files.
+
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, Weights,
+};
+
+use crate::engines::Engines;
+use crate::error::Error;
+use crate::head::Head;
+use crate::model::RewardModel;
+use crate::spec::PrmSpec;
+use crate::writer::{Fault, fault};
+
+/// A checkpoint, and its model where that is loaded already (the generator's, say, which then is
+/// in memory once).
+#[derive(Debug, Clone)]
+pub struct Body {
+    pub checkpoint: Checkpoint,
+    pub model: Option<Arc<Model>>,
+}
+
+impl Body {
+    fn model(&self, weights: &Weights) -> Result<Arc<Model>, Error> {
+        match &self.model {
+            Some(model) => Ok(Arc::clone(model)),
+            None => {
+                let config = ModelConfig::load(self.checkpoint.clone())?;
+                Ok(Arc::new(Model::from_weights(config, weights)?))
+            }
+        }
+    }
+}
+
+impl<C: Into<Checkpoint>> From<C> for Body {
+    fn from(checkpoint: C) -> Self {
+        Self {
+            checkpoint: checkpoint.into(),
+            model: None,
+        }
+    }
+}
+
+impl RewardModel {
+    /// Loads a reward model to run on the threads of `pool`.
+    ///
+    /// Without a `spec`, the checkpoint says how it is read ([`PrmSpec::of`]). `reference` is the
+    /// second model of a log-ratio; `config.kv_bytes` is shared between the two.
+    ///
+    /// # Errors
+    /// A file is missing or broken, or the spec cannot be run with the checkpoint.
+    pub fn load(
+        body: impl Into<Body>,
+        spec: Option<PrmSpec>,
+        reference: Option<Body>,
+        config: EngineConfig,
+        pool: ThreadPool,
+    ) -> Result<Self, Error> {
+        let body = body.into();
+        let weights = Weights::load(body.checkpoint.clone())?;
+        let spec = match spec {
+            Some(spec) => spec,
+            None => PrmSpec::of(&body.checkpoint, &weights)?,
+        };
+        spec.check()?;
+        let unfit = |fault: Fault| Error::Unfit {
+            spec: spec.name.clone(),
+            field: fault.field,
+            model: body.checkpoint.path().to_owned(),
+            reason: fault.reason,
+        };
+        let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
+        let model = body.model(&weights)?;
+        tokenizer.check(model.config())?;
+        let head = Head::load(&spec.head, &weights, &model, &tokenizer).map_err(unfit)?;
+        let second = match &reference {
+            Some(reference) => {
+                let other = Tokenizer::load(reference.checkpoint.clone())?;
+                same_tokens(&tokenizer, &other).map_err(unfit)?;
+                Some(match &reference.model {
+                    Some(model) => Arc::clone(model),
+                    None => reference.model(&Weights::load(reference.checkpoint.clone())?)?,
+                })
+            }
+            None => None,
+        };
+        let total = cached_values(&model) + second.as_deref().map_or(0, cached_values);
+        let engine = |model: Arc<Model>| {
+            // As many pages of the one as of the other.
+            let share = cached_values(&model) as u128 * config.kv_bytes as u128 / total as u128;
+            let config = EngineConfig {
+                kv_bytes: usize::try_from(share).unwrap_or(config.kv_bytes),
+                ..config.clone()
+            };
+            Engine::with_pool(model, config, pool.clone())
+        };
+        let engines = Engines {
+            body: engine(model)?,
+            reference: second.map(engine).transpose()?,
+        };
+        Self::assemble(engines, tokenizer, &spec, head).map_err(unfit)
+    }
+}
+
+/// Values in the cache for a token, by halves.
+fn cached_values(model: &Model) -> usize {
+    let c = model.config();
+    c.num_hidden_layers * c.num_key_value_heads * c.head_dim
+}
+
+/// The reference must read the very tokens of the reward model.
+fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Fault> {
+    let ids = 0..u32::try_from(own.len().max(other.len())).unwrap_or(u32::MAX);
+    match ids.into_iter().find(|&id| own.token(id) != other.token(id)) {
+        Some(id) => {
+            let shown = |tokenizer: &Tokenizer| tokenizer.token(id).unwrap_or_default();
+            let (own, other) = (shown(own), shown(other));
+            let reason = format!(
+                "the reference model has another tokenizer: token {id} is {own:?} and {other:?}"
+            );
+            Err(fault("head.log-ratio", reason))
+        }
+        None => Ok(()),
+    }
+}

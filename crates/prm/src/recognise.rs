@@ -1,0 +1,127 @@
+//! Telling a reward model by its checkpoint.
+
+use beamgen_engine::{Checkpoint, Weights};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// Which checkpoints are read by a spec when nobody says how. All rules that are given must hold;
+/// without any, none is recognised.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recognise {
+    /// One of these is among `architectures` of `config.json`.
+    pub architectures: Vec<String>,
+    /// One of these is its `model_type`.
+    pub model_types: Vec<String>,
+    /// A class of its `auto_map` has one of these names.
+    pub auto_map: Vec<String>,
+    /// The checkpoint has all these tensors.
+    pub tensors: Vec<String>,
+    /// The checkpoint's path or its `_name_or_path` contains one of these, in any case.
+    pub names: Vec<String>,
+}
+
+/// What a checkpoint shows of itself.
+pub(crate) struct Traits<'a> {
+    architectures: Vec<String>,
+    model_type: String,
+    classes: Vec<String>,
+    /// Path and name in lower case.
+    name: String,
+    weights: &'a Weights,
+}
+
+impl<'a> Traits<'a> {
+    pub fn of(checkpoint: &Checkpoint, weights: &'a Weights) -> Result<Self, Error> {
+        let text = checkpoint.required_text("config.json")?;
+        let config: Value =
+            serde_json::from_str(&text).map_err(|source| beamgen_engine::Error::Json {
+                path: checkpoint.path_of("config.json"),
+                source,
+            })?;
+        let string = |value: &Value| value.as_str().map(str::to_owned);
+        let list = config["architectures"].as_array();
+        let map = config["auto_map"].as_object();
+        let name = format!(
+            "{}\n{}",
+            checkpoint.path().display(),
+            config["_name_or_path"].as_str().unwrap_or_default()
+        );
+        Ok(Self {
+            architectures: list.into_iter().flatten().filter_map(string).collect(),
+            model_type: string(&config["model_type"]).unwrap_or_default(),
+            classes: map
+                .into_iter()
+                .flat_map(|map| map.values())
+                // `file.Class`, or several of them.
+                .flat_map(|value| match value {
+                    Value::Array(all) => all.iter().filter_map(string).collect(),
+                    one => string(one).into_iter().collect::<Vec<_>>(),
+                })
+                .filter_map(|path| path.rsplit('.').next().map(str::to_owned))
+                .collect(),
+            name: name.to_lowercase(),
+            weights,
+        })
+    }
+
+    pub fn fit(&self, rules: &Recognise) -> bool {
+        let holds = |wanted: &[String], found: &dyn Fn(&String) -> bool| {
+            wanted.is_empty() || wanted.iter().any(found)
+        };
+        *rules != Recognise::default()
+            && holds(&rules.architectures, &|a| self.architectures.contains(a))
+            && holds(&rules.model_types, &|t| self.model_type == *t)
+            && holds(&rules.auto_map, &|c| self.classes.contains(c))
+            && holds(&rules.names, &|n| self.name.contains(&n.to_lowercase()))
+            && rules.tensors.iter().all(|t| self.weights.contains(t))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen_engine::Tensor;
+
+    use super::*;
+
+    const CONFIG: &str = r#"{"architectures": ["A", "B"], "model_type": "qwen2",
+        "auto_map": {"AutoModel": "modeling.Reward", "AutoTokenizer": ["t.Slow", null]}}"#;
+
+    #[test]
+    fn all_rules_given_must_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("Some-PRM-7B");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("config.json"), CONFIG).unwrap();
+        let tensor = Tensor {
+            shape: vec![1],
+            data: vec![0.0],
+        };
+        let weights = Weights::from_tensors([("v.weight".to_owned(), tensor)]).unwrap();
+        let traits = Traits::of(&folder.as_path().into(), &weights).unwrap();
+        let rules = |text: &str| toml::from_str::<Recognise>(text).unwrap();
+        for held in [
+            "architectures = ['X', 'B']",
+            "model_types = ['qwen2']",
+            "auto_map = ['Reward']",
+            "auto_map = ['Slow']",
+            "tensors = ['v.weight']",
+            "names = ['some-prm']",
+            "architectures = ['A']\nnames = ['PRM']",
+        ] {
+            assert!(traits.fit(&rules(held)), "{held}");
+        }
+        for broken in [
+            "",
+            "architectures = ['X']",
+            "model_types = ['llama']",
+            "auto_map = ['modeling']",
+            "tensors = ['v.weight', 'v.bias']",
+            "architectures = ['A']\nnames = ['shepherd']",
+        ] {
+            assert!(!traits.fit(&rules(broken)), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Prompts and steps as tokens.
+
+use std::sync::Arc;
+
+use beamgen_engine::Tokenizer;
+use beamgen_search::{Finish, StepRef};
+
+use crate::spec::{PrmSpec, Tokenise};
+use crate::writer::{Fault, Writer, fault};
+
+/// Turns problems and steps into tokens. The segment of a step depends on the problem, the step's
+/// text and its index alone, so what is read of a chain stays as it is when the chain grows.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    tokenizer: Arc<Tokenizer>,
+    writer: Writer,
+    /// The tokenizer adds its special tokens to the prompt.
+    special: bool,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// As if the whole chain were tokenised at once.
+    Text {
+        /// What ends every segment, for the tokens of the next.
+        anchor: String,
+        /// Behind the place where the score is read.
+        after: Vec<u32>,
+    },
+    /// Each piece on its own.
+    Pieces {
+        separator: Vec<u32>,
+        /// The separator's text, where steps are cut at it.
+        split: Option<String>,
+        /// The generator's tokens may be read.
+        may_share: bool,
+        /// They are this model's.
+        shared: bool,
+    },
+}
+
+/// A prompt.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub text: String,
+    pub tokens: Vec<u32>,
+}
+
+impl Segments {
+    pub fn new(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
+        let writer = Writer::new(spec, &tokenizer)?;
+        let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
+        let encode = |text: &str| {
+            tokenizer
+                .encode(text, false)
+                .map_err(|error| fault("step", error.to_string()))
+        };
+        let mode = match spec.step.tokenise {
+            Tokenise::Text => {
+                // Tokens may not be merged with what stands before; a step may end in anything.
+                let tail = match writer.tail() {
+                    "" => "x",
+                    tail => tail,
+                };
+                let after = match continued(&tokenizer, tail, false, writer.after()) {
+                    Ok(Some(tokens)) => tokens,
+                    Ok(None) => encode(writer.after())?,
+                    Err(reason) => return Err(fault("step.verdict", reason)),
+                };
+                Mode::Text {
+                    anchor: format!("{tail}{}", writer.after()),
+                    after,
+                }
+            }
+            Tokenise::Pieces => {
+                let text = spec.step.separator.clone().unwrap_or_default();
+                let separator = encode(&text)?;
+                if separator.is_empty() {
+                    return Err(fault("step.separator", "has no tokens"));
+                }
+                Mode::Pieces {
+                    may_share: spec.step.share_tokens && separator.len() == 1,
+                    separator,
+                    split: spec.step.split.then_some(text),
+                    shared: false,
+                }
+            }
+        };
+        let segments = Self {
+            tokenizer,
+            writer,
+            special,
+            mode,
+        };
+        segments.probe(spec.step.tag.as_deref())?;
+        Ok(segments)
+    }
+
+    /// See [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
+    pub fn share(&mut self, same_tokenizer: bool) {
+        if let Mode::Pieces {
+            may_share, shared, ..
+        } = &mut self.mode
+        {
+            *shared = *may_share && same_tokenizer;
+        }
+    }
+
+    pub fn open(&self, problem: &str) -> Result<Opened, String> {
+        let text = self.writer.prompt(problem)?;
+        let tokens = self
+            .tokenizer
+            .encode(&text, self.special)
+            .map_err(|error| error.to_string())?;
+        Ok(Opened { text, tokens })
+    }
+
+    /// Appends a step's segment to `tokens`; returns the index of the token whose row is read.
+    /// `prompt` is the prompt's text, `index` the step's number from 1.
+    pub fn write(
+        &self,
+        prompt: &str,
+        step: &StepRef<'_>,
+        index: usize,
+        tokens: &mut Vec<u32>,
+    ) -> Result<usize, String> {
+        match &self.mode {
+            Mode::Text { anchor, after } => {
+                let text = self.writer.step(step.text, index)?;
+                let (anchor, special) = if index == 1 {
+                    (prompt, self.special)
+                } else {
+                    (anchor.as_str(), false)
+                };
+                let own = match continued(&self.tokenizer, anchor, special, &text)? {
+                    Some(own) => own,
+                    // The step begins with something that clings to what is before it; its own
+                    // tokens are a way to read it that does not change with its company.
+                    None => self.encode(&text)?,
+                };
+                tokens.extend(own);
+                let read = tokens.len().saturating_sub(1);
+                tokens.extend_from_slice(after);
+                Ok(read)
+            }
+            Mode::Pieces {
+                separator,
+                split,
+                shared,
+                ..
+            } => {
+                if *shared && self.take_generators(step, separator[0], tokens) {
+                    return Ok(tokens.len() - 1);
+                }
+                let text = self.writer.step(step.text, index)?;
+                let parts: Vec<&str> = match split {
+                    Some(separator) => text.split(separator.as_str()).collect(),
+                    None => vec![&text],
+                };
+                for part in parts {
+                    tokens.extend(self.encode(part)?);
+                    tokens.extend_from_slice(separator);
+                }
+                Ok(tokens.len() - 1)
+            }
+        }
+    }
+
+    /// The generator's tokens are taken as they are if they either end in the step token or only
+    /// lack it (the chain ended before its boundary). Otherwise `false`.
+    fn take_generators(&self, step: &StepRef<'_>, end: u32, tokens: &mut Vec<u32>) -> bool {
+        let mut own = step.tokens;
+        if step.finish == Some(Finish::EndOfText) {
+            // The end-of-text token has no text.
+            own = &own[..own.len().saturating_sub(1)];
+        }
+        // A generator with a padded vocabulary may sample an id that is nobody's token.
+        let Some(&last) = own.last() else {
+            return false;
+        };
+        if own.iter().any(|&id| id as usize >= self.tokenizer.len()) {
+            return false;
+        }
+        let whole = last == end;
+        if !whole && step.text.trim_end() != step.text {
+            return false;
+        }
+        tokens.extend_from_slice(own);
+        if !whole {
+            tokens.push(end);
+        }
+        true
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.tokenizer
+            .encode(text, false)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Writes a small chain: what cannot be read of it could be read of none.
+    fn probe(&self, tag: Option<&str>) -> Result<(), Fault> {
+        let in_step = |reason: String| fault("step", reason);
+        let tag_id = match tag {
+            Some(tag) => match self.encode(tag).map_err(in_step)?[..] {
+                [id] => Some(id),
+                ref ids => {
+                    let reason = format!("{tag:?} is {} tokens of the model, not one", ids.len());
+                    return Err(fault("step.tag", reason));
+                }
+            },
+            None => None,
+        };
+        let prompt = self
+            .open("What is 1 + 1?")
+            .map_err(|reason| fault("prompt", reason))?;
+        let (mut text, mut tokens) = (prompt.text.clone(), prompt.tokens);
+        for (i, step) in ["One and one.", "It is 2", "2"].into_iter().enumerate() {
+            let step_ref = StepRef {
+                text: step,
+                tokens: &[],
+                finish: None,
+            };
+            let before = tokens.len();
+            let read = self
+                .write(&prompt.text, &step_ref, i + 1, &mut tokens)
+                .map_err(in_step)?;
+            if read < before {
+                return Err(fault("step.text", "a step has no tokens"));
+            }
+            if tag_id.is_some_and(|id| id != tokens[read]) {
+                let found = self.tokenizer.token(tokens[read]).unwrap_or_default();
+                let reason = format!("a step's score would be read at {found:?}, not there");
+                return Err(fault("step.tag", reason));
+            }
+            text += &self.writer.step(step, i + 1).map_err(in_step)?;
+            text += self.writer.after();
+        }
+        let as_one = self
+            .tokenizer
+            .encode(&text, self.special)
+            .map_err(|error| in_step(error.to_string()))?;
+        if matches!(self.mode, Mode::Text { .. }) && as_one != tokens {
+            let reason = "the tokenizer does not cut a chain between its steps; \
+                end the text in something that stays apart, or use tokenise = \"pieces\"";
+            return Err(fault("step.tokenise", reason));
+        }
+        Ok(())
+    }
+}
+
+/// Tokens of `text` where it follows `anchor`: SentencePiece puts a space before a text of its own.
+/// `None` if the two share a token.
+fn continued(
+    tokenizer: &Tokenizer,
+    anchor: &str,
+    special: bool,
+    text: &str,
+) -> Result<Option<Vec<u32>>, String> {
+    let encode = |text: &str| {
+        tokenizer
+            .encode(text, special)
+            .map_err(|error| error.to_string())
+    };
+    let alone = encode(anchor)?;
+    let both = encode(&format!("{anchor}{text}"))?;
+    Ok(both.strip_prefix(alone.as_slice()).map(<[u32]>::to_vec))
+}
