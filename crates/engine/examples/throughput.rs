@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want,
+    WeightType, Weights,
 };
 
 /// The arguments, `name=number`.
@@ -124,7 +125,7 @@ fn model(c: &ModelConfig) -> Result<Model, beamgen_engine::Error> {
             all.push((format!("model.layers.{layer}.{name}.weight"), tensor(shape)));
         }
     }
-    Model::from_weights(c.clone(), &Weights::from_tensors(all)?)
+    Model::from_weights(c.clone(), &Weights::from_tensors(all)?, WeightType::Auto)
 }
 
 /// Floating-point operations of one row at that context, the head included.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use beamgen_kernels::WeightFormat;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::checkpoint::Bytes;
@@ -259,6 +260,15 @@ enum Values<'a> {
 }
 
 impl View<'_> {
+    /// The narrowest format that holds all values exactly.
+    pub(crate) fn format(&self) -> WeightFormat {
+        match self.values {
+            Values::F32(_) | Values::F32Bytes(_) => WeightFormat::F32,
+            Values::Bf16Bytes(_) => WeightFormat::Bf16,
+            Values::F16Bytes(_) => WeightFormat::F16,
+        }
+    }
+
     /// Size of the first dimension.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
