@@ -73,6 +73,24 @@ impl Buffers {
             gated: vec![0.0; rows * c.intermediate_size],
         }
     }
+
+    /// Bytes of the activations of `rows` rows.
+    pub(crate) fn bytes_for(c: &ModelConfig, rows: usize) -> usize {
+        let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
+        (4 * row).saturating_mul(rows)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let all = [
+            &self.residual,
+            &self.normed,
+            &self.qkv,
+            &self.attended,
+            &self.gate_up,
+            &self.gated,
+        ];
+        4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
+    }
 }
 
 /// What a pass reads and writes.

@@ -49,7 +49,7 @@ pub enum IsaChoice {
     Auto,
     /// AVX-512.
     Avx512,
-    /// AVX2 with FMA.
+    /// AVX2 with FMA and F16C.
     Avx2,
     /// What the compiler makes of plain loops.
     Portable,
@@ -276,6 +276,13 @@ impl Engine {
             peak_pages: self.pages.peak(),
             page_bytes: 4 * self.kv.shape().page_len(),
         }
+    }
+
+    /// Bytes held besides weights, keys and values: activations, and the rotations of the
+    /// positions reached so far.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffers.bytes() + self.rope.bytes()
     }
 
     /// Pages that appending `extra_tokens` to `seq` takes now, the copy of a shared last page

@@ -52,7 +52,7 @@ pub use checkpoint::Checkpoint;
 pub use config::{ModelConfig, Rope, RopeScaling};
 pub use engine::{Engine, EngineConfig, IsaChoice, KvStats};
 pub use error::Error;
-pub use model::Model;
+pub use model::{Footprint, Model, WeightType};
 pub use rows::{Append, Output, Rows, Want};
 pub use sampling::{Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;

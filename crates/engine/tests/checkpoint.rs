@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, WeightType,
+    Weights,
 };
 use common::{append, engine, fixture, random_weights, tiny_config, tokens};
 
@@ -117,7 +118,7 @@ fn changed(
 ) -> Result<Model, Error> {
     let mut tensors = random_weights(&config);
     change(&mut tensors);
-    Model::from_weights(config, &Weights::from_tensors(tensors)?)
+    Model::from_weights(config, &Weights::from_tensors(tensors)?, WeightType::Auto)
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn a_reward_model_has_no_head_but_its_own_tensors() {
         },
     ));
     let weights = Weights::from_tensors(tensors).unwrap();
-    let model = Model::from_weights(config, &weights).unwrap();
+    let model = Model::from_weights(config, &weights, WeightType::Auto).unwrap();
     assert!(!model.has_head());
     assert_eq!(weights.tensor("score.weight").unwrap().shape, [1, 40]);
 

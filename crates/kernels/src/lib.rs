@@ -39,7 +39,7 @@ pub use attention::{AttentionRow, AttentionShape, attention, attention_reference
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvPages, KvShape, KvSlot, kv_store};
-pub use linear::{Epilogue, PackedLinear, linear_reference};
+pub use linear::{Epilogue, PackedLinear, WeightFormat, linear_reference};
 pub use mapped::MappedFile;
 pub use parallel::{Parallel, ThreadPool};
 pub use rmsnorm::{rmsnorm, rmsnorm_heads, rmsnorm_reference};

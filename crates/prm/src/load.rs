@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, Weights,
+    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
+    Weights,
 };
 
 use crate::engines::Engines;
@@ -27,7 +28,11 @@ impl Body {
             Some(model) => Ok(Arc::clone(model)),
             None => {
                 let config = ModelConfig::load(self.checkpoint.clone())?;
-                Ok(Arc::new(Model::from_weights(config, weights)?))
+                Ok(Arc::new(Model::from_weights(
+                    config,
+                    weights,
+                    WeightType::Auto,
+                )?))
             }
         }
     }

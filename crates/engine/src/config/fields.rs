@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
+/// The largest size of anything.
+pub(super) const MAX_SIZE: usize = u32::MAX as usize / 4;
+
 /// The fields of a configuration file, or of an object in it; `null` is absent.
 pub(super) struct Fields<'a> {
     pub(super) path: PathBuf,
@@ -115,7 +118,7 @@ impl<'a> Fields<'a> {
             .map(|value| {
                 value
                     .as_u64()
-                    .filter(|n| (1..=u64::from(u32::MAX / 4)).contains(n))
+                    .filter(|n| (1..=MAX_SIZE as u64).contains(n))
                     .map(|n| n as usize)
                     .ok_or_else(|| self.bad(field, "a positive whole number"))
             })

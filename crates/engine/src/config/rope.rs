@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 
 use beamgen_kernels::RopeTable;
 
-use super::fields::Fields;
+use super::fields::{Fields, MAX_SIZE};
 use crate::Error;
 
 /// The rotary position embedding of a model.
@@ -202,7 +202,13 @@ pub(super) fn read(config: &Fields<'_>, setting: &Setting) -> Result<(Rope, usiz
         scaling,
     };
     let context = rope.context(setting.max_position_embeddings);
-    Ok((rope, context))
+    match &object {
+        // Positions are 32-bit.
+        Some(object) if context > MAX_SIZE => {
+            Err(object.bad("factor", "a context of 2^30 at most"))
+        }
+        _ => Ok((rope, context)),
+    }
 }
 
 fn theta(fields: &Fields<'_>) -> Result<Option<f64>, Error> {

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 pub use encoding::Encoding;
 
+use beamgen_kernels::WeightFormat;
+
 use crate::checkpoint::Bytes;
 use crate::{Checkpoint, Error};
 
@@ -320,6 +322,21 @@ impl View<'_> {
     /// Size of the first dimension.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// The narrowest format that holds all values exactly.
+    pub(crate) fn format(&self) -> WeightFormat {
+        match self.values {
+            Values::Encoded {
+                encoding: Encoding::Bf16,
+                ..
+            } => WeightFormat::Bf16,
+            Values::Encoded {
+                encoding: Encoding::F16,
+                ..
+            } => WeightFormat::F16,
+            Values::Owned(_) | Values::Encoded { .. } => WeightFormat::F32,
+        }
     }
 
     /// Writes the values from `start` on.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use beamgen_engine::{
     Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, Rows, SeqId, Tensor, Want,
-    Weights,
+    WeightType, Weights,
 };
 
 /// Uniform in -1..1, the same for the same seed.
@@ -126,7 +126,7 @@ pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
 
 pub fn random_model(config: ModelConfig) -> Arc<Model> {
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
-    Arc::new(Model::from_weights(config, &weights).unwrap())
+    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
 pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
