@@ -41,7 +41,7 @@ mod error;
 mod fingerprint;
 mod solver;
 
-pub use beamgen_engine::{EngineConfig, SamplingParams};
+pub use beamgen_engine::{EngineConfig, SamplingParams, SamplingSettings};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;
