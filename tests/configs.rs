@@ -42,6 +42,26 @@ fn the_default_file_says_what_the_code_does() {
     assert_eq!(keys("", &written), keys("", &all));
 }
 
+/// Keys without a default of their own are shown behind a `#`; they are keys too.
+#[test]
+fn what_the_default_file_shows_in_comments_can_be_set() {
+    let path = root().join("configs/search/default.toml");
+    let text = std::fs::read_to_string(path).expect("a file");
+    let is_key = |line: &str| {
+        let name = line.split_once(" = ").map(|(name, _)| name);
+        name.is_some_and(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    };
+    let set = |line: &str| match line.strip_prefix("# ") {
+        Some(key) if is_key(key) => key.to_owned(),
+        _ => line.to_owned(),
+    };
+    let all: Vec<String> = text.lines().map(set).collect();
+    let config: Config = toml::from_str(&all.join("\n")).expect("every key is known");
+    let sampling = config.generator.sampling;
+    assert_eq!(sampling, beamgen::SamplingParams::default().into());
+    assert!(config.generator.date.is_some() && config.models.prm.is_some());
+}
+
 fn keys(prefix: &str, table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table {

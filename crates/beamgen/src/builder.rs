@@ -84,7 +84,7 @@ impl SolverBuilder {
     /// at fault.
     pub fn build(self) -> Result<Solver, Error> {
         self.config.check()?;
-        let config = self.config.resolved();
+        let mut config = self.config.resolved();
         let pool = ThreadPool::new(config.engine.threads);
         let generator = Source::new(config.models.generator.as_deref(), bundled::GENERATOR);
         let mut models = Map::new();
@@ -106,6 +106,7 @@ impl SolverBuilder {
                 .map_err(|error| error.at(source.path()))?;
             scorer = Some(Box::new(model));
         }
+        config.generator.clone_from(loaded.config());
         Ok(Solver {
             config,
             generator: loaded,

@@ -143,7 +143,7 @@ impl Config {
     /// the end of chains only, is read there.
     pub(crate) fn resolved(mut self) -> Self {
         if self.search.strategy == StrategyKind::Greedy {
-            self.generator.sampling.temperature = 0.0;
+            self.generator.sampling.temperature = Some(0.0);
         }
         if self.models.scorer == ScorerKind::Orm {
             self.search.aggregation = Aggregation::Last;

@@ -42,7 +42,7 @@ mod fingerprint;
 mod solver;
 mod source;
 
-pub use beamgen_engine::{EngineConfig, SamplingParams};
+pub use beamgen_engine::{EngineConfig, SamplingParams, SamplingSettings};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;

@@ -33,6 +33,11 @@ impl Solver {
         &self.config
     }
 
+    /// What the generator's checkpoint asks for and does not get, a line each.
+    pub fn notes(&self) -> &[String] {
+        self.generator.notes()
+    }
+
     /// Solves a problem given as text.
     ///
     /// # Errors

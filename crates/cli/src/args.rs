@@ -404,7 +404,7 @@ pub struct SettingFlags {
     /// The seed of all random draws [default: 0]
     #[arg(long, help_heading = "Sampling")]
     pub seed: Option<u64>,
-    /// Temperature; 0 takes the likeliest token [default: 1.0]
+    /// Temperature; 0 takes the likeliest token [default: what the generator's checkpoint says, or 1.0]
     #[arg(
         long,
         value_name = "T",

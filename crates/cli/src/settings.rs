@@ -8,6 +8,7 @@ use beamgen::{Choose, Config, RewardModel, ScorerKind, Solver, StrategyKind};
 use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
 use crate::assign;
 use crate::failure::Failure;
+use crate::output;
 use crate::scorer;
 
 /// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
@@ -33,10 +34,10 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     config.search.consensus |= flags.consensus;
     config.search.speculate |= flags.speculate;
     let sampling = &mut config.generator.sampling;
-    set(&mut sampling.temperature, flags.temperature);
-    set(&mut sampling.top_k, flags.top_k);
-    set(&mut sampling.top_p, flags.top_p);
-    set(&mut sampling.min_p, flags.min_p);
+    sampling.temperature = flags.temperature.or(sampling.temperature);
+    sampling.top_k = flags.top_k.or(sampling.top_k);
+    sampling.top_p = flags.top_p.or(sampling.top_p);
+    sampling.min_p = flags.min_p.or(sampling.min_p);
     if flags.generator.is_some() {
         config.models.generator.clone_from(&flags.generator);
     }
@@ -128,7 +129,11 @@ pub fn solver(config: Config) -> Result<Solver, Failure> {
         return Err(Failure::Input(message.to_owned()));
     }
     let builder = Solver::builder().config(config);
-    Ok(scorer::attach(builder).build()?)
+    let solver = scorer::attach(builder).build()?;
+    for note in solver.notes() {
+        output::note(note);
+    }
+    Ok(solver)
 }
 
 /// Loads the reward model alone.

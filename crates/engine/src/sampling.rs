@@ -19,6 +19,9 @@ pub struct SamplingParams {
     pub top_p: f32,
     /// Keeps tokens at least this fraction as likely as the most likely one; 0 keeps all.
     pub min_p: f32,
+    /// Before all others: divides the positive and multiplies the negative logits of tokens that
+    /// were read or said before (Keskar et al. 2019, arXiv:1909.05858); 1 changes nothing.
+    pub repetition_penalty: f32,
 }
 
 impl Default for SamplingParams {
@@ -28,6 +31,7 @@ impl Default for SamplingParams {
             top_k: 0,
             top_p: 1.0,
             min_p: 0.0,
+            repetition_penalty: 1.0,
         }
     }
 }
@@ -53,6 +57,9 @@ impl SamplingParams {
         }
         if !(0.0..=1.0).contains(&self.min_p) {
             return bad("min_p", self.min_p, "from 0 to 1");
+        }
+        if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
+            return bad("repetition_penalty", self.repetition_penalty, "above 0");
         }
         Ok(())
     }
@@ -99,6 +106,7 @@ pub struct Sampler {
     isa: Isa,
     weights: Vec<f32>,
     order: Vec<f32>,
+    penalised: Vec<f32>,
 }
 
 impl Default for Sampler {
@@ -115,6 +123,7 @@ impl Sampler {
             isa: Isa::detect(),
             weights: Vec::new(),
             order: Vec::new(),
+            penalised: Vec::new(),
         }
     }
 
@@ -137,6 +146,40 @@ impl Sampler {
         Sampled {
             token: token as u32,
             logprob: relative_to(total, logits[token]),
+        }
+    }
+
+    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `said`, which may
+    /// have some twice.
+    ///
+    /// # Panics
+    /// If there are no logits, or a token is outside.
+    pub fn sample_after(
+        &mut self,
+        said: &[u32],
+        logits: &[f32],
+        params: &SamplingParams,
+        draw: &mut Draw,
+    ) -> Sampled {
+        let penalty = params.repetition_penalty;
+        if penalty == 1.0 {
+            return self.sample(logits, params, draw);
+        }
+        let mut row = std::mem::take(&mut self.penalised);
+        row.clear();
+        row.extend_from_slice(logits);
+        for &token in said {
+            let logit = logits[token as usize];
+            row[token as usize] = match logit < 0.0 {
+                true => logit * penalty,
+                false => logit / penalty,
+            };
+        }
+        let token = self.sample(&row, params, draw).token;
+        self.penalised = row;
+        Sampled {
+            token,
+            logprob: log_prob(logits, token),
         }
     }
 
@@ -256,6 +299,7 @@ mod tests {
         top_k: 0,
         top_p: 1.0,
         min_p: 0.0,
+        repetition_penalty: 1.0,
     };
 
     fn draw(i: u32) -> Draw {
@@ -386,6 +430,7 @@ mod tests {
                 top_k: 1,
                 top_p: 1e-9,
                 min_p: 1.0,
+                ..OFF
             },
         ] {
             for i in 0..20 {
@@ -438,6 +483,7 @@ mod tests {
                         top_k,
                         top_p,
                         min_p,
+                        ..OFF
                     };
                     let sampled = sample(logits, &params, &mut draw(0));
                     assert!((sampled.token as usize) < logits.len());
@@ -465,6 +511,31 @@ mod tests {
         }
     }
 
+    /// As RepetitionPenaltyLogitsProcessor of `transformers`.
+    #[test]
+    fn said_tokens_are_penalised_once_and_their_logprob_is_the_models_own() {
+        let logits = [1.0f32, -1.0, 2.0, 0.0, f32::NEG_INFINITY];
+        let penalised = [0.5, -2.0, 2.0, 0.0, f32::NEG_INFINITY];
+        let params = SamplingParams {
+            repetition_penalty: 2.0,
+            ..OFF
+        };
+        let mut sampler = Sampler::new();
+        for i in 0..200 {
+            let got = sampler.sample_after(&[0, 1, 4, 0, 1, 3], &logits, &params, &mut draw(i));
+            let want = sample(&penalised, &OFF, &mut draw(i));
+            assert_eq!(got.token, want.token);
+            assert_eq!(got.logprob, log_prob(&logits, want.token));
+        }
+        let greedy = SamplingParams {
+            temperature: 0.0,
+            repetition_penalty: 3.0,
+            ..OFF
+        };
+        let said = sampler.sample_after(&[2], &logits, &greedy, &mut draw(0));
+        assert_eq!(said.token, 0);
+    }
+
     #[test]
     fn the_same_draw_gives_the_same_token() {
         let logits: Vec<f32> = (0..300).map(|i| (i as f32 * 0.11).cos()).collect();
@@ -489,6 +560,13 @@ mod tests {
             ),
             (SamplingParams { top_p: 0.0, ..OFF }, "top_p"),
             (SamplingParams { min_p: 1.5, ..OFF }, "min_p"),
+            (
+                SamplingParams {
+                    repetition_penalty: 0.0,
+                    ..OFF
+                },
+                "repetition_penalty",
+            ),
         ] {
             assert!(params.validate().unwrap_err().to_string().contains(field));
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tokenizers::DecoderWrapper;
 
+use crate::generation::GenerationDefaults;
 use crate::{Checkpoint, Error, ModelConfig};
 
 /// The tokenizer of a checkpoint.
@@ -20,6 +21,7 @@ pub struct Tokenizer {
     eos_ids: Vec<u32>,
     special_tokens: BTreeMap<String, String>,
     chat_template: Option<String>,
+    generation: GenerationDefaults,
 }
 
 impl Tokenizer {
@@ -57,6 +59,10 @@ impl Tokenizer {
             eos_ids: Vec::new(),
             special_tokens: named_tokens(&checkpoint, &config)?,
             chat_template,
+            generation: GenerationDefaults::read(&Settings::load(
+                &checkpoint,
+                "generation_config.json",
+            )?)?,
         };
         tokenizer.eos_ids = tokenizer.find_eos(&checkpoint)?;
         Ok(tokenizer)
@@ -224,6 +230,12 @@ impl Tokenizer {
         self.chat_template.as_deref()
     }
 
+    /// What generation_config.json says about sampling.
+    #[must_use]
+    pub fn generation(&self) -> &GenerationDefaults {
+        &self.generation
+    }
+
     /// The tokenizer itself, for what is not wrapped.
     #[must_use]
     pub fn inner(&self) -> &tokenizers::Tokenizer {
@@ -345,9 +357,9 @@ fn content(value: &Value) -> Option<&str> {
 }
 
 /// A JSON file beside the tokenizer; empty if it does not exist.
-struct Settings {
-    path: PathBuf,
-    value: Value,
+pub(crate) struct Settings {
+    pub path: PathBuf,
+    pub value: Value,
 }
 
 impl Settings {
@@ -395,12 +407,38 @@ impl Settings {
             Some(Value::Array(list)) => list.iter().map(id).collect(),
             Some(one) => id(one).map(|id| vec![id]),
         };
-        ids.ok_or_else(|| Error::BadField {
+        ids.ok_or_else(|| self.bad(field, "a token id or a list of them"))
+    }
+
+    /// A number, or nothing.
+    pub fn number(&self, field: &str) -> Result<Option<f32>, Error> {
+        match self.value.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(number) => Ok(Some(number as f32)),
+                None => Err(self.bad(field, "a number")),
+            },
+        }
+    }
+
+    /// A count, or nothing.
+    pub fn count(&self, field: &str) -> Result<Option<usize>, Error> {
+        match self.value.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_u64().and_then(|n| usize::try_from(n).ok()) {
+                Some(count) => Ok(Some(count)),
+                None => Err(self.bad(field, "a whole number, 0 or more")),
+            },
+        }
+    }
+
+    pub fn bad(&self, field: &str, expected: &str) -> Error {
+        Error::BadField {
             path: self.path.clone(),
             field: field.into(),
             value: self.value[field].to_string(),
-            expected: "a token id or a list of them".into(),
-        })
+            expected: expected.into(),
+        }
     }
 }
 

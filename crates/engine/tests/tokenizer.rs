@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use beamgen_engine::{Error, ModelConfig, Tokenizer};
+use beamgen_engine::{Error, GenerationDefaults, ModelConfig, SamplingSettings, Tokenizer};
 use common::{fixture, tiny_config};
 use serde_json::{Value, json};
 
@@ -128,6 +128,45 @@ fn end_of_text_falls_back_from_file_to_file() {
     assert_eq!(tokenizer.eos_ids(), [3, 1]);
     let error = with("generation_config.json", r#"{"eos_token_id": "x"}"#).unwrap_err();
     assert!(error.to_string().contains("eos_token_id"), "{error}");
+}
+
+#[test]
+fn sampling_defaults_are_those_of_the_file_if_it_samples() {
+    let read = |file: &str| with("generation_config.json", file).map(|t| t.generation().clone());
+    let settings = r#""temperature": 0.5, "top_k": 20, "top_p": 0.75, "min_p": 0.25,
+        "repetition_penalty": 1.5, "typical_p": 1.0, "num_beams": 1, "suppress_tokens": null"#;
+    let samples = read(&format!(r#"{{"do_sample": true, {settings}}}"#)).unwrap();
+    let all = SamplingSettings {
+        temperature: Some(0.5),
+        top_k: Some(20),
+        top_p: Some(0.75),
+        min_p: Some(0.25),
+        repetition_penalty: Some(1.5),
+    };
+    assert_eq!(samples.sampling, all);
+    assert!(samples.notes.is_empty());
+    let greedy = read(&format!("{{{settings}}}")).unwrap().sampling;
+    let penalty = SamplingSettings {
+        repetition_penalty: Some(1.5),
+        ..SamplingSettings::default()
+    };
+    assert_eq!(greedy, penalty);
+    assert_eq!(read("{}").unwrap(), GenerationDefaults::default());
+
+    let notes = read(r#"{"no_repeat_ngram_size": 3, "suppress_tokens": [1]}"#).unwrap();
+    assert_eq!(notes.notes.len(), 2);
+    assert!(notes.notes[0].contains("`no_repeat_ngram_size` = 3"));
+    for (field, value) in [
+        ("temperature", "-1"),
+        ("top_p", "0"),
+        ("top_k", "\"all\""),
+        ("repetition_penalty", "0.0"),
+    ] {
+        let error = read(&format!(r#"{{"do_sample": true, "{field}": {value}}}"#)).unwrap_err();
+        let line = error.to_string();
+        assert!(line.contains("generation_config.json"), "{line}");
+        assert!(line.contains(field) && line.contains(value), "{line}");
+    }
 }
 
 #[test]

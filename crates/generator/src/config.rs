@@ -1,4 +1,4 @@
-use beamgen_engine::SamplingParams;
+use beamgen_engine::SamplingSettings;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
@@ -7,8 +7,9 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// How tokens are drawn.
-    pub sampling: SamplingParams,
+    /// How tokens are drawn. What is not set is as the model's generation_config.json says, and where
+    /// that says nothing, the model's own distribution.
+    pub sampling: SamplingSettings,
     /// Chains of other seeds are independent.
     pub seed: u64,
     /// A step that has not closed after so many tokens is cut ("step-cap").
@@ -28,12 +29,14 @@ pub struct GeneratorConfig {
     pub answer_markers: Vec<String>,
     /// System message of the prompt, if any.
     pub system_prompt: Option<String>,
+    /// What chat templates that ask for the date take for today, `YYYY-MM-DD`; not set: today, by UTC.
+    pub date: Option<String>,
 }
 
 impl Default for GeneratorConfig {
     fn default() -> Self {
         Self {
-            sampling: SamplingParams::default(),
+            sampling: SamplingSettings::default(),
             seed: 0,
             max_step_tokens: 256,
             max_chain_tokens: 2048,
@@ -41,6 +44,7 @@ impl Default for GeneratorConfig {
             starts: Vec::new(),
             answer_markers: vec!["The answer is".into(), "\\boxed{".into()],
             system_prompt: None,
+            date: None,
         }
     }
 }
@@ -71,7 +75,7 @@ impl GeneratorConfig {
                 return Err(Error::Empty { field });
             }
         }
-        Ok(self.sampling.validate()?)
+        Ok(self.sampling.params().validate()?)
     }
 }
 

@@ -23,6 +23,7 @@ pub struct LmGenerator {
     tokenizer: Arc<Tokenizer>,
     template: ChatTemplate,
     config: GeneratorConfig,
+    sampling: SamplingParams,
     rules: StopRules,
     sampler: Sampler,
     chains: BTreeMap<ChainId, Chain>,
@@ -41,6 +42,8 @@ struct Chain {
     prompt_tokens: usize,
     /// Tokens sampled in all steps so far.
     sampled: usize,
+    /// The prompt's and the sampled tokens, if repeating them has a penalty.
+    said: Vec<u32>,
     /// What the last token stands for behind the end of the last step.
     carried: Vec<u8>,
     state: State,
@@ -77,13 +80,22 @@ impl LmGenerator {
         tokenizer: Arc<Tokenizer>,
         config: GeneratorConfig,
     ) -> Result<Self, Error> {
+        let mut config = config;
         config.validate()?;
         tokenizer.check(engine.model().config())?;
         if tokenizer.eos_ids().is_empty() {
             return Err(Error::NoEndOfText);
         }
+        let mut template = ChatTemplate::of(&tokenizer)?;
+        if let Some(date) = &config.date {
+            template.set_date(date)?;
+        }
+        config.date = template.date();
+        let sampling = config.sampling.or(tokenizer.generation().sampling).params();
+        config.sampling = sampling.into();
         Ok(Self {
-            template: ChatTemplate::of(&tokenizer)?,
+            template,
+            sampling,
             rules: StopRules {
                 cuts: Cuts {
                     boundaries: bytes(&config.boundaries),
@@ -105,9 +117,14 @@ impl LmGenerator {
         })
     }
 
-    /// The settings.
+    /// The settings as they act: those that were not set are what the checkpoint says.
     pub fn config(&self) -> &GeneratorConfig {
         &self.config
+    }
+
+    /// What the checkpoint's generation_config.json asks for and does not get, a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.tokenizer.generation().notes
     }
 
     /// The engine, for its memory and model.
@@ -238,14 +255,21 @@ impl LmGenerator {
         let mut draw = key.at(chain.sampled as u32);
         let greedy = SamplingParams {
             temperature: 0.0,
-            ..self.config.sampling
+            ..self.sampling
         };
         let how = match step.plan.growth {
             Growth::Greedy => &greedy,
-            Growth::Whole | Growth::PauseAfter(_) => &self.config.sampling,
+            Growth::Whole | Growth::PauseAfter(_) => &self.sampling,
         };
-        let sampled = self.sampler.sample(logits, how, &mut draw);
+        // A model may have more rows than there are tokens: those ids stand for nothing.
+        let logits = &logits[..self.tokenizer.len()];
+        let sampled = self
+            .sampler
+            .sample_after(&chain.said, logits, how, &mut draw);
         chain.sampled += 1;
+        if self.sampling.repetition_penalty != 1.0 {
+            chain.said.push(sampled.token);
+        }
 
         let room = room(
             &self.config,
@@ -350,11 +374,16 @@ impl Generator for LmGenerator {
         let prompt = self.prompt(&problem.text)?;
         let prompt_tokens = prompt.len();
         let seq = self.engine.create();
+        let said = match self.sampling.repetition_penalty == 1.0 {
+            true => Vec::new(),
+            false => prompt.clone(),
+        };
         let stem = self.stems.insert(seq, prompt);
         let chain = self.insert(Chain {
             problem: key,
             prompt_tokens,
             sampled: 0,
+            said,
             carried: Vec::new(),
             state: State::Idle(stem),
         });

@@ -207,7 +207,7 @@ mod tests {
         let changes: [fn(&mut Config); 4] = [
             |config| config.search.strategy = StrategyKind::Beam,
             |config| config.search.max_steps = 7,
-            |config| config.generator.sampling.temperature = 0.5,
+            |config| config.generator.sampling.temperature = Some(0.5),
             |config| config.generator.seed = 1,
         ];
         for change in changes {

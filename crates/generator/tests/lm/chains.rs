@@ -1,7 +1,7 @@
 //! Chains are what the model alone would have said, and nothing is read twice.
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Output, SamplingParams, Want, sample};
+use beamgen_engine::{Append, Output, SamplingSettings, Want, sample};
 use beamgen_generator::GeneratorConfig;
 use beamgen_search::*;
 
@@ -34,7 +34,11 @@ fn said_alone(result: &ProblemResult, id: NodeId, config: &GeneratorConfig) -> (
         };
         let rows = engine.forward(&[item], Output::Logits).unwrap();
         let position = (before + said.len()) as u32;
-        let sampled = sample(rows.row(0), &config.sampling, &mut key.at(position));
+        let sampled = sample(
+            rows.row(0),
+            &config.sampling.params(),
+            &mut key.at(position),
+        );
         logprob += f64::from(sampled.logprob);
         said.push(sampled.token);
         read = vec![sampled.token];
@@ -121,9 +125,9 @@ fn temperature_zero_says_the_same_under_every_seed() {
     let tree = |seed| {
         let config = GeneratorConfig {
             seed,
-            sampling: SamplingParams {
-                temperature: 0.0,
-                ..SamplingParams::default()
+            sampling: SamplingSettings {
+                temperature: Some(0.0),
+                ..SamplingSettings::default()
             },
             ..settings()
         };

@@ -6,4 +6,5 @@ mod tiny;
 mod chains;
 mod limits;
 mod memory;
+mod real;
 mod runs;
