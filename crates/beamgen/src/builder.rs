@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use beamgen_engine::ThreadPool;
 use beamgen_eval::MathAnswers;
-use beamgen_prm::RewardModel;
+use beamgen_hub::Hub;
 use beamgen_search::{Answers, Scorer};
-use serde_json::{Map, Value};
 
-use crate::source::Source;
-use crate::{Config, Error, ScorerKind, Solver, bundled};
+use crate::prepare::{Prepared, Wanted};
+use crate::source::Downloads;
+use crate::{Config, Error, Solver};
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
     config: Config,
     scorer: Option<Box<dyn Scorer + Send>>,
     answers: Box<dyn Answers + Send>,
+    downloads: Option<Downloads>,
 }
 
 impl Default for SolverBuilder {
@@ -24,6 +24,7 @@ impl Default for SolverBuilder {
             config: Config::default(),
             scorer: None,
             answers: Box::new(MathAnswers),
+            downloads: None,
         }
     }
 }
@@ -36,17 +37,19 @@ impl SolverBuilder {
         self
     }
 
-    /// The generator's checkpoint directory, in Hugging Face layout.
+    /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a [hub](Self::hub).
     #[must_use]
-    pub fn generator(mut self, dir: impl AsRef<Path>) -> Self {
-        self.config.models.generator = Some(dir.as_ref().to_owned());
+    pub fn generator(mut self, model: impl AsRef<Path>) -> Self {
+        self.config.models.generator = Some(model.as_ref().to_owned());
         self
     }
 
-    /// The reward model's checkpoint directory, with a `prm.json` that says how it is read.
+    /// The reward model, likewise. How it is read is recognised, or [`ModelsConfig::prm_format`] says it.
+    ///
+    /// [`ModelsConfig::prm_format`]: crate::ModelsConfig::prm_format
     #[must_use]
-    pub fn prm(mut self, dir: impl AsRef<Path>) -> Self {
-        self.config.models.prm = Some(dir.as_ref().to_owned());
+    pub fn prm(mut self, model: impl AsRef<Path>) -> Self {
+        self.config.models.prm = Some(model.as_ref().to_owned());
         self
     }
 
@@ -77,70 +80,52 @@ impl SolverBuilder {
         &self.config
     }
 
+    /// Where models come from whose names are not found on this machine: `ORG/NAME` of a hub. `observe`
+    /// sees each download's model and progress. Without a hub such names are refused.
+    #[must_use]
+    pub fn hub(
+        mut self,
+        hub: Hub,
+        observe: impl FnMut(&str, beamgen_hub::Progress<'_>) + 'static,
+    ) -> Self {
+        let observe = Box::new(observe);
+        self.downloads = Some(Downloads { hub, observe });
+        self
+    }
+
+    /// Finds the models, downloads what is missing, and checks everything that can be checked before
+    /// a weight is read, the machine's memory included.
+    ///
+    /// # Errors
+    /// A setting cannot be run, a model cannot be found, its files do not fit, or it does not fit
+    /// into memory; with the file, field or tensor that is at fault.
+    pub fn prepare(self) -> Result<Prepared, Error> {
+        self.wanting(Wanted::Pair)
+    }
+
+    /// [`prepare`](Self::prepare) for the reward model alone, to score given chains.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_reward_model(self) -> Result<Prepared, Error> {
+        self.wanting(Wanted::RewardModel)
+    }
+
+    fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {
+        Prepared::new(
+            self.config,
+            wanted,
+            self.scorer,
+            self.answers,
+            self.downloads,
+        )
+    }
+
     /// Loads the models.
     ///
     /// # Errors
-    /// A setting cannot be run, or a model cannot be loaded; with the file, field or tensor that is
-    /// at fault.
+    /// As [`prepare`](Self::prepare), and [`Prepared::solver`].
     pub fn build(self) -> Result<Solver, Error> {
-        self.config.check()?;
-        let mut config = self.config.resolved();
-        let pool = ThreadPool::new(config.engine.threads);
-        let generator = Source::new(config.models.generator.as_deref(), bundled::GENERATOR);
-        let mut models = Map::new();
-        models.insert("generator".to_owned(), generator.fingerprint()?.into());
-        let loaded = generator
-            .load_generator(&config, pool.clone())
-            .map_err(|error| error.at(generator.path()))?;
-
-        let mut scorer = self.scorer.filter(|_| config.uses_scorer());
-        models.insert(
-            "scorer".to_owned(),
-            Value::from(scored_by(&config, scorer.is_some())),
-        );
-        if scorer.is_none() && config.uses_scorer() {
-            let source = scorer_source(&config)?;
-            models.insert("prm".to_owned(), source.fingerprint()?.into());
-            let model = source
-                .load_scorer(&config, pool, Some(&generator))
-                .map_err(|error| error.at(source.path()))?;
-            scorer = Some(Box::new(model));
-        }
-        config.generator.clone_from(loaded.config());
-        Ok(Solver {
-            config,
-            generator: loaded,
-            scorer,
-            answers: self.answers,
-            models,
-        })
-    }
-}
-
-/// The reward model that the configuration names, alone: to score given chains.
-///
-/// # Errors
-/// As [`SolverBuilder::build`].
-pub fn reward_model(config: &Config) -> Result<RewardModel, Error> {
-    let source = scorer_source(config)?;
-    source
-        .load_scorer(config, ThreadPool::new(config.engine.threads), None)
-        .map_err(|error| error.at(source.path()))
-}
-
-fn scorer_source(config: &Config) -> Result<Source<'_>, Error> {
-    let bundled = match config.models.scorer {
-        ScorerKind::Prm => bundled::PRM,
-        ScorerKind::Orm => bundled::ORM,
-        ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
-    };
-    Ok(Source::new(config.models.prm.as_deref(), bundled))
-}
-
-fn scored_by(config: &Config, own: bool) -> &'static str {
-    match (config.uses_scorer(), own, config.models.scorer) {
-        (false, ..) => ScorerKind::None.name(),
-        (true, true, ScorerKind::Prm | ScorerKind::Orm) => "own",
-        (true, _, kind) => kind.name(),
+        self.prepare()?.solver()
     }
 }

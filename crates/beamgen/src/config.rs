@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use beamgen_engine::EngineConfig;
+use beamgen_engine::{EngineConfig, WeightType};
 use beamgen_generator::GeneratorConfig;
 use beamgen_search::{Aggregation, ConfigError, SearchConfig, StrategyKind};
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,24 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
-    /// Checkpoint directory of the generator; absent means the bundled one.
+    /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME[@REVISION]` of a
+    /// hub; absent means the bundled one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<PathBuf>,
-    /// Checkpoint directory of the reward model; absent means the bundled one of the kind that
-    /// `scorer` names.
+    /// The reward model, likewise; absent means the bundled one of the kind that `scorer` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm: Option<PathBuf>,
+    /// How the reward model is read: a family of `configs/prm/`, or a TOML file like those. Absent or
+    /// `auto`: as its own `prm.toml` says, or recognised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prm_format: Option<String>,
+    /// The model that an implicit reward model is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prm_reference: Option<PathBuf>,
+    /// Numbers that weights are kept in. They are computed with in float32 all the same.
+    pub dtype: WeightType,
+    /// Models of a hub come from its cache only.
+    pub offline: bool,
     /// What judges the steps.
     pub scorer: ScorerKind,
 }

@@ -26,13 +26,46 @@ pub enum Error {
     /// Settings that cannot be run.
     #[error(transparent)]
     Setting(#[from] ConfigError),
-    /// There is no such checkpoint directory.
-    #[error("{} is no checkpoint directory: {}", path.display(), plain(source))]
-    NoCheckpoint {
-        /// What was given for one.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
+    /// There is no such model on this machine, nor could a hub have it.
+    #[error("{}: no such folder or file{}", name.display(), if *hub { ", and no hub was given" } else { "; a model of a hub is written ORG/NAME" })]
+    NoModel {
+        /// What was given.
+        name: PathBuf,
+        /// Whether a hub might have it.
+        hub: bool,
+    },
+    /// A model cannot be had from its hub.
+    #[error(transparent)]
+    Hub(#[from] beamgen_hub::HubError),
+    /// An implicit reward model without the model that it is compared with.
+    #[error(
+        "{}: is read as {format}, which needs a second model: add --prm-reference with the one it was trained from",
+        prm.display()
+    )]
+    NoReference {
+        /// The reward model.
+        prm: PathBuf,
+        /// How it is read.
+        format: String,
+    },
+    /// A reference model that nobody reads.
+    #[error("{}: the format {format} has no use for a reference model: leave it out", reference.display())]
+    UselessReference {
+        /// The reference model.
+        reference: PathBuf,
+        /// How the reward model is read.
+        format: String,
+    },
+    /// Weights and buffers do not fit into memory.
+    #[error(
+        "the models need {} with room for one full context each, {} are free: take smaller models or --dtype bf16, \
+         or lower engine.max_rows", gigabytes(*needed), gigabytes(*usable)
+    )]
+    Memory {
+        /// Bytes of weights, buffers and one full context of each model.
+        needed: u64,
+        /// Bytes that may be used.
+        usable: u64,
     },
     /// A model cannot be loaded.
     #[error(transparent)]
@@ -46,7 +79,7 @@ pub enum Error {
     /// One of these, from a model whose place the message did not name.
     #[error("{place}: {error}")]
     At {
-        /// The model's directory.
+        /// The model's folder or file.
         place: String,
         /// What is wrong with it.
         error: Box<Error>,
@@ -67,6 +100,10 @@ pub enum Error {
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.2} GB", bytes as f64 / 1e9)
 }
 
 impl Error {

@@ -1,8 +1,9 @@
 //! Names for checkpoints that change when their files do.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files up to this size are read whole; of larger ones the head (which has the tensors' names and
 /// places) and the tail. Reading gigabytes of weights only to name them would double the time to
@@ -32,6 +33,16 @@ pub(crate) fn of_dir(dir: &Path) -> io::Result<String> {
         }
     }
     paths.sort();
+    of_paths(paths)
+}
+
+/// The fingerprint of a checkpoint that is one file.
+pub(crate) fn of_file(path: &Path) -> io::Result<String> {
+    let name = path.file_name().unwrap_or_default().to_owned();
+    of_paths([(name, path.to_owned())])
+}
+
+fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<String> {
     let mut hash = Fnv::new();
     for (name, path) in paths {
         let mut file = File::open(path)?;

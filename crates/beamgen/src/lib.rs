@@ -12,7 +12,7 @@
 //! ```
 //!
 //! That solver has the models that every build carries ([`bundled`]) and the default settings.
-//! Others come from two checkpoint directories and a [`Config`]:
+//! Others are folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
 //!
 //! ```no_run
 //! use beamgen::{Config, Solver};
@@ -39,14 +39,18 @@ pub mod bundled;
 mod config;
 mod error;
 mod fingerprint;
+mod memory;
+mod prepare;
 mod solver;
 mod source;
 
-pub use beamgen_engine::{EngineConfig, SamplingParams, SamplingSettings};
+pub use beamgen_engine::{EngineConfig, SamplingParams, SamplingSettings, WeightType};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;
-pub use beamgen_prm::RewardModel;
+/// Models by name, on a hub and in its cache.
+pub use beamgen_hub as hub;
+pub use beamgen_prm::{PrmSpec, RewardModel};
 pub use beamgen_search::{
     Aggregation, Answers, Balance, ChainTree, Choose, ConfigError, Event, Finish, FinishedChain,
     Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId, ParticleConfig, Problem,
@@ -54,7 +58,9 @@ pub use beamgen_search::{
     Scorer, SearchConfig, Seconds, SpeculativeRejectionConfig, State, StepRef, StrategyKind,
     VariableGranularityConfig,
 };
-pub use builder::{SolverBuilder, reward_model};
+pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};
 pub use error::Error;
+pub use memory::{MemoryPlan, ModelMemory};
+pub use prepare::Prepared;
 pub use solver::Solver;

@@ -20,6 +20,7 @@ pub struct Solver {
     pub(crate) scorer: Option<Box<dyn Scorer + Send>>,
     pub(crate) answers: Box<dyn Answers + Send>,
     pub(crate) models: Map<String, Value>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Solver {
@@ -33,9 +34,10 @@ impl Solver {
         &self.config
     }
 
-    /// What the generator's checkpoint asks for and does not get, a line each.
+    /// What the user should know of the models, a line each: what a checkpoint asks for and does not
+    /// get, weights that are shared, a hub that was not asked.
     pub fn notes(&self) -> &[String] {
-        self.generator.notes()
+        &self.notes
     }
 
     /// Solves a problem given as text.

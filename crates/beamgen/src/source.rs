@@ -1,86 +1,168 @@
-//! Where models come from, and loading them.
+//! From a model's name to its files.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
-use beamgen_engine::{ChatTemplate, Checkpoint, Engine, Model, ThreadPool, Tokenizer};
-use beamgen_generator::LmGenerator;
-use beamgen_prm::{Renderer, RewardModel, same_tokenizer};
+use beamgen_engine::{
+    ChatTemplate, Checkpoint, Model, ModelConfig, Tokenizer, WeightType, Weights,
+};
+use beamgen_hub::{Hub, ModelId, Progress};
 
 use crate::bundled::Bundled;
-use crate::{Config, Error, fingerprint};
+use crate::{Error, fingerprint};
 
-/// Where a model comes from.
-pub(crate) enum Source<'a> {
-    Directory(&'a Path),
-    Bundled(Bundled),
+/// Downloads models that are named as on a hub, and tells how far it is.
+pub(crate) struct Downloads {
+    pub(crate) hub: Hub,
+    /// Sees the model's name with each event.
+    pub(crate) observe: Box<dyn FnMut(&str, Progress<'_>)>,
 }
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(dir: Option<&'a Path>, bundled: Bundled) -> Self {
-        dir.map_or(Self::Bundled(bundled), Self::Directory)
+/// Where a model's files are.
+pub(crate) enum Source {
+    Bundled(Bundled),
+    /// A folder, or a GGUF file.
+    Local(PathBuf),
+}
+
+impl Source {
+    /// What `name` stands for: what lies there on this machine, or else a model of the hub. Notes
+    /// say what the user should know.
+    pub(crate) fn find(
+        name: Option<&Path>,
+        bundled: Bundled,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let Some(name) = name else {
+            return Ok(Self::Bundled(bundled));
+        };
+        if name.exists() {
+            return Ok(Self::Local(name.to_owned()));
+        }
+        let id = name.to_str().and_then(hub_id);
+        match (id, downloads) {
+            (Some(id), Some(Downloads { hub, observe })) => {
+                let name = id.to_string();
+                let fetched = hub.fetch(&id, &mut |progress| observe(&name, progress))?;
+                notes.extend(fetched.note);
+                Ok(Self::Local(fetched.path))
+            }
+            (id, _) => Err(Error::NoModel {
+                name: name.to_owned(),
+                hub: id.is_some(),
+            }),
+        }
     }
 
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
-            Self::Directory(dir) => Checkpoint::from(*dir),
             Self::Bundled(bundled) => bundled.checkpoint(),
+            Self::Local(path) => Checkpoint::from(path),
         }
     }
 
-    pub(crate) fn path(&self) -> String {
-        self.checkpoint().path().display().to_string()
+    pub(crate) fn is_bundled(&self) -> bool {
+        matches!(self, Self::Bundled(_))
     }
 
-    pub(crate) fn fingerprint(&self) -> Result<String, Error> {
+    fn fingerprint(&self) -> Result<String, Error> {
+        let named = |path: &Path| match path.is_dir() {
+            true => fingerprint::of_dir(path),
+            false => fingerprint::of_file(path),
+        };
         match self {
             Self::Bundled(bundled) => Ok(fingerprint::of_files(bundled.files.iter().copied())),
-            Self::Directory(dir) => {
-                fingerprint::of_dir(dir).map_err(|source| Error::NoCheckpoint {
-                    path: dir.to_path_buf(),
-                    source,
-                })
-            }
+            Self::Local(path) => named(path).map_err(|source| Error::Unreadable {
+                path: path.clone(),
+                source,
+            }),
         }
     }
+}
 
-    pub(crate) fn load_generator(
-        &self,
-        config: &Config,
-        pool: ThreadPool,
-    ) -> Result<LmGenerator, Error> {
-        let checkpoint = self.checkpoint();
-        let model = Arc::new(Model::load(checkpoint.clone())?);
-        let tokenizer = Arc::new(Tokenizer::load(checkpoint)?);
-        let engine = Engine::with_pool(model, config.engine.clone(), pool)?;
-        Ok(LmGenerator::new(
-            engine,
-            tokenizer,
-            config.generator.clone(),
-        )?)
+/// A name that could be a hub's and is not plainly a path.
+fn hub_id(name: &str) -> Option<ModelId> {
+    let path = name.starts_with(['.', '/', '~']) || name.ends_with('/');
+    (!path && name.split('/').count() == 2)
+        .then(|| name.parse().ok())
+        .flatten()
+}
+
+/// A model whose files are there and fit each other. None of its weights is read yet.
+pub(crate) struct Opened {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) config: ModelConfig,
+    pub(crate) weights: Weights,
+    pub(crate) fingerprint: String,
+    pub(crate) bundled: bool,
+}
+
+impl Opened {
+    pub(crate) fn open(source: &Source) -> Result<Self, Error> {
+        let checkpoint = source.checkpoint();
+        let open = || {
+            let config = ModelConfig::load(checkpoint.clone())?;
+            let tokenizer = Tokenizer::load(checkpoint.clone())?;
+            tokenizer.check(&config)?;
+            ChatTemplate::of(&tokenizer)?;
+            let weights = Weights::load(checkpoint.clone())?;
+            Ok((config, weights))
+        };
+        let (config, weights) = open()
+            .map_err(|error: beamgen_engine::Error| Error::from(error).at(path(&checkpoint)))?;
+        Ok(Self {
+            config,
+            weights,
+            fingerprint: source.fingerprint()?,
+            bundled: source.is_bundled(),
+            checkpoint,
+        })
     }
 
-    pub(crate) fn load_scorer(
-        &self,
-        config: &Config,
-        pool: ThreadPool,
-        generator: Option<&Source<'_>>,
-    ) -> Result<RewardModel, Error> {
-        let checkpoint = self.checkpoint();
-        let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
-        let template = ChatTemplate::of(&tokenizer)?;
-        let writes_special_tokens = template.writes_special_tokens();
-        let renderer = Renderer::new(
-            move |problem| template.prompt(None, problem),
-            writes_special_tokens,
-        );
-        let shared = match generator {
-            Some(generator) => same_tokenizer(checkpoint.clone(), generator.checkpoint())?,
-            None => false,
+    /// Names this model in an error that does not.
+    pub(crate) fn blame(&self, error: impl Into<Error>) -> Error {
+        error.into().at(path(&self.checkpoint))
+    }
+
+    pub(crate) fn model(self, weight_type: WeightType) -> Result<Model, Error> {
+        let place = path(&self.checkpoint);
+        Model::from_weights(self.config, &self.weights, weight_type)
+            .map_err(|error| Error::from(error).at(place))
+    }
+
+    /// Whether this model computes what `other` does with the same weights: one copy serves both.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        let alike = |config: &ModelConfig| ModelConfig {
+            causal_lm: true,
+            ..config.clone()
         };
-        let mut model =
-            RewardModel::load(checkpoint, config.engine.clone(), pool, tokenizer, renderer)?;
-        model.share_tokens(shared);
-        Ok(model)
+        alike(&self.config) == alike(&other.config) && self.weights.same_decoder(&other.weights)
+    }
+}
+
+fn path(checkpoint: &Checkpoint) -> String {
+    checkpoint.path().display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_hub_and_paths() {
+        for id in ["org/name", "org/name@v1", "org/name:f.gguf"] {
+            assert!(hub_id(id).is_some(), "{id}");
+        }
+        for path in [
+            "./org/name",
+            "/org/name",
+            "../name",
+            "a/b/c",
+            "name",
+            "~/name",
+            "org/name/",
+        ] {
+            assert!(hub_id(path).is_none(), "{path}");
+        }
     }
 }

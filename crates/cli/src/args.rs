@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, ScorerKind};
+use beamgen::{Aggregation, Choose, ScorerKind, WeightType};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
@@ -27,7 +27,9 @@ Examples:
   beamgen solve --strategy mcts --set search.mcts.exploration=2 --budget-tokens 2000
   beamgen solve problems.jsonl --out run.jsonl --resume  go on where a killed run stopped
   beamgen solve - --json < problems.jsonl | jq .answer   for programs
-  beamgen solve problems.txt --generator DIR --prm DIR   models of your own, in Hugging Face layout
+  beamgen solve problems.jsonl --generator DIR --prm DIR models of your own, in Hugging Face layout
+  beamgen solve problems.jsonl --generator model.gguf --prm DIR
+  beamgen solve problems.jsonl --generator Qwen/Qwen2.5-Math-1.5B-Instruct --prm Qwen/Qwen2.5-Math-PRM-7B
 
 Strategies:
   beam                   keep the best N/M chains after every step, expand each M times
@@ -63,6 +65,12 @@ Examples:
 A --config with [[run]] tables is a bench of its own: problem sets, runs, seeds and comparisons
 (see configs/bench/). Any other is settings for all strategies, as for `beamgen solve`. M is lowered
 to N where N is smaller.";
+
+const MODELS_EXAMPLES: &str = "\
+Examples:
+  beamgen models                                                  the cache, and what is known to work
+  beamgen models --generator model.gguf --prm Qwen/Qwen2.5-Math-PRM-7B   what the pair needs in memory
+  beamgen models --generator DIR --prm DIR --dtype bf16";
 
 const SCORE_EXAMPLES: &str = "\
 Examples:
@@ -111,6 +119,8 @@ pub enum Command {
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps, as ProcessBench does
     EvalPrm(EvalPrmArgs),
+    /// List models: in the hub's cache, known to work, and what a pair needs in memory
+    Models(ModelsArgs),
     /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair
     Train(TrainArgs),
     /// Write problems of the bundled world, a JSON line each
@@ -170,6 +180,19 @@ pub struct SolveArgs {
         help_heading = "Input and output"
     )]
     pub color: ColorChoice,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = MODELS_EXAMPLES)]
+pub struct ModelsArgs {
+    /// What this generator will need, with --prm as a pair; nothing is loaded
+    #[arg(long, value_name = "MODEL")]
+    pub generator: Option<PathBuf>,
+    /// One JSON object per model
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub models: ModelFlags,
 }
 
 #[derive(Args, Debug)]
@@ -432,7 +455,7 @@ pub struct SettingFlags {
     )]
     pub min_p: Option<f32>,
 
-    /// The generator: a checkpoint folder [default: bundled]
+    /// The generator: a folder, a GGUF file, or ORG/NAME[@REVISION] of the hub [default: bundled]
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub generator: Option<PathBuf>,
     #[command(flatten)]
@@ -442,9 +465,21 @@ pub struct SettingFlags {
 /// Which reward model, and how models are run.
 #[derive(Args, Debug)]
 pub struct ModelFlags {
-    /// The reward model: a checkpoint folder [default: bundled]
+    /// The reward model, likewise [default: bundled]
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub prm: Option<PathBuf>,
+    /// How the reward model is read: auto, a family (`beamgen models` lists them) or a TOML file [default: auto]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Models")]
+    pub prm_format: Option<String>,
+    /// The model that an implicit reward model is compared with
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
+    pub prm_reference: Option<PathBuf>,
+    /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16 [default: auto]
+    #[arg(long, value_name = "TYPE", help_heading = "Models")]
+    pub dtype: Option<WeightType>,
+    /// Never ask the hub: take models from its cache only
+    #[arg(long, help_heading = "Models")]
+    pub offline: bool,
     /// Threads to compute with; 0 means all
     #[arg(long, help_heading = "Models")]
     pub threads: Option<usize>,

@@ -10,11 +10,14 @@
 mod args;
 mod assign;
 mod bench;
+mod download;
 mod eval_prm;
 mod exact;
 mod failure;
+mod models;
 mod output;
 mod palette;
+mod plan;
 mod progress;
 mod score;
 mod scorer;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args),
         Command::Score(args) => score::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
+        Command::Models(args) => models::main(&args),
         Command::Train(args) => train::main(&args),
         Command::Problems(args) => world::main(&args),
     });

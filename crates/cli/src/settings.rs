@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, RewardModel, ScorerKind, Solver, StrategyKind};
+use beamgen::{Choose, Config, Prepared, RewardModel, ScorerKind, Solver, StrategyKind};
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
 use crate::assign;
+use crate::download;
 use crate::failure::Failure;
 use crate::output;
+use crate::plan;
 use crate::scorer;
 
 /// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
@@ -59,10 +61,22 @@ fn file(path: Option<&Path>) -> Result<Config, Failure> {
     Ok(path.map(Config::load).transpose()?.unwrap_or_default())
 }
 
-fn set_models(config: &mut Config, flags: &ModelFlags) {
+/// Sets what the flags on models say.
+pub fn set_models(config: &mut Config, flags: &ModelFlags) {
     set(&mut config.engine.threads, flags.threads);
-    if flags.prm.is_some() {
-        config.models.prm.clone_from(&flags.prm);
+    set(&mut config.models.dtype, flags.dtype);
+    let models = &mut config.models;
+    models.offline |= flags.offline;
+    for (field, flag) in [
+        (&mut models.prm, &flags.prm),
+        (&mut models.prm_reference, &flags.prm_reference),
+    ] {
+        if flag.is_some() {
+            field.clone_from(flag);
+        }
+    }
+    if flags.prm_format.is_some() {
+        models.prm_format.clone_from(&flags.prm_format);
     }
 }
 
@@ -125,20 +139,37 @@ pub fn solver(config: Config) -> Result<Solver, Failure> {
         && matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
     if own_generator && bundled_scorer && config.uses_scorer() {
         let message = "--generator without --prm: the bundled reward model knows the bundled problems only: \
-                       add --prm DIR, or --scorer none with a strategy that needs no scores";
+                       add --prm MODEL, or --scorer none with a strategy that needs no scores";
         return Err(Failure::Input(message.to_owned()));
     }
-    let builder = Solver::builder().config(config);
-    let solver = scorer::attach(builder).build()?;
+    let builder = download::attach(Solver::builder().config(config))?;
+    let prepared = scorer::attach(builder).prepare()?;
+    announce(&prepared);
+    let solver = prepared.solver()?;
     for note in solver.notes() {
-        output::note(note);
+        output::note(format_args!("note: {note}"));
     }
     Ok(solver)
 }
 
 /// Loads the reward model alone.
-pub fn reward_model(config: &Config) -> Result<RewardModel, Failure> {
-    Ok(beamgen::reward_model(config)?)
+pub fn reward_model(config: Config) -> Result<RewardModel, Failure> {
+    let builder = download::attach(Solver::builder().config(config))?;
+    let prepared = builder.prepare_reward_model()?;
+    announce(&prepared);
+    for note in prepared.notes() {
+        output::note(format_args!("note: {note}"));
+    }
+    Ok(prepared.reward_model()?)
+}
+
+/// Shows what the models will need, before that takes its time; the bundled ones need next to
+/// nothing.
+fn announce(prepared: &Prepared) {
+    if !prepared.is_bundled() {
+        // That nobody reads it is no reason to stop.
+        let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
+    }
 }
 
 /// Refuses problems that do not fit the generator's context, before any time is spent on the

@@ -59,7 +59,7 @@ enum Numbers {
 }
 
 /// In which order a file has the rows of a matrix (or the values of a vector).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowOrder {
     AsIs,
     /// The two halves of each head of so many rows alternate (llama.cpp's order for the rotation
@@ -94,6 +94,35 @@ impl Entry {
             rows: RowOrder::AsIs,
         };
         Self { shape, data }
+    }
+}
+
+impl Entry {
+    /// Whether both hold the same values in the same encoding.
+    fn same_as(&self, other: &Self) -> bool {
+        let same = match (&self.data, &other.data) {
+            (Data::Owned(a), Data::Owned(b)) => a == b,
+            (
+                Data::Mapped {
+                    file: file_a,
+                    range: a,
+                    numbers: Numbers::Encoded(encoding_a),
+                    rows: rows_a,
+                },
+                Data::Mapped {
+                    file: file_b,
+                    range: b,
+                    numbers: Numbers::Encoded(encoding_b),
+                    rows: rows_b,
+                },
+            ) => {
+                encoding_a == encoding_b
+                    && rows_a == rows_b
+                    && file_a[a.clone()] == file_b[b.clone()]
+            }
+            _ => false,
+        };
+        same && self.shape == other.shape
     }
 }
 
@@ -246,6 +275,31 @@ impl Weights {
                 }),
             },
         }
+    }
+
+    /// Whether both have the same decoder, byte for byte; a language-model head may be missing in
+    /// one of them. What is not the decoder's (a reward model's head) is not looked at. Different
+    /// ones are told apart after a few bytes, equal ones are read whole.
+    #[must_use]
+    pub fn same_decoder(&self, other: &Self) -> bool {
+        let (own, others) = (self.decoder(), other.decoder());
+        let head = |name: &str| name.starts_with("lm_head.");
+        own.iter().all(|(name, entry)| match others.get(name) {
+            Some(other) => entry.same_as(other),
+            None => head(name),
+        }) && others
+            .keys()
+            .all(|name| own.contains_key(name) || head(name))
+    }
+
+    /// The decoder's tensors, by names without `model.`.
+    fn decoder(&self) -> BTreeMap<&str, &Entry> {
+        let parts = ["layers.", "embed_tokens.", "norm.", "lm_head."];
+        self.tensors
+            .iter()
+            .map(|(name, entry)| (name.strip_prefix("model.").unwrap_or(name), entry))
+            .filter(|(name, _)| parts.iter().any(|part| name.starts_with(part)))
+            .collect()
     }
 
     fn view(&self, name: &str) -> Result<View<'_>, Error> {

@@ -1,0 +1,326 @@
+//! From settings to models: everything that can be wrong is found, and what is needed is known, before
+//! any weight is read.
+
+use std::sync::Arc;
+
+use beamgen_engine::{Engine, EngineConfig, ThreadPool, Tokenizer};
+use beamgen_generator::LmGenerator;
+use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
+use beamgen_search::{Answers, Scorer};
+use serde_json::{Map, Value};
+
+use crate::memory::{self, MemoryPlan, ModelMemory};
+use crate::source::{Downloads, Opened, Source};
+use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
+
+/// Models that were found and fit, with what they will need.
+pub struct Prepared {
+    config: Config,
+    generator: Option<Opened>,
+    judge: Option<Judge>,
+    scorer: Option<Box<dyn Scorer + Send>>,
+    answers: Box<dyn Answers + Send>,
+    plan: MemoryPlan,
+    notes: Vec<String>,
+}
+
+/// A reward model, and the one it is compared with if it is a log-ratio.
+struct Judge {
+    prm: Opened,
+    spec: PrmSpec,
+    reference: Option<Opened>,
+    /// Whose weights are the generator's.
+    prm_shares: bool,
+    reference_shares: bool,
+}
+
+/// Which models are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Pair,
+    RewardModel,
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        config: Config,
+        wanted: Wanted,
+        scorer: Option<Box<dyn Scorer + Send>>,
+        answers: Box<dyn Answers + Send>,
+        mut downloads: Option<Downloads>,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let config = config.resolved();
+        let mut notes = Vec::new();
+        let generator = match wanted {
+            Wanted::RewardModel => None,
+            Wanted::Pair => {
+                let name = config.models.generator.as_deref();
+                let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
+                Some(Opened::open(&source)?)
+            }
+        };
+        let scores = wanted == Wanted::RewardModel || config.uses_scorer();
+        let scorer = scorer.filter(|_| scores);
+        let judge = match scores && scorer.is_none() {
+            true => Some(Judge::open(
+                &config,
+                generator.as_ref(),
+                &mut downloads,
+                &mut notes,
+            )?),
+            false => None,
+        };
+        let mut plan = MemoryPlan {
+            models: Vec::new(),
+            available: memory::available(),
+        };
+        if let Some(generator) = &generator {
+            plan.models
+                .push(needs("generator", generator, &config, false)?);
+        }
+        if let Some(judge) = &judge {
+            let mut prm = needs("prm", &judge.prm, &config, judge.prm_shares)?;
+            let reference = judge
+                .reference
+                .as_ref()
+                .map(|reference| needs("reference", reference, &config, judge.reference_shares));
+            let reference = reference.transpose()?.map(|mut reference| {
+                // The two read the same tokens, out of one share.
+                prm.kv_per_token += reference.kv_per_token;
+                (reference.kv, reference.kv_per_token) = (0, 0);
+                reference
+            });
+            plan.models.push(prm);
+            plan.models.extend(reference);
+        }
+        plan.fit()?;
+        Ok(Self {
+            config,
+            generator,
+            judge,
+            scorer,
+            answers,
+            plan,
+            notes,
+        })
+    }
+
+    /// What the models will need.
+    pub fn plan(&self) -> &MemoryPlan {
+        &self.plan
+    }
+
+    /// What the user should know, a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether all models are those that every build carries.
+    pub fn is_bundled(&self) -> bool {
+        let judges = self.judge.iter().flat_map(Judge::models);
+        self.generator.iter().chain(judges).all(|m| m.bundled)
+    }
+
+    /// Loads generator and reward model.
+    ///
+    /// # Errors
+    /// What is at fault: file, field or tensor.
+    pub fn solver(mut self) -> Result<Solver, Error> {
+        let generator = self.generator.take().ok_or(Error::NoScorer)?;
+        let pool = ThreadPool::new(self.config.engine.threads);
+        let mut models = Map::new();
+        models.insert("generator".into(), generator.fingerprint.clone().into());
+        let own = self.scorer.is_some();
+        models.insert("scorer".into(), scored_by(&self.config, own).into());
+        if let Some(judge) = &self.judge {
+            judge.identify(&mut models);
+        }
+
+        let checkpoint = generator.checkpoint.clone();
+        let path = checkpoint.path().display().to_string();
+        let model = Arc::new(generator.model(self.config.models.dtype)?);
+        let engine = self.engine_config("generator");
+        let mut config = self.config;
+        let load = || -> Result<LmGenerator, Error> {
+            let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
+            let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
+            let generator = LmGenerator::new(engine, tokenizer, config.generator.clone())?;
+            config.generator.clone_from(generator.config());
+            Ok(generator)
+        };
+        let generator = load().map_err(|error| error.at(path))?;
+        self.notes.extend_from_slice(generator.notes());
+
+        let engine = engine_config(&self.plan, &config, "prm");
+        let judge = self.judge.map(|judge| -> Result<_, Error> {
+            let shared = same_tokenizer(judge.prm.checkpoint.clone(), checkpoint)?;
+            let mut model = judge.load(&config, engine, Some(&model), pool)?;
+            model.share_tokens(shared);
+            Ok(Box::new(model) as Box<dyn Scorer + Send>)
+        });
+        Ok(Solver {
+            config,
+            generator,
+            scorer: judge.transpose()?.or(self.scorer),
+            answers: self.answers,
+            models,
+            notes: self.notes,
+        })
+    }
+
+    /// Loads the reward model alone.
+    ///
+    /// # Errors
+    /// What is at fault: file, field or tensor; or there is none.
+    pub fn reward_model(self) -> Result<RewardModel, Error> {
+        let pool = ThreadPool::new(self.config.engine.threads);
+        let engine = self.engine_config("prm");
+        let judge = self.judge.ok_or(Error::NoScorer)?;
+        judge.load(&self.config, engine, None, pool)
+    }
+
+    fn engine_config(&self, role: &str) -> EngineConfig {
+        engine_config(&self.plan, &self.config, role)
+    }
+}
+
+/// The settings, with the share of memory that the plan gives to a model.
+fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
+    let planned = plan.models.iter().find(|model| model.role == role);
+    let kv_bytes = planned.and_then(|model| usize::try_from(model.kv).ok());
+    EngineConfig {
+        kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
+        ..config.engine.clone()
+    }
+}
+
+impl Judge {
+    fn open(
+        config: &Config,
+        generator: Option<&Opened>,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let bundled = match config.models.scorer {
+            ScorerKind::Prm => bundled::PRM,
+            ScorerKind::Orm => bundled::ORM,
+            ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
+        };
+        let models = &config.models;
+        let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
+        let prm = Opened::open(&source)?;
+        let spec = match models.prm_format.as_deref() {
+            None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
+            Some(format) => PrmSpec::choose(format),
+        };
+        let spec = spec.map_err(|error| prm.blame(error))?;
+        let reference = match (&spec.head, models.prm_reference.as_deref()) {
+            (HeadSpec::LogRatio(_), None) => {
+                return Err(Error::NoReference {
+                    prm: prm.checkpoint.path().to_owned(),
+                    format: spec.name,
+                });
+            }
+            (HeadSpec::LogRatio(_), Some(name)) => {
+                let source = Source::find(Some(name), bundled, downloads, notes)?;
+                Some(Opened::open(&source)?)
+            }
+            (_, None) => None,
+            (_, Some(name)) => {
+                return Err(Error::UselessReference {
+                    reference: name.to_owned(),
+                    format: spec.name,
+                });
+            }
+        };
+        let shares = |model: &Opened| generator.is_some_and(|generator| model.same_as(generator));
+        let prm_shares = shares(&prm);
+        let reference_shares = reference.as_ref().is_some_and(shares);
+        for (shares, role) in [(prm_shares, "prm"), (reference_shares, "reference")] {
+            if shares {
+                notes.push(format!(
+                    "generator and {role} have the same weights: they are in memory once"
+                ));
+            }
+        }
+        Ok(Self {
+            prm,
+            spec,
+            reference,
+            prm_shares,
+            reference_shares,
+        })
+    }
+
+    fn models(&self) -> impl Iterator<Item = &Opened> {
+        std::iter::once(&self.prm).chain(&self.reference)
+    }
+
+    /// What decides the scores, for the run's identity.
+    fn identify(&self, models: &mut Map<String, Value>) {
+        models.insert("prm".into(), self.prm.fingerprint.clone().into());
+        if let Some(reference) = &self.reference {
+            models.insert("reference".into(), reference.fingerprint.clone().into());
+        }
+        if !self.prm.bundled {
+            let spec = format!("{:?}", self.spec);
+            let spec = fingerprint::of_files([("spec", spec.as_bytes())]);
+            models.insert("prm_format".into(), spec.into());
+        }
+    }
+
+    fn load(
+        self,
+        config: &Config,
+        engine: EngineConfig,
+        generator: Option<&Arc<beamgen_engine::Model>>,
+        pool: ThreadPool,
+    ) -> Result<RewardModel, Error> {
+        let place = self.prm.checkpoint.path().display().to_string();
+        let body = |model: Opened, shares: bool| -> Result<Body, Error> {
+            let checkpoint = model.checkpoint.clone();
+            let model = match generator.filter(|_| shares) {
+                Some(generator) => Arc::clone(generator),
+                None => Arc::new(model.model(config.models.dtype)?),
+            };
+            Ok(Body {
+                checkpoint,
+                model: Some(model),
+            })
+        };
+        let prm = body(self.prm, self.prm_shares)?;
+        let reference = self.reference.map(|r| body(r, self.reference_shares));
+        RewardModel::load(prm, Some(self.spec), reference.transpose()?, engine, pool)
+            .map_err(|error| Error::from(error).at(place))
+    }
+}
+
+fn needs(
+    role: &'static str,
+    model: &Opened,
+    config: &Config,
+    shares: bool,
+) -> Result<ModelMemory, Error> {
+    let footprint = model
+        .config
+        .footprint(&model.weights, config.models.dtype, &config.engine)
+        .map_err(|error| model.blame(error))?;
+    Ok(ModelMemory {
+        role,
+        name: model.checkpoint.path().display().to_string(),
+        weights: if shares { 0 } else { footprint.weights as u64 },
+        buffers: footprint.buffers as u64,
+        kv: config.engine.kv_bytes as u64,
+        kv_per_token: footprint.kv_per_token as u64,
+        context: model.config.max_position_embeddings,
+    })
+}
+
+fn scored_by(config: &Config, own: bool) -> &'static str {
+    match (config.uses_scorer(), own, config.models.scorer) {
+        (false, ..) => ScorerKind::None.name(),
+        (true, true, ScorerKind::Prm | ScorerKind::Orm) => "own",
+        (true, _, kind) => kind.name(),
+    }
+}

@@ -1,0 +1,88 @@
+//! Models of the hub: where it and its cache are, and how far a download is.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use beamgen::SolverBuilder;
+use beamgen::hub::{Hub, HubConfig, Progress};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::plan::size;
+
+/// How often a line appears where there is no terminal.
+const LINE: Duration = Duration::from_secs(15);
+
+/// The hub as Python's `huggingface_hub` would find it: the same variables, cache and token.
+pub fn hub(offline: bool) -> Result<Hub, Failure> {
+    let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
+    let mut config = config.map_err(beamgen::Error::from)?;
+    config.offline |= offline;
+    Ok(Hub::new(config).map_err(beamgen::Error::from)?)
+}
+
+/// Lets the builder take models of the hub, if one is named that is not on this machine.
+pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
+    let models = &builder.settings().models;
+    let named = [&models.generator, &models.prm, &models.prm_reference];
+    if named.into_iter().flatten().all(|name| name.exists()) {
+        return Ok(builder);
+    }
+    let hub = hub(models.offline)?;
+    let mut display = Display::new();
+    Ok(builder.hub(hub, move |model, progress| display.show(model, progress)))
+}
+
+/// A bar for each file on a terminal, now and then a line elsewhere.
+struct Display {
+    bars: Option<MultiProgress>,
+    files: HashMap<String, ProgressBar>,
+    said: Instant,
+}
+
+impl Display {
+    fn new() -> Self {
+        Self {
+            bars: std::io::stderr().is_terminal().then(MultiProgress::new),
+            files: HashMap::new(),
+            said: Instant::now(),
+        }
+    }
+
+    fn show(&mut self, model: &str, progress: Progress<'_>) {
+        match progress {
+            Progress::Bytes { file, done, total } => self.bytes(model, file, done, total),
+            Progress::Waiting { file } => {
+                output::note(format_args!("{model}: another program is downloading {file}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn bytes(&mut self, model: &str, file: &str, done: u64, total: Option<u64>) {
+        let Some(bars) = &self.bars else {
+            if self.said.elapsed() >= LINE {
+                self.said = Instant::now();
+                let of = total.map(|total| format!(" of {}", size(total)));
+                let of = of.unwrap_or_default();
+                output::note(format_args!("{model}: {file}: {}{of}", size(done)));
+            }
+            return;
+        };
+        let bar = self.files.entry(file.to_owned()).or_insert_with(|| {
+            let bar = bars.add(ProgressBar::new(total.unwrap_or(0)));
+            let style = "  {prefix}  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(style) {
+                bar.set_style(style);
+            }
+            bar.set_prefix(file.to_owned());
+            bar
+        });
+        bar.set_position(done);
+        if total == Some(done) {
+            bar.finish_and_clear();
+        }
+    }
+}
