@@ -195,6 +195,18 @@ fn refuses_other_arithmetic_by_name() {
 }
 
 #[test]
+fn every_field_that_is_not_inert_is_refused() {
+    for (field, inert) in INERT {
+        refused(&[(field, json!("other"))], &[field, "other"]);
+        assert!(with(&[(field, Value::Null)]).is_ok());
+        for value in inert {
+            let value = serde_json::from_str(value).unwrap();
+            assert!(with(&[(field, value)]).is_ok(), "{field}");
+        }
+    }
+}
+
+#[test]
 fn refuses_rotations_by_name() {
     let scaling = |value: Value, words: &[&str]| refused(&[("rope_scaling", value)], words);
     scaling(
@@ -223,6 +235,10 @@ fn refuses_rotations_by_name() {
     scaling(
         json!({"type": "yarn", "factor": 4.0, "attention_factor": "x"}),
         &["rope_scaling.attention_factor"],
+    );
+    scaling(
+        json!({"type": "yarn", "factor": 1e12}),
+        &["rope_scaling.factor", "2^30"],
     );
     scaling(
         json!({"type": "llama3", "factor": 4.0, "low_freq_factor": 4, "high_freq_factor": 4}),
