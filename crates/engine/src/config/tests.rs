@@ -114,7 +114,7 @@ fn reads_scaled_rotations_in_both_forms() {
         json!({"rope_type": "linear", "factor": 3.0}),
     );
     let linear = |factor| RopeScaling::Linear { factor };
-    assert_eq!(rope(&[new.clone()]).scaling, linear(3.0));
+    assert_eq!(rope(std::slice::from_ref(&new)).scaling, linear(3.0));
     assert_eq!(
         rope(&[old, new]).scaling,
         linear(2.0),
@@ -256,7 +256,10 @@ fn refuses_rotations_by_name() {
 #[test]
 fn part_of_a_head_turns_where_the_family_knows_it() {
     let half = ("partial_rotary_factor", Value::from(0.5));
-    refused(&[half.clone()], &["partial_rotary_factor", "0.5"]);
+    refused(
+        std::slice::from_ref(&half),
+        &["partial_rotary_factor", "0.5"],
+    );
     let phi = ("model_type", Value::from("phi3"));
     assert_eq!(rope(&[phi.clone(), half]).frequencies(16).len(), 4);
     let within = ("rope_parameters", json!({"partial_rotary_factor": 0.75}));
@@ -336,6 +339,10 @@ fn a_llama_has_no_window() {
 
 #[test]
 fn refuses_impossible_sizes() {
+    refused(
+        &[("num_hidden_layers", 1_000_000_000.into())],
+        &["num_hidden_layers", "65536"],
+    );
     refused(&[("vocab_size", Value::Null)], &["vocab_size", "missing"]);
     refused(&[("vocab_size", 0.into())], &["vocab_size", "positive"]);
     refused(&[("hidden_size", "wide".into())], &["hidden_size", "wide"]);
