@@ -5,7 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use beamgen_engine::{Append, Engine, EngineConfig, IsaChoice, Model, ModelConfig, Output, Want};
+use beamgen_engine::{
+    Append, Engine, EngineConfig, IsaChoice, Model, ModelConfig, Output, RopeScaling, Want,
+    WeightType, Weights,
+};
 use common::{append, fixture};
 use safetensors::SafeTensors;
 
@@ -188,6 +191,33 @@ fn every_family_equals_transformers() {
         }
         println!("{name} | {largest:.1e} | {equal} | {same}");
         assert!(largest <= TOLERANCE && equal && same, "{name}");
+    }
+}
+
+/// A fixture that would pass without its feature proves nothing of it.
+#[test]
+fn what_a_family_adds_is_felt() {
+    type Change = fn(&mut ModelConfig);
+    let no_window: Change = |c| c.windows.clear();
+    let no_scaling: Change = |c| c.rope.scaling = RopeScaling::None;
+    let whole_heads: Change = |c| c.rope.partial_rotary_factor = 1.0;
+    for (name, change) in [
+        ("llama-linear", no_scaling),
+        ("llama-llama3", no_scaling),
+        ("mistral", no_window),
+        ("qwen2-yarn", no_window),
+        ("qwen2-yarn", no_scaling),
+        ("phi3", no_window),
+        ("phi3-partial", whole_heads),
+    ] {
+        let mut config = ModelConfig::load(&fixture(name)).unwrap();
+        change(&mut config);
+        config.max_position_embeddings = 96;
+        let weights = Weights::load(&fixture(name)).unwrap();
+        let model = Model::from_weights(config, &weights, WeightType::Auto).unwrap();
+        let mut engine = Engine::new(model.into(), EngineConfig::default()).unwrap();
+        let found = difference(&mut engine, &Expected::load(name));
+        assert!(found > 100.0 * TOLERANCE, "{name}: {found}");
     }
 }
 

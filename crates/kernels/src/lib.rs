@@ -1,4 +1,5 @@
-//! The operations a decoding step is made of, in float32 on the CPU.
+//! The operations a decoding step is made of, in float32 on the CPU. Weights may be stored in
+//! bfloat16 or float16; they are widened before they are multiplied.
 //!
 //! One file an operation. Each has a plain reference that accumulates in float64 beside the
 //! fast version, and tests that hold one against the other at awkward sizes. This is the only

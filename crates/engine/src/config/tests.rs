@@ -114,7 +114,7 @@ fn reads_scaled_rotations_in_both_forms() {
         json!({"rope_type": "linear", "factor": 3.0}),
     );
     let linear = |factor| RopeScaling::Linear { factor };
-    assert_eq!(rope(&[new.clone()]).scaling, linear(3.0));
+    assert_eq!(rope(std::slice::from_ref(&new)).scaling, linear(3.0));
     assert_eq!(
         rope(&[old, new]).scaling,
         linear(2.0),
@@ -195,6 +195,18 @@ fn refuses_other_arithmetic_by_name() {
 }
 
 #[test]
+fn every_field_that_is_not_inert_is_refused() {
+    for (field, inert) in INERT {
+        refused(&[(field, json!("other"))], &[field, "other"]);
+        assert!(with(&[(field, Value::Null)]).is_ok());
+        for value in inert {
+            let value = serde_json::from_str(value).unwrap();
+            assert!(with(&[(field, value)]).is_ok(), "{field}");
+        }
+    }
+}
+
+#[test]
 fn refuses_rotations_by_name() {
     let scaling = |value: Value, words: &[&str]| refused(&[("rope_scaling", value)], words);
     scaling(
@@ -225,6 +237,10 @@ fn refuses_rotations_by_name() {
         &["rope_scaling.attention_factor"],
     );
     scaling(
+        json!({"type": "yarn", "factor": 1e12}),
+        &["rope_scaling.factor", "2^30"],
+    );
+    scaling(
         json!({"type": "llama3", "factor": 4.0, "low_freq_factor": 4, "high_freq_factor": 4}),
         &["rope_scaling.high_freq_factor"],
     );
@@ -240,7 +256,10 @@ fn refuses_rotations_by_name() {
 #[test]
 fn part_of_a_head_turns_where_the_family_knows_it() {
     let half = ("partial_rotary_factor", Value::from(0.5));
-    refused(&[half.clone()], &["partial_rotary_factor", "0.5"]);
+    refused(
+        std::slice::from_ref(&half),
+        &["partial_rotary_factor", "0.5"],
+    );
     let phi = ("model_type", Value::from("phi3"));
     assert_eq!(rope(&[phi.clone(), half]).frequencies(16).len(), 4);
     let within = ("rope_parameters", json!({"partial_rotary_factor": 0.75}));
@@ -320,6 +339,10 @@ fn a_llama_has_no_window() {
 
 #[test]
 fn refuses_impossible_sizes() {
+    refused(
+        &[("num_hidden_layers", 1_000_000_000.into())],
+        &["num_hidden_layers", "65536"],
+    );
     refused(&[("vocab_size", Value::Null)], &["vocab_size", "missing"]);
     refused(&[("vocab_size", 0.into())], &["vocab_size", "positive"]);
     refused(&[("hidden_size", "wide".into())], &["hidden_size", "wide"]);

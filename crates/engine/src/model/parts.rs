@@ -19,6 +19,15 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
+    fn new(prefix: &str, tensors: &[(&str, usize)], inputs: usize, bias: bool) -> Self {
+        let named = |(name, outputs): &(&str, usize)| (format!("{prefix}{name}"), *outputs);
+        Self {
+            tensors: tensors.iter().map(named).collect(),
+            inputs,
+            bias,
+        }
+    }
+
     pub(super) fn outputs(&self) -> usize {
         self.tensors.iter().map(|(_, outputs)| outputs).sum()
     }
@@ -74,31 +83,12 @@ impl<'a> Parts<'a> {
         self.vector(&format!("layers.{i}.{name}"))
     }
 
-    fn matrix(&self, tensors: &[(&str, usize)], inputs: usize, bias: bool) -> Matrix {
-        let named = |(name, outputs): &(&str, usize)| (format!("{}{name}", self.prefix), *outputs);
-        Matrix {
-            tensors: tensors.iter().map(named).collect(),
-            inputs,
-            bias,
-        }
-    }
-
     pub(super) fn layer(&self, i: usize) -> LayerParts {
         let c = self.config;
         let (hidden, intermediate) = (c.hidden_size, c.intermediate_size);
         let (q, kv) = (c.q_width(), c.kv_width());
-        let of_layer = |tensors: &[(&str, usize)], inputs, bias| {
-            let names: Vec<String> = tensors
-                .iter()
-                .map(|(name, _)| format!("layers.{i}.{name}"))
-                .collect();
-            let tensors: Vec<(&str, usize)> = names
-                .iter()
-                .zip(tensors)
-                .map(|(name, (_, outputs))| (name.as_str(), *outputs))
-                .collect();
-            self.matrix(&tensors, inputs, bias)
-        };
+        let prefix = format!("{}layers.{i}.", self.prefix);
+        let matrix = |tensors, inputs, bias| Matrix::new(&prefix, tensors, inputs, bias);
         let (qkv, gate_up): (&[_], &[_]) = if c.fused_projections {
             (
                 &[("self_attn.qkv_proj", q + 2 * kv)],
@@ -118,16 +108,17 @@ impl<'a> Parts<'a> {
             )
         };
         LayerParts {
-            qkv: of_layer(qkv, hidden, c.qkv_bias),
-            attention_out: of_layer(&[("self_attn.o_proj", hidden)], q, c.o_bias),
-            gate_up: of_layer(gate_up, hidden, c.mlp_bias),
-            down: of_layer(&[("mlp.down_proj", hidden)], intermediate, c.mlp_bias),
+            qkv: matrix(qkv, hidden, c.qkv_bias),
+            attention_out: matrix(&[("self_attn.o_proj", hidden)], q, c.o_bias),
+            gate_up: matrix(gate_up, hidden, c.mlp_bias),
+            down: matrix(&[("mlp.down_proj", hidden)], intermediate, c.mlp_bias),
         }
     }
 
     pub(super) fn embedding(&self) -> Matrix {
         let c = self.config;
-        self.matrix(&[("embed_tokens", c.vocab_size)], c.hidden_size, false)
+        let tensors = [("embed_tokens", c.vocab_size)];
+        Matrix::new(self.prefix, &tensors, c.hidden_size, false)
     }
 
     pub(super) fn head(&self, weights: &Weights) -> HeadParts {
@@ -135,11 +126,8 @@ impl<'a> Parts<'a> {
         if c.tie_word_embeddings {
             HeadParts::Tied
         } else if c.causal_lm || weights.contains("lm_head.weight") {
-            HeadParts::Own(Matrix {
-                tensors: vec![("lm_head".into(), c.vocab_size)],
-                inputs: c.hidden_size,
-                bias: false,
-            })
+            let tensors = [("lm_head", c.vocab_size)];
+            HeadParts::Own(Matrix::new("", &tensors, c.hidden_size, false))
         } else {
             HeadParts::None
         }

@@ -6,6 +6,7 @@
 
 mod families;
 mod fields;
+mod read_rope;
 mod rope;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,9 @@ use crate::{Checkpoint, Error};
 use families::{FAMILIES, Family, Flag, INERT};
 use fields::Fields;
 pub use rope::{Rope, RopeScaling};
+
+/// Something is kept for each layer that a configuration claims, before a tensor is looked for.
+const MAX_LAYERS: usize = 1 << 16;
 
 /// The decoder's sizes and variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,12 +102,16 @@ impl ModelConfig {
 
         let hidden_size = fields.size("hidden_size")?;
         let num_hidden_layers = fields.size("num_hidden_layers")?;
+        if num_hidden_layers > MAX_LAYERS {
+            let expected = format!("at most {MAX_LAYERS}");
+            return Err(fields.bad("num_hidden_layers", &expected));
+        }
         let num_attention_heads = fields.size("num_attention_heads")?;
         let num_key_value_heads = kv_heads(&fields, family, num_attention_heads)?;
         let head_dim = head_dim(&fields, family, hidden_size, num_attention_heads)?;
-        let (rope, max_position_embeddings) = rope::read(
+        let (rope, max_position_embeddings) = read_rope::read(
             &fields,
-            &rope::Setting {
+            &read_rope::Setting {
                 head_dim,
                 max_position_embeddings: fields.size("max_position_embeddings")?,
                 partial: family.partial_rotation,
