@@ -39,6 +39,7 @@ pub mod bundled;
 mod config;
 mod error;
 mod fingerprint;
+mod known;
 mod memory;
 mod prepare;
 mod solver;
@@ -61,6 +62,7 @@ pub use beamgen_search::{
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};
 pub use error::Error;
+pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, recognise};
 pub use memory::{MemoryPlan, ModelMemory};
 pub use prepare::Prepared;
 pub use solver::Solver;

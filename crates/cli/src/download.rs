@@ -55,7 +55,9 @@ impl Display {
         match progress {
             Progress::Bytes { file, done, total } => self.bytes(model, file, done, total),
             Progress::Waiting { file } => {
-                output::note(format_args!("{model}: another program is downloading {file}"));
+                output::note(format_args!(
+                    "{model}: another program is downloading {file}"
+                ));
             }
             _ => {}
         }

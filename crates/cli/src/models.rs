@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use beamgen::hub::{CachedModel, CachedRevision};
-use beamgen::{Config, KnownModel, ModelKind, PrmSpec, Solver};
+use beamgen::{Config, KNOWN_MODELS, ModelKind, PrmSpec, Solver};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plan::{self, size};
 use crate::settings;
-use crate::table::Table;
+use crate::table::{Table, grouped};
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let flags = &args.models;
@@ -28,7 +28,7 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
                 output::json_line(&mut out, &row(model, revision))?;
             }
         }
-        for model in beamgen::known_models() {
+        for model in KNOWN_MODELS {
             output::json_line(&mut out, &json!({"known": model}))?;
         }
         return Ok(out.flush()?);
@@ -38,7 +38,10 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
         true => writeln!(out, "  nothing yet")?,
         false => cache_table(&cached).write(&mut out)?,
     }
-    writeln!(out, "\nKnown to work (tiny checkpoints of each architecture are held against the reference code):\n")?;
+    writeln!(
+        out,
+        "\nKnown to work (tiny checkpoints of each architecture are held against the reference code):\n"
+    )?;
     known_table().write(&mut out)?;
     let names: Vec<&str> = PrmSpec::names().collect();
     writeln!(
@@ -95,8 +98,26 @@ fn row(model: &CachedModel, revision: &CachedRevision) -> serde_json::Value {
         "complete": revision.is_complete,
         "gguf": revision.gguf,
         "path": revision.path,
-        "use": Solver::recognise(&revision.path),
+        "use": usable(revision),
     })
+}
+
+/// What a cached model can be used as.
+fn usable(revision: &CachedRevision) -> String {
+    if !revision.is_complete {
+        return match revision.gguf.is_empty() {
+            true => "incomplete".to_owned(),
+            false => format!("GGUF: {}", revision.gguf.join(", ")),
+        };
+    }
+    match beamgen::recognise(&revision.path) {
+        Err(error) => format!("not usable: {error}"),
+        Ok(found) => match (found.prm_format, found.is_causal_lm) {
+            (Some(format), _) => format!("prm, {format}"),
+            (None, true) => format!("generator, {}", found.model_type),
+            (None, false) => format!("{}, needs --prm-format", found.model_type),
+        },
+    }
 }
 
 fn cache_table(cached: &[CachedModel]) -> Table {
@@ -108,12 +129,8 @@ fn cache_table(cached: &[CachedModel]) -> Table {
                 true => commit.to_owned(),
                 false => revision.refs.join(", "),
             };
-            let usable = match (revision.is_complete, revision.gguf.is_empty()) {
-                (true, _) => Solver::recognise(&revision.path),
-                (false, false) => format!("GGUF: {}", revision.gguf.join(", ")),
-                (false, true) => "incomplete".to_owned(),
-            };
-            table.row(vec![model.repo.clone(), name, size(revision.bytes), usable]);
+            let size = size(revision.bytes);
+            table.row(vec![model.repo.clone(), name, size, usable(revision)]);
         }
     }
     table
@@ -121,13 +138,17 @@ fn cache_table(cached: &[CachedModel]) -> Table {
 
 fn known_table() -> Table {
     let mut table = Table::new(&["model", "use", "read as", "context"]);
-    for model in beamgen::known_models() {
-        let KnownModel { name, kind, family, context } = model;
-        let kind = match kind {
+    for model in KNOWN_MODELS {
+        let kind = match model.kind {
             ModelKind::Generator => "generator",
             ModelKind::Prm => "prm",
         };
-        table.row(vec![name, kind.to_owned(), family, context.to_string()]);
+        table.row(vec![
+            model.name.to_owned(),
+            kind.to_owned(),
+            model.read_as.to_owned(),
+            grouped(model.context as u64),
+        ]);
     }
     table
 }

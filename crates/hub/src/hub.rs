@@ -1,7 +1,7 @@
 //! From a name to a folder.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hf_hub::api::RepoInfo;
 
@@ -98,6 +98,12 @@ impl Hub {
                 self.download(&repo, id, listing, progress)
             }
         }
+    }
+
+    /// The folder of the cache.
+    #[must_use]
+    pub fn cache(&self) -> &Path {
+        &self.config.cache
     }
 
     /// The models of the cache, by name. What is damaged is left out, or incomplete.
