@@ -233,8 +233,8 @@ impl Partial {
             hash: metadata.is_sha256.then(Sha256::new),
         };
         partial.take_up().map_err(HubError::io(&partial.path))?;
-        // without a size or a hash nothing would tell whether the parts fit together
-        if metadata.size.is_none_or(|size| partial.len > size) {
+        // with neither, nothing would tell whether the parts fit together
+        if metadata.size.is_none() && !metadata.is_sha256 {
             partial.restart()?;
         }
         Ok(partial)

@@ -94,11 +94,20 @@ fn a_link_without_its_blob_is_mended() {
         .join(WEIGHTS_FILE);
     let blob = fs::canonicalize(&weights).expect("a blob");
     fs::remove_file(&blob).expect("removed");
-    setup.fetch(REPO).expect("the model");
-    assert_eq!(
-        fs::metadata(&weights).expect("weights").len(),
-        WEIGHTS as u64
-    );
+    let mended = || {
+        setup.fetch(REPO).expect("the model");
+        assert_eq!(
+            fs::metadata(&weights).expect("weights").len(),
+            WEIGHTS as u64
+        );
+    };
+    mended();
+    #[cfg(unix)]
+    {
+        fs::remove_file(&weights).expect("removed");
+        std::os::unix::fs::symlink("../../blobs/none", &weights).expect("a link");
+        mended();
+    }
 }
 
 #[test]

@@ -138,12 +138,15 @@ fn shards_of_an_index() {
         );
 
         setup.server.remove(&shard(2));
+        setup.server.put_large(&shard(1), b"changed");
         setup.server.set_commit(NEXT_COMMIT);
         let error = setup.fetch(REPO).expect_err("no shard").to_string();
         assert!(
             error.contains(&shard(2)) && error.contains("no such file"),
             "{error}"
         );
+        // said before gigabytes are fetched
+        assert!(!setup.blobs().contains(&etag_of(b"changed", true)));
     }
 }
 

@@ -163,6 +163,24 @@ fn a_spoilt_beginning_is_thrown_away() {
 }
 
 #[test]
+fn a_beginning_that_cannot_be_checked_is_not_continued() {
+    let setup = setup();
+    setup
+        .server
+        .trick("HEAD", 99, Trick::Without("Content-Length"));
+    let text = b"the text of config.json";
+    let part = format!("{}.incomplete", etag_of(text, false));
+    let path = setup.repo_dir().join("blobs").join(part);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(&path, b"nonsense").expect("written");
+    let fetched = setup.fetch(REPO).expect("the model");
+    assert_eq!(
+        fs::read(fetched.path.join("config.json")).expect("bytes"),
+        text
+    );
+}
+
+#[test]
 fn a_whole_part_needs_no_bytes() {
     let setup = setup();
     let path = setup.repo_dir().join("blobs").join(incomplete());

@@ -192,9 +192,6 @@ fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()>
     if let Some(Trick::Late(time)) = trick {
         thread::sleep(time);
     }
-    if let Some(Trick::Without(name)) = trick {
-        reply.headers.retain(|(header, _)| header != name);
-    }
     if let Some(Trick::Longer(by)) = trick {
         let len = reply.body.len().checked_add_signed(by).expect("a length");
         reply.body.resize(len, 7);
@@ -213,6 +210,11 @@ fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()>
         } else {
             range
         });
+    }
+    let len = reply.body.len().to_string();
+    reply = reply.with("Content-Length", &len);
+    if let Some(Trick::Without(name)) = trick {
+        reply.headers.retain(|(header, _)| header != name);
     }
     let end = match trick.take() {
         Some(Trick::Cut(end)) => Some((end, Duration::ZERO)),
@@ -348,7 +350,6 @@ impl Reply {
             "HTTP/1.1 {} Reason\r\nConnection: close\r\n",
             self.status
         )?;
-        write!(stream, "Content-Length: {}\r\n", self.body.len())?;
         for (name, value) in &self.headers {
             write!(stream, "{name}: {value}\r\n")?;
         }
