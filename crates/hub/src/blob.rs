@@ -146,19 +146,17 @@ fn transfer(
         return Ok(());
     }
     let mut response = client.get(url, partial.len)?;
-    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-        partial.restart().map_err(Stop::Disk)?;
-        response = client.get(url, 0)?;
-    }
     let continues = response.status() == StatusCode::PARTIAL_CONTENT
         && range_start(response.headers()) == Some(partial.len);
     if !continues {
-        if response.status() != StatusCode::OK {
-            return Err(
-                Fault::BadReply("a part of the file that was not asked for".to_owned()).into(),
-            );
-        }
         partial.restart().map_err(Stop::Disk)?;
+        if response.status() != StatusCode::OK {
+            response = client.get(url, 0)?;
+        }
+        if response.status() != StatusCode::OK {
+            let what = "a part of the file that was not asked for";
+            return Err(Fault::BadReply(what.to_owned()).into());
+        }
     }
     let start = partial.len;
     let sent = response.body().content_length();
@@ -235,8 +233,8 @@ impl Partial {
             hash: metadata.is_sha256.then(Sha256::new),
         };
         partial.take_up().map_err(HubError::io(&partial.path))?;
-        // without a size or a hash nothing would tell whether the parts fit together
-        if metadata.size.is_none_or(|size| partial.len > size) {
+        // with neither, nothing would tell whether the parts fit together
+        if metadata.size.is_none() && !metadata.is_sha256 {
             partial.restart()?;
         }
         Ok(partial)

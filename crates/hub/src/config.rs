@@ -10,7 +10,7 @@ use crate::HubError;
 /// Settings of a [`Hub`](crate::Hub).
 #[derive(Clone, PartialEq, Eq)]
 pub struct HubConfig {
-    /// The hub, as `https://huggingface.co`.
+    /// The hub, as `https://huggingface.co`, without a slash at its end.
     pub endpoint: String,
     /// The folder with `models--ORG--NAME` in it.
     pub cache: PathBuf,

@@ -1,0 +1,365 @@
+//! A small server of the hub's protocol: listings, HEAD and GET with ETag, ranges, redirects of large files to a second
+//! port, and faults on demand.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+pub const REPO: &str = "org/tiny";
+pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
+
+/// What the server does instead of answering well, for requests whose `METHOD path` contains a text.
+#[derive(Clone, Debug)]
+pub enum Trick {
+    /// A status, with an `X-Error-Code`.
+    Status(u16, &'static str),
+    /// This body, with status 200.
+    Body(&'static str),
+    /// A redirect.
+    Redirect(String),
+    /// Nothing for so long, then the answer.
+    Late(Duration),
+    /// The connection ends after so many bytes of the body.
+    Cut(usize),
+    /// No more bytes after so many, for so long.
+    Stall(usize, Duration),
+    /// A body so much longer or shorter, with a matching `Content-Length`.
+    Longer(isize),
+    /// One byte of the body is another.
+    Damaged,
+    /// The whole file, whatever range was asked for.
+    NoRanges,
+    /// Another part than was asked for.
+    OtherRange,
+    /// A header is left out.
+    Without(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    pub range: Option<String>,
+    pub token: Option<String>,
+    pub on_cdn: bool,
+}
+
+#[derive(Clone)]
+struct Stored {
+    bytes: Vec<u8>,
+    is_large: bool,
+}
+
+#[derive(Default)]
+struct State {
+    files: Mutex<BTreeMap<String, Stored>>,
+    commit: Mutex<String>,
+    tricks: Mutex<Vec<(String, usize, Trick)>>,
+    seen: Mutex<Vec<Seen>>,
+    cdn: Mutex<String>,
+}
+
+pub struct Server {
+    pub endpoint: String,
+    state: Arc<State>,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let state = Arc::new(State::default());
+        *state.commit.lock().unwrap() = COMMIT.to_owned();
+        let listen = |on_cdn: bool| {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let address = format!("http://{}", listener.local_addr().expect("an address"));
+            let state = Arc::clone(&state);
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let state = Arc::clone(&state);
+                    // a client that gives up is no failure of the server
+                    thread::spawn(move || answer(&state, on_cdn, stream).ok());
+                }
+            });
+            address
+        };
+        *state.cdn.lock().unwrap() = listen(true);
+        let endpoint = listen(false);
+        Self { endpoint, state }
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        self.store(name, bytes, false);
+    }
+
+    /// A file in large file storage.
+    pub fn put_large(&self, name: &str, bytes: &[u8]) {
+        self.store(name, bytes, true);
+    }
+
+    fn store(&self, name: &str, bytes: &[u8], is_large: bool) {
+        let bytes = bytes.to_vec();
+        let stored = Stored { bytes, is_large };
+        self.state
+            .files
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), stored);
+    }
+
+    pub fn remove(&self, name: &str) {
+        self.state.files.lock().unwrap().remove(name);
+    }
+
+    pub fn set_commit(&self, commit: &str) {
+        *self.state.commit.lock().unwrap() = commit.to_owned();
+    }
+
+    /// Plays a trick on the next `times` requests whose `METHOD path` contains `on`.
+    pub fn trick(&self, on: &str, times: usize, trick: Trick) {
+        self.state
+            .tricks
+            .lock()
+            .unwrap()
+            .push((on.to_owned(), times, trick));
+    }
+
+    /// The requests since the last call.
+    pub fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.state.seen.lock().unwrap())
+    }
+}
+
+pub fn etag_of(bytes: &[u8], is_large: bool) -> String {
+    let digest: String = Sha256::digest(bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    if is_large {
+        digest
+    } else {
+        digest[..40].to_owned()
+    }
+}
+
+fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let mut words = first.split_whitespace();
+    let method = words.next().unwrap_or_default().to_owned();
+    let target = words.next().unwrap_or_default().to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match line.trim().split_once(": ") {
+            Some((name, value)) => headers.insert(name.to_lowercase(), value.to_owned()),
+            None => break,
+        };
+    }
+    let path = target.split('?').next().unwrap_or_default().to_owned();
+    let trick = {
+        let key = format!("{method} {path}");
+        let mut tricks = state.tricks.lock().unwrap();
+        let found = tricks
+            .iter_mut()
+            .find(|(on, times, _)| *times > 0 && key.contains(on.as_str()));
+        found.map(|(_, times, trick)| {
+            *times -= 1;
+            trick.clone()
+        })
+    };
+    state.seen.lock().unwrap().push(Seen {
+        method: method.clone(),
+        path: path.clone(),
+        range: headers.get("range").cloned(),
+        token: headers.get("authorization").cloned(),
+        on_cdn,
+    });
+    let mut reply = match &trick {
+        Some(Trick::Status(status, code)) => Reply::new(*status).with("X-Error-Code", code),
+        Some(Trick::Body(text)) => Reply::new(200).body(text.as_bytes().to_vec()),
+        Some(Trick::Redirect(to)) => Reply::new(302).with("Location", to),
+        _ => route(state, on_cdn, &path),
+    };
+    let mut trick = trick;
+    if let Some(Trick::Late(time)) = trick {
+        thread::sleep(time);
+    }
+    if let Some(Trick::Longer(by)) = trick {
+        let len = reply.body.len().checked_add_signed(by).expect("a length");
+        reply.body.resize(len, 7);
+    }
+    if let Some(Trick::Damaged) = trick {
+        let last = reply.body.last_mut().expect("a byte");
+        *last ^= 1;
+    }
+    let range = headers
+        .get("range")
+        .filter(|_| !matches!(trick, Some(Trick::NoRanges)));
+    if let Some(range) = range.filter(|_| reply.status == 200) {
+        let other = "bytes=1-".to_owned();
+        reply = reply.part(if matches!(trick, Some(Trick::OtherRange)) {
+            &other
+        } else {
+            range
+        });
+    }
+    let len = reply.body.len().to_string();
+    reply = reply.with("Content-Length", &len);
+    if let Some(Trick::Without(name)) = trick {
+        reply.headers.retain(|(header, _)| header != name);
+    }
+    let end = match trick.take() {
+        Some(Trick::Cut(end)) => Some((end, Duration::ZERO)),
+        Some(Trick::Stall(end, time)) => Some((end, time)),
+        _ => None,
+    };
+    reply.send(stream, method == "HEAD", end)
+}
+
+fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
+    let files = state.files.lock().unwrap();
+    let commit = state.commit.lock().unwrap().clone();
+    if on_cdn {
+        let found = files
+            .values()
+            .find(|f| path == format!("/store/{}", etag_of(&f.bytes, true)));
+        return found.map_or(Reply::new(403), |found| {
+            Reply::new(200)
+                .with("ETag", "\"of-the-store\"")
+                .body(found.bytes.clone())
+        });
+    }
+    let revisions = ["main", "branch", "refs%2Fpr%2F1", commit.as_str()];
+    let api = path.strip_prefix(&format!("/api/models/{REPO}/"));
+    let of_revision = |kind: &str| {
+        let revision = api.and_then(|rest| rest.strip_prefix(kind))?;
+        Some(revisions.contains(&revision))
+    };
+    let not_found = |code: &str| Reply::new(404).with("X-Error-Code", code);
+    match (of_revision("revision/"), of_revision("tree/")) {
+        (Some(false), _) | (_, Some(false)) => return not_found("RevisionNotFound"),
+        (Some(true), _) => {
+            let siblings: Vec<_> = files
+                .keys()
+                .map(|name| json!({"rfilename": name}))
+                .collect();
+            let info = json!({"id": REPO, "sha": commit, "private": false, "siblings": siblings});
+            return Reply::new(200).body(info.to_string().into_bytes());
+        }
+        (_, Some(true)) => {
+            let entries = files.iter().map(|(name, file)| {
+                let mut entry = json!({
+                    "type": "file", "path": name, "size": file.bytes.len(), "oid": etag_of(&file.bytes, false)
+                });
+                if file.is_large {
+                    entry["lfs"] = json!({"oid": etag_of(&file.bytes, true), "size": file.bytes.len(), "pointerSize": 130});
+                }
+                entry
+            });
+            let entries: Vec<_> = entries.collect();
+            return Reply::new(200).body(json!(entries).to_string().into_bytes());
+        }
+        _ => (),
+    }
+    let resolve = path.strip_prefix(&format!("/{REPO}/resolve/"));
+    let Some((_, name)) = resolve.and_then(|rest| rest.split_once('/')) else {
+        return not_found("RepoNotFound");
+    };
+    let Some(file) = files.get(name) else {
+        return not_found("EntryNotFound");
+    };
+    let etag = format!("\"{}\"", etag_of(&file.bytes, file.is_large));
+    if !file.is_large {
+        return Reply::new(200)
+            .with("ETag", &etag)
+            .with("X-Repo-Commit", &commit)
+            .body(file.bytes.clone());
+    }
+    let cdn = state.cdn.lock().unwrap();
+    Reply::new(302)
+        .with(
+            "Location",
+            &format!("{cdn}/store/{}?signature=x%2Fy", etag_of(&file.bytes, true)),
+        )
+        .with("X-Repo-Commit", &commit)
+        .with("X-Linked-Etag", &etag)
+        .with("X-Linked-Size", &file.bytes.len().to_string())
+}
+
+struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn new(status: u16) -> Self {
+        Self {
+            status,
+            headers: vec![],
+            body: vec![],
+        }
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn body(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// `bytes=5-` or `bytes=0-0`.
+    fn part(mut self, range: &str) -> Self {
+        let (start, end) = range
+            .strip_prefix("bytes=")
+            .and_then(|range| range.split_once('-'))
+            .expect("a range");
+        let total = self.body.len();
+        let start: usize = start.parse().expect("a number");
+        let end = end.parse().map_or(total, |last: usize| last + 1).min(total);
+        if start >= total {
+            return Self::new(416).with("Content-Range", &format!("bytes */{total}"));
+        }
+        self.status = 206;
+        self.body = self.body[start..end].to_vec();
+        self.with(
+            "Content-Range",
+            &format!("bytes {start}-{}/{total}", end - 1),
+        )
+    }
+
+    fn send(
+        self,
+        mut stream: TcpStream,
+        is_head: bool,
+        end: Option<(usize, Duration)>,
+    ) -> std::io::Result<()> {
+        write!(
+            stream,
+            "HTTP/1.1 {} Reason\r\nConnection: close\r\n",
+            self.status
+        )?;
+        for (name, value) in &self.headers {
+            write!(stream, "{name}: {value}\r\n")?;
+        }
+        write!(stream, "\r\n")?;
+        if !is_head {
+            let (end, pause) = end.unwrap_or((usize::MAX, Duration::ZERO));
+            stream.write_all(&self.body[..end.min(self.body.len())])?;
+            stream.flush()?;
+            thread::sleep(pause);
+        }
+        stream.shutdown(Shutdown::Write)
+    }
+}

@@ -1,0 +1,106 @@
+//! A hub with one model, and a cache.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beamgen_hub::{Fetched, Hub, HubConfig, HubError};
+
+use crate::server::{REPO, Server};
+
+pub struct Setup {
+    pub server: Server,
+    pub config: HubConfig,
+    _dir: tempfile::TempDir,
+}
+
+/// Bytes that differ everywhere.
+pub fn noise(len: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+pub const WEIGHTS: usize = 600_000;
+pub const WEIGHTS_FILE: &str = "model.safetensors";
+
+pub fn weights() -> Vec<u8> {
+    noise(WEIGHTS, 1)
+}
+
+pub fn setup() -> Setup {
+    let server = Server::start();
+    for name in [
+        ".gitattributes",
+        "README.md",
+        "config.json",
+        "generation_config.json",
+        "onnx/model.onnx",
+        "original/consolidated.00.pth",
+        "prm.toml",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
+        server.put(name, format!("the text of {name}").as_bytes());
+    }
+    server.put_large(WEIGHTS_FILE, &weights());
+    server.put_large("pytorch_model.bin", &noise(1000, 2));
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut config = HubConfig::new(dir.path().join("hub"));
+    config.endpoint = server.endpoint.clone();
+    config.retries = 0;
+    config.timeout = Duration::from_secs(5);
+    Setup {
+        server,
+        config,
+        _dir: dir,
+    }
+}
+
+impl Setup {
+    pub fn hub(&self) -> Hub {
+        Hub::new(self.config.clone()).expect("a hub")
+    }
+
+    pub fn fetch(&self, id: &str) -> Result<Fetched, HubError> {
+        self.hub().fetch(&id.parse()?, &mut |_| ())
+    }
+
+    /// The message of a refusal, which is one line that names the model and the hub.
+    pub fn refusal(&self, id: &str) -> String {
+        let text = self.fetch(id).expect_err("a refusal").to_string();
+        assert!(!text.contains('\n'), "{text}");
+        let repo = id.split(['@', ':']).next().expect("a name");
+        assert!(text.contains(repo), "{text}");
+        assert!(text.contains(&self.config.endpoint), "{text}");
+        assert!(self.snapshots().is_empty(), "{:?}", self.snapshots());
+        text
+    }
+
+    pub fn repo_dir(&self) -> PathBuf {
+        self.config.cache.join("models--org--tiny")
+    }
+
+    pub fn snapshots(&self) -> Vec<String> {
+        names(&self.repo_dir().join("snapshots"))
+    }
+
+    pub fn blobs(&self) -> Vec<String> {
+        names(&self.repo_dir().join("blobs"))
+    }
+}
+
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+        .collect();
+    names.sort();
+    names
+}
+
+pub fn main_model() -> String {
+    format!("{REPO}@main")
+}
