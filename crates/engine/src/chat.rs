@@ -139,12 +139,11 @@ impl ChatTemplate {
     /// Sets the day that the template takes for today: `YYYY-MM-DD`.
     ///
     /// # Errors
-    /// [`Error::Template`] if it is no such day.
+    /// [`Error::Date`] if it is no such day.
     pub fn set_date(&mut self, date: &str) -> Result<(), Error> {
         let day = NaiveDate::parse_from_str(date, "%Y-%m-%d");
         let Some(now) = day.ok().and_then(|day| day.and_hms_opt(0, 0, 0)) else {
-            let reason = format!("date {date:?} is no day: write YYYY-MM-DD");
-            return Err(Error::Template(reason));
+            return Err(Error::Date(date.to_owned()));
         };
         self.set_now(now);
         Ok(())

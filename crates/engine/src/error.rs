@@ -191,4 +191,7 @@ pub enum Error {
     /// A chat template is not valid Jinja.
     #[error("the chat template does not compile: {0}")]
     Template(String),
+    /// A date for chat templates is no day.
+    #[error("date {0:?} is no day: write YYYY-MM-DD")]
+    Date(String),
 }

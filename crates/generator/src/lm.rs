@@ -132,8 +132,15 @@ impl LmGenerator {
         &self.engine
     }
 
+    /// Bounds the memory for rows of logits that are kept where chains may branch again: 64 MiB
+    /// unless set. Beyond it they are computed again; results are the same.
+    pub fn limit_kept_logits(&mut self, bytes: usize) {
+        self.stems.limit = bytes;
+    }
+
     /// Tokens that went through the model so far. A prompt is read once, a sampled token once if
-    /// its chain goes on and never otherwise.
+    /// its chain goes on and never otherwise; the last one before a branch also if its logits were
+    /// forgotten.
     pub fn tokens_read(&self) -> u64 {
         self.tokens_read
     }
@@ -484,7 +491,7 @@ impl Generator for LmGenerator {
         // Chains that waited for memory while their siblings went on: the stem is read already.
         let mut waiting = self.waiting();
         waiting.retain(|&stem, chains| {
-            let Some(logits) = self.stems.get_mut(stem).logits.take() else {
+            let Some(logits) = self.stems.take_logits(stem) else {
                 return true;
             };
             closed.extend(self.branch(stem, chains, &logits));
@@ -510,13 +517,14 @@ impl Generator for LmGenerator {
             match *row {
                 Row::Chain(id) => closed.extend(self.advance(id, logits)),
                 Row::Stem(stem) => {
-                    self.stems.get_mut(stem).unread.clear();
+                    self.stems.note_read(stem);
                     closed.extend(self.branch(stem, &waiting[&stem], logits));
                 }
             }
         }
         self.engine.recycle(logits);
         self.drop_idle();
+        self.stems.forget_logits(&mut self.engine);
         self.promised = self.count_promises();
         Ok(closed)
     }

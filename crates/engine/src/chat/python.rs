@@ -26,6 +26,10 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
         print(value, &mut text);
         text
     });
+    // None is not, what is undefined is.
+    environment.add_test("iterable", |value: &Value| {
+        !value.is_none() && value.try_iter().is_ok()
+    });
     // Whatever has a length and items: a string too.
     environment.add_test("sequence", |value: &Value| {
         matches!(

@@ -50,3 +50,40 @@ fn chains_that_wait_for_memory_are_the_same_chains() {
     }
     assert!(waited, "memory was never short");
 }
+
+/// Strategies that expand a node twice go on from kept logits, or read the last token again.
+#[test]
+fn forgotten_logits_are_computed_again_and_are_the_same() {
+    for strategy in [
+        StrategyKind::Lookahead,
+        StrategyKind::Refine,
+        StrategyKind::Mcts,
+        StrategyKind::Beam,
+    ] {
+        let config = SearchConfig {
+            strategy,
+            speculate: strategy == StrategyKind::Beam,
+            ..beam(8, 2, 4)
+        };
+        let solved = |pages, bytes| {
+            let mut generator = generator(pages, settings());
+            generator.limit_kept_logits(bytes);
+            let (results, _) = solve(&mut generator, &config, problems(8));
+            assert!(generator.engine().is_empty());
+            let trees: Vec<_> = results.into_iter().map(|r| r.tree).collect();
+            (trees, generator.tokens_read())
+        };
+        let (kept, read) = solved(20_000, usize::MAX);
+        let (forgotten, more) = solved(20_000, 0);
+        assert!(kept == forgotten, "{strategy}");
+        assert!(more >= read, "{strategy}");
+        if strategy == StrategyKind::Refine {
+            assert!(more > read);
+        }
+        // Promises hold where memory is short too.
+        for pages in (20..200).step_by(20) {
+            solved(pages, 0);
+            solved(pages, 500);
+        }
+    }
+}
