@@ -363,6 +363,45 @@ fn gguf_metadata_that_is_missing_or_not_known() {
         .refused(&["bos_token_id", "one of 3 tokens"]);
 }
 
+/// `rope_scaling` of the `config.json` that a GGUF file stands for.
+fn scaling(path: &Path) -> serde_json::Value {
+    let text = Checkpoint::from(path).required_text("config.json").unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["rope_scaling"].clone()
+}
+
+#[test]
+fn rescaling_by_metadata() {
+    let good = Crafted::new();
+    let kind = |name: &str| good.clone().pair(string("llama.rope.scaling.type", name));
+    let four = |key: &str| pair(key, 6, &4f32.to_le_bytes());
+    let of = |file: Crafted| {
+        let (_dir, path) = folder_with("model.gguf", &file.bytes());
+        scaling(&path)
+    };
+    assert!(of(good.clone()).is_null());
+    assert!(of(kind("none")).is_null());
+    let yarn = kind("yarn")
+        .pair(four("llama.rope.scaling.factor"))
+        .pair(number("llama.rope.scaling.original_context_length", 4096));
+    let expected = serde_json::json!({
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 4096,
+    });
+    assert_eq!(of(yarn), expected);
+    let expected = serde_json::json!({ "rope_type": "linear", "factor": 4.0 });
+    assert_eq!(
+        of(good.clone().pair(four("llama.rope.scale_linear"))),
+        expected
+    );
+    kind("yarn").refused(&["`llama.rope.scaling.factor` is missing"]);
+    let longrope = tensor("rope_factors_long.weight", &[2], 0, 0);
+    good.clone()
+        .tensor(longrope)
+        .refused(&["rope_scaling", "longrope"]);
+}
+
 /// `rope_freqs.weight` with the divisors that `divisor` gives, for heads of 128 and base 500000.
 fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
     let mut file = Crafted::new()
@@ -396,11 +435,6 @@ fn llama_3_rescaling_is_recognised() {
             let smooth = (context / wavelength - low) / (high - low);
             1.0 / ((1.0 - smooth) / factor + smooth)
         }
-    };
-    let scaling = |path: &Path| {
-        let text = Checkpoint::from(path).required_text("config.json").unwrap();
-        let config: serde_json::Value = serde_json::from_str(&text).unwrap();
-        config["rope_scaling"].clone()
     };
     let (_dir, path) = rescaled(llama3);
     let expected = serde_json::json!({
