@@ -1,7 +1,7 @@
 //! Times the forward pass on random weights of a given shape.
 //!
 //!     cargo run --release -p beamgen-engine --example throughput -- \
-//!         hidden=128 layers=4 heads=4 kv=2 head_dim=32 intermediate=384 vocab=512 context=200 rows=256
+//!         hidden=128 layers=4 heads=4 kv=2 head_dim=32 intermediate=384 vocab=512 context=200 rows=256 dtype=bf16
 //!
 //! Every sequence holds `context` tokens; each pass appends one token to each of `rows`
 //! sequences (decode), or `rows` tokens to one sequence (`prefill=1`). Warm-up apart; median
@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, SeqId, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want,
+    WeightType, Weights,
 };
 
-/// The arguments, `name=number`.
-struct Shape(BTreeMap<String, usize>);
+/// The arguments, `name=number` and `dtype=name`.
+struct Shape(BTreeMap<String, usize>, WeightType);
 
 impl Shape {
     fn from_args() -> Result<Self, String> {
@@ -36,16 +37,21 @@ impl Shape {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        let mut weight_type = WeightType::Auto;
         for arg in std::env::args().skip(1) {
             let (name, value) = arg
                 .split_once('=')
                 .ok_or(format!("{arg}: not name=number"))?;
+            if name == "dtype" {
+                weight_type = value.parse().map_err(|e| format!("{arg}: {e}"))?;
+                continue;
+            }
             let known = all
                 .get_mut(name)
                 .ok_or(format!("{name}: no such setting"))?;
             *known = value.parse().map_err(|e| format!("{arg}: {e}"))?;
         }
-        Ok(Self(all))
+        Ok(Self(all, weight_type))
     }
 
     fn get(&self, name: &str) -> usize {
@@ -63,19 +69,21 @@ impl Shape {
             num_key_value_heads: self.get("kv"),
             head_dim: self.get("head_dim"),
             rms_norm_eps: 1e-6,
-            rope_theta: 10_000.0,
+            rope: Rope::plain(10_000.0),
             max_position_embeddings: 1 << 20,
+            windows: Vec::new(),
             tie_word_embeddings: true,
             qkv_bias: false,
             o_bias: false,
             mlp_bias: false,
             qk_norm: false,
+            fused_projections: false,
             causal_lm: true,
         }
     }
 }
 
-fn model(c: &ModelConfig) -> Result<Model, beamgen_engine::Error> {
+fn model(c: &ModelConfig, weight_type: WeightType) -> Result<Model, beamgen_engine::Error> {
     let mut seed = 1u32;
     let mut tensor = |shape: &[usize]| {
         let n: usize = shape.iter().product();
@@ -122,7 +130,7 @@ fn model(c: &ModelConfig) -> Result<Model, beamgen_engine::Error> {
             all.push((format!("model.layers.{layer}.{name}.weight"), tensor(shape)));
         }
     }
-    Model::from_weights(c.clone(), &Weights::from_tensors(all)?)
+    Model::from_weights(c.clone(), &Weights::from_tensors(all)?, weight_type)
 }
 
 /// Floating-point operations of one row at that context, the head included.
@@ -137,7 +145,7 @@ fn row_flops(c: &ModelConfig, context: usize) -> f64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shape = Shape::from_args()?;
     let config = shape.config();
-    let model = Arc::new(model(&config)?);
+    let model = Arc::new(model(&config, shape.1)?);
     let settings = EngineConfig {
         threads: shape.get("threads"),
         kv_bytes: 8 << 30,

@@ -73,6 +73,24 @@ impl Buffers {
             gated: vec![0.0; rows * c.intermediate_size],
         }
     }
+
+    /// Bytes of the activations of `rows` rows.
+    pub(crate) fn bytes_for(c: &ModelConfig, rows: usize) -> usize {
+        let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
+        (4 * row).saturating_mul(rows)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let all = [
+            &self.residual,
+            &self.normed,
+            &self.qkv,
+            &self.attended,
+            &self.gate_up,
+            &self.gated,
+        ];
+        4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
+    }
 }
 
 /// What a pass reads and writes.
@@ -152,6 +170,7 @@ impl Pass<'_> {
             heads: c.num_attention_heads,
             stride: c.qkv_width(),
             scale: 1.0 / (c.head_dim as f32).sqrt(),
+            window: c.window(i),
         };
         let qkv = &self.buffers.qkv[..rows * c.qkv_width()];
         let attended = &mut self.buffers.attended[..rows * c.q_width()];

@@ -49,7 +49,7 @@ pub enum IsaChoice {
     Auto,
     /// AVX-512.
     Avx512,
-    /// AVX2 with FMA.
+    /// AVX2 with FMA and F16C.
     Avx2,
     /// What the compiler makes of plain loops.
     Portable,
@@ -166,7 +166,7 @@ impl Engine {
             pages: PagePool::new(total),
             kv: KvPages::new(shape),
             sequences: Sequences::default(),
-            rope: RopeTable::new(c.head_dim, c.rope_theta),
+            rope: c.rope.table(c.head_dim),
             buffers: Buffers::new(c, config.max_rows),
             chunk: Chunk::with_capacity(config.max_rows),
             tables: Vec::new(),
@@ -276,6 +276,13 @@ impl Engine {
             peak_pages: self.pages.peak(),
             page_bytes: 4 * self.kv.shape().page_len(),
         }
+    }
+
+    /// Bytes held besides weights, keys and values: activations, and the rotations of the
+    /// positions reached so far.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffers.bytes() + self.rope.bytes()
     }
 
     /// Pages that appending `extra_tokens` to `seq` takes now, the copy of a shared last page

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::SeqId;
+use crate::{SeqId, WeightType};
 
 /// Why the engine refuses.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,14 @@ pub enum Error {
         name: String,
         /// Its dtype.
         dtype: String,
+    },
+    /// A tensor has values beyond the range of the type that was asked for.
+    #[error("tensor `{name}` has values beyond the range of {weight_type}; use f32, bf16 or auto")]
+    WeightRange {
+        /// The tensor.
+        name: String,
+        /// The type that was asked for.
+        weight_type: WeightType,
     },
     /// The checkpoint has a weight of the decoder that the configuration does not know: the
     /// results would be wrong without it.

@@ -3,7 +3,7 @@
 //! It knows sequences and rows, and nothing of steps, scores or search:
 //!
 //! * [`Checkpoint`]: a model's files: a directory of Hugging Face's, or one GGUF file.
-//! * [`Model`]: packed weights of a Llama, Qwen2 or Qwen3 checkpoint, immutable, shared.
+//! * [`Model`]: packed weights of a Llama, Mistral, Qwen2, Qwen3 or Phi-3 checkpoint, immutable, shared.
 //! * [`Engine`]: sequences in fixed-size pages, and **one** call, [`Engine::forward`], for
 //!   prefill, decoding and scoring: tokens to append to each sequence and the rows wanted back.
 //! * [`sample`]: a token from a row of logits, with draws from a counter ([`rng`]), so that a
@@ -49,10 +49,10 @@ mod weights;
 pub use beamgen_kernels::ThreadPool;
 pub use chat::{ChatTemplate, Ending, Message};
 pub use checkpoint::Checkpoint;
-pub use config::ModelConfig;
+pub use config::{ModelConfig, Rope, RopeScaling};
 pub use engine::{Engine, EngineConfig, IsaChoice, KvStats};
 pub use error::Error;
-pub use model::Model;
+pub use model::{Footprint, Model, WeightType};
 pub use rows::{Append, Output, Rows, Want};
 pub use sampling::{Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, WeightType,
+    Weights,
 };
 use common::{append, engine, fixture, random_weights, tiny_config, tokens};
 
@@ -110,6 +111,73 @@ fn broken_shards() {
     refused(dir.path(), &["model-00002-of-00002.safetensors"]);
 }
 
+#[test]
+fn configurations_that_ask_for_more_name_file_and_field() {
+    let dir = copy("phi3");
+    let path = dir.path().join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let longrope =
+        serde_json::json!({"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]});
+    for (field, value, words) in [
+        ("model_type", "phimoe".into(), ["model_type", "phimoe"]),
+        ("model_type", "gemma2".into(), ["model_type", "mistral"]),
+        ("hidden_act", "gelu".into(), ["hidden_act", "silu"]),
+        (
+            "rope_parameters",
+            longrope.clone(),
+            ["rope_parameters.type", "longrope"],
+        ),
+        ("rope_scaling", longrope, ["rope_scaling.type", "longrope"]),
+        (
+            "quantization_config",
+            serde_json::json!({}),
+            ["quantization_config", "{}"],
+        ),
+        (
+            "sliding_window",
+            "wide".into(),
+            ["sliding_window", "whole number"],
+        ),
+        (
+            "num_key_value_heads",
+            3.into(),
+            ["num_key_value_heads", "divisor"],
+        ),
+        ("head_dim", 7.into(), ["head_dim", "even"]),
+    ] {
+        let mut changed = config.clone();
+        changed[field] = value;
+        fs::write(&path, changed.to_string()).unwrap();
+        let error = refused(dir.path(), &words);
+        let file = path.display().to_string();
+        assert!(error.to_string().starts_with(&file), "{error}");
+    }
+}
+
+/// A family's tensors under another family's name are left over, or missing.
+#[test]
+fn tensors_of_another_family() {
+    let dir = copy("phi3");
+    let path = dir.path().join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        text.replace("\"phi3\"", "\"llama\"")
+            .replace("sliding_window", "w"),
+    )
+    .unwrap();
+    refused(
+        dir.path(),
+        &["model.layers.0.self_attn.q_proj.weight", "missing"],
+    );
+    let dir = copy("llama");
+    let path = dir.path().join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"llama\"", "\"mistral\"")).unwrap();
+    refused(dir.path(), &["bias", "no use for it"]);
+}
+
 /// The random model with some tensors changed.
 fn changed(
     config: ModelConfig,
@@ -117,7 +185,7 @@ fn changed(
 ) -> Result<Model, Error> {
     let mut tensors = random_weights(&config);
     change(&mut tensors);
-    Model::from_weights(config, &Weights::from_tensors(tensors)?)
+    Model::from_weights(config, &Weights::from_tensors(tensors)?, WeightType::Auto)
 }
 
 #[test]
@@ -202,7 +270,7 @@ fn a_reward_model_has_no_head_but_its_own_tensors() {
         },
     ));
     let weights = Weights::from_tensors(tensors).unwrap();
-    let model = Model::from_weights(config, &weights).unwrap();
+    let model = Model::from_weights(config, &weights, WeightType::Auto).unwrap();
     assert!(!model.has_head());
     assert_eq!(weights.tensor("score.weight").unwrap().shape, [1, 40]);
 

@@ -62,7 +62,7 @@ fn logits_agree(name: &str) {
 }
 
 #[test]
-fn llama_with_permuted_rows_and_biases() {
+fn llama_with_permuted_rows_biases_and_rescaled_rotation() {
     logits_agree("llama");
     let weights = Weights::load(&file("llama.gguf")).unwrap();
     let encodings: Vec<Encoding> = weights
@@ -75,6 +75,11 @@ fn llama_with_permuted_rows_and_biases() {
 }
 
 #[test]
+fn phi3_with_fused_projections() {
+    logits_agree("phi3");
+}
+
+#[test]
 fn qwen2() {
     logits_agree("qwen2");
 }
@@ -83,7 +88,7 @@ fn qwen2() {
 fn tokens_are_those_of_transformers() {
     let expected: Value =
         serde_json::from_str(&fs::read_to_string(file("tokens.json")).unwrap()).unwrap();
-    for name in ["llama", "qwen2", "sentencepiece"] {
+    for name in ["llama", "qwen2", "phi3", "sentencepiece"] {
         let tokenizer = Tokenizer::load(&file(&format!("{name}.gguf"))).unwrap();
         let config = ModelConfig::load(&file(&format!("{name}.gguf"))).unwrap();
         tokenizer.check(&config).unwrap();

@@ -2,14 +2,17 @@
 //!
 //! The flat path: every row reads its own pages, the query heads of one key-value head together.
 //! Positions are taken in blocks of whole pages, at most [`BLOCK`] long, with a running maximum
-//! (online softmax). Blocks begin at fixed positions, so the order of all sums depends only on
-//! the row's position and the page size.
+//! (online softmax). The first block begins with the page of the first position attended to, so
+//! the order of all sums depends only on the row's position, the window and the page size.
+
+mod head;
 
 use crate::Cpu;
 use crate::isa::Task;
 use crate::kv::KvPages;
 use crate::parallel::SharedOut;
-use crate::simd::{LANES, Simd};
+use crate::simd::Simd;
+use head::{Head, Scratch};
 
 /// Most positions whose scores are held at once.
 const BLOCK: usize = crate::KvShape::MAX_PAGE_SIZE;
@@ -27,6 +30,15 @@ pub struct AttentionShape {
     pub stride: usize,
     /// Factor of the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
+    /// Most positions a row attends to, its own included (a sliding window); `None` is all.
+    pub window: Option<usize>,
+}
+
+impl AttentionShape {
+    /// The first of `len` positions that lies in the window.
+    fn first(&self, len: usize) -> usize {
+        self.window.map_or(0, |window| len.saturating_sub(window))
+    }
 }
 
 /// What one row attends to.
@@ -34,7 +46,8 @@ pub struct AttentionShape {
 pub struct AttentionRow {
     /// Index in `tables` of the sequence's first page.
     pub table: u32,
-    /// Positions attended to, from the first: the row's own position plus one.
+    /// The row's own position plus one: it attends to positions `0..len`, or to the last
+    /// [`AttentionShape::window`] of them.
     pub len: u32,
 }
 
@@ -42,7 +55,8 @@ pub struct AttentionRow {
 /// `[rows, heads * head_dim]` without gaps.
 ///
 /// # Panics
-/// If lengths disagree, a page or the layer does not exist, or a row attends to nothing.
+/// If lengths disagree, a page or the layer does not exist, or a row attends to nothing (a window
+/// of 0 included).
 #[allow(clippy::too_many_arguments)]
 pub fn attention(
     cpu: Cpu,
@@ -58,6 +72,7 @@ pub fn attention(
     let width = shape.heads * kv.head_dim;
     assert!(layer < kv.layers && width <= shape.stride);
     assert!(shape.heads > 0 && shape.heads.is_multiple_of(kv.kv_heads));
+    assert!(shape.window != Some(0));
     assert_eq!(out.len(), rows.len() * width);
     assert_eq!(q.len(), rows.len() * shape.stride);
     let mut positions = 0;
@@ -65,7 +80,7 @@ pub fn attention(
         assert!(row.len > 0);
         let pages = (row.len as usize).div_ceil(kv.page_size);
         assert!(row.table as usize + pages <= tables.len());
-        positions += u64::from(row.len);
+        positions += row.len as u64 - shape.first(row.len as usize) as u64;
     }
 
     let work = 4 * positions * width as u64;
@@ -105,34 +120,26 @@ struct Items<'a> {
     out: SharedOut,
 }
 
-/// Working memory of a task.
-struct Scratch {
-    /// Scores, then weights, of a block; whole vectors may be written beyond its end.
-    weights: [[f32; BLOCK + LANES]; GROUP],
-    /// Start of each page's region of this layer and head.
-    regions: [*const f32; BLOCK],
-}
-
 impl Task for Items<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let kv = self.pages.shape();
         let group = self.shape.heads / kv.kv_heads;
-        let mut scratch = Scratch {
-            weights: [[0.0; BLOCK + LANES]; GROUP],
-            regions: [std::ptr::null(); BLOCK],
-        };
+        let mut scratch = Scratch::new();
         for item in self.items.clone() {
             let (r, kv_head) = (item / kv.kv_heads, item % kv.kv_heads);
             let row = &self.rows[r];
             let pages = (row.len as usize).div_ceil(kv.page_size);
+            let first = self.shape.first(row.len as usize);
+            let before = first / kv.page_size;
             let head = Head {
                 pages: self.pages,
                 layer: self.layer,
                 kv_head,
-                table: &self.tables[row.table as usize..][..pages],
-                len: row.len as usize,
+                table: &self.tables[row.table as usize..][before..pages],
+                skip: first % kv.page_size,
+                len: row.len as usize - before * kv.page_size,
                 scale: self.shape.scale,
             };
             let mut first = kv_head * group;
@@ -155,306 +162,6 @@ impl Task for Items<'_> {
             }
         }
     }
-}
-
-/// The keys and values that one row's query heads of a group read.
-struct Head<'a> {
-    pages: &'a KvPages,
-    layer: usize,
-    kv_head: usize,
-    table: &'a [u32],
-    len: usize,
-    scale: f32,
-}
-
-impl Head<'_> {
-    /// `G` query heads; `P` vectors of scores at a time where the registers suffice; values
-    /// summed in `E` strands, that of a position chosen by its place in the page. Few heads need
-    /// the strands to hide the latency of the multiply-add, so `E` depends on `G` alone: the
-    /// order of a sum is the same in every tier. `out` must be valid for writing
-    /// `G * head_dim` floats.
-    #[inline(always)]
-    fn attend<S: Simd, const G: usize, const P: usize, const E: usize>(
-        &self,
-        s: S,
-        q: &[f32],
-        out: *mut f32,
-        scratch: &mut Scratch,
-    ) {
-        let page_size = self.pages.shape().page_size;
-        let pages_per_block = BLOCK / page_size;
-        let mut max = [f32::NEG_INFINITY; G];
-        let mut sum = [0.0f32; G];
-        let mut start = 0;
-        for table in self.table.chunks(pages_per_block) {
-            for (region, page) in scratch.regions.iter_mut().zip(table) {
-                *region = self.pages.head(*page, self.layer, self.kv_head).as_ptr();
-            }
-            let n = (self.len - start).min(pages_per_block * page_size);
-            self.scores::<S, G, P>(s, q, n, scratch);
-            let mut factor = [0.0f32; G];
-            for g in 0..G {
-                let weights = &mut scratch.weights[g][..n.next_multiple_of(LANES)];
-                weights[n..].fill(f32::NEG_INFINITY);
-                let mut top = s.splat(f32::NEG_INFINITY);
-                for w in weights.chunks_exact(LANES) {
-                    // SAFETY: sixteen floats.
-                    top = s.max(unsafe { s.load(w.as_ptr()) }, top);
-                }
-                let top = s.max_lane(top);
-                let new = if top > max[g] { top } else { max[g] };
-                let shift = s.splat(new);
-                let mut block_sum = s.splat(0.0);
-                for w in weights.chunks_exact_mut(LANES) {
-                    // SAFETY: sixteen floats.
-                    unsafe {
-                        let e = s.exp(s.sub(s.load(w.as_ptr()), shift));
-                        block_sum = s.add(block_sum, e);
-                        s.store(w.as_mut_ptr(), e);
-                    }
-                }
-                factor[g] = if start == 0 {
-                    0.0
-                } else {
-                    s.to_array(s.exp(s.splat(max[g] - new)))[0]
-                };
-                sum[g] = sum[g] * factor[g] + s.sum(block_sum);
-                max[g] = new;
-            }
-            let continued = start > 0;
-            start += n;
-            let last = (start == self.len).then(|| sum.map(|sum| 1.0 / sum));
-            self.values::<S, G, E>(
-                s,
-                Step {
-                    n,
-                    scratch,
-                    continued,
-                    factor,
-                    last,
-                    out,
-                },
-            );
-        }
-    }
-
-    /// `scale * q · k` of the block's `n` positions into `scratch.weights`.
-    #[inline(always)]
-    fn scores<S: Simd, const G: usize, const P: usize>(
-        &self,
-        s: S,
-        q: &[f32],
-        n: usize,
-        scratch: &mut Scratch,
-    ) {
-        let page_size = self.pages.shape().page_size;
-        let parts = page_size.div_ceil(LANES);
-        let vectors = n / page_size * parts + (n % page_size).div_ceil(LANES);
-        let mut v = 0;
-        if S::WIDE {
-            while v + P <= vectors {
-                self.score_vectors::<S, G, P>(s, q, v, parts, scratch);
-                v += P;
-            }
-            while v + 2 <= vectors {
-                self.score_vectors::<S, G, 2>(s, q, v, parts, scratch);
-                v += 2;
-            }
-        }
-        while v < vectors {
-            self.score_vectors::<S, G, 1>(s, q, v, parts, scratch);
-            v += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn score_vectors<S: Simd, const G: usize, const P: usize>(
-        &self,
-        s: S,
-        q: &[f32],
-        v: usize,
-        parts: usize,
-        scratch: &mut Scratch,
-    ) {
-        let shape = self.pages.shape();
-        let (head_dim, page_size) = (shape.head_dim, shape.page_size);
-        let keys: [*const f32; P] = std::array::from_fn(|p| {
-            let region = scratch.regions[(v + p) / parts];
-            // SAFETY: a vector's first position is a position of the page.
-            unsafe { region.add((v + p) % parts * LANES) }
-        });
-        let mut score = [[s.splat(0.0); G]; P];
-        for d in 0..head_dim {
-            // SAFETY: `q` is `G * head_dim` floats. The keys of a region are
-            // `head_dim * page_size` floats with `head_len + LANES` readable, so a vector that
-            // begins at one of its positions is readable, also beyond the page's last position.
-            unsafe {
-                let q: [S::V; G] =
-                    std::array::from_fn(|g| s.splat(*q.as_ptr().add(g * head_dim + d)));
-                for (score, key) in score.iter_mut().zip(keys) {
-                    let key = s.load(key.add(d * page_size));
-                    for (score, q) in score.iter_mut().zip(q) {
-                        *score = s.fma(q, key, *score);
-                    }
-                }
-            }
-        }
-        for (p, score) in score.iter().enumerate() {
-            // In rising order: what a vector writes beyond its page is overwritten by the next.
-            let at = (v + p) / parts * page_size + (v + p) % parts * LANES;
-            for (weights, score) in scratch.weights.iter_mut().zip(score) {
-                let target = &mut weights[at..at + LANES];
-                // SAFETY: sixteen floats.
-                unsafe { s.store(target.as_mut_ptr(), s.mul(*score, s.splat(self.scale))) };
-            }
-        }
-    }
-
-    /// `out = out * factor + weights · V` of a block, times `last` if given.
-    #[inline(always)]
-    fn values<S: Simd, const G: usize, const E: usize>(&self, s: S, step: Step<'_, G>) {
-        let head_dim = self.pages.shape().head_dim;
-        let mut column = 0;
-        if S::WIDE {
-            while column + 4 * LANES <= head_dim {
-                self.value_columns::<S, G, E, 4>(s, &step, column, 4 * LANES);
-                column += 4 * LANES;
-            }
-            while column + 2 * LANES <= head_dim {
-                self.value_columns::<S, G, E, 2>(s, &step, column, 2 * LANES);
-                column += 2 * LANES;
-            }
-        }
-        while column < head_dim {
-            let width = LANES.min(head_dim - column);
-            self.value_columns::<S, G, E, 1>(s, &step, column, width);
-            column += width;
-        }
-    }
-
-    /// `width` columns from `column`, in `C` vectors.
-    #[inline(always)]
-    fn value_columns<S: Simd, const G: usize, const E: usize, const C: usize>(
-        &self,
-        s: S,
-        step: &Step<'_, G>,
-        column: usize,
-        width: usize,
-    ) {
-        let shape = self.pages.shape();
-        let (head_dim, page_size) = (shape.head_dim, shape.page_size);
-        let lanes = |c: usize| (width - c * LANES).min(LANES);
-        let mut sum = [[[s.splat(0.0); C]; G]; E];
-        if step.continued {
-            for (g, sum) in sum[0].iter_mut().enumerate() {
-                for (c, sum) in sum.iter_mut().enumerate() {
-                    // SAFETY: columns of head `g`, which `out` holds (`attend`).
-                    let value = unsafe {
-                        let p = step.out.add(g * head_dim + column + c * LANES);
-                        if lanes(c) == LANES {
-                            s.load(p)
-                        } else {
-                            s.load_part(p, lanes(c), 0.0)
-                        }
-                    };
-                    *sum = s.mul(value, s.splat(step.factor[g]));
-                }
-            }
-        }
-        for (page, region) in step.scratch.regions[..step.n.div_ceil(page_size)]
-            .iter()
-            .enumerate()
-        {
-            let first = page * page_size;
-            let slots = page_size.min(step.n - first);
-            // SAFETY: the values follow the keys in the region.
-            let values = unsafe { region.add(head_dim * page_size + column) };
-            let mut slot = 0;
-            while slot + E <= slots {
-                for (e, sum) in sum.iter_mut().enumerate() {
-                    // SAFETY: `slot + e` is a slot of the page, its position one of the block.
-                    unsafe { self.add_value(s, step, values, slot + e, first, sum) };
-                }
-                slot += E;
-            }
-            for (e, sum) in sum.iter_mut().enumerate() {
-                if slot + e < slots {
-                    // SAFETY: as above.
-                    unsafe { self.add_value(s, step, values, slot + e, first, sum) };
-                }
-            }
-        }
-        let (first, rest) = sum.split_first_mut().expect("at least one strand");
-        for strand in rest {
-            for (sum, strand) in first.iter_mut().zip(strand) {
-                for (sum, strand) in sum.iter_mut().zip(strand) {
-                    *sum = s.add(*sum, *strand);
-                }
-            }
-        }
-        for (g, sum) in first.iter().enumerate() {
-            for (c, sum) in sum.iter().enumerate() {
-                let value = match step.last {
-                    Some(last) => s.mul(*sum, s.splat(last[g])),
-                    None => *sum,
-                };
-                // SAFETY: columns of head `g`, which `out` holds (`attend`).
-                unsafe {
-                    let p = step.out.add(g * head_dim + column + c * LANES);
-                    if lanes(c) == LANES {
-                        s.store(p, value);
-                    } else {
-                        s.store_part(p, value, lanes(c));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds a slot's weighted values to a strand.
-    ///
-    /// # Safety
-    /// `values` must point at columns of a page's values, `slot` must be one of the page's slots
-    /// and `first + slot` less than `step.n`.
-    #[inline(always)]
-    unsafe fn add_value<S: Simd, const G: usize, const C: usize>(
-        &self,
-        s: S,
-        step: &Step<'_, G>,
-        values: *const f32,
-        slot: usize,
-        first: usize,
-        sum: &mut [[S::V; C]; G],
-    ) {
-        let head_dim = self.pages.shape().head_dim;
-        // SAFETY: a vector that begins at a value of the page is readable, also beyond the
-        // page's last value; `first + slot < n <= BLOCK`, and `G <= GROUP`.
-        unsafe {
-            let value: [S::V; C] =
-                std::array::from_fn(|c| s.load(values.add(slot * head_dim + c * LANES)));
-            for (g, sum) in sum.iter_mut().enumerate() {
-                let weights = step.scratch.weights.get_unchecked(g);
-                let weight = s.splat(*weights.get_unchecked(first + slot));
-                for (sum, value) in sum.iter_mut().zip(value) {
-                    *sum = s.fma(weight, value, *sum);
-                }
-            }
-        }
-    }
-}
-
-/// What the value sums of one block need.
-struct Step<'a, const G: usize> {
-    /// Positions of the block.
-    n: usize,
-    scratch: &'a Scratch,
-    /// Whether earlier blocks left their sums in `out`.
-    continued: bool,
-    /// What the earlier sums are multiplied by, now that the maximum has changed.
-    factor: [f32; G],
-    /// In the last block: what turns the sums into a mean.
-    last: Option<[f32; G]>,
-    out: *mut f32,
 }
 
 /// One query head in float64 over `keys` and `values`, both `[positions, head_dim]`. Tolerance
@@ -486,221 +193,4 @@ pub fn attention_reference(q: &[f32], keys: &[f32], values: &[f32], scale: f32) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{assert_close, assert_same_bits, cpus, noise};
-    use crate::{Isa, IsaLevel, KvShape, KvSlot, ThreadPool, kv_store};
-
-    struct Case {
-        pages: KvPages,
-        shape: AttentionShape,
-        /// `[positions, kv_heads * head_dim]` each.
-        keys: Vec<f32>,
-        values: Vec<f32>,
-        table: Vec<u32>,
-        q: Vec<f32>,
-        rows: Vec<AttentionRow>,
-    }
-
-    /// One sequence of `positions` in scattered pages, a row for each of `lens`.
-    fn case(kv: KvShape, group: usize, positions: usize, lens: &[u32]) -> Case {
-        let width = kv.kv_heads * kv.head_dim;
-        let keys: Vec<f32> = noise(positions * width, 31)
-            .iter()
-            .map(|x| x * 3.0)
-            .collect();
-        let values = noise(positions * width, 32);
-        let needed = positions.div_ceil(kv.page_size);
-        // Every second page, last first: pages of a sequence are anywhere.
-        let table: Vec<u32> = (0..needed).rev().map(|p| 2 * p as u32 + 1).collect();
-        let mut pages = KvPages::new(kv);
-        pages.grow_to(2 * needed);
-        let mut rows = Vec::new();
-        for (k, v) in keys.chunks_exact(width).zip(values.chunks_exact(width)) {
-            rows.extend_from_slice(k);
-            rows.extend_from_slice(v);
-        }
-        let slots: Vec<KvSlot> = (0..positions)
-            .map(|p| KvSlot {
-                page: table[p / kv.page_size],
-                offset: (p % kv.page_size) as u32,
-            })
-            .collect();
-        kv_store(
-            Cpu::serial(),
-            &mut pages,
-            kv.layers - 1,
-            &rows,
-            2 * width,
-            0,
-            width,
-            &slots,
-        );
-        let heads = kv.kv_heads * group;
-        let stride = heads * kv.head_dim + 3;
-        let scale = 1.0 / (kv.head_dim as f32).sqrt();
-        Case {
-            pages,
-            shape: AttentionShape {
-                heads,
-                stride,
-                scale,
-            },
-            keys,
-            values,
-            table,
-            q: noise(lens.len() * stride, 33),
-            rows: lens
-                .iter()
-                .map(|len| AttentionRow {
-                    table: 0,
-                    len: *len,
-                })
-                .collect(),
-        }
-    }
-
-    impl Case {
-        fn run(&self, cpu: Cpu, rows: std::ops::Range<usize>) -> Vec<f32> {
-            let kv = self.pages.shape();
-            let mut out = vec![f32::NAN; rows.len() * self.shape.heads * kv.head_dim];
-            let q = &self.q[rows.start * self.shape.stride..rows.end * self.shape.stride];
-            let layer = kv.layers - 1;
-            attention(
-                cpu,
-                &self.pages,
-                layer,
-                self.shape,
-                q,
-                &self.table,
-                &self.rows[rows],
-                &mut out,
-            );
-            out
-        }
-
-        fn check(&self, cpu: Cpu) {
-            let kv = self.pages.shape();
-            let d = kv.head_dim;
-            let out = self.run(cpu, 0..self.rows.len());
-            let group = self.shape.heads / kv.kv_heads;
-            for (r, row) in self.rows.iter().enumerate() {
-                for h in 0..self.shape.heads {
-                    let pick = |all: &[f32]| -> Vec<f32> {
-                        (0..row.len as usize)
-                            .flat_map(|p| {
-                                let at = (p * kv.kv_heads + h / group) * d;
-                                all[at..at + d].to_vec()
-                            })
-                            .collect()
-                    };
-                    let q = &self.q[r * self.shape.stride + h * d..][..d];
-                    let want = attention_reference(
-                        q,
-                        &pick(&self.keys),
-                        &pick(&self.values),
-                        self.shape.scale,
-                    );
-                    let got = &out[(r * self.shape.heads + h) * d..][..d];
-                    assert_close(got, &want, 1e-5);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn equals_the_reference() {
-        for cpu in cpus() {
-            for head_dim in [2, 8, 12, 16, 32, 36, 64, 80, 128] {
-                for (kv_heads, group) in [(1, 1), (2, 2), (1, 3), (2, 7)] {
-                    let kv = KvShape {
-                        layers: 2,
-                        kv_heads,
-                        head_dim,
-                        page_size: 16,
-                    };
-                    case(kv, group, 70, &[1, 2, 15, 16, 17, 33, 64, 65, 70]).check(cpu);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn any_page_size_and_more_than_a_block() {
-        for cpu in cpus() {
-            for page_size in [1, 2, 3, 7, 8, 16, 17, 32, 100, 256] {
-                let kv = KvShape {
-                    layers: 1,
-                    kv_heads: 2,
-                    head_dim: 12,
-                    page_size,
-                };
-                case(kv, 2, 600, &[1, 5, 255, 256, 257, 300, 513, 600]).check(cpu);
-            }
-        }
-    }
-
-    #[test]
-    fn a_row_has_the_same_bits_in_any_company_and_with_any_threads() {
-        let kv = KvShape {
-            layers: 3,
-            kv_heads: 2,
-            head_dim: 32,
-            page_size: 16,
-        };
-        let lens: Vec<u32> = (1..=300).collect();
-        let case = case(kv, 3, 300, &lens);
-        for cpu in cpus() {
-            let all = case.run(cpu, 0..300);
-            let width = case.shape.heads * 32;
-            for r in [0, 1, 15, 16, 137, 299] {
-                assert_same_bits(&case.run(cpu, r..r + 1), &all[r * width..][..width]);
-            }
-        }
-        let isa = Isa::detect();
-        let serial = case.run(Cpu::serial(), 0..300);
-        for threads in [2, 5] {
-            let parallel = ThreadPool::new(threads)
-                .run(u64::MAX, |parallel| case.run(Cpu { isa, parallel }, 0..300));
-            assert_same_bits(&parallel, &serial);
-        }
-    }
-
-    #[test]
-    fn tiers_with_fma_agree_bitwise() {
-        for (group, head_dim) in [(1, 16), (2, 32), (3, 80), (7, 64)] {
-            let kv = KvShape {
-                layers: 1,
-                kv_heads: 2,
-                head_dim,
-                page_size: 16,
-            };
-            let case = case(kv, group, 300, &[1, 17, 300]);
-            let fused =
-                |c: &Cpu| c.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64");
-            let results: Vec<Vec<f32>> = cpus()
-                .into_iter()
-                .filter(fused)
-                .map(|cpu| case.run(cpu, 0..3))
-                .collect();
-            for pair in results.windows(2) {
-                assert_same_bits(&pair[0], &pair[1]);
-            }
-        }
-    }
-
-    #[test]
-    fn large_scores_do_not_overflow() {
-        let kv = KvShape {
-            layers: 1,
-            kv_heads: 1,
-            head_dim: 16,
-            page_size: 16,
-        };
-        let mut case = case(kv, 1, 300, &[300]);
-        case.shape.scale = 1e4;
-        for cpu in cpus() {
-            assert!(case.run(cpu, 0..1).iter().all(|x| x.is_finite()));
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Float memory on cache-line boundaries, zero until written, not touched until used.
+//! Memory of numbers on cache-line boundaries, zero until written, not touched until used.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -7,19 +7,30 @@ use std::ptr::NonNull;
 /// A cache line, and the width of an AVX-512 load: unaligned ones cost a second access.
 const ALIGN: usize = 64;
 
-/// A fixed number of zeroed floats on a 64-byte boundary. Large ones come from the system as
+/// Numbers for which all bits zero is a value.
+///
+/// # Safety
+/// That must be so.
+pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
+
+// SAFETY: it is 0.0.
+unsafe impl Number for f32 {}
+// SAFETY: it is 0.
+unsafe impl Number for u16 {}
+
+/// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
 /// untouched pages.
-pub(crate) struct AlignedBuf {
-    data: NonNull<f32>,
+pub(crate) struct AlignedBuf<T: Number = f32> {
+    data: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: it owns its memory, as a `Vec<f32>` does.
-unsafe impl Send for AlignedBuf {}
-// SAFETY: as above; shared access is through `&[f32]`.
-unsafe impl Sync for AlignedBuf {}
+// SAFETY: it owns its memory, as a `Vec<T>` does.
+unsafe impl<T: Number> Send for AlignedBuf<T> {}
+// SAFETY: as above; shared access is through `&[T]`.
+unsafe impl<T: Number> Sync for AlignedBuf<T> {}
 
-impl AlignedBuf {
+impl<T: Number> AlignedBuf<T> {
     pub(crate) fn zeroed(len: usize) -> Self {
         if len == 0 {
             return Self {
@@ -30,20 +41,20 @@ impl AlignedBuf {
         let layout = Self::layout(len);
         // SAFETY: the layout is not empty.
         let raw = unsafe { alloc_zeroed(layout) };
-        let Some(data) = NonNull::new(raw.cast::<f32>()) else {
+        let Some(data) = NonNull::new(raw.cast::<T>()) else {
             handle_alloc_error(layout)
         };
         Self { data, len }
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::array::<f32>(len)
+        Layout::array::<T>(len)
             .and_then(|l| l.align_to(ALIGN))
-            .expect("more floats than the address space holds")
+            .expect("more numbers than the address space holds")
     }
 }
 
-impl Drop for AlignedBuf {
+impl<T: Number> Drop for AlignedBuf<T> {
     fn drop(&mut self) {
         if self.len > 0 {
             // SAFETY: allocated in `zeroed` with the same layout.
@@ -52,16 +63,16 @@ impl Drop for AlignedBuf {
     }
 }
 
-impl Deref for AlignedBuf {
-    type Target = [f32];
-    fn deref(&self) -> &[f32] {
-        // SAFETY: `len` initialised (zeroed) floats that `self` owns.
+impl<T: Number> Deref for AlignedBuf<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` initialised (zeroed) numbers that `self` owns.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
 
-impl DerefMut for AlignedBuf {
-    fn deref_mut(&mut self) -> &mut [f32] {
+impl<T: Number> DerefMut for AlignedBuf<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and the borrow is unique.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
@@ -95,7 +106,9 @@ mod tests {
     #[test]
     fn is_aligned_zero_and_writable() {
         for len in [0, 1, 15, 16, 17, 4099] {
-            let mut buf = AlignedBuf::zeroed(len);
+            let half = AlignedBuf::<u16>::zeroed(len);
+            assert!(half.len() == len && half.iter().all(|x| *x == 0));
+            let mut buf = AlignedBuf::<f32>::zeroed(len);
             assert_eq!(buf.len(), len);
             assert!(buf.iter().all(|x| *x == 0.0));
             if len > 0 {

@@ -9,7 +9,7 @@ use crate::simd::{avx2::Avx2, avx512::Avx512};
 pub enum IsaLevel {
     /// AVX-512 F, VL, DQ and BW.
     Avx512,
-    /// AVX2 with FMA.
+    /// AVX2 with FMA and F16C.
     Avx2,
     /// What the compiler makes of plain loops (SSE2 on x86-64, NEON on aarch64).
     Portable,
@@ -42,7 +42,11 @@ impl Isa {
                     && is_x86_feature_detected!("avx512bw")
             }
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            IsaLevel::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+            }
             #[cfg(not(target_arch = "x86_64"))]
             IsaLevel::Avx512 | IsaLevel::Avx2 => false,
             IsaLevel::Portable => true,
@@ -96,7 +100,7 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run(Avx2::new())
 }

@@ -1,4 +1,5 @@
-//! The operations a decoding step is made of, in float32 on the CPU.
+//! The operations a decoding step is made of, in float32 on the CPU. Weights may be stored in
+//! bfloat16 or float16; they are widened before they are multiplied.
 //!
 //! One file an operation. Each has a plain reference that accumulates in float64 beside the
 //! fast version, and tests that hold one against the other at awkward sizes. This is the only
@@ -39,7 +40,7 @@ pub use attention::{AttentionRow, AttentionShape, attention, attention_reference
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvPages, KvShape, KvSlot, kv_store};
-pub use linear::{Epilogue, PackedLinear, linear_reference};
+pub use linear::{Epilogue, PackedLinear, WeightFormat, linear_reference};
 pub use mapped::MappedFile;
 pub use parallel::{Parallel, ThreadPool};
 pub use rmsnorm::{rmsnorm, rmsnorm_heads, rmsnorm_reference};

@@ -1,5 +1,5 @@
-//! Rotary position embedding, half-split layout: element `i` of a head turns with element
-//! `i + head_dim / 2`.
+//! Rotary position embedding, half-split layout: of the first `2 * half` elements of a head,
+//! element `i` turns with element `i + half`.
 
 use crate::Cpu;
 use crate::isa::Task;
@@ -9,54 +9,72 @@ use crate::simd::Simd;
 /// for so far.
 #[derive(Clone, Debug)]
 pub struct RopeTable {
-    /// `[positions][cos: half | sin: half]`.
+    /// `[positions][cos: half | sin: half]`, where `half` is the number of frequencies.
     table: Vec<f32>,
     frequencies: Vec<f32>,
+    head_dim: usize,
+    scale: f32,
 }
 
 impl RopeTable {
-    /// An empty table of heads of `head_dim` and base `theta`.
+    /// An empty table for heads of `head_dim`. Pair `i` of the first `2 * frequencies.len()`
+    /// elements of a head turns by `position * frequencies[i]` radians; the elements behind stay
+    /// as they are. Cosines and sines are multiplied by `scale` (YaRN's attention factor, else 1).
     ///
     /// # Panics
-    /// If `head_dim` is odd.
+    /// If the pairs do not fit into a head.
     #[must_use]
-    pub fn new(head_dim: usize, theta: f64) -> Self {
-        assert!(
-            head_dim.is_multiple_of(2),
-            "rotary heads have an even dimension"
-        );
-        // Frequencies are rounded to float32 before they meet the position: so they were when
-        // the checkpoints were trained.
-        let frequencies = (0..head_dim / 2)
-            .map(|i| theta.powf(-((2 * i) as f64) / head_dim as f64) as f32)
-            .collect();
+    pub fn new(head_dim: usize, frequencies: &[f64], scale: f64) -> Self {
+        assert!(2 * frequencies.len() <= head_dim);
         Self {
             table: Vec::new(),
-            frequencies,
+            // Rounded to float32 before they meet the position: so they were when the
+            // checkpoints were trained.
+            frequencies: frequencies.iter().map(|f| *f as f32).collect(),
+            head_dim,
+            scale: scale as f32,
         }
+    }
+
+    /// Bytes of a table of `pairs` frequencies that covers `positions`.
+    #[must_use]
+    pub fn bytes_for(pairs: usize, positions: usize) -> usize {
+        size_of::<f32>() * 2 * pairs * Self::rounded(positions)
+    }
+
+    /// Bytes of the table.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<f32>() * self.table.len()
+    }
+
+    /// Positions that are made when `positions` are asked for.
+    fn rounded(positions: usize) -> usize {
+        positions.next_power_of_two().max(256)
     }
 
     /// Positions the table covers.
     #[must_use]
     pub fn positions(&self) -> usize {
-        self.table.len() / (2 * self.frequencies.len())
+        self.table.len() / (2 * self.frequencies.len()).max(1)
     }
 
     /// Extends the table to at least `positions`.
     pub fn cover(&mut self, positions: usize) {
         let have = self.positions();
-        if positions <= have {
+        if positions <= have || self.frequencies.is_empty() {
             return;
         }
-        let target = positions.next_power_of_two().max(256);
+        let target = Self::rounded(positions);
         self.table
             .reserve_exact((target - have) * 2 * self.frequencies.len());
         for position in have..target {
             let angle = |f: &f32| f64::from(position as f32 * f);
+            let scaled = |x: f64| x as f32 * self.scale;
             self.table
-                .extend(self.frequencies.iter().map(|f| angle(f).cos() as f32));
+                .extend(self.frequencies.iter().map(|f| scaled(angle(f).cos())));
             self.table
-                .extend(self.frequencies.iter().map(|f| angle(f).sin() as f32));
+                .extend(self.frequencies.iter().map(|f| scaled(angle(f).sin())));
         }
     }
 
@@ -67,7 +85,7 @@ impl RopeTable {
     }
 }
 
-/// Turns, in place, `heads` heads at column `offset` of each row of `x: [rows, stride]`;
+/// Turns, in place, `heads` heads of the table's `head_dim` at column `offset` of each row of `x: [rows, stride]`;
 /// `positions[row]` is the row's position in its sequence.
 ///
 /// # Panics
@@ -81,7 +99,7 @@ pub fn rope(
     heads: usize,
     positions: &[u32],
 ) {
-    let width = heads * 2 * table.frequencies.len();
+    let width = heads * table.head_dim;
     assert!(offset + width <= stride);
     assert_eq!(x.len(), positions.len() * stride);
     let work = 4 * (positions.len() * width) as u64;
@@ -114,8 +132,8 @@ impl Task for Rows<'_> {
         let half = self.table.frequencies.len();
         for (row, position) in self.x.chunks_exact_mut(self.stride).zip(self.positions) {
             let (cos, sin) = self.table.at(*position as usize);
-            for head in row[self.offset..][..self.width].chunks_exact_mut(2 * half) {
-                let (low, high) = head.split_at_mut(half);
+            for head in row[self.offset..][..self.width].chunks_exact_mut(self.table.head_dim) {
+                let (low, high) = head[..2 * half].split_at_mut(half);
                 for (((a, b), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
                     (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
                 }
@@ -127,14 +145,15 @@ impl Task for Rows<'_> {
 /// One head turned in float64. Tolerance of the fast one: 1e-4 absolute at position 10^4 (the
 /// angle is rounded to float32), 1e-6 near the start.
 #[must_use]
-pub fn rope_reference(head: &[f32], theta: f64, position: usize) -> Vec<f64> {
-    let half = head.len() / 2;
-    let mut out = vec![0.0; head.len()];
-    for i in 0..half {
-        let angle = position as f64 * theta.powf(-((2 * i) as f64) / head.len() as f64);
-        let (a, b) = (f64::from(head[i]), f64::from(head[i + half]));
-        out[i] = a * angle.cos() - b * angle.sin();
-        out[i + half] = b * angle.cos() + a * angle.sin();
+pub fn rope_reference(head: &[f32], frequencies: &[f64], scale: f64, position: usize) -> Vec<f64> {
+    let half = frequencies.len();
+    let mut out: Vec<f64> = head.iter().map(|x| f64::from(*x)).collect();
+    for (i, frequency) in frequencies.iter().enumerate() {
+        let angle = position as f64 * frequency;
+        let (cos, sin) = (scale * angle.cos(), scale * angle.sin());
+        let (a, b) = (out[i], out[i + half]);
+        out[i] = a * cos - b * sin;
+        out[i + half] = b * cos + a * sin;
     }
     out
 }
@@ -144,11 +163,30 @@ mod tests {
     use super::*;
     use crate::testing::{assert_close, cpus, noise};
 
+    /// The frequencies of the original rotation of `dim` elements.
+    fn frequencies(dim: usize, theta: f64) -> Vec<f64> {
+        (0..dim / 2)
+            .map(|i| theta.powf(-((2 * i) as f64) / dim as f64))
+            .collect()
+    }
+
     #[test]
     fn equals_the_reference() {
         for cpu in cpus() {
-            for head_dim in [2, 6, 16, 30, 32, 64, 80, 128] {
-                let mut table = RopeTable::new(head_dim, 10_000.0);
+            for (head_dim, turned, scale) in [
+                (2, 2, 1.0),
+                (6, 4, 1.0),
+                (16, 16, 1.3),
+                (30, 30, 1.0),
+                (32, 10, 0.9),
+                (64, 48, 1.0),
+                (80, 80, 1.0),
+                (96, 2, 1.0),
+                (128, 128, 1.2),
+                (8, 0, 1.0),
+            ] {
+                let frequencies = frequencies(turned, 10_000.0);
+                let mut table = RopeTable::new(head_dim, &frequencies, scale);
                 table.cover(300);
                 let (offset, heads) = (3, 3);
                 let stride = offset + heads * head_dim + 5;
@@ -162,8 +200,9 @@ mod tests {
                     assert_eq!(x[stride - 5..], y[stride - 5..]);
                     for h in 0..heads {
                         let at = offset + h * head_dim..offset + (h + 1) * head_dim;
-                        let want = rope_reference(&x[at.clone()], 10_000.0, *p as usize);
-                        assert_close(&y[at], &want, 2e-5);
+                        let want = rope_reference(&x[at.clone()], &frequencies, scale, *p as usize);
+                        assert_close(&y[at.clone()], &want, 2e-5);
+                        assert_eq!(x[at.clone()][turned..], y[at][turned..]);
                     }
                 }
             }
@@ -172,22 +211,24 @@ mod tests {
 
     #[test]
     fn far_positions_keep_their_precision() {
-        let mut table = RopeTable::new(64, 1e6);
+        let frequencies = frequencies(64, 1e6);
+        let mut table = RopeTable::new(64, &frequencies, 1.0);
         table.cover(30_001);
         let x = noise(64, 7);
         let mut y = x.clone();
         rope(Cpu::serial(), &table, &mut y, 64, 0, 1, &[30_000]);
         // A bfloat16 table is off by whole turns here.
-        assert_close(&y, &rope_reference(&x, 1e6, 30_000), 3e-3);
+        assert_close(&y, &rope_reference(&x, &frequencies, 1.0, 30_000), 3e-3);
     }
 
     #[test]
     fn growing_changes_nothing() {
-        let mut grown = RopeTable::new(8, 500.0);
+        let mut grown = RopeTable::new(8, &frequencies(8, 500.0), 1.0);
         grown.cover(10);
         grown.cover(1000);
-        let mut whole = RopeTable::new(8, 500.0);
+        let mut whole = RopeTable::new(8, &frequencies(8, 500.0), 1.0);
         whole.cover(1000);
         assert_eq!(grown.table, whole.table);
+        assert_eq!(whole.bytes(), RopeTable::bytes_for(4, 1000));
     }
 }

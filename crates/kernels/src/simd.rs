@@ -26,6 +26,14 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// `p` must be valid for reading 16 floats.
     unsafe fn load(self, p: *const f32) -> Self::V;
+    /// Sixteen bfloat16: those at the even places of `p`, or at the odd ones. Widening is exact.
+    /// # Safety
+    /// `p` must be valid for reading 32 words.
+    unsafe fn load_bf16(self, p: *const u16, odd: bool) -> Self::V;
+    /// Sixteen float16. Widening is exact.
+    /// # Safety
+    /// `p` must be valid for reading 16 words.
+    unsafe fn load_f16(self, p: *const u16) -> Self::V;
     /// # Safety
     /// `p` must be valid for writing 16 floats.
     unsafe fn store(self, p: *mut f32, v: Self::V);
@@ -202,6 +210,45 @@ mod tests {
             assert_eq!((y[1], y[2], y[4]), (0.0, 0.0, 0.0));
             assert!(y[3].is_finite() && y[3] > 1e38);
             assert!(y[5] > 0.0 && y[5] < 2e-38);
+        }
+    }
+
+    struct Widen([u16; 2 * LANES]);
+    impl Task for Widen {
+        /// Even and odd bfloat16, then the first sixteen float16.
+        type Output = [[f32; LANES]; 3];
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> Self::Output {
+            let p = self.0.as_ptr();
+            // SAFETY: 32 words.
+            unsafe { [s.load_bf16(p, false), s.load_bf16(p, true), s.load_f16(p)] }
+                .map(|v| s.to_array(v))
+        }
+    }
+
+    #[test]
+    fn widens_every_half_exactly() {
+        for isa in Isa::all() {
+            for first in (0..=u16::MAX).step_by(2 * LANES) {
+                let words: [u16; 2 * LANES] = std::array::from_fn(|i| first + i as u16);
+                let [even, odd, f16] = isa.run(Widen(words));
+                for i in 0..LANES {
+                    let same = |a: f32, b: f32| {
+                        assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan());
+                    };
+                    same(even[i], half::bf16::from_bits(words[2 * i]).to_f32());
+                    same(odd[i], half::bf16::from_bits(words[2 * i + 1]).to_f32());
+                    same(f16[i], half::f16::from_bits(words[i]).to_f32());
+                }
+                // The second half of the words as float16.
+                let mut turned = words;
+                turned.rotate_left(LANES);
+                let [.., f16] = isa.run(Widen(turned));
+                for (got, word) in f16.iter().zip(turned) {
+                    let want = half::f16::from_bits(word).to_f32();
+                    assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan());
+                }
+            }
         }
     }
 

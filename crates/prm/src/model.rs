@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, Weights,
+    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
+    Weights,
 };
 use beamgen_search::{ScoreError, ScoreItem, Scorer, StepRef};
 
@@ -38,7 +39,8 @@ impl RewardModel {
         let checkpoint = checkpoint.into();
         let spec = PrmSpec::load(checkpoint.clone())?;
         let weights = Weights::load(checkpoint.clone())?;
-        let model = Model::from_weights(ModelConfig::load(checkpoint)?, &weights)?;
+        let model =
+            Model::from_weights(ModelConfig::load(checkpoint)?, &weights, WeightType::Auto)?;
         let head = Head::load(&spec, &weights, model.config().hidden_size)?;
         let engine = Engine::with_pool(Arc::new(model), config, pool)?;
         Self::new(engine, tokenizer, &spec, head, renderer)

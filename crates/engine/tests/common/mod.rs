@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rows, SeqId, Tensor, Want, Weights,
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, Rows, SeqId, Tensor, Want,
+    WeightType, Weights,
 };
 
 /// Uniform in -1..1, the same for the same seed.
@@ -40,13 +41,16 @@ pub fn tiny_config() -> ModelConfig {
         num_key_value_heads: 2,
         head_dim: 12,
         rms_norm_eps: 1e-6,
-        rope_theta: 10_000.0,
+        rope: Rope::plain(10_000.0),
         max_position_embeddings: 400,
+        // Between two layers that see everything, one that does not.
+        windows: vec![None, Some(23)],
         tie_word_embeddings: true,
         qkv_bias: true,
         o_bias: false,
         mlp_bias: false,
         qk_norm: true,
+        fused_projections: false,
         causal_lm: true,
     }
 }
@@ -122,7 +126,7 @@ pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
 
 pub fn random_model(config: ModelConfig) -> Arc<Model> {
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
-    Arc::new(Model::from_weights(config, &weights).unwrap())
+    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
 pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, Model, ModelConfig, Tokenizer, Weights};
+use beamgen_engine::{Engine, EngineConfig, Model, ModelConfig, Tokenizer, WeightType, Weights};
 use serde_json::{Map, Value, json};
 
 #[path = "../../../engine/tests/common/mod.rs"]
@@ -108,7 +108,7 @@ pub fn config(context: usize) -> ModelConfig {
 pub fn model(context: usize) -> Arc<Model> {
     let config = config(context);
     let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
-    Arc::new(Model::from_weights(config, &weights).unwrap())
+    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
 /// An engine with `pages` pages of 4 tokens.

@@ -1,13 +1,13 @@
 use super::Simd;
 use std::arch::x86_64::*;
 
-/// Proof that AVX2 and FMA may be executed.
+/// Proof that AVX2, FMA and F16C may be executed.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
     #[inline]
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     pub(crate) fn new() -> Self {
         Self(())
     }
@@ -32,6 +32,33 @@ impl Simd for Avx2 {
     unsafe fn load(self, p: *const f32) -> V {
         // SAFETY: see above the impl.
         unsafe { (_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16, odd: bool) -> V {
+        #[inline(always)]
+        unsafe fn half(p: *const u16, odd: bool) -> __m256 {
+            // SAFETY: see above the impl.
+            unsafe {
+                let pairs = _mm256_loadu_si256(p.cast());
+                _mm256_castsi256_ps(if odd {
+                    _mm256_and_si256(pairs, _mm256_set1_epi32(!0xffff))
+                } else {
+                    _mm256_slli_epi32::<16>(pairs)
+                })
+            }
+        }
+        // SAFETY: see above the impl.
+        unsafe { (half(p, odd), half(p.add(16), odd)) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> V {
+        // SAFETY: see above the impl.
+        unsafe {
+            (
+                _mm256_cvtph_ps(_mm_loadu_si128(p.cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(p.add(8).cast())),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f32, v: V) {

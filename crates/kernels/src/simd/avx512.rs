@@ -31,6 +31,23 @@ impl Simd for Avx512 {
         unsafe { _mm512_loadu_ps(p) }
     }
     #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16, odd: bool) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let pairs = _mm512_loadu_si512(p.cast());
+            _mm512_castsi512_ps(if odd {
+                _mm512_and_si512(pairs, _mm512_set1_epi32(!0xffff))
+            } else {
+                _mm512_slli_epi32::<16>(pairs)
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
     unsafe fn store(self, p: *mut f32, v: __m512) {
         // SAFETY: see above the impl.
         unsafe { _mm512_storeu_ps(p, v) }

@@ -1,0 +1,137 @@
+//! The families as data: what a configuration leaves unsaid, as `transformers` reads it.
+
+/// Where a family's flag comes from.
+pub(super) enum Flag {
+    Always,
+    Never,
+    Field(&'static str),
+}
+
+/// Which layers attend through a sliding window.
+#[derive(PartialEq, Eq)]
+pub(super) enum Windows {
+    /// None; the family has no such thing.
+    None,
+    /// All of them, through `sliding_window`; without that field, through this one.
+    All { default: Option<usize> },
+    /// With `use_sliding_window`, those that `layer_types` names; without such a list, those from
+    /// `max_window_layers` on.
+    Listed,
+}
+
+/// What a family's configuration leaves unsaid.
+pub(super) struct Family {
+    pub(super) model_type: &'static str,
+    pub(super) qkv_bias: Flag,
+    pub(super) o_bias: Flag,
+    pub(super) mlp_bias: Flag,
+    pub(super) qk_norm: bool,
+    /// Without one: `hidden_size / num_attention_heads`.
+    pub(super) default_head_dim: Option<usize>,
+    /// If the field is absent. Where it is `null`, and where this is `None`: as many as query heads.
+    pub(super) default_kv_heads: Option<usize>,
+    pub(super) default_rms_norm_eps: f64,
+    pub(super) windows: Windows,
+    /// Queries, keys and values come from one tensor, and so do gate and up.
+    pub(super) fused_projections: bool,
+    /// `partial_rotary_factor` below 1 is understood.
+    pub(super) partial_rotation: bool,
+    /// The rotation may be scaled.
+    pub(super) scaled_rotation: bool,
+}
+
+const LLAMA: Family = Family {
+    model_type: "llama",
+    qkv_bias: Flag::Field("attention_bias"),
+    o_bias: Flag::Field("attention_bias"),
+    mlp_bias: Flag::Field("mlp_bias"),
+    qk_norm: false,
+    default_head_dim: None,
+    default_kv_heads: None,
+    default_rms_norm_eps: 1e-6,
+    windows: Windows::None,
+    fused_projections: false,
+    partial_rotation: false,
+    scaled_rotation: true,
+};
+
+pub(super) const FAMILIES: [Family; 5] = [
+    LLAMA,
+    Family {
+        model_type: "mistral",
+        qkv_bias: Flag::Never,
+        o_bias: Flag::Never,
+        mlp_bias: Flag::Never,
+        default_kv_heads: Some(8),
+        windows: Windows::All {
+            default: Some(4096),
+        },
+        ..LLAMA
+    },
+    Family {
+        model_type: "qwen2",
+        qkv_bias: Flag::Always,
+        o_bias: Flag::Never,
+        mlp_bias: Flag::Never,
+        default_kv_heads: Some(32),
+        windows: Windows::Listed,
+        ..LLAMA
+    },
+    Family {
+        model_type: "qwen3",
+        mlp_bias: Flag::Never,
+        qk_norm: true,
+        default_head_dim: Some(128),
+        default_kv_heads: Some(32),
+        windows: Windows::Listed,
+        ..LLAMA
+    },
+    Family {
+        model_type: "phi3",
+        qkv_bias: Flag::Never,
+        o_bias: Flag::Never,
+        mlp_bias: Flag::Never,
+        default_rms_norm_eps: 1e-5,
+        windows: Windows::All { default: None },
+        fused_projections: true,
+        partial_rotation: true,
+        // Its only scaling is LongRoPE, which turns cached keys anew at a certain length.
+        scaled_rotation: false,
+        ..LLAMA
+    },
+];
+
+/// The names of all families, for a message.
+pub(super) fn names() -> String {
+    let names: Vec<&str> = FAMILIES.iter().map(|f| f.model_type).collect();
+    names.join(", ")
+}
+
+/// Fields that some relatives of these families have and that change the arithmetic, with the
+/// values at which they do not (`null` and an absent field never do).
+pub(super) const INERT: [(&str, &[&str]); 24] = [
+    ("quantization_config", &[]),
+    ("compression_config", &[]),
+    ("attn_logit_softcapping", &["0.0", "0"]),
+    ("final_logit_softcapping", &["0.0", "0"]),
+    ("embedding_multiplier", &["1.0", "1"]),
+    ("residual_multiplier", &["1.0", "1"]),
+    ("attention_multiplier", &[]),
+    ("query_pre_attn_scalar", &[]),
+    ("logits_scaling", &["1.0", "1"]),
+    ("logit_scale", &["1.0", "1"]),
+    ("num_experts", &["0"]),
+    ("num_local_experts", &["0"]),
+    ("num_experts_per_tok", &["0"]),
+    ("no_rope_layers", &["[]"]),
+    ("attention_chunk_size", &[]),
+    ("use_mrope", &["false"]),
+    ("use_qk_norm", &["false"]),
+    ("clip_qkv", &[]),
+    ("qkv_bias", &["false"]),
+    ("lm_head_bias", &["false"]),
+    ("is_encoder_decoder", &["false"]),
+    ("add_cross_attention", &["false"]),
+    ("attention_sinks", &["false"]),
+    ("position_embedding_type", &["\"rope\"", "\"absolute\""]),
+];

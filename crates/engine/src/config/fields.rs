@@ -1,0 +1,151 @@
+//! Fields of a JSON object, with errors that name file and field.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::Error;
+
+/// The largest size of anything.
+pub(super) const MAX_SIZE: usize = u32::MAX as usize / 4;
+
+/// The fields of a configuration file, or of an object in it; `null` is absent.
+pub(super) struct Fields<'a> {
+    pub(super) path: PathBuf,
+    /// What stands before a field's name in messages: the object's own name and a dot.
+    pub(super) prefix: String,
+    pub(super) map: &'a Map<String, Value>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
+        self.map.get(field).filter(|v| !v.is_null())
+    }
+
+    /// Whether the field stands there, be it as `null`.
+    pub(super) fn says(&self, field: &str) -> bool {
+        self.map.contains_key(field)
+    }
+
+    /// The fields of an object that is a field of this one; `None` if it is absent or empty.
+    pub(super) fn object(&self, field: &str) -> Result<Option<Fields<'a>>, Error> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        let map = value
+            .as_object()
+            .ok_or_else(|| self.bad(field, "an object"))?;
+        Ok((!map.is_empty()).then(|| Fields {
+            path: self.path.clone(),
+            prefix: format!("{}{field}.", self.prefix),
+            map,
+        }))
+    }
+
+    /// The value as it stands in the file, shortened.
+    fn shown(&self, field: &str) -> String {
+        let mut text = self
+            .map
+            .get(field)
+            .map_or_else(|| "missing".into(), Value::to_string);
+        if text.len() > 80 {
+            let end = (0..=80)
+                .rev()
+                .find(|i| text.is_char_boundary(*i))
+                .unwrap_or(0);
+            text.truncate(end);
+            text.push_str("...");
+        }
+        text
+    }
+
+    fn full(&self, field: &str) -> String {
+        format!("{}{field}", self.prefix)
+    }
+
+    pub(super) fn bad(&self, field: &str, expected: &str) -> Error {
+        Error::BadField {
+            path: self.path.clone(),
+            field: self.full(field),
+            value: self.shown(field),
+            expected: expected.into(),
+        }
+    }
+
+    pub(super) fn unsupported(&self, field: &str, supported: &str) -> Error {
+        Error::Unsupported {
+            path: self.path.clone(),
+            field: self.full(field),
+            value: self.shown(field),
+            supported: supported.into(),
+        }
+    }
+
+    pub(super) fn missing(&self, field: &str) -> Error {
+        Error::MissingField {
+            path: self.path.clone(),
+            field: self.full(field),
+        }
+    }
+
+    pub(super) fn optional_string(&self, field: &str) -> Result<Option<&'a str>, Error> {
+        self.get(field)
+            .map(|value| value.as_str().ok_or_else(|| self.bad(field, "a string")))
+            .transpose()
+    }
+
+    pub(super) fn string(&self, field: &str) -> Result<&'a str, Error> {
+        self.optional_string(field)?
+            .ok_or_else(|| self.missing(field))
+    }
+
+    pub(super) fn optional_bool(&self, field: &str) -> Result<Option<bool>, Error> {
+        self.get(field)
+            .map(|value| {
+                value
+                    .as_bool()
+                    .ok_or_else(|| self.bad(field, "true or false"))
+            })
+            .transpose()
+    }
+
+    pub(super) fn bool(&self, field: &str) -> Result<bool, Error> {
+        Ok(self.optional_bool(field)?.unwrap_or(false))
+    }
+
+    pub(super) fn optional_size(&self, field: &str) -> Result<Option<usize>, Error> {
+        self.get(field)
+            .map(|value| {
+                value
+                    .as_u64()
+                    .filter(|n| (1..=MAX_SIZE as u64).contains(n))
+                    .map(|n| n as usize)
+                    .ok_or_else(|| self.bad(field, "a positive whole number"))
+            })
+            .transpose()
+    }
+
+    pub(super) fn size(&self, field: &str) -> Result<usize, Error> {
+        self.optional_size(field)?
+            .ok_or_else(|| self.missing(field))
+    }
+
+    pub(super) fn optional_number(&self, field: &str) -> Result<Option<f64>, Error> {
+        self.get(field)
+            .map(|value| value.as_f64().ok_or_else(|| self.bad(field, "a number")))
+            .transpose()
+    }
+
+    /// A number for which `good` holds; `expected` says which these are.
+    pub(super) fn optional_number_if(
+        &self,
+        field: &str,
+        expected: &str,
+        good: impl Fn(f64) -> bool,
+    ) -> Result<Option<f64>, Error> {
+        match self.optional_number(field)? {
+            Some(x) if !good(x) => Err(self.bad(field, expected)),
+            x => Ok(x),
+        }
+    }
+}

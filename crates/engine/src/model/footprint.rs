@@ -1,0 +1,71 @@
+//! What a model takes, known before anything is packed.
+
+use beamgen_kernels::{PackedLinear, RopeTable};
+
+use super::WeightType;
+use super::parts::{HeadParts, Matrix, Parts};
+use crate::decoder::Buffers;
+use crate::{EngineConfig, Error, ModelConfig, Weights};
+
+/// Bytes that a model and its engine take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Packed weights: [`Model::bytes`](crate::Model::bytes).
+    pub weights: usize,
+    /// Keys and values of a token, all layers together. [`EngineConfig::kv_bytes`] bounds their
+    /// sum, which is taken page by page.
+    pub kv_per_token: usize,
+    /// What an engine holds besides when a sequence has filled the context:
+    /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes). The rows that a call returns come
+    /// on top, `4 * vocab_size` bytes for each row of logits.
+    pub buffers: usize,
+}
+
+impl ModelConfig {
+    /// What the decoder among `weights` takes if it is packed as `weight_type`. Reads no weight.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`], [`Error::Shape`] or [`Error::Dtype`].
+    pub fn footprint(
+        &self,
+        weights: &Weights,
+        weight_type: WeightType,
+        engine: &EngineConfig,
+    ) -> Result<Footprint, Error> {
+        let parts = Parts::new(self, weights);
+        let matrix = |matrix: &Matrix| -> Result<usize, Error> {
+            let format = weight_type.format(&matrix.views(weights)?);
+            let outputs = matrix.outputs();
+            Ok(PackedLinear::bytes_for(
+                matrix.inputs,
+                outputs,
+                format,
+                matrix.bias,
+            ))
+        };
+        let mut bytes = matrix(&parts.embedding())?;
+        if let HeadParts::Own(head) = parts.head(weights) {
+            bytes += matrix(&head)?;
+        }
+        for i in 0..self.num_hidden_layers {
+            let layer = parts.layer(i);
+            for part in [
+                &layer.qkv,
+                &layer.attention_out,
+                &layer.gate_up,
+                &layer.down,
+            ] {
+                bytes += matrix(part)?;
+            }
+        }
+        let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
+        let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
+        let positions = self.max_position_embeddings;
+        let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);
+        Ok(Footprint {
+            weights: bytes + 4 * (norms + self.hidden_size),
+            kv_per_token: 4 * 2 * self.num_hidden_layers * self.kv_width(),
+            buffers: rope.saturating_add(Buffers::bytes_for(self, engine.max_rows)),
+        })
+    }
+}

@@ -1,0 +1,85 @@
+use std::fmt;
+use std::str::FromStr;
+
+use beamgen_kernels::WeightFormat;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::weights::View;
+
+/// How a model's weights are kept in memory. The arithmetic is float32 in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightType {
+    /// The narrowest that holds the checkpoint's own values exactly, for each matrix: the same
+    /// results as with `F32`, bit for bit, in less memory.
+    #[default]
+    Auto,
+    /// float32.
+    F32,
+    /// bfloat16. Other values are rounded to the nearest, ties to even.
+    Bf16,
+    /// float16, likewise. Values beyond its range are an error.
+    F16,
+}
+
+impl WeightType {
+    const ALL: [(&'static str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("f32", Self::F32),
+        ("bf16", Self::Bf16),
+        ("f16", Self::F16),
+    ];
+
+    /// The format of a matrix made of these tensors.
+    pub(crate) fn format(self, views: &[View<'_>]) -> WeightFormat {
+        match self {
+            Self::F32 => WeightFormat::F32,
+            Self::Bf16 => WeightFormat::Bf16,
+            Self::F16 => WeightFormat::F16,
+            Self::Auto => {
+                let first = views.first().map_or(WeightFormat::F32, View::format);
+                if views.iter().all(|view| view.format() == first) {
+                    first
+                } else {
+                    WeightFormat::F32
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for WeightType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _) = Self::ALL[*self as usize];
+        f.pad(name)
+    }
+}
+
+impl FromStr for WeightType {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Self::ALL.iter().find(|(name, _)| *name == text);
+        found.map(|(_, kind)| *kind).ok_or_else(|| Error::Setting {
+            field: "dtype",
+            reason: format!("`{text}` is none of auto, f32, bf16 and f16"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_serde() {
+        for (name, kind) in WeightType::ALL {
+            assert_eq!(kind.to_string(), name);
+            assert_eq!(name.parse::<WeightType>().unwrap(), kind);
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
+        }
+        let error = "int8".parse::<WeightType>().unwrap_err().to_string();
+        assert!(error.contains("int8") && error.contains("bf16"), "{error}");
+    }
+}

@@ -1,0 +1,201 @@
+//! Weights in narrow types, and what a model takes.
+
+mod common;
+
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Engine, EngineConfig, Error, Model, ModelConfig, Rows, Tensor, Want, WeightType, Weights,
+};
+use common::{append, assert_same_bits, engine, fixture, random_weights, tiny_config, tokens};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+const TYPES: [WeightType; 4] = [
+    WeightType::Auto,
+    WeightType::F32,
+    WeightType::Bf16,
+    WeightType::F16,
+];
+
+fn logits(model: Model) -> Rows {
+    let vocab = model.config().vocab_size;
+    let mut engine = engine(&Arc::new(model), |_| ());
+    let seq = engine.create();
+    append(&mut engine, seq, &tokens(45, vocab, 1), Want::All)
+}
+
+#[track_caller]
+fn assert_same(a: &Rows, b: &Rows) {
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(b) {
+        assert_same_bits(a, b);
+    }
+}
+
+#[test]
+fn auto_keeps_the_bits_in_half_the_memory() {
+    for (name, narrow) in [
+        ("qwen2", WeightType::Bf16),
+        ("mistral", WeightType::Bf16),
+        ("phi3-partial", WeightType::Bf16),
+        ("qwen3", WeightType::F16),
+        ("llama-linear", WeightType::F16),
+    ] {
+        let load = |kind| Model::load_as(&fixture(name), kind).unwrap();
+        let (auto, f32, same) = (load(WeightType::Auto), load(WeightType::F32), load(narrow));
+        assert_eq!(auto.bytes(), same.bytes());
+        assert!(auto.bytes() * 100 < f32.bytes() * 52, "{name}");
+        let wide = logits(f32);
+        assert_same(&logits(auto), &wide);
+        assert_same(&logits(same), &wide);
+    }
+    let load = |kind| Model::load_as(&fixture("llama"), kind).unwrap().bytes();
+    assert_eq!(load(WeightType::Auto), load(WeightType::F32));
+}
+
+/// The random model with its matrices changed.
+fn tiny(weight_type: WeightType, change: impl Fn(&str, &mut f32)) -> Result<Model, Error> {
+    let mut tensors = random_weights(&tiny_config());
+    for (name, Tensor { data, .. }) in &mut tensors {
+        data.iter_mut().for_each(|x| change(name, x));
+    }
+    Model::from_weights(tiny_config(), &Weights::from_tensors(tensors)?, weight_type)
+}
+
+#[test]
+fn narrowing_rounds_matrices_to_the_nearest() {
+    type Round = fn(f32) -> f32;
+    let bf16: Round = |x| half::bf16::from_f32(x).to_f32();
+    let f16: Round = |x| half::f16::from_f32(x).to_f32();
+    for (kind, round) in [(WeightType::Bf16, bf16), (WeightType::F16, f16)] {
+        let narrow = tiny(kind, |_, _| ()).unwrap();
+        let rounded = tiny(WeightType::F32, |name, x| {
+            // Norms and biases stay float32.
+            if name.ends_with(".weight") && !name.contains("norm") {
+                *x = round(*x);
+            }
+        })
+        .unwrap();
+        let narrow = logits(narrow);
+        assert_same(&narrow, &logits(rounded));
+        let whole = logits(tiny(WeightType::F32, |_, _| ()).unwrap());
+        assert_ne!(narrow, whole);
+    }
+}
+
+#[test]
+fn values_out_of_range_name_the_tensor() {
+    let tensor = "model.layers.1.self_attn.k_proj.weight";
+    let with = |kind, value: f32| {
+        tiny(kind, |name, x| {
+            if name == tensor {
+                *x = value;
+            }
+        })
+    };
+    let error = with(WeightType::F16, -65_520.0).unwrap_err();
+    assert!(matches!(&error, Error::WeightRange { name, .. } if name == tensor));
+    let message = error.to_string();
+    assert!(
+        message.contains(tensor) && message.contains("f16"),
+        "{message}"
+    );
+    assert!(with(WeightType::F16, 65_519.0).is_ok());
+    let error = with(WeightType::Bf16, f32::MAX).unwrap_err();
+    assert!(matches!(&error, Error::WeightRange { name, .. } if name == tensor));
+    assert!(with(WeightType::F32, f32::MAX).is_ok());
+    // Infinite already: nothing overflows.
+    assert!(with(WeightType::F16, f32::INFINITY).is_ok());
+}
+
+/// A copy of a bfloat16 checkpoint with the keys' weights in float32.
+fn mixed() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let source = fixture("qwen2");
+    std::fs::copy(source.join("config.json"), dir.path().join("config.json")).unwrap();
+    let bytes = std::fs::read(source.join("model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = file
+        .iter()
+        .map(|(name, view)| {
+            let shape = view.shape().to_vec();
+            if !name.ends_with("k_proj.weight") {
+                return (name.to_owned(), view.dtype(), shape, view.data().to_vec());
+            }
+            // A float32 is a bfloat16 and two bytes of zeros before it.
+            let pairs = view.data().as_chunks::<2>().0;
+            let wide = pairs.iter().flat_map(|[a, b]| [0, 0, *a, *b]).collect();
+            (name.to_owned(), Dtype::F32, shape, wide)
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, dtype, shape, data)| {
+        let view = TensorView::new(*dtype, shape.clone(), data).unwrap();
+        (name.as_str(), view)
+    });
+    let path = dir.path().join("model.safetensors");
+    safetensors::serialize_to_file(views, None, &path).unwrap();
+    dir
+}
+
+#[test]
+fn a_matrix_of_tensors_of_several_types_is_float32() {
+    let dir = mixed();
+    let bytes = |kind| Model::load_as(dir.path(), kind).unwrap().bytes();
+    let model = Model::load(dir.path()).unwrap();
+    // Two layers of 128 outputs by 64 inputs, two bytes more each.
+    assert_eq!(model.bytes(), bytes(WeightType::Bf16) + 2 * 2 * 128 * 64);
+    assert_same(
+        &logits(model),
+        &logits(Model::load(&fixture("qwen2")).unwrap()),
+    );
+}
+
+#[test]
+fn the_footprint_is_what_is_taken() {
+    let dir = mixed();
+    let mut folders = vec![dir.path().to_owned()];
+    let names = [
+        "llama",
+        "llama-dynamic",
+        "mistral",
+        "qwen2-yarn",
+        "qwen3",
+        "phi3-partial",
+    ];
+    folders.extend(names.map(fixture));
+    for folder in folders {
+        let config = ModelConfig::load(folder.as_path()).unwrap();
+        let weights = Weights::load(folder.as_path()).unwrap();
+        let settings = EngineConfig {
+            max_rows: 37,
+            threads: 1,
+            ..EngineConfig::default()
+        };
+        for kind in TYPES {
+            let footprint = config.footprint(&weights, kind, &settings).unwrap();
+            let model = Model::from_weights(config.clone(), &weights, kind).unwrap();
+            assert_eq!(footprint.weights, model.bytes(), "{folder:?} {kind}");
+            let mut engine = Engine::new(model.into(), settings.clone()).unwrap();
+            let page = engine.kv().page_bytes;
+            assert_eq!(footprint.kv_per_token * settings.page_size, page);
+            assert!(engine.buffer_bytes() <= footprint.buffers);
+            let seq = engine.create();
+            let all = vec![0; config.max_position_embeddings];
+            append(&mut engine, seq, &all, Want::None);
+            assert_eq!(footprint.buffers, engine.buffer_bytes(), "{folder:?}");
+        }
+    }
+}
+
+#[test]
+fn a_footprint_needs_all_tensors() {
+    let mut tensors = random_weights(&tiny_config());
+    let name = "model.layers.2.mlp.down_proj.weight";
+    tensors.retain(|(n, _)| n != name);
+    let weights = Weights::from_tensors(tensors).unwrap();
+    let settings = EngineConfig::default();
+    let error = tiny_config()
+        .footprint(&weights, WeightType::Auto, &settings)
+        .unwrap_err();
+    assert!(matches!(&error, Error::MissingTensor { name: n } if n == name));
+}

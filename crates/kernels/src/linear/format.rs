@@ -1,0 +1,134 @@
+//! How weights are stored, and how they get into registers as float32.
+
+use crate::buffer::{AlignedBuf, Number};
+use crate::simd::{LANES, Simd};
+
+use super::PANEL;
+
+/// How a layer's weights are stored. The arithmetic is float32 in any case, in the same order:
+/// values that a narrow format holds exactly give the same results in all of them, bit for bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WeightFormat {
+    /// float32.
+    F32,
+    /// bfloat16: the upper half of a float32.
+    Bf16,
+    /// float16 of IEEE 754.
+    F16,
+}
+
+impl WeightFormat {
+    /// Bytes of a weight.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
+    /// The nearest value that the format holds (ties to even); infinite where `x` is out of its
+    /// range.
+    #[must_use]
+    pub fn round(self, x: f32) -> f32 {
+        match self {
+            Self::F32 => x,
+            Self::Bf16 => Bf16::widen(Bf16::narrow(x)),
+            Self::F16 => F16::widen(F16::narrow(x)),
+        }
+    }
+}
+
+/// Weights in one of the formats, in panels.
+pub(super) enum Panels {
+    F32(AlignedBuf<f32>),
+    Bf16(AlignedBuf<u16>),
+    F16(AlignedBuf<u16>),
+}
+
+/// A format at compile time.
+pub(super) trait Stored {
+    type Word: Number;
+
+    fn narrow(x: f32) -> Self::Word;
+    fn widen(word: Self::Word) -> f32;
+
+    /// Where output `n` of a panel lies in the 32 words of an input.
+    #[inline(always)]
+    fn place(n: usize) -> usize {
+        n
+    }
+
+    /// Outputs `16 * half .. 16 * half + 16` of an input's words.
+    ///
+    /// # Safety
+    /// `words` must be valid for reading 32 of them.
+    unsafe fn load<S: Simd>(s: S, words: *const Self::Word, half: usize) -> S::V;
+}
+
+pub(super) struct F32;
+
+impl Stored for F32 {
+    type Word = f32;
+
+    fn narrow(x: f32) -> f32 {
+        x
+    }
+    fn widen(word: f32) -> f32 {
+        word
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const f32, half: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load(words.add(half * LANES)) }
+    }
+}
+
+/// Outputs `n` and `n + 16` lie side by side: one load, and a shift or a mask widens sixteen.
+pub(super) struct Bf16;
+
+impl Stored for Bf16 {
+    type Word = u16;
+
+    fn narrow(x: f32) -> u16 {
+        half::bf16::from_f32(x).to_bits()
+    }
+    fn widen(word: u16) -> f32 {
+        half::bf16::from_bits(word).to_f32()
+    }
+    #[inline(always)]
+    fn place(n: usize) -> usize {
+        n % LANES * 2 + n / LANES
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const u16, half: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load_bf16(words, half == 1) }
+    }
+}
+
+pub(super) struct F16;
+
+impl Stored for F16 {
+    type Word = u16;
+
+    fn narrow(x: f32) -> u16 {
+        half::f16::from_f32(x).to_bits()
+    }
+    fn widen(word: u16) -> f32 {
+        half::f16::from_bits(word).to_f32()
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const u16, half: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load_f16(words.add(half * LANES)) }
+    }
+}
+
+/// Row `n` of the weights of a layer of `inputs`.
+pub(super) fn unpack<W: Stored>(words: &[W::Word], inputs: usize, n: usize, row: &mut [f32]) {
+    let panel = &words[n / PANEL * PANEL * inputs..][..PANEL * inputs];
+    for (w, words) in row.iter_mut().zip(panel.chunks_exact(PANEL)) {
+        *w = W::widen(words[W::place(n % PANEL)]);
+    }
+}

@@ -1,0 +1,188 @@
+use super::*;
+use crate::testing::{SIZES, assert_close, assert_same_bits, cpus, noise};
+use crate::{Isa, IsaLevel, ThreadPool};
+
+const FORMATS: [WeightFormat; 3] = [WeightFormat::F32, WeightFormat::Bf16, WeightFormat::F16];
+
+fn packed(weight: &[f32], inputs: usize, outputs: usize) -> PackedLinear {
+    PackedLinear::from_rows(weight, inputs, outputs, WeightFormat::F32)
+}
+
+#[test]
+fn equals_the_reference() {
+    for cpu in cpus() {
+        for inputs in [1, 2, 7, 33, 129] {
+            for outputs in SIZES {
+                let weight = noise(inputs * outputs, 9);
+                let bias = noise(outputs, 10);
+                let layer = packed(&weight, inputs, outputs).with_bias(&bias);
+                for rows in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 37, 97] {
+                    let x = noise(rows * inputs, 11);
+                    let mut y = vec![f32::NAN; rows * outputs];
+                    layer.forward(cpu, &x, &mut y, Epilogue::Store);
+                    for r in 0..rows {
+                        let want =
+                            linear_reference(&x[r * inputs..][..inputs], &weight, Some(&bias));
+                        let tolerance = 1e-6 * (inputs as f64).sqrt();
+                        assert_close(&y[r * outputs..][..outputs], &want, tolerance);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_has_the_same_bits_in_any_company() {
+    let (inputs, outputs) = (137, 203);
+    let layer = packed(&noise(inputs * outputs, 12), inputs, outputs);
+    let x = noise(230 * inputs, 13);
+    for cpu in cpus() {
+        let mut alone = vec![0.0; 230 * outputs];
+        for r in 0..230 {
+            let y = &mut alone[r * outputs..][..outputs];
+            layer.forward(cpu, &x[r * inputs..][..inputs], y, Epilogue::Store);
+        }
+        for rows in (1..40).chain([96, 97, 108, 230]) {
+            let mut y = vec![0.0; rows * outputs];
+            layer.forward(cpu, &x[..rows * inputs], &mut y, Epilogue::Store);
+            assert_same_bits(&y, &alone[..rows * outputs]);
+        }
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let (inputs, outputs, rows) = (192, 515, 200);
+    let layer = packed(&noise(inputs * outputs, 14), inputs, outputs);
+    let x = noise(rows * inputs, 15);
+    let isa = Isa::detect();
+    let mut serial = vec![0.0; rows * outputs];
+    layer.forward(Cpu::serial(), &x, &mut serial, Epilogue::Store);
+    for threads in [2, 3, 8] {
+        let mut y = vec![0.0; rows * outputs];
+        ThreadPool::new(threads).run(u64::MAX, |parallel| {
+            layer.forward(Cpu { isa, parallel }, &x, &mut y, Epilogue::Store);
+        });
+        assert_same_bits(&y, &serial);
+    }
+}
+
+#[test]
+fn tiers_with_fma_agree_bitwise() {
+    let fused = |c: &Cpu| c.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64");
+    let layer = packed(&noise(71 * 45, 16), 71, 45);
+    let x = noise(7 * 71, 17);
+    let results: Vec<Vec<f32>> = cpus()
+        .into_iter()
+        .filter(fused)
+        .map(|cpu| {
+            let mut y = vec![0.0; 7 * 45];
+            layer.forward(cpu, &x, &mut y, Epilogue::Store);
+            y
+        })
+        .collect();
+    for pair in results.windows(2) {
+        assert_same_bits(&pair[0], &pair[1]);
+    }
+}
+
+#[test]
+fn adds_to_the_residual() {
+    for cpu in cpus() {
+        for outputs in [5, 32, 40] {
+            let layer = packed(&noise(9 * outputs, 18), 9, outputs).with_bias(&noise(outputs, 20));
+            let x = noise(4 * 9, 19);
+            let mut plain = vec![0.0; 4 * outputs];
+            layer.forward(cpu, &x, &mut plain, Epilogue::Store);
+            let residual = noise(4 * outputs, 21);
+            let mut y = residual.clone();
+            layer.forward(cpu, &x, &mut y, Epilogue::Add);
+            let want: Vec<f32> = residual.iter().zip(&plain).map(|(a, b)| a + b).collect();
+            assert_same_bits(&y, &want);
+        }
+    }
+}
+
+#[test]
+fn gives_its_weights_back() {
+    for format in FORMATS {
+        for (inputs, outputs) in [(1, 1), (7, 33), (1100, 1000)] {
+            let weight = noise(inputs * outputs, 22);
+            let layer = PackedLinear::from_rows(&weight, inputs, outputs, format);
+            let weight = rounded(&weight, format);
+            let mut row = vec![0.0; inputs];
+            for n in 0..outputs {
+                layer.weight_row(n, &mut row);
+                assert_same_bits(&row, &weight[n * inputs..][..inputs]);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_rows_and_no_outputs_are_fine() {
+    let layer = packed(&[1.0, 2.0], 1, 2);
+    layer.forward(Cpu::serial(), &[], &mut [], Epilogue::Store);
+    let none = packed(&[], 3, 0);
+    none.forward(Cpu::serial(), &[1.0; 3], &mut [], Epilogue::Store);
+}
+
+/// `weight` as a format holds it.
+fn rounded(weight: &[f32], format: WeightFormat) -> Vec<f32> {
+    weight.iter().map(|w| format.round(*w)).collect()
+}
+
+#[test]
+fn narrow_weights_give_the_bits_of_the_same_values_in_float32() {
+    for cpu in cpus() {
+        for (inputs, outputs) in [(1, 1), (7, 33), (129, 64), (65, 300)] {
+            for format in [WeightFormat::Bf16, WeightFormat::F16] {
+                let weight = rounded(&noise(inputs * outputs, 9), format);
+                let bias = noise(outputs, 10);
+                let wide = packed(&weight, inputs, outputs).with_bias(&bias);
+                let narrow =
+                    PackedLinear::from_rows(&weight, inputs, outputs, format).with_bias(&bias);
+                for rows in [1, 2, 3, 4, 5, 6, 7, 12, 13, 97] {
+                    let x = noise(rows * inputs, 11);
+                    let mut y = [vec![f32::NAN; rows * outputs], vec![0.5; rows * outputs]];
+                    wide.forward(cpu, &x, &mut y[0], Epilogue::Store);
+                    narrow.forward(cpu, &x, &mut y[1], Epilogue::Store);
+                    assert_same_bits(&y[0], &y[1]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rounds_to_nearest_even() {
+    let (bf16, f16) = (WeightFormat::Bf16, WeightFormat::F16);
+    // 1 + 2^-8 lies between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then above.
+    assert_eq!(bf16.round(1.0 + 1.0 / 256.0), 1.0);
+    assert_eq!(bf16.round(1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
+    assert_eq!(f16.round(1.0 + 1.0 / 2048.0), 1.0);
+    assert_eq!(f16.round(1.0 + 3.0 / 2048.0), 1.0 + 4.0 / 2048.0);
+    assert_eq!(f16.round(65_519.0), 65_504.0);
+    assert_eq!(f16.round(65_520.0), f32::INFINITY);
+    assert_eq!(bf16.round(f32::MAX), f32::INFINITY);
+    assert_eq!(f16.round(3e-8), 2f32.powi(-24));
+    let layer = PackedLinear::from_rows(&[0.1, -70.3], 2, 1, f16);
+    let mut row = [0.0; 2];
+    layer.weight_row(0, &mut row);
+    assert_eq!(row, [f16.round(0.1), f16.round(-70.3)]);
+}
+
+#[test]
+fn bytes_are_known_before_packing() {
+    for format in FORMATS {
+        for (inputs, outputs) in [(1, 1), (7, 33), (20, 64), (3, 0)] {
+            let weight = noise(inputs * outputs, 1);
+            let layer = PackedLinear::from_rows(&weight, inputs, outputs, format);
+            let bytes = |bias| PackedLinear::bytes_for(inputs, outputs, format, bias);
+            assert_eq!((layer.format(), layer.bytes()), (format, bytes(false)));
+            let layer = layer.with_bias(&vec![0.0; outputs]);
+            assert_eq!(layer.bytes(), bytes(true));
+        }
+    }
+}
