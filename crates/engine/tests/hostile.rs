@@ -42,7 +42,7 @@ fn read_all(path: &Path) -> Result<(), String> {
         .map_err(error)?
         .check(&config)
         .map_err(error)?;
-    Model::from_weights(config, &weights).map_err(error)?;
+    Model::load(path).map_err(error)?;
     Ok(())
 }
 
