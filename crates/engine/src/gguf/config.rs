@@ -189,20 +189,8 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     if file.has_tensor("rope_freqs.weight") {
         return llama3(file, head_dim);
     }
-    let context = file.integer(&key("rope.scaling.original_context_length")?)?;
     if file.has_tensor("rope_factors_long.weight") {
-        let mut scaling = json!({
-            "type": "longrope",
-            "short_factor": file.values("rope_factors_short.weight")?,
-            "long_factor": file.values("rope_factors_long.weight")?,
-        });
-        if let Some(context) = context {
-            scaling["original_max_position_embeddings"] = context.into();
-        }
-        if let Some(factor) = file.number(&key("rope.scaling.attn_factor")?)? {
-            scaling["attention_factor"] = factor.into();
-        }
-        return Ok(Some(scaling));
+        return Ok(Some(json!({ "rope_type": "longrope" })));
     }
     let kind_key = key("rope.scaling.type")?;
     let factor_key = key("rope.scaling.factor")?;
@@ -219,7 +207,7 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     let factor = file.number(&factor_key)?.or(old);
     let mut scaling = json!({ "rope_type": kind });
     scaling["factor"] = factor.ok_or_else(|| file.missing(&factor_key))?.into();
-    if let Some(context) = context {
+    if let Some(context) = file.integer(&key("rope.scaling.original_context_length")?)? {
         scaling["original_max_position_embeddings"] = context.into();
     }
     Ok(Some(scaling))

@@ -340,8 +340,8 @@ impl<'a> RawTensor<'a> {
         let Some(size) = encoding.bytes(&shape) else {
             let values = encoding.block().0;
             return Err(format!(
-                "corrupt GGUF header: tensor `{name}` of shape {shape:?} is no {encoding:?}, \
-                 whose rows are multiples of {values} values"
+                "corrupt GGUF header: tensor `{name}` of shape {shape:?} cannot be {encoding:?}, whose \
+                 rows are multiples of {values} values (or it is beyond all sizes)"
             ));
         };
         if !offset.is_multiple_of(alignment) {

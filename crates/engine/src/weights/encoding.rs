@@ -120,3 +120,57 @@ fn widen<const BYTES: usize, const VALUES: usize>(
         partly(tail, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use safetensors::SafeTensors;
+
+    use super::*;
+
+    /// Random blocks with the values that Python's `gguf.quants` finds in them
+    /// (tests/fixtures/make_format_fixtures.py).
+    #[test]
+    fn blocks_are_widened_to_the_bits_of_gguf() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");
+        let file = std::fs::read(root.join("blocks.safetensors")).unwrap();
+        let file = SafeTensors::deserialize(&file).unwrap();
+        for (encoding, name) in [
+            (Encoding::Q4_0, "Q4_0"),
+            (Encoding::Q4_1, "Q4_1"),
+            (Encoding::Q5_0, "Q5_0"),
+            (Encoding::Q5_1, "Q5_1"),
+            (Encoding::Q8_0, "Q8_0"),
+            (Encoding::Q2K, "Q2_K"),
+            (Encoding::Q3K, "Q3_K"),
+            (Encoding::Q4K, "Q4_K"),
+            (Encoding::Q5K, "Q5_K"),
+            (Encoding::Q6K, "Q6_K"),
+        ] {
+            let bytes = file.tensor(&format!("{name}.bytes")).unwrap();
+            let values = file.tensor(&format!("{name}.values")).unwrap();
+            let expected = values.data().as_chunks::<4>().0;
+            let n = expected.len();
+            assert_eq!(encoding.bytes(&[n]), Some(bytes.data().len()), "{name}");
+            // Whole, whole blocks, and pieces of blocks.
+            let block = encoding.block().0;
+            for (start, end) in [(0, n), (block, n), (block, 2 * block), (7, n - 9), (3, 5)] {
+                let mut out = vec![f32::NAN; end - start];
+                encoding.widen(bytes.data(), start, &mut out);
+                for (i, (got, want)) in out.iter().zip(&expected[start..end]).enumerate() {
+                    assert_eq!(got.to_le_bytes(), *want, "{name}: value {}", start + i);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_hold_whole_blocks() {
+        assert_eq!(Encoding::Q4_0.bytes(&[3, 64]), Some(3 * 2 * 18));
+        assert_eq!(Encoding::Q4_0.bytes(&[64, 3]), None);
+        assert_eq!(Encoding::Q6K.bytes(&[2, 128]), None);
+        assert_eq!(Encoding::F32.bytes(&[usize::MAX, 2]), None);
+        assert_eq!(Encoding::F32.bytes(&[]), Some(4));
+    }
+}

@@ -1,5 +1,7 @@
 //! Byte-level BPE (`tokenizer.ggml.model` is `gpt2`).
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{PRE, Vocabulary};
@@ -125,15 +127,22 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
         Value::Null
     };
     let merges = file.strings(MERGES)?.ok_or_else(|| file.missing(MERGES))?;
+    let tokens: HashSet<&str> = vocabulary.used().map(|(_, token)| token).collect();
     let merges = merges
         .iter()
         .map(|merge| match merge.split_once(' ') {
-            Some((left, right)) => Ok(json!([left, right])),
-            None => Err(file.bad(
-                MERGES,
-                &format!("`{merge}`"),
-                "two tokens and a space between",
-            )),
+            // The crate `tokenizers` relies on all three.
+            Some((left, right))
+                if tokens.contains(left)
+                    && tokens.contains(right)
+                    && tokens.contains(&*format!("{left}{right}")) =>
+            {
+                Ok(json!([left, right]))
+            }
+            _ => {
+                let expected = "two tokens with a space between that join to a third";
+                Err(file.bad(MERGES, &format!("`{merge}`"), expected))
+            }
         })
         .collect::<Result<Value, _>>()?;
     Ok(json!({

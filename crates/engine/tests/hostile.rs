@@ -1,0 +1,740 @@
+//! Files that lie. Each is refused with one clear line; none makes the program panic, nor take much
+//! more memory than the file has (this program has an allocator that ends it beyond that).
+
+mod common;
+
+use std::alloc::System;
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use beamgen_engine::{Checkpoint, Model, ModelConfig, Tokenizer, Weights};
+use cap::Cap;
+use common::fixture;
+use proptest::prelude::*;
+use zip::write::SimpleFileOptions;
+
+/// The files of these tests have 100 kB at most. What is left is for the test program itself.
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, 512 << 20);
+
+fn formats(name: &str) -> PathBuf {
+    fixture("formats").join(name)
+}
+
+/// A folder with one file.
+fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    (dir, path)
+}
+
+/// All that is read of a checkpoint; the first error, if any.
+fn read_all(path: &Path) -> Result<(), String> {
+    let error = |e: beamgen_engine::Error| e.to_string();
+    let weights = Weights::load(path).map_err(error)?;
+    for name in weights.names() {
+        weights.tensor(name).map_err(error)?;
+    }
+    let config = ModelConfig::load(path).map_err(error)?;
+    Tokenizer::load(path)
+        .map_err(error)?
+        .check(&config)
+        .map_err(error)?;
+    Model::load(path).map_err(error)?;
+    Ok(())
+}
+
+#[track_caller]
+fn assert_refused(path: &Path, words: &[&str]) {
+    let message = read_all(path).unwrap_err();
+    assert!(!message.contains('\n'), "{message:?} is not one line");
+    for word in words {
+        assert!(message.contains(word), "{message:?} lacks {word:?}");
+    }
+}
+
+/// A GGUF file, piece by piece.
+#[derive(Clone)]
+struct Crafted {
+    version: u32,
+    pairs: Vec<Vec<u8>>,
+    tensors: Vec<Vec<u8>>,
+    data: usize,
+}
+
+fn text(s: &str) -> Vec<u8> {
+    [&(s.len() as u64).to_le_bytes(), s.as_bytes()].concat()
+}
+
+fn pair(key: &str, kind: u32, value: &[u8]) -> Vec<u8> {
+    [&text(key), &kind.to_le_bytes()[..], value].concat()
+}
+
+fn number(key: &str, n: u32) -> Vec<u8> {
+    pair(key, 4, &n.to_le_bytes())
+}
+
+fn string(key: &str, value: &str) -> Vec<u8> {
+    pair(key, 8, &text(value))
+}
+
+/// Dimensions innermost first, as the file has them.
+fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
+    let mut out = text(name);
+    out.extend((dims.len() as u32).to_le_bytes());
+    dims.iter().for_each(|d| out.extend(d.to_le_bytes()));
+    out.extend(kind.to_le_bytes());
+    out.extend(offset.to_le_bytes());
+    out
+}
+
+impl Crafted {
+    /// A header that is in order.
+    fn new() -> Self {
+        Self {
+            version: 3,
+            pairs: vec![
+                string("general.architecture", "llama"),
+                number("llama.context_length", 16),
+                number("llama.embedding_length", 4),
+                number("llama.feed_forward_length", 4),
+                number("llama.block_count", 1),
+                number("llama.attention.head_count", 1),
+                pair(
+                    "llama.attention.layer_norm_rms_epsilon",
+                    6,
+                    &1e-5f32.to_le_bytes(),
+                ),
+            ],
+            tensors: vec![tensor("token_embd.weight", &[4, 2], 0, 0)],
+            data: 32,
+        }
+    }
+
+    fn pair(mut self, pair: Vec<u8>) -> Self {
+        self.pairs.push(pair);
+        self
+    }
+
+    fn tensor(mut self, tensor: Vec<u8>) -> Self {
+        self.tensors.push(tensor);
+        self
+    }
+
+    /// Without the pair that begins with this key.
+    fn without(mut self, key: &str) -> Self {
+        self.pairs.retain(|pair| !pair.starts_with(&text(key)));
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = b"GGUF".to_vec();
+        out.extend(self.version.to_le_bytes());
+        out.extend((self.tensors.len() as u64).to_le_bytes());
+        out.extend((self.pairs.len() as u64).to_le_bytes());
+        out.extend(self.pairs.concat());
+        out.extend(self.tensors.concat());
+        out.resize(out.len().next_multiple_of(32) + self.data, 1);
+        out
+    }
+
+    #[track_caller]
+    fn refused(&self, words: &[&str]) {
+        bytes_refused(&self.bytes(), words);
+    }
+}
+
+#[track_caller]
+fn bytes_refused(bytes: &[u8], words: &[&str]) {
+    let (_dir, path) = folder_with("model.gguf", bytes);
+    assert_refused(&path, &[&["model.gguf"], words].concat());
+}
+
+#[test]
+fn gguf_headers_that_cannot_be() {
+    let good = Crafted::new();
+    // In order, but without a tokenizer.
+    good.refused(&["tokenizer.ggml.tokens", "missing"]);
+
+    bytes_refused(b"", &["not a GGUF file"]);
+    bytes_refused(b"PK\x03\x04 something else", &["not a GGUF file"]);
+    for (version, word) in [(1, "version 1"), (4, "version 4"), (3 << 24, "big endian")] {
+        Crafted {
+            version,
+            ..good.clone()
+        }
+        .refused(&[word]);
+    }
+    for (at, word) in [
+        (8, "tensors do not fit"),
+        (16, "entries of metadata do not fit"),
+    ] {
+        for count in [u64::MAX, u64::MAX / 24, 1 << 32, 5000] {
+            let mut bytes = good.bytes();
+            bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
+            bytes_refused(&bytes, &[word, &count.to_string()]);
+        }
+    }
+    let list = |kind: u32, len: u64| {
+        let head = [&kind.to_le_bytes()[..], &len.to_le_bytes()].concat();
+        pair("list", 9, &head)
+    };
+    for len in [u64::MAX, u64::MAX / 8 + 1, 1 << 40] {
+        for kind in [0, 5, 8, 10] {
+            good.clone()
+                .pair(list(kind, len))
+                .refused(&["values of a list do not fit"]);
+        }
+        let long = pair("text", 8, &len.to_le_bytes());
+        good.clone().pair(long).refused(&["bytes wanted at"]);
+    }
+    good.clone().pair(list(9, 1)).refused(&["lists of lists"]);
+    good.clone().pair(list(13, 1)).refused(&["unknown type 13"]);
+    good.clone()
+        .pair(pair("x", 99, &[]))
+        .refused(&["unknown type 99"]);
+    good.clone()
+        .pair(number("llama.block_count", 1))
+        .refused(&["`llama.block_count` appears twice"]);
+    good.clone()
+        .pair(pair("general.alignment", 8, &text("wide")))
+        .refused(&["general.alignment", "wide"]);
+    for n in [0, 3, 48] {
+        good.clone()
+            .pair(number("general.alignment", n))
+            .refused(&["general.alignment", "power of two"]);
+    }
+    good.clone()
+        .pair(
+            [
+                &3u64.to_le_bytes()[..],
+                b"\xff\xfe\xfd",
+                &0u32.to_le_bytes(),
+                &[0],
+            ]
+            .concat(),
+        )
+        .refused(&["not UTF-8"]);
+}
+
+#[test]
+fn gguf_tensors_that_cannot_be() {
+    let good = Crafted::new();
+    let name = "output_norm.weight";
+    good.clone()
+        .tensor(tensor("token_embd.weight", &[4, 2], 0, 0))
+        .refused(&["token_embd.weight", "twice"]);
+    for (dims, words) in [
+        (&[4, 1, 1, 1, 1][..], &["5 dimensions"][..]),
+        (&[4, 0], &["dimension of 0"]),
+        (
+            &[u64::MAX],
+            &["corrupt GGUF header", "18446744073709551615"],
+        ),
+        (&[1 << 40, 1 << 40], &["dimension of"]),
+        (&[1 << 62], &["corrupt GGUF header", "beyond all sizes"]),
+        (&[9], &["36 bytes", "truncated or corrupt"]),
+    ] {
+        good.clone()
+            .tensor(tensor(name, dims, 0, 0))
+            .refused(&[&[name], words].concat());
+    }
+    for offset in [u64::MAX - 31, 1 << 40, 64] {
+        good.clone()
+            .tensor(tensor(name, &[4], 0, offset))
+            .refused(&[name, "truncated or corrupt"]);
+    }
+    good.clone()
+        .tensor(tensor(name, &[4], 0, 8))
+        .refused(&[name, "no multiple of 32"]);
+    good.clone()
+        .tensor(tensor(name, &[33], 8, 0))
+        .refused(&[name, "multiples of 32"]);
+    good.clone()
+        .tensor(tensor(name, &[128], 12, 0))
+        .refused(&[name, "multiples of 256"]);
+    good.clone()
+        .tensor(tensor(name, &[256], 16, 0))
+        .refused_without_file(&["model.norm.weight", "IQ2_XXS"]);
+    good.clone()
+        .tensor(tensor(name, &[256], 77, 0))
+        .refused_without_file(&["model.norm.weight", "number 77"]);
+    for unknown in [
+        "blk.0.ssm_a.weight",
+        "blk.x.attn_q.weight",
+        "blk.0.attn_q.scale",
+        "v.patch",
+    ] {
+        good.clone()
+            .tensor(tensor(unknown, &[4], 0, 0))
+            .refused_without_file(&[unknown, "no use for it"]);
+    }
+    // Two rows are no heads of four; heads of three have no halves.
+    good.clone()
+        .tensor(tensor("blk.0.attn_q.weight", &[4, 2], 0, 0))
+        .refused(&["blk.0.attn_q.weight", "heads of 4"]);
+    good.clone()
+        .pair(number("llama.attention.key_length", 1))
+        .tensor(tensor("blk.0.attn_k.weight", &[4, 2], 0, 0))
+        .refused(&["blk.0.attn_k.weight", "heads of 1"]);
+}
+
+impl Crafted {
+    /// Refused for a tensor, whose errors have no file.
+    #[track_caller]
+    fn refused_without_file(&self, words: &[&str]) {
+        let (_dir, path) = folder_with("model.gguf", &self.bytes());
+        assert_refused(&path, words);
+    }
+}
+
+#[test]
+fn gguf_metadata_that_is_missing_or_not_known() {
+    let good = Crafted::new();
+    for key in [
+        "general.architecture",
+        "llama.context_length",
+        "llama.embedding_length",
+        "llama.feed_forward_length",
+        "llama.block_count",
+        "llama.attention.head_count",
+        "llama.attention.layer_norm_rms_epsilon",
+    ] {
+        good.clone()
+            .without(key)
+            .refused(&[&format!("`{key}` is missing")]);
+    }
+    let other = good.clone().without("general.architecture");
+    other
+        .clone()
+        .pair(string("general.architecture", "mamba"))
+        .refused(&["general.architecture", "`mamba`", "llama"]);
+    other
+        .pair(number("general.architecture", 7))
+        .refused(&["general.architecture", "7", "text"]);
+    good.clone()
+        .without("llama.block_count")
+        .pair(string("llama.block_count", "many"))
+        .refused(&["llama.block_count", "`many`", "whole number"]);
+    good.clone()
+        .pair(number("split.count", 3))
+        .refused(&["split.count", "3", "gguf-split"]);
+    good.clone()
+        .pair(number("llama.attention.value_length", 8))
+        .refused(&["value_length", "8"]);
+    good.clone()
+        .pair(number("llama.expert_count", 8))
+        .refused(&["num_local_experts", "8"]);
+
+    let vocabulary = |kinds: &[i32]| {
+        let tokens = [text("a"), text("b"), text("ab")].concat();
+        let tokens = [&8u32.to_le_bytes()[..], &3u64.to_le_bytes(), &tokens].concat();
+        let kinds = kinds
+            .iter()
+            .flat_map(|k| k.to_le_bytes())
+            .collect::<Vec<u8>>();
+        let count = (kinds.len() as u64 / 4).to_le_bytes();
+        let kinds = [&5u32.to_le_bytes()[..], &count, &kinds].concat();
+        good.clone()
+            .pair(pair("tokenizer.ggml.tokens", 9, &tokens))
+            .pair(pair("tokenizer.ggml.token_type", 9, &kinds))
+    };
+    vocabulary(&[1]).refused(&["tokenizer.ggml.token_type", "one for each of 3"]);
+    let known = vocabulary(&[1, 1, 1]);
+    known.refused(&["tokenizer.ggml.model", "missing"]);
+    let model = |name: &str| known.clone().pair(string("tokenizer.ggml.model", name));
+    model("t5").refused(&["tokenizer.ggml.model", "`t5`"]);
+    model("llama").refused(&["tokenizer.ggml.scores", "missing"]);
+    model("gpt2").refused(&["tokenizer.ggml.pre", "missing"]);
+    let pre = |name: &str| model("gpt2").pair(string("tokenizer.ggml.pre", name));
+    pre("tekken").refused(&["tokenizer.ggml.pre", "`tekken`", "qwen2"]);
+    pre("qwen2").refused(&["tokenizer.ggml.merges", "missing"]);
+    let merges = |merge: &str| {
+        let list = [&8u32.to_le_bytes()[..], &1u64.to_le_bytes(), &text(merge)].concat();
+        pre("qwen2").pair(pair("tokenizer.ggml.merges", 9, &list))
+    };
+    for merge in ["ab", "a c", "b a", "a b c", ""] {
+        merges(merge).refused(&["tokenizer.ggml.merges", &format!("`{merge}`")]);
+    }
+    merges("a b")
+        .pair(number("tokenizer.ggml.bos_token_id", 3))
+        .refused(&["bos_token_id", "one of 3 tokens"]);
+}
+
+/// `rope_scaling` of the `config.json` that a GGUF file stands for.
+fn scaling(path: &Path) -> serde_json::Value {
+    let text = Checkpoint::from(path).required_text("config.json").unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["rope_scaling"].clone()
+}
+
+#[test]
+fn rescaling_by_metadata() {
+    let good = Crafted::new();
+    let kind = |name: &str| good.clone().pair(string("llama.rope.scaling.type", name));
+    let four = |key: &str| pair(key, 6, &4f32.to_le_bytes());
+    let of = |file: Crafted| {
+        let (_dir, path) = folder_with("model.gguf", &file.bytes());
+        scaling(&path)
+    };
+    assert!(of(good.clone()).is_null());
+    assert!(of(kind("none")).is_null());
+    let yarn = kind("yarn")
+        .pair(four("llama.rope.scaling.factor"))
+        .pair(number("llama.rope.scaling.original_context_length", 4096));
+    let expected = serde_json::json!({
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 4096,
+    });
+    assert_eq!(of(yarn), expected);
+    let expected = serde_json::json!({ "rope_type": "linear", "factor": 4.0 });
+    assert_eq!(
+        of(good.clone().pair(four("llama.rope.scale_linear"))),
+        expected
+    );
+    kind("yarn").refused(&["`llama.rope.scaling.factor` is missing"]);
+    let longrope = tensor("rope_factors_long.weight", &[2], 0, 0);
+    good.clone()
+        .tensor(longrope)
+        .refused(&["rope_scaling", "longrope"]);
+}
+
+/// `rope_freqs.weight` with the divisors that `divisor` gives, for heads of 128 and base 500000.
+fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
+    let mut file = Crafted::new()
+        .without("llama.embedding_length")
+        .pair(number("llama.embedding_length", 128))
+        .pair(pair("llama.rope.freq_base", 6, &500_000f32.to_le_bytes()));
+    file.tensors = vec![
+        tensor("rope_freqs.weight", &[64], 0, 0),
+        tensor("token_embd.weight", &[2, 2], 0, 0),
+    ];
+    file.data = 0;
+    let mut bytes = file.bytes();
+    for i in 0..64 {
+        let frequency = 500_000f64.powf(-f64::from(i) / 64.0);
+        bytes.extend((divisor(frequency) as f32).to_le_bytes());
+    }
+    folder_with("model.gguf", &bytes)
+}
+
+#[test]
+fn llama_3_rescaling_is_recognised() {
+    let llama3 = |frequency: f64| {
+        // As llama.cpp's converter computes it for Llama 3.2.
+        let (factor, low, high, context) = (32.0, 1.0, 4.0, 8192.0);
+        let wavelength = 2.0 * std::f64::consts::PI / frequency;
+        if wavelength < context / high {
+            1.0
+        } else if wavelength > context / low {
+            factor
+        } else {
+            let smooth = (context / wavelength - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        }
+    };
+    let (_dir, path) = rescaled(llama3);
+    let expected = serde_json::json!({
+        "rope_type": "llama3",
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    });
+    assert_eq!(scaling(&path), expected);
+    let (_dir, path) = rescaled(|_| 1.0);
+    assert!(scaling(&path).is_null());
+    for other in [|_| 8.0, |f: f64| 1.0 + f] {
+        let (_dir, path) = rescaled(other);
+        let error = ModelConfig::load(&path).unwrap_err().to_string();
+        assert!(error.contains("rope_freqs.weight"), "{error}");
+    }
+}
+
+/// An archive as `torch.save` writes it, of this pickle and a storage `0` of 16 bytes.
+fn archive(pickle: &[u8]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in [("m/data.pkl", pickle), ("m/data/0", &[0; 16])] {
+        let options =
+            SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        zip.start_file(name, options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[track_caller]
+fn pickle_refused(pickle: &[u8], words: &[&str]) {
+    let (dir, _) = folder_with("pytorch_model.bin", &archive(pickle));
+    assert_refused(dir.path(), &[&["pytorch_model.bin"], words].concat());
+}
+
+#[test]
+fn pickles_that_call_are_refused_by_name() {
+    for (pickle, name) in [
+        (
+            &b"cposix\nsystem\n(X\x04\x00\x00\x00echotR."[..],
+            "posix.system",
+        ),
+        (
+            b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00echo\x85R.",
+            "os.system",
+        ),
+        (
+            b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x8c\x04echo\x85R.",
+            "posix.system",
+        ),
+        (b"(X\x04\x00\x00\x00echoiposix\nsystem\n.", "posix.system"),
+        (b"(cposix\nsystem\nX\x04\x00\x00\x00echoo.", "posix.system"),
+        (b"c__builtin__\neval\n)R.", "__builtin__.eval"),
+        (
+            b"ctorch.storage\n_load_from_bytes\n)R.",
+            "torch.storage._load_from_bytes",
+        ),
+        (b"ctorch\nload\n)R.", "torch.load"),
+        (b"(ccollections\nOrderedDict\no.", "OBJ"),
+        (b"(icollections\nOrderedDict\n.", "INST"),
+        (b"\x82\x01)R.", "EXT1"),
+        (b"\x83\x01\x00)R.", "EXT2"),
+        (b"\x84\x01\x00\x00\x00)R.", "EXT4"),
+        (b"ccollections\nOrderedDict\n)\x81.", "NEWOBJ"),
+        (b"Pid\n.", "PERSID"),
+        (b"\xfe.", "0xfe"),
+    ] {
+        pickle_refused(pickle, &[name, "refused"]);
+    }
+}
+
+/// A pickled dict with the tensor `w` of float32.
+fn tensor_pickle(storage: &str, offset: i64, shape: &[i64], strides: &[i64]) -> Vec<u8> {
+    let text = |s: &str| [&b"X"[..], &(s.len() as u32).to_le_bytes(), s.as_bytes()].concat();
+    let int = |n: i64| [&b"\x8a\x08"[..], &n.to_le_bytes()].concat();
+    let tuple = |items: &[i64]| {
+        let items: Vec<u8> = items.iter().flat_map(|n| int(*n)).collect();
+        [&b"("[..], &items, b"t"].concat()
+    };
+    [
+        b"\x80\x02}",
+        &text("w")[..],
+        b"ctorch._utils\n_rebuild_tensor_v2\n((",
+        &text("storage"),
+        b"ctorch\nFloatStorage\n",
+        &text(storage),
+        &text("cpu"),
+        &int(4),
+        b"tQ",
+        &int(offset),
+        &tuple(shape),
+        &tuple(strides),
+        b"\x89NtRs.",
+    ]
+    .concat()
+}
+
+#[test]
+fn pickles_whose_tensors_cannot_be() {
+    let (dir, _) = folder_with(
+        "pytorch_model.bin",
+        &archive(&tensor_pickle("0", 1, &[3], &[1])),
+    );
+    assert_eq!(
+        Weights::load(dir.path()).unwrap().tensor("w").unwrap().data,
+        [0.0; 3]
+    );
+
+    let most = i64::MAX;
+    for (pickle, words) in [
+        (
+            tensor_pickle("0", 2, &[3], &[1]),
+            &["`w`", "does not fit into its storage of 16 bytes"][..],
+        ),
+        (
+            tensor_pickle("0", most, &[1], &[1]),
+            &["`w`", "does not fit"],
+        ),
+        (
+            tensor_pickle("0", 0, &[most, most], &[1, 1]),
+            &["`w`", "beyond all sizes"],
+        ),
+        (tensor_pickle("0", -1, &[1], &[1]), &["negative size"]),
+        (tensor_pickle("0", 0, &[-1], &[1]), &["negative size"]),
+        (
+            tensor_pickle("0", 0, &[2, 2], &[1, 2]),
+            &["`w`", "strides [1, 2]", "contiguous"],
+        ),
+        (
+            tensor_pickle("0", 0, &[2, 2], &[1]),
+            &["`w`", "strides", "contiguous"],
+        ),
+        (tensor_pickle("7", 0, &[1], &[1]), &["m/data/7"]),
+        (
+            tensor_pickle("../data.pkl", 0, &[1], &[1]),
+            &["m/data/../data.pkl"],
+        ),
+        (
+            tensor_pickle("0", 0, &[1; 65], &[1; 65]),
+            &["too many dimensions"],
+        ),
+        (b"N.".to_vec(), &["no state dict"]),
+        (
+            b"}X\x01\x00\x00\x00wNs.".to_vec(),
+            &["no state dict", "`w` is no tensor"],
+        ),
+        (b"}NNs.".to_vec(), &["no state dict"]),
+        (b"}X\xff\xff\xff\xffw".to_vec(), &["ends too early"]),
+        (b"".to_vec(), &["ends too early"]),
+        (b")".to_vec(), &["ends too early"]),
+        (b"0.".to_vec(), &["opcode"]),
+        (b"h\x01.".to_vec(), &["memo is missing"]),
+        (b"u.".to_vec(), &["mark is missing"]),
+        (b"s.".to_vec(), &["value is missing"]),
+        (b"(.".to_vec(), &["value is missing"]),
+        (b")R.".to_vec(), &["value is missing"]),
+        (b"))R.".to_vec(), &["no function"]),
+        (b"}Q.".to_vec(), &["no storage"]),
+        (b"))b.".to_vec(), &["a state"]),
+    ] {
+        pickle_refused(&pickle, words);
+    }
+    // Small files that would become large in memory.
+    for piece in [&b")"[..], b"(", b"}q\x00h\x00"] {
+        pickle_refused(&piece.repeat(3 << 20), &["too many marks"][..0]);
+    }
+}
+
+#[test]
+fn torch_files_that_are_not_whole() {
+    let whole = fs::read(formats("torch/pytorch_model.bin")).unwrap();
+    for len in [0, 1, 100, whole.len() / 2, whole.len() - 1] {
+        let (dir, _) = folder_with("pytorch_model.bin", &whole[..len]);
+        assert_refused(dir.path(), &["pytorch_model.bin", "truncated or corrupt"]);
+    }
+    let legacy = fs::read(formats("torch/legacy.bin")).unwrap();
+    let (dir, _) = folder_with("pytorch_model.bin", &legacy);
+    assert_refused(dir.path(), &["pytorch_model.bin", "before 1.6"]);
+    let turned = fs::read(formats("torch/turned.bin")).unwrap();
+    let (dir, _) = folder_with("pytorch_model.bin", &turned);
+    assert_refused(dir.path(), &["pytorch_model.bin", "`turned`", "contiguous"]);
+    let big = archive(b"}.");
+    let mut zip = zip::ZipWriter::new_append(Cursor::new(big)).unwrap();
+    zip.start_file(
+        "m/byteorder",
+        SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored),
+    )
+    .unwrap();
+    zip.write_all(b"big").unwrap();
+    let (dir, _) = folder_with("pytorch_model.bin", &zip.finish().unwrap().into_inner());
+    assert_refused(dir.path(), &["pytorch_model.bin", "not little endian"]);
+}
+
+#[test]
+fn torch_shards_that_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(formats("torch/sharded")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let index = dir.path().join("pytorch_model.bin.index.json");
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(
+        &index,
+        text.replace("model.norm.weight", "model.enorm.weight"),
+    )
+    .unwrap();
+    assert_refused(
+        dir.path(),
+        &[
+            "pytorch_model.bin.index.json",
+            "model.enorm.weight",
+            "in no shard",
+        ],
+    );
+    fs::write(&index, text).unwrap();
+    let shard = "pytorch_model-00002-of-00002.bin";
+    fs::remove_file(dir.path().join(shard)).unwrap();
+    assert_refused(dir.path(), &[shard]);
+    let nothing = tempfile::tempdir().unwrap();
+    assert_refused(
+        nothing.path(),
+        &[
+            "model.safetensors.index.json",
+            "pytorch_model.bin",
+            "pytorch_model.bin.index.json",
+            "gguf",
+        ],
+    );
+}
+
+/// Bytes of a file to overwrite, most of them near its beginning, and where to cut it off.
+fn damage() -> impl Strategy<Value = (Vec<(f64, u8)>, Option<f64>)> {
+    let place = prop_oneof![0.0..0.02f64, 0.0..0.2f64, 0.0..1.0f64];
+    let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF), Just(0x80)];
+    let bytes = prop::collection::vec((place, byte), 1..5);
+    (bytes, prop::option::weighted(0.2, 0.0..1.0f64))
+}
+
+fn damaged(name: &str, (bytes, end): (Vec<(f64, u8)>, Option<f64>)) -> Vec<u8> {
+    let mut file = fs::read(formats(name)).unwrap();
+    let len = file.len() as f64;
+    for (place, byte) in bytes {
+        file[(place * len) as usize] = byte;
+    }
+    file.truncate((end.unwrap_or(1.0) * len) as usize);
+    file
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_gguf_files_never_panic(
+        name in prop_oneof![Just("llama.gguf"), Just("qwen2.gguf"), Just("sentencepiece.gguf")],
+        damage in damage(),
+    ) {
+        let (_dir, path) = folder_with("model.gguf", &damaged(name, damage));
+        if let Err(message) = read_all(&path) {
+            prop_assert!(!message.is_empty());
+        }
+    }
+
+    #[test]
+    fn damaged_torch_files_never_panic(damage in damage(), config in any::<bool>()) {
+        let file = damaged("torch/pytorch_model.bin", damage);
+        let (dir, _) = folder_with("pytorch_model.bin", &file);
+        if config {
+            fs::copy(formats("torch/config.json"), dir.path().join("config.json")).unwrap();
+        }
+        if let Ok(weights) = Weights::load(dir.path()) {
+            for name in weights.names() {
+                let _ = weights.tensor(name);
+            }
+        }
+        let _ = Model::load(dir.path());
+    }
+
+    #[test]
+    fn random_pickles_never_panic(
+        code in prop::collection::vec(
+            prop_oneof![
+                prop::collection::vec(any::<u8>(), 1..4),
+                prop::sample::select(vec![
+                    b"}".to_vec(), b"(".to_vec(), b")".to_vec(), b"t".to_vec(), b"u".to_vec(), b"s".to_vec(),
+                    b"R".to_vec(), b"Q".to_vec(), b"b".to_vec(), b"q\x00".to_vec(), b"h\x00".to_vec(), b"\x86".to_vec(),
+                    b"K\x01".to_vec(), b"X\x01\x00\x00\x000".to_vec(), b"ccollections\nOrderedDict\n".to_vec(),
+                    b"ctorch._utils\n_rebuild_tensor_v2\n".to_vec(), b"ctorch\nFloatStorage\n".to_vec(),
+                ]),
+            ],
+            0..40,
+        ),
+    ) {
+        let mut code = code.concat();
+        code.push(b'.');
+        let (dir, _) = folder_with("pytorch_model.bin", &archive(&code));
+        if let Err(error) = Weights::load(dir.path()) {
+            prop_assert!(error.to_string().contains("pytorch_model.bin"));
+        }
+    }
+}
