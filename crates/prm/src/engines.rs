@@ -94,23 +94,11 @@ impl Engines {
 
     /// Reads tokens that no row is wanted of.
     pub fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
-        let mut engines = [Some(&mut self.body), self.reference.as_mut()];
-        for (which, engine) in engines.iter_mut().enumerate() {
-            let Some(engine) = engine else { continue };
-            let items: Vec<Append<'_>> = reads
-                .iter()
-                .filter_map(|read| {
-                    let seq = [Some(read.seq.body), read.seq.reference][which]?;
-                    Some(Append {
-                        seq,
-                        tokens: &read.tokens,
-                        want: Want::None,
-                    })
-                })
-                .collect();
-            engine.forward(&items, Output::Hidden)?;
+        fill(&mut self.body, reads, |seq| Some(seq.body))?;
+        match &mut self.reference {
+            Some(engine) => fill(engine, reads, |seq| seq.reference),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Hidden states of the reward model at `marks` of each read, in order.
@@ -146,6 +134,25 @@ impl Engines {
         }
         Ok(ratios)
     }
+}
+
+fn fill(
+    engine: &mut Engine,
+    reads: &[Read],
+    which: impl Fn(&Seq) -> Option<SeqId>,
+) -> Result<(), Error> {
+    let items: Vec<Append<'_>> = reads
+        .iter()
+        .filter_map(|read| {
+            Some(Append {
+                seq: which(&read.seq)?,
+                tokens: &read.tokens,
+                want: Want::None,
+            })
+        })
+        .collect();
+    engine.forward(&items, Output::Hidden)?;
+    Ok(())
 }
 
 fn memory(engine: &Engine) -> Memory {

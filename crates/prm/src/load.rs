@@ -51,7 +51,8 @@ impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
     /// Without a `spec`, the checkpoint says how it is read ([`PrmSpec::of`]). `reference` is the
-    /// second model of a log-ratio; `config.kv_bytes` is shared between the two.
+    /// second model of a log-ratio; `config.kv_bytes` is shared between the two, and what both read
+    /// counts once in [`Scored`](beamgen_search::Scored).
     ///
     /// # Errors
     /// A file is missing or broken, or the spec cannot be run with the checkpoint.
@@ -83,10 +84,12 @@ impl RewardModel {
             Some(reference) => {
                 let other = Tokenizer::load(reference.checkpoint.clone())?;
                 same_tokens(&tokenizer, &other).map_err(unfit)?;
-                Some(match &reference.model {
+                let model = match &reference.model {
                     Some(model) => Arc::clone(model),
                     None => reference.model(&Weights::load(reference.checkpoint.clone())?)?,
-                })
+                };
+                other.check(model.config())?;
+                Some(model)
             }
             None => None,
         };

@@ -51,7 +51,7 @@ pub(crate) struct Writer {
 enum Prompt {
     Plain,
     /// Up to where the assistant's turn has its content.
-    Chat(ChatTemplate, Option<String>),
+    Chat(Box<ChatTemplate>, Option<String>),
     /// What stands before the first user's content.
     Turns(String),
 }
@@ -100,7 +100,7 @@ impl Writer {
             if step.turns {
                 writer.cut_turns(&template, spec.prompt.system.as_deref())?;
             } else {
-                writer.prompt = Prompt::Chat(template, spec.prompt.system.clone());
+                writer.prompt = Prompt::Chat(Box::new(template), spec.prompt.system.clone());
             }
         }
         let (_, tail) = writer.around(TEXT, "", 2)?;

@@ -3,6 +3,8 @@
 #[path = "../../../generator/tests/tiny/mod.rs"]
 mod tiny;
 
+mod families;
+mod golden;
 mod incremental;
 mod loading;
 mod memory;

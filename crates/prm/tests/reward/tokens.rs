@@ -144,3 +144,19 @@ fn what_is_too_long_is_refused_alone() {
     assert_eq!(results[1].as_ref().unwrap().len(), 1);
     assert!(prm.engine().is_empty());
 }
+
+/// The problem's last character and the step's first would be one token of the text as a whole. The
+/// prompt is read by then: the step's tokens are its own.
+#[test]
+fn a_step_that_clings_to_the_prompt_is_read_apart() {
+    let mut spec = spec("\n");
+    spec.prompt.text = Some("<|begin|>{{ problem }}".into());
+    spec.step = Default::default();
+    spec.step.text = "{{ step }}\n".into();
+    let mut prm = with_spec(&spec, 400);
+    assert_eq!(ids("ab").len(), 1);
+    let written = prm.written("?a", &["b", "ab"]).unwrap();
+    let apart = [vec![tiny::BEGIN], ids("?a"), ids("b\n"), ids("ab\n")].concat();
+    assert_eq!(written.tokens, apart);
+    assert_eq!(prm.whole_chain("?a", &["b", "ab"]).unwrap().len(), 2);
+}

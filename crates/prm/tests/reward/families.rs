@@ -1,0 +1,357 @@
+//! Every family against what the code it was published with reads (tests/fixtures/prm).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use beamgen_engine::{Checkpoint, EngineConfig, Model, ThreadPool, Weights};
+use beamgen_prm::{Body, Error, HeadSpec, LogRatio, PrmSpec, RewardModel};
+use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer};
+use serde::Deserialize;
+
+use crate::models::{Step, problem};
+
+/// Families and the folders of their fixtures.
+const FIXTURES: [(&str, &str); 9] = [
+    ("step-token", "step-token"),
+    ("qwen2.5-math-prm", "qwen2.5-math-prm"),
+    ("reasonflux-prm-7b", "ReasonFlux-PRM-7B"),
+    ("skywork-o1-open-prm", "skywork-o1-open-prm"),
+    ("math-shepherd", "math-shepherd-mistral-7b-prm"),
+    ("rlhflow-llama3.1", "Llama3.1-8B-PRM-Deepseek-Data"),
+    ("trl-token-classification", "trl-token-classification"),
+    (
+        "trl-token-classification-blank-line",
+        "Qwen2.5-Math-1.5B-Instruct-PRM-0.2",
+    ),
+    ("implicit-prm", "EurusPRM-Stage2"),
+];
+
+#[derive(Deserialize)]
+struct Expected {
+    beta: Option<f64>,
+    chains: Vec<Chain>,
+}
+
+#[derive(Deserialize)]
+struct Chain {
+    problem: String,
+    steps: Vec<String>,
+    tokens: Vec<u32>,
+    read_at: Vec<usize>,
+    scores: Vec<f32>,
+}
+
+impl Chain {
+    fn steps(&self) -> Vec<&str> {
+        self.steps.iter().map(String::as_str).collect()
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/prm");
+    PathBuf::from(fixtures).join(name)
+}
+
+fn expected(name: &str) -> Expected {
+    let text = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// How the checkpoint says it is read; the log-ratio with the factor of the fixture, whose
+/// untrained models differ less than trained ones.
+fn recognised(name: &str, expected: &Expected) -> PrmSpec {
+    let checkpoint = Checkpoint::from(&folder(name));
+    let weights = Weights::load(checkpoint.clone()).unwrap();
+    let mut spec = PrmSpec::of(&checkpoint, &weights).unwrap();
+    if let Some(beta) = expected.beta {
+        spec.head = HeadSpec::LogRatio(LogRatio { beta });
+    }
+    spec
+}
+
+fn load(name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
+    // All fixtures have two layers of two heads of 8 values.
+    let page = 4 * 2 * 2 * 2 * 8 * size_of::<f32>();
+    let reference =
+        matches!(spec.head, HeadSpec::LogRatio(_)).then(|| Body::from(&folder("reference")));
+    let engines = 1 + usize::from(reference.is_some());
+    let config = EngineConfig {
+        page_size: 4,
+        kv_bytes: pages.map_or(1 << 24, |pages| pages * page * engines),
+        max_rows: 32,
+        ..EngineConfig::default()
+    };
+    let folder = folder(name);
+    RewardModel::load(&folder, Some(spec), reference, config, ThreadPool::new(2))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Steps as a search has them: with boundary, and numbered by their generator.
+fn as_generated(family: &str, index: usize, step: &str) -> String {
+    match family {
+        "math-shepherd" | "implicit-prm" => format!("## Step {index}: {step}\n\n"),
+        _ => format!("{step}\n"),
+    }
+}
+
+/// Grows all chains together, each step on forks beside a sibling that goes nowhere.
+fn grow(family: &str, prm: &mut RewardModel, chains: &[Chain]) -> Vec<Vec<f32>> {
+    let mut ids: Vec<ScoreId> = chains
+        .iter()
+        .map(|chain| prm.open(&problem(&chain.problem), 0).unwrap())
+        .collect();
+    let mut scores = vec![Vec::new(); chains.len()];
+    for depth in 0..chains.iter().map(|chain| chain.steps.len()).max().unwrap() {
+        let alive: Vec<usize> = (0..chains.len())
+            .filter(|&c| depth < chains[c].steps.len())
+            .collect();
+        let (mut steps, mut targets) = (Vec::new(), Vec::new());
+        for &c in &alive {
+            let text = as_generated(family, depth + 1, &chains[c].steps[depth]);
+            let sibling = as_generated(family, depth + 1, &format!("no, {depth}!"));
+            for (text, own) in [(sibling, false), (text, true)] {
+                let step = Step {
+                    text,
+                    tokens: vec![9999],
+                    finish: None,
+                };
+                targets.push((c, prm.fork(ids[c]), own));
+                steps.push(step);
+            }
+        }
+        let items: Vec<ScoreItem<'_>> = targets
+            .iter()
+            .zip(&steps)
+            .map(|(&(_, id, _), step)| ScoreItem {
+                id,
+                steps: vec![step.as_ref()],
+            })
+            .collect();
+        let scored = prm.score(&items).unwrap();
+        for ((c, id, own), scored) in targets.into_iter().zip(scored) {
+            let scored = scored.unwrap();
+            if own {
+                scores[c].extend(scored.probabilities);
+                prm.release(std::mem::replace(&mut ids[c], id));
+            } else {
+                prm.release(id);
+            }
+        }
+    }
+    ids.into_iter().for_each(|id| prm.release(id));
+    assert!(prm.engine().is_empty());
+    assert!(prm.reference().is_none_or(|engine| engine.is_empty()));
+    scores
+}
+
+#[test]
+fn every_family_reads_what_its_authors_read() {
+    println!("family | max abs score diff | tokens equal | incremental = whole");
+    let mut names = Vec::new();
+    for (family, name) in FIXTURES {
+        let expected = expected(name);
+        let spec = recognised(name, &expected);
+        match family {
+            "step-token" => assert!(spec.name.ends_with("prm.json"), "{}", spec.name),
+            _ => assert_eq!(spec.name, family),
+        }
+        let mut prm = load(name, spec.clone(), None);
+        let mut most = 0.0f32;
+        let mut whole = Vec::new();
+        for chain in &expected.chains {
+            let written = prm.written(&chain.problem, &chain.steps()).unwrap();
+            // At most what closes the assistant's turn is left out.
+            let closing = chain.tokens.len() - written.tokens.len();
+            assert!(closing <= 2, "{family}: {closing}");
+            assert_eq!(
+                written.tokens,
+                chain.tokens[..written.tokens.len()],
+                "{family}"
+            );
+            assert_eq!(written.read_at, chain.read_at, "{family}");
+            let scores = prm.whole_chain(&chain.problem, &chain.steps()).unwrap();
+            assert_eq!(scores.len(), chain.scores.len());
+            for (score, expected) in scores.iter().zip(&chain.scores) {
+                most = most.max((score - expected).abs());
+            }
+            whole.push(scores);
+        }
+        assert!(most < 1e-4, "{family}: {most}");
+        assert_eq!(grow(family, &mut prm, &expected.chains), whole, "{family}");
+        // With memory for little more than the longest chain, caches are forgotten all the time.
+        let longest = expected.chains.iter().map(|chain| chain.tokens.len()).max();
+        let mut tight = load(name, spec, Some(longest.unwrap() / 4 + 10));
+        assert_eq!(
+            grow(family, &mut tight, &expected.chains),
+            whole,
+            "{family}"
+        );
+        println!("{family} | {most:.1e} | yes | yes");
+        names.push(family);
+    }
+    names.sort_unstable();
+    let mut all: Vec<&str> = PrmSpec::names().collect();
+    all.sort_unstable();
+    assert_eq!(names, all);
+}
+
+#[test]
+fn models_that_are_loaded_already_are_shared() {
+    let name = "EurusPRM-Stage2";
+    let expected = expected(name);
+    let spec = recognised(name, &expected);
+    let chain = &expected.chains[0];
+    let alone = load(name, spec.clone(), None)
+        .whole_chain(&chain.problem, &chain.steps())
+        .unwrap();
+    let model = |name| Arc::new(Model::load(&folder(name)).unwrap());
+    let body = |name| Body {
+        checkpoint: Checkpoint::from(&folder(name)),
+        model: Some(model(name)),
+    };
+    let shared = |reference: Body| {
+        let own = body(name);
+        let kept = Arc::clone(own.model.as_ref().unwrap());
+        let config = EngineConfig::default();
+        let pool = ThreadPool::new(1);
+        let mut prm =
+            RewardModel::load(own, Some(spec.clone()), Some(reference), config, pool).unwrap();
+        assert!(Arc::ptr_eq(&kept, prm.engine().model()));
+        prm.whole_chain(&chain.problem, &chain.steps()).unwrap()
+    };
+    assert_eq!(shared(body("reference")), alone);
+    // Against itself, no step is better than another.
+    assert_eq!(shared(body(name)), [0.5; 2]);
+}
+
+#[test]
+fn memory_is_that_of_both_models() {
+    let memory = |name: &str| load(name, recognised(name, &expected(name)), Some(50)).memory();
+    let (one, two) = (memory("step-token"), memory("EurusPRM-Stage2"));
+    assert_eq!(two.bytes_per_token, 2 * one.bytes_per_token);
+    assert_eq!(two.capacity_tokens, one.capacity_tokens);
+    assert_eq!(one.capacity_tokens, 200);
+}
+
+#[test]
+fn a_chain_longer_than_the_context_is_refused_alone() {
+    for (_, name) in FIXTURES {
+        let expected = expected(name);
+        let mut prm = load(name, recognised(name, &expected), None);
+        let long = "12 + 34 = 46, ".repeat(60);
+        let chain = &expected.chains[0];
+        let results = prm
+            .whole_chains(&[("1 + 1?", &[&long]), (&chain.problem, &chain.steps())])
+            .unwrap();
+        let error = results[0].as_ref().unwrap_err();
+        assert!(matches!(error, ScoreError::TooLong { context: 512, .. }));
+        assert_eq!(results[1].as_ref().unwrap().len(), chain.steps.len());
+    }
+}
+
+fn refused(name: &str, format: &str, reference: Option<&str>) -> String {
+    let spec = PrmSpec::named(format).unwrap();
+    let reference = reference.map(|name| Body::from(&folder(name)));
+    let config = EngineConfig::default();
+    let error = RewardModel::load(
+        &folder(name),
+        Some(spec),
+        reference,
+        config,
+        ThreadPool::new(1),
+    )
+    .unwrap_err();
+    assert!(matches!(error, Error::Unfit { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(format) && text.contains(name), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+    text
+}
+
+#[test]
+fn a_format_that_is_not_the_checkpoints_is_refused_in_one_line() {
+    for (name, format, reference, parts) in [
+        (
+            "skywork-o1-open-prm",
+            "qwen2.5-math-prm",
+            None,
+            ["head.linear", "score.0.weight"],
+        ),
+        (
+            "trl-token-classification",
+            "step-token",
+            None,
+            ["normaliser", "2 outputs"],
+        ),
+        (
+            "EurusPRM-Stage2",
+            "math-shepherd",
+            None,
+            ["step.tag", "tokens of the model"],
+        ),
+        (
+            "trl-token-classification",
+            "rlhflow-llama3.1",
+            None,
+            ["head.tokens", "no language-model head"],
+        ),
+        (
+            "EurusPRM-Stage2",
+            "implicit-prm",
+            None,
+            ["head.log-ratio", "none was given"],
+        ),
+        (
+            "EurusPRM-Stage2",
+            "implicit-prm",
+            Some("Llama3.1-8B-PRM-Deepseek-Data"),
+            ["head.log-ratio", "another tokenizer"],
+        ),
+        (
+            "skywork-o1-open-prm",
+            "skywork-o1-open-prm",
+            Some("reference"),
+            ["`head`", "no reference"],
+        ),
+    ] {
+        let text = refused(name, format, reference);
+        for part in parts {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_may_say_itself_how_it_is_read_or_must_be_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(folder("reference")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
+    }
+    let of = || {
+        let checkpoint = Checkpoint::from(dir.path());
+        let weights = Weights::load(checkpoint.clone()).unwrap();
+        PrmSpec::of(&checkpoint, &weights)
+    };
+    let error = of().unwrap_err();
+    assert!(matches!(error, Error::NotRecognised { .. }));
+    assert!(error.to_string().contains("skywork-o1-open-prm"), "{error}");
+
+    let own = "normaliser = { softmax = 0 }\n[step]\ntext = \"{{ step }} Right?\"\n\
+        verdict = \" +\\n\"\n[head]\ntokens = [\"+\", \"-\"]\n";
+    std::fs::write(dir.path().join("prm.toml"), own).unwrap();
+    let spec = of().unwrap();
+    assert!(spec.name.ends_with("prm.toml"));
+    let config = EngineConfig::default();
+    let mut prm = RewardModel::load(dir.path(), None, None, config, ThreadPool::new(1)).unwrap();
+    let written = prm.written("1 + 1?", &["2", "Yes"]).unwrap();
+    let at = written.read_at[0];
+    let encode = |text: &str| {
+        let tokenizer = beamgen_engine::Tokenizer::load(dir.path()).unwrap();
+        tokenizer.encode(text, false).unwrap()
+    };
+    let (question, verdict) = (encode("2 Right?"), encode(" +\n"));
+    assert_eq!(written.tokens[at + 1 - question.len()..=at], question);
+    assert_eq!(written.tokens[at + 1..][..verdict.len()], verdict);
+    assert_eq!(prm.whole_chain("1 + 1?", &["2", "Yes"]).unwrap().len(), 2);
+}
