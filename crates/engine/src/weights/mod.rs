@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use beamgen_kernels::WeightFormat;
 pub use encoding::Encoding;
 
 use beamgen_kernels::WeightFormat;
@@ -374,21 +373,6 @@ enum Values<'a> {
 }
 
 impl View<'_> {
-    /// The narrowest format that holds all values exactly.
-    pub(crate) fn format(&self) -> WeightFormat {
-        match self.values {
-            Values::Encoded {
-                encoding: Encoding::Bf16,
-                ..
-            } => WeightFormat::Bf16,
-            Values::Encoded {
-                encoding: Encoding::F16,
-                ..
-            } => WeightFormat::F16,
-            Values::Owned(_) | Values::Encoded { .. } => WeightFormat::F32,
-        }
-    }
-
     /// Size of the first dimension.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
