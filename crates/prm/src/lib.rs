@@ -20,6 +20,7 @@ mod head;
 mod label;
 mod load;
 mod model;
+mod reading;
 mod recognise;
 mod score;
 mod segments;

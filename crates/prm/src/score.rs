@@ -1,33 +1,32 @@
-//! Scoring: as many chains in a pass as memory holds, each read from where its cache ends.
+//! Scoring: as many chains in a pass as memory holds.
 
 use std::collections::BTreeSet;
 
 use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
 
-use crate::engines::Read;
-use crate::model::{Readout, RewardModel};
+use crate::model::RewardModel;
 
 /// A chain that will be read in the next pass.
-struct Planned {
+pub(crate) struct Planned {
     /// Index of the item.
-    item: usize,
-    id: ScoreId,
+    pub item: usize,
+    pub id: ScoreId,
     /// New tokens of the chain.
-    tokens: Vec<u32>,
+    pub tokens: Vec<u32>,
     /// For each step, the index in `tokens` where it is read.
-    marks: Vec<usize>,
+    pub marks: Vec<usize>,
     /// For each step, the end of its segment in `tokens`.
-    ends: Vec<usize>,
+    pub ends: Vec<usize>,
 }
 
 /// The next pass.
 #[derive(Default)]
-struct Batch {
-    planned: Vec<Planned>,
+pub(crate) struct Batch {
+    pub planned: Vec<Planned>,
     /// Of the chains planned and the one being planned: their caches are not forgotten.
     ids: BTreeSet<ScoreId>,
     /// Prompts to be read first.
-    prompts: Vec<u64>,
+    pub prompts: Vec<u64>,
     pages: usize,
 }
 
@@ -173,150 +172,5 @@ impl RewardModel {
         }
         batch.ids.insert(planned.id);
         batch.planned.push(planned);
-    }
-
-    /// Reads the batch: prompts first, for the chains fork them.
-    fn read(
-        &mut self,
-        batch: Batch,
-        results: &mut [Result<Scored, ScoreError>],
-    ) -> Result<(), ScoreError> {
-        self.read_prompts(&batch.prompts)?;
-        let mut unbilled = batch.prompts;
-        let reads: Vec<Read> = batch
-            .planned
-            .iter()
-            .map(|planned| {
-                let (read, scored) = self.begin(planned, &mut unbilled);
-                results[planned.item] = Ok(scored);
-                read
-            })
-            .collect();
-        let outputs = self
-            .outputs(&batch.planned, &reads)
-            .map_err(|error| ScoreError::Failed(error.to_string()))?;
-        for (planned, outputs) in batch.planned.into_iter().zip(outputs) {
-            let probabilities = outputs
-                .iter()
-                .map(|outputs| self.normaliser.probability(outputs))
-                .collect::<Option<Vec<f32>>>();
-            match (probabilities, &mut results[planned.item]) {
-                (Some(probabilities), Ok(scored)) => scored.probabilities = probabilities,
-                (_, result) => {
-                    let reason = "the reward model's output is not a number";
-                    *result = Err(ScoreError::Failed(reason.into()));
-                }
-            }
-            let steps = planned.marks.len();
-            self.chains
-                .chain_mut(planned.id)
-                .push(planned.tokens, steps);
-            self.chains.touch(planned.id);
-        }
-        Ok(())
-    }
-
-    /// What is to be read of a chain, from the end of its cache on; makes the cache if there is
-    /// none. The tokens of a prompt are billed to the first chain of `unbilled` ones.
-    fn begin(&mut self, planned: &Planned, unbilled: &mut Vec<u64>) -> (Read, Scored) {
-        let held = self.held();
-        let chain = self.chains.chain(planned.id);
-        let prompt = self.chains.prompt(chain.prompt);
-        let in_prompt = prompt.tokens.len() - held;
-        let mut scored = Scored::default();
-        let (seq, cached) = match chain.seq {
-            Some(seq) => {
-                scored.reused_tokens = in_prompt + chain.len();
-                (seq, chain.len())
-            }
-            None => {
-                match unbilled.iter().position(|&p| p == chain.prompt) {
-                    Some(at) => {
-                        unbilled.swap_remove(at);
-                        scored.read_tokens = in_prompt;
-                    }
-                    None => scored.reused_tokens = in_prompt,
-                }
-                (self.engines.fork(prompt.seq), 0)
-            }
-        };
-        // Everything but what is cached, and the token that is held back for the next step.
-        let mut tokens = prompt.tokens[in_prompt..].to_vec();
-        tokens.extend(chain.tokens());
-        tokens.extend_from_slice(&planned.tokens);
-        tokens.drain(..cached);
-        tokens.truncate(tokens.len() - held);
-        scored.read_tokens += tokens.len();
-        self.chains.chain_mut(planned.id).seq = Some(seq);
-        (Read { seq, tokens }, scored)
-    }
-
-    /// The numbers of each step of each chain.
-    fn outputs(
-        &mut self,
-        planned: &[Planned],
-        reads: &[Read],
-    ) -> Result<Vec<Vec<Vec<f64>>>, beamgen_engine::Error> {
-        match &self.readout {
-            Readout::Head(head) => {
-                let marks: Vec<Vec<usize>> = planned
-                    .iter()
-                    .zip(reads)
-                    .map(|(planned, read)| {
-                        let again = read.tokens.len() - planned.tokens.len();
-                        planned.marks.iter().map(|mark| again + mark).collect()
-                    })
-                    .collect();
-                let rows = self.engines.hidden(reads, &marks)?;
-                let mut row = rows.iter();
-                let outputs = marks
-                    .iter()
-                    .map(|marks| {
-                        let rows = row.by_ref().take(marks.len());
-                        rows.map(|hidden| head.forward(hidden)).collect()
-                    })
-                    .collect();
-                self.engines.body.recycle(rows);
-                Ok(outputs)
-            }
-            Readout::LogRatio { beta } => {
-                let targets: Vec<&[u32]> = planned.iter().map(|planned| &*planned.tokens).collect();
-                let ratios = self.engines.log_ratios(reads, &targets)?;
-                let rewards = |planned: &Planned, ratios: &[f64]| {
-                    let starts = std::iter::once(0).chain(planned.ends.iter().copied());
-                    starts
-                        .zip(&planned.ends)
-                        .map(|(from, &to)| vec![beta * ratios[from..to].iter().sum::<f64>()])
-                        .collect()
-                };
-                let pairs = planned.iter().zip(&ratios);
-                Ok(pairs
-                    .map(|(planned, ratios)| rewards(planned, ratios))
-                    .collect())
-            }
-        }
-    }
-
-    fn read_prompts(&mut self, prompts: &[u64]) -> Result<(), ScoreError> {
-        let held = self.held();
-        let reads: Vec<Read> = prompts
-            .iter()
-            .map(|&id| {
-                let prompt = self.chains.prompt(id);
-                let tokens = prompt.tokens[..prompt.tokens.len() - held].to_vec();
-                let seq = prompt.seq;
-                Read { seq, tokens }
-            })
-            .collect();
-        if reads.is_empty() {
-            return Ok(());
-        }
-        self.engines
-            .read(&reads)
-            .map_err(|error| ScoreError::Failed(error.to_string()))?;
-        for &id in prompts {
-            self.chains.prompt_mut(id).read = true;
-        }
-        Ok(())
     }
 }

@@ -188,7 +188,7 @@ impl PrmSpec {
     /// [`Error::Spec`].
     pub fn check(&self) -> Result<(), Error> {
         let (step, pieces) = (&self.step, self.step.tokenise == Tokenise::Pieces);
-        let linear_or_tokens = match &self.head {
+        let not_empty = match &self.head {
             HeadSpec::Linear(layers) => !layers.is_empty(),
             HeadSpec::Tokens(tokens) => !tokens.is_empty(),
             HeadSpec::LogRatio(_) => true,
@@ -249,7 +249,7 @@ impl PrmSpec {
                 "step.share_tokens",
                 "is exact only with tokenise = \"pieces\" and text = \"{{ step }}\"",
             ),
-            (!linear_or_tokens, "head", "has neither a layer nor a token"),
+            (!not_empty, "head", "has neither a layer nor a token"),
             (
                 !one_number && !matches!(self.normaliser, Normaliser::Softmax(_)),
                 "normaliser",
