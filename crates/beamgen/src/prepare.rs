@@ -263,11 +263,14 @@ impl Judge {
         if let Some(reference) = &self.reference {
             models.insert("reference".into(), reference.fingerprint.clone().into());
         }
-        if !self.prm.bundled {
-            let spec = format!("{:?}", self.spec);
-            let spec = fingerprint::of_files([("spec", spec.as_bytes())]);
-            models.insert("prm_format".into(), spec.into());
-        }
+        // Whatever file or name it came from.
+        let spec = PrmSpec {
+            name: String::new(),
+            ..self.spec.clone()
+        };
+        let spec = format!("{spec:?}");
+        let spec = fingerprint::of_files([("spec", spec.as_bytes())]);
+        models.insert("prm_format".into(), spec.into());
     }
 
     fn load(
