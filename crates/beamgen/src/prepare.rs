@@ -209,12 +209,15 @@ impl Judge {
         };
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
-        let prm = Opened::open(&source)?;
+        let mut prm = Opened::open(&source)?;
         let spec = match models.prm_format.as_deref() {
             None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
         let spec = spec.map_err(|error| prm.blame(error))?;
+        if matches!(spec.head, HeadSpec::Linear(_)) {
+            prm.drop_head();
+        }
         let reference = match (&spec.head, models.prm_reference.as_deref()) {
             (HeadSpec::LogRatio(_), None) => {
                 return Err(Error::NoReference {
