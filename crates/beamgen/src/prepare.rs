@@ -214,7 +214,10 @@ impl Judge {
             None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
-        let spec = spec.map_err(|error| prm.blame(error))?;
+        let mut spec = spec.map_err(|error| prm.blame(error))?;
+        if spec.prompt.date.is_none() {
+            spec.prompt.date.clone_from(&config.generator.date);
+        }
         if matches!(spec.head, HeadSpec::Linear(_)) {
             prm.drop_head();
         }
