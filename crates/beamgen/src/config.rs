@@ -45,7 +45,8 @@ pub struct ModelsConfig {
     /// The model that an implicit reward model is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_reference: Option<PathBuf>,
-    /// Numbers that weights are kept in. They are computed with in float32 all the same.
+    /// Numbers that weights are kept in. They are computed with in float32 all the same, but for int8, which
+    /// quantises activations, too.
     pub dtype: WeightType,
     /// Models of a hub come from its cache only.
     pub offline: bool,

@@ -474,7 +474,7 @@ pub struct ModelFlags {
     /// The model that an implicit reward model is compared with
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub prm_reference: Option<PathBuf>,
-    /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16 [default: auto]
+    /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
     /// Never ask the hub: take models from its cache only

@@ -1,8 +1,8 @@
 //! The forward pass of one chunk of rows, in buffers that exist already.
 
 use beamgen_kernels::{
-    AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, KvSlot, RopeTable, attention, kv_store,
-    rmsnorm, rmsnorm_heads, rope, silu_mul,
+    AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, KvSlot, LinearScratch, RopeTable,
+    attention, kv_store, rmsnorm, rmsnorm_heads, rope, silu_mul,
 };
 
 use crate::{Model, ModelConfig, Output};
@@ -60,10 +60,13 @@ pub(crate) struct Buffers {
     gate_up: Vec<f32>,
     /// `[R, intermediate]`.
     gated: Vec<f32>,
+    /// The inputs of a matrix, quantised.
+    scratch: LinearScratch,
 }
 
 impl Buffers {
-    pub(crate) fn new(c: &ModelConfig, rows: usize) -> Self {
+    pub(crate) fn new(model: &Model, rows: usize) -> Self {
+        let c = model.config();
         Self {
             residual: vec![0.0; rows * c.hidden_size],
             normed: vec![0.0; rows * c.hidden_size],
@@ -71,13 +74,15 @@ impl Buffers {
             attended: vec![0.0; rows * c.q_width()],
             gate_up: vec![0.0; rows * 2 * c.intermediate_size],
             gated: vec![0.0; rows * c.intermediate_size],
+            scratch: LinearScratch::new(rows, model.int8_inputs()),
         }
     }
 
-    /// Bytes of the activations of `rows` rows.
-    pub(crate) fn bytes_for(c: &ModelConfig, rows: usize) -> usize {
+    /// Bytes of the activations of `rows` rows, where int8 matrices have up to `int8_inputs`.
+    pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
         let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
-        (4 * row).saturating_mul(rows)
+        let scratch = LinearScratch::bytes_for(rows, int8_inputs);
+        (4 * row).saturating_mul(rows).saturating_add(scratch)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -89,7 +94,7 @@ impl Buffers {
             &self.gate_up,
             &self.gated,
         ];
-        4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
+        self.scratch.bytes() + 4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
     }
 }
 
@@ -130,7 +135,7 @@ impl Pass<'_> {
                 let normed = &mut self.buffers.normed[..residual.len()];
                 rmsnorm(cpu, residual, &self.model.norm, c.rms_norm_eps, normed);
                 let head = self.model.head().expect("checked before the pass");
-                head.forward(cpu, normed, out, Epilogue::Store);
+                head.forward(cpu, &mut self.buffers.scratch, normed, out, Epilogue::Store);
             }
         }
     }
@@ -143,7 +148,9 @@ impl Pass<'_> {
         let qkv = &mut self.buffers.qkv[..rows * stride];
         let residual = &self.buffers.residual[..rows * c.hidden_size];
         rmsnorm(cpu, residual, &layer.attention_norm, eps, normed);
-        layer.qkv.forward(cpu, normed, qkv, Epilogue::Store);
+        layer
+            .qkv
+            .forward(cpu, &mut self.buffers.scratch, normed, qkv, Epilogue::Store);
 
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         let (keys, values) = (c.q_width(), c.q_width() + c.kv_width());
@@ -185,9 +192,13 @@ impl Pass<'_> {
             attended,
         );
         let residual = &mut self.buffers.residual[..rows * c.hidden_size];
-        self.model.layers[i]
-            .attention_out
-            .forward(cpu, attended, residual, Epilogue::Add);
+        self.model.layers[i].attention_out.forward(
+            cpu,
+            &mut self.buffers.scratch,
+            attended,
+            residual,
+            Epilogue::Add,
+        );
     }
 
     fn feed_forward(&mut self, cpu: Cpu, i: usize, rows: usize) {
@@ -197,9 +208,21 @@ impl Pass<'_> {
         let gate_up = &mut self.buffers.gate_up[..rows * 2 * c.intermediate_size];
         let gated = &mut self.buffers.gated[..rows * c.intermediate_size];
         rmsnorm(cpu, residual, &layer.mlp_norm, c.rms_norm_eps, normed);
-        layer.gate_up.forward(cpu, normed, gate_up, Epilogue::Store);
+        layer.gate_up.forward(
+            cpu,
+            &mut self.buffers.scratch,
+            normed,
+            gate_up,
+            Epilogue::Store,
+        );
         silu_mul(cpu, gate_up, c.intermediate_size, gated);
-        layer.down.forward(cpu, gated, residual, Epilogue::Add);
+        layer.down.forward(
+            cpu,
+            &mut self.buffers.scratch,
+            gated,
+            residual,
+            Epilogue::Add,
+        );
     }
 
     /// Moves the wanted rows to the front; returns how many they are.

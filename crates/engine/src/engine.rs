@@ -167,7 +167,7 @@ impl Engine {
             kv: KvPages::new(shape),
             sequences: Sequences::default(),
             rope: c.rope.table(c.head_dim),
-            buffers: Buffers::new(c, config.max_rows),
+            buffers: Buffers::new(&model, config.max_rows),
             chunk: Chunk::with_capacity(config.max_rows),
             tables: Vec::new(),
             copies: Vec::new(),

@@ -5,7 +5,7 @@ mod load;
 mod parts;
 mod weight_type;
 
-use beamgen_kernels::PackedLinear;
+use beamgen_kernels::{PackedLinear, WeightFormat};
 
 use crate::{Checkpoint, Error, ModelConfig, Weights};
 pub use footprint::Footprint;
@@ -155,6 +155,17 @@ impl Model {
         for (token, row) in tokens.iter().zip(rows) {
             self.embedding.weight_row(*token as usize, row);
         }
+    }
+
+    /// Most inputs of an int8 matrix; 0 without any.
+    pub(crate) fn int8_inputs(&self) -> usize {
+        let matrices = self.layers.iter().flat_map(Layer::matrices);
+        matrices
+            .chain(self.head())
+            .filter(|m| m.format() == WeightFormat::Int8)
+            .map(PackedLinear::inputs)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Floating-point operations of one row through the layers, without attention to others.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use beamgen_engine::{
     Append, Checkpoint, Encoding, Engine, EngineConfig, Error, Model, ModelConfig, Output,
-    Tokenizer, Want, Weights,
+    Tokenizer, Want, WeightType, Weights,
 };
 use common::fixture;
 use safetensors::SafeTensors;
@@ -72,6 +72,29 @@ fn llama_with_permuted_rows_biases_and_rescaled_rotation() {
     for encoding in [Encoding::Q8_0, Encoding::Q4_0, Encoding::F32] {
         assert!(encodings.contains(&encoding));
     }
+}
+
+/// Blocks of Q8_0 hold a 127, so that rounding their values once more changes nothing: what is kept
+/// as it is equals what goes through float32, with rows in the file's order and in ours.
+#[test]
+fn int8_keeps_blocks_of_q8_0() {
+    let weights = Weights::load(&file("llama.gguf")).unwrap();
+    let widened = Weights::from_tensors(
+        weights
+            .names()
+            .map(|name| (name.to_owned(), weights.tensor(name).unwrap())),
+    )
+    .unwrap();
+    let config = ModelConfig::load(&file("llama.gguf")).unwrap();
+    let logits = |weights, weight_type| {
+        let model = Model::from_weights(config.clone(), weights, weight_type).unwrap();
+        let mut engine = Engine::new(model.into(), EngineConfig::default()).unwrap();
+        let seq = engine.create();
+        common::append(&mut engine, seq, &[3, 1, 4, 1, 5, 9, 2, 6], Want::All)
+    };
+    let int8 = logits(&weights, WeightType::Int8);
+    assert_eq!(int8, logits(&widened, WeightType::Int8));
+    assert_ne!(int8, logits(&weights, WeightType::Auto));
 }
 
 #[test]

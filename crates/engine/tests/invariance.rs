@@ -2,16 +2,33 @@
 
 mod common;
 
-use beamgen_engine::{Append, Engine, Output, SeqId, ThreadPool, Want};
-use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
+use std::sync::Arc;
+
+use beamgen_engine::{Append, Engine, Model, Output, SeqId, ThreadPool, Want, WeightType};
+use common::{
+    append, assert_same_bits, engine, even_config, fresh, random_model, random_model_as,
+    tiny_config, tokens,
+};
+
+/// With the arithmetic of float32, and with that of bytes.
+fn models() -> [Arc<Model>; 2] {
+    let int8 = random_model_as(even_config(), WeightType::Int8);
+    [random_model(tiny_config()), int8]
+}
 
 #[test]
 fn incremental_equals_full() {
-    let model = random_model(tiny_config());
-    for page_size in [1, 5, 16, 32] {
+    let [model, int8] = models();
+    for (model, page_size) in [
+        (&model, 1),
+        (&model, 5),
+        (&model, 16),
+        (&model, 32),
+        (&int8, 16),
+    ] {
         let all = tokens(83, 67, 1);
-        let full = fresh(&model, page_size, &all);
-        let mut engine = engine(&model, |c| c.page_size = page_size);
+        let full = fresh(model, page_size, &all);
+        let mut engine = engine(model, |c| c.page_size = page_size);
         for step in [1, 2, 7, 16, 31, 82] {
             let seq = engine.create();
             let mut row = 0;
@@ -29,9 +46,9 @@ fn incremental_equals_full() {
 
 #[test]
 fn fork_prune_regrow_equals_fresh() {
-    let model = random_model(tiny_config());
-    for page_size in [4, 16] {
-        let mut engine = engine(&model, |c| c.page_size = page_size);
+    let [model, int8] = models();
+    for (model, page_size) in [(&model, 4), (&model, 16), (&int8, 16)] {
+        let mut engine = engine(model, |c| c.page_size = page_size);
         let prompt = tokens(21, 67, 2);
         let root = engine.create();
         append(&mut engine, root, &prompt, Want::None);
@@ -55,7 +72,7 @@ fn fork_prune_regrow_equals_fresh() {
             let rows = engine.forward(&items, Output::Logits).unwrap();
             for (i, (chain, step)) in chains.iter_mut().zip(&steps).enumerate() {
                 chain.1.extend(step);
-                let whole = fresh(&model, page_size, &chain.1);
+                let whole = fresh(model, page_size, &chain.1);
                 assert_same_bits(rows.row(i), whole.row(chain.1.len() - 1));
             }
             // Two survive; one of them is cut back before it is forked.
@@ -123,16 +140,17 @@ fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
 
 #[test]
 fn company_chunks_and_threads_change_nothing() {
-    let model = random_model(tiny_config());
-    let base = mixed(&mut engine(&model, |_| ()));
-    for max_rows in [1, 2, 7, 50, 199, 4096] {
-        for threads in [1, 2, 5] {
-            let mut engine = engine(&model, |c| {
-                c.max_rows = max_rows;
-                c.threads = threads;
-            });
-            for (got, want) in mixed(&mut engine).iter().zip(&base) {
-                assert_same_bits(got, want);
+    for model in models() {
+        let base = mixed(&mut engine(&model, |_| ()));
+        for max_rows in [1, 2, 7, 50, 199, 4096] {
+            for threads in [1, 2, 5] {
+                let mut engine = engine(&model, |c| {
+                    c.max_rows = max_rows;
+                    c.threads = threads;
+                });
+                for (got, want) in mixed(&mut engine).iter().zip(&base) {
+                    assert_same_bits(got, want);
+                }
             }
         }
     }
@@ -148,20 +166,22 @@ fn threads_change_nothing_where_work_is_shared() {
         config.num_hidden_layers,
     ) = (192, 512, 2);
     (config.head_dim, config.vocab_size) = (32, 515);
-    let model = random_model(config);
     let all = tokens(300, 515, 3);
-    let run = |threads: usize| {
-        let settings = |c: &mut beamgen_engine::EngineConfig| c.threads = threads;
-        let mut engine = engine(&model, settings);
-        let seq = engine.create();
-        append(&mut engine, seq, &all, Want::All)
-    };
-    let one = run(1);
-    for threads in [2, 3] {
-        assert_same_bits(
-            &run(threads).iter().flatten().copied().collect::<Vec<_>>(),
-            &one.iter().flatten().copied().collect::<Vec<_>>(),
-        );
+    for weight_type in [WeightType::Auto, WeightType::Int8] {
+        let model = random_model_as(config.clone(), weight_type);
+        let run = |threads: usize| {
+            let settings = |c: &mut beamgen_engine::EngineConfig| c.threads = threads;
+            let mut engine = engine(&model, settings);
+            let seq = engine.create();
+            append(&mut engine, seq, &all, Want::All)
+        };
+        let one = run(1);
+        for threads in [2, 3] {
+            assert_same_bits(
+                &run(threads).iter().flatten().copied().collect::<Vec<_>>(),
+                &one.iter().flatten().copied().collect::<Vec<_>>(),
+            );
+        }
     }
 }
 

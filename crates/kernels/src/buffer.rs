@@ -17,6 +17,8 @@ pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
 unsafe impl Number for f32 {}
 // SAFETY: it is 0.
 unsafe impl Number for u16 {}
+// SAFETY: it is 0.
+unsafe impl Number for u8 {}
 
 /// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
 /// untouched pages.

@@ -1,8 +1,12 @@
 //! Which instructions to use: decided once, carried as a value.
 
-use crate::simd::{Portable, Simd};
+use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{avx2::Avx2, avx512::Avx512};
+use crate::simd::{
+    avx2::Avx2,
+    avx512::Avx512,
+    vnni::{Vnni256, Vnni512},
+};
 
 /// A tier of instructions, as a person names it in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +22,12 @@ pub enum IsaLevel {
 /// A tier of instructions *that this machine has*. Holding one is the proof that its
 /// instructions may be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Isa(IsaLevel);
+pub struct Isa {
+    level: IsaLevel,
+    /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI).
+    /// It changes the speed of int8 layers, not their results.
+    vnni: bool,
+}
 
 impl Isa {
     /// The best tier of this machine.
@@ -27,7 +36,10 @@ impl Isa {
         [IsaLevel::Avx512, IsaLevel::Avx2]
             .into_iter()
             .find_map(Self::new)
-            .unwrap_or(Self(IsaLevel::Portable))
+            .unwrap_or(Self {
+                level: IsaLevel::Portable,
+                vnni: false,
+            })
     }
 
     /// That tier, or `None` if this machine lacks it.
@@ -40,6 +52,8 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512bw")
+                    // Int8 layers without VNNI run on the lower tier.
+                    && Self::new(IsaLevel::Avx2).is_some()
             }
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => {
@@ -51,7 +65,23 @@ impl Isa {
             IsaLevel::Avx512 | IsaLevel::Avx2 => false,
             IsaLevel::Portable => true,
         };
-        present.then_some(Self(level))
+        let vnni = match level {
+            #[cfg(target_arch = "x86_64")]
+            IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
+            #[cfg(target_arch = "x86_64")]
+            IsaLevel::Avx2 => is_x86_feature_detected!("avxvnni"),
+            _ => false,
+        };
+        present.then_some(Self { level, vnni })
+    }
+
+    /// The same tier as on a machine without VNNI.
+    #[cfg(test)]
+    pub(crate) fn without_vnni(self) -> Self {
+        Self {
+            vnni: false,
+            ..self
+        }
     }
 
     /// Every tier of this machine, best first.
@@ -66,19 +96,45 @@ impl Isa {
     /// Which tier this is.
     #[must_use]
     pub fn level(self) -> IsaLevel {
-        self.0
+        self.level
     }
 
     /// Runs `task` compiled for this tier.
     #[inline]
     pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
-        match self.0 {
+        match self.level {
             // SAFETY: an `Isa` of this level exists only if `Isa::new` found the features.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx512 => unsafe { run_avx512(task) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
+            _ => task.run(Portable),
+        }
+    }
+
+    /// Most rows of a register block of int8 layers.
+    pub(crate) fn int8_rows(self) -> usize {
+        match (self.level, self.vnni) {
+            (IsaLevel::Avx512, true) => 6,
+            _ => 3,
+        }
+    }
+
+    /// Runs `task` compiled for this tier's dot products of bytes.
+    #[inline]
+    pub(crate) fn run_int8<T: Int8Task>(self, task: T) {
+        match (self.level, self.vnni) {
+            // SAFETY: an `Isa` of this level, and with `vnni`, exists only if `Isa::new` found the
+            // features.
+            #[cfg(target_arch = "x86_64")]
+            (IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            (IsaLevel::Avx2, true) => unsafe { run_vnni256(task) },
+            // SAFETY: as above; AVX-512 is found only where AVX2 is.
+            #[cfg(target_arch = "x86_64")]
+            (IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe { run_int8_avx2(task) },
             _ => task.run(Portable),
         }
     }
@@ -103,4 +159,27 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run(Avx2::new())
+}
+
+/// A [`Task`] over [`Int8`]. The same holds for its inlining.
+pub(crate) trait Int8Task {
+    fn run<I: Int8>(self, ints: I);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
+fn run_vnni512<T: Int8Task>(task: T) {
+    task.run(Vnni512::new());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+fn run_vnni256<T: Int8Task>(task: T) {
+    task.run(Vnni256::new());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn run_int8_avx2<T: Int8Task>(task: T) {
+    task.run(Avx2::new());
 }

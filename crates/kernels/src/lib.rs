@@ -21,6 +21,7 @@
 
 mod attention;
 mod buffer;
+mod ceiling;
 mod cpu;
 mod isa;
 mod kv;
@@ -37,10 +38,11 @@ mod softmax;
 mod testing;
 
 pub use attention::{AttentionRow, AttentionShape, attention, attention_reference};
+pub use ceiling::Ceilings;
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvPages, KvShape, KvSlot, kv_store};
-pub use linear::{Epilogue, PackedLinear, WeightFormat, linear_reference};
+pub use linear::{Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference};
 pub use mapped::MappedFile;
 pub use parallel::{Parallel, ThreadPool};
 pub use rmsnorm::{rmsnorm, rmsnorm_heads, rmsnorm_reference};

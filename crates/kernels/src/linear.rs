@@ -1,6 +1,9 @@
 //! `y = x Wᵀ + b`, with the weights packed once for the register block.
 
 mod format;
+mod int8;
+mod int8_tile;
+mod out;
 mod tile;
 
 use rayon::prelude::*;
@@ -10,6 +13,8 @@ use crate::buffer::AlignedBuf;
 use crate::parallel::SharedOut;
 pub use format::WeightFormat;
 use format::{Bf16, F16, F32, Panels, Stored, unpack};
+pub use int8::{LinearScratch, Q8Block};
+use out::Out;
 use tile::Tile;
 
 /// Outputs of a panel: two AVX-512 registers.
@@ -22,9 +27,9 @@ const TASK_ROWS: usize = 96;
 /// Weights `[N, K]` of a linear layer as panels `[N/32][K][32]`, the last panel filled up with
 /// zeros, and an optional bias `[N]`.
 ///
-/// The weights are float32, bfloat16 or float16 and become float32 on their way into registers.
-/// Every output is a sum over `k = 0..K` in that order, one fused multiply-add after the other
-/// (where the machine has it), then the bias: the same for every number of rows and every format.
+/// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output is a sum over `k = 0..K` in that order, one fused multiply-add after the other
+/// (where the machine has it), then the bias: the same for every number of rows and every such format.
+/// Int8 layers ([`WeightFormat::Int8`]) sum in an order as fixed, group by group.
 pub struct PackedLinear {
     inputs: usize,
     outputs: usize,
@@ -56,6 +61,9 @@ impl PackedLinear {
     /// Packs `outputs` rows of `inputs` weights; `row(n, buffer)` writes row `n`. What `format`
     /// does not hold is rounded ([`WeightFormat::round`]).
     /// Uses rayon's current pool when there is much to pack.
+    ///
+    /// # Panics
+    /// If the format is int8 and `inputs` is not a multiple of 32.
     #[must_use]
     pub fn pack(
         inputs: usize,
@@ -67,11 +75,39 @@ impl PackedLinear {
             WeightFormat::F32 => Panels::F32(pack::<F32>(inputs, outputs, row)),
             WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(inputs, outputs, row)),
             WeightFormat::F16 => Panels::F16(pack::<F16>(inputs, outputs, row)),
+            WeightFormat::Int8 => {
+                return Self::pack_blocks(inputs, outputs, |n, blocks| {
+                    let mut weights = vec![0.0; inputs];
+                    row(n, &mut weights);
+                    for (block, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
+                        *block = Q8Block::quantize(weights);
+                    }
+                });
+            }
         };
         Self {
             inputs,
             outputs,
             panels,
+            bias: None,
+        }
+    }
+
+    /// An int8 layer of `outputs` rows of `inputs` weights; `row(n, blocks)` writes the blocks of
+    /// row `n`, which are kept as they are. Uses rayon as [`pack`](Self::pack) does.
+    ///
+    /// # Panics
+    /// If `inputs` is not a multiple of 32.
+    #[must_use]
+    pub fn pack_blocks(
+        inputs: usize,
+        outputs: usize,
+        row: impl Fn(usize, &mut [Q8Block]) + Sync,
+    ) -> Self {
+        Self {
+            inputs,
+            outputs,
+            panels: Panels::Int8(int8::pack(inputs, outputs, row)),
             bias: None,
         }
     }
@@ -120,6 +156,7 @@ impl PackedLinear {
             Panels::F32(_) => WeightFormat::F32,
             Panels::Bf16(_) => WeightFormat::Bf16,
             Panels::F16(_) => WeightFormat::F16,
+            Panels::Int8(_) => WeightFormat::Int8,
         }
     }
 
@@ -127,17 +164,23 @@ impl PackedLinear {
     #[must_use]
     pub fn bytes_for(inputs: usize, outputs: usize, format: WeightFormat, bias: bool) -> usize {
         let padded = outputs.next_multiple_of(PANEL);
-        padded * inputs * format.bytes() + if bias { 4 * padded } else { 0 }
+        let weights = match format {
+            WeightFormat::F32 => 4 * padded * inputs,
+            WeightFormat::Bf16 | WeightFormat::F16 => 2 * padded * inputs,
+            WeightFormat::Int8 => int8::bytes_for(inputs, outputs),
+        };
+        weights + if bias { 4 * padded } else { 0 }
     }
 
     /// Bytes of the packed form.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let words = match &self.panels {
-            Panels::F32(words) => words.len(),
-            Panels::Bf16(words) | Panels::F16(words) => words.len(),
+        let weights = match &self.panels {
+            Panels::F32(words) => size_of_val::<[f32]>(words),
+            Panels::Bf16(words) | Panels::F16(words) => size_of_val::<[u16]>(words),
+            Panels::Int8(bytes) => bytes.len(),
         };
-        words * self.format().bytes() + 4 * self.bias.as_ref().map_or(0, |b| b.len())
+        weights + 4 * self.bias.as_ref().map_or(0, |b| b.len())
     }
 
     /// The weights of output `n`, unpacked (an embedding row).
@@ -150,25 +193,19 @@ impl PackedLinear {
             Panels::F32(words) => unpack::<F32>(words, self.inputs, n, row),
             Panels::Bf16(words) => unpack::<Bf16>(words, self.inputs, n, row),
             Panels::F16(words) => unpack::<F16>(words, self.inputs, n, row),
+            Panels::Int8(bytes) => int8::unpack(bytes, self.inputs, n, row),
         }
     }
 
-    /// `x: [M, inputs]` to `y: [M, outputs]`, both row-major without gaps.
+    /// `x: [M, inputs]` to `y: [M, outputs]`, both row-major without gaps. Only int8 layers use
+    /// `scratch`.
     ///
     /// # Panics
     /// If the lengths disagree.
-    pub fn forward(&self, cpu: Cpu, x: &[f32], y: &mut [f32], epilogue: Epilogue) {
-        match &self.panels {
-            Panels::F32(words) => self.run::<F32>(words, cpu, x, y, epilogue),
-            Panels::Bf16(words) => self.run::<Bf16>(words, cpu, x, y, epilogue),
-            Panels::F16(words) => self.run::<F16>(words, cpu, x, y, epilogue),
-        }
-    }
-
-    fn run<W: Stored>(
+    pub fn forward(
         &self,
-        words: &[W::Word],
         cpu: Cpu,
+        scratch: &mut LinearScratch,
         x: &[f32],
         y: &mut [f32],
         epilogue: Epilogue,
@@ -180,7 +217,27 @@ impl PackedLinear {
         assert!(y.len().is_multiple_of(self.outputs));
         let rows = y.len() / self.outputs;
         assert_eq!(x.len(), rows * self.inputs);
+        let out = Out {
+            y: SharedOut::new(y),
+            rows,
+            outputs: self.outputs,
+            bias: self.bias.as_deref(),
+            epilogue,
+        };
+        match &self.panels {
+            Panels::F32(words) => self.run::<F32>(words, cpu, x, out),
+            Panels::Bf16(words) => self.run::<Bf16>(words, cpu, x, out),
+            Panels::F16(words) => self.run::<F16>(words, cpu, x, out),
+            Panels::Int8(bytes) => int8::Layer {
+                inputs: self.inputs,
+                panels: bytes,
+            }
+            .forward(cpu, scratch, x, out),
+        }
+    }
 
+    fn run<W: Stored>(&self, words: &[W::Word], cpu: Cpu, x: &[f32], out: Out<'_>) {
+        let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
         let threads = cpu.parallel.threads_for(work);
@@ -191,26 +248,17 @@ impl PackedLinear {
         } else {
             (4 * threads).div_ceil(row_tasks).min(panels)
         };
-        let out = SharedOut::new(y);
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {
                 let (r, p) = (task / panel_tasks, task % panel_tasks);
-                let (first_row, end_row) = (r * rows / row_tasks, (r + 1) * rows / row_tasks);
-                let first_panel = p * panels / panel_tasks;
-                let last_panel = (p + 1) * panels / panel_tasks;
                 cpu.isa.run(Tile::<W> {
                     inputs: self.inputs,
-                    outputs: self.outputs,
                     weights: words,
-                    bias: self.bias.as_deref(),
-                    // SAFETY: the row is inside `x`, whose length was checked.
-                    x: unsafe { x.as_ptr().add(first_row * self.inputs) },
-                    // SAFETY: likewise inside `y`. Tasks have different rows or different panels, so
-                    // their outputs are disjoint.
-                    y: unsafe { out.get().add(first_row * self.outputs) },
-                    rows: end_row - first_row,
-                    panels: first_panel..last_panel,
-                    epilogue,
+                    x,
+                    // Tasks have different rows or different panels.
+                    out,
+                    rows: r * rows / row_tasks..(r + 1) * rows / row_tasks,
+                    panels: p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
                 });
             });
     }

@@ -122,21 +122,21 @@ impl Parallel {
 
 /// A pointer that tasks share to write disjoint parts of one output.
 #[derive(Clone, Copy)]
-pub(crate) struct SharedOut(*mut f32);
+pub(crate) struct SharedOut<T = f32>(*mut T);
 
 // SAFETY: it is only an address; every use is an `unsafe` block that says why the parts are
 // disjoint.
-unsafe impl Send for SharedOut {}
+unsafe impl<T: Send> Send for SharedOut<T> {}
 // SAFETY: as above.
-unsafe impl Sync for SharedOut {}
+unsafe impl<T: Send> Sync for SharedOut<T> {}
 
-impl SharedOut {
-    pub(crate) fn new(data: &mut [f32]) -> Self {
+impl<T> SharedOut<T> {
+    pub(crate) fn new(data: &mut [T]) -> Self {
         Self(data.as_mut_ptr())
     }
 
     #[inline(always)]
-    pub(crate) fn get(self) -> *mut f32 {
+    pub(crate) fn get(&self) -> *mut T {
         self.0
     }
 }

@@ -7,8 +7,12 @@
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+mod int8;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vnni;
 
+pub(crate) use int8::Int8;
 pub(crate) use portable::Portable;
 
 /// Lanes of a vector.

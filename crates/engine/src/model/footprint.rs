@@ -1,6 +1,6 @@
 //! What a model takes, known before anything is packed.
 
-use beamgen_kernels::{PackedLinear, RopeTable};
+use beamgen_kernels::{PackedLinear, RopeTable, WeightFormat};
 
 use super::WeightType;
 use super::parts::{HeadParts, Matrix, Parts};
@@ -33,9 +33,13 @@ impl ModelConfig {
         engine: &EngineConfig,
     ) -> Result<Footprint, Error> {
         let parts = Parts::new(self, weights);
-        let matrix = |matrix: &Matrix| -> Result<usize, Error> {
-            let format = weight_type.format(&matrix.views(weights)?);
+        let mut int8_inputs = 0;
+        let mut matrix = |matrix: &Matrix| -> Result<usize, Error> {
+            let format = matrix.format(weight_type, &matrix.views(weights)?);
             let outputs = matrix.outputs();
+            if format == WeightFormat::Int8 {
+                int8_inputs = int8_inputs.max(matrix.inputs);
+            }
             Ok(PackedLinear::bytes_for(
                 matrix.inputs,
                 outputs,
@@ -65,7 +69,7 @@ impl ModelConfig {
         Ok(Footprint {
             weights: bytes + 4 * (norms + self.hidden_size),
             kv_per_token: 4 * 2 * self.num_hidden_layers * self.kv_width(),
-            buffers: rope.saturating_add(Buffers::bytes_for(self, engine.max_rows)),
+            buffers: rope.saturating_add(Buffers::bytes_for(self, int8_inputs, engine.max_rows)),
         })
     }
 }

@@ -51,22 +51,35 @@ impl<'a> Loader<'a> {
 
     fn pack(&self, matrix: &Matrix) -> Result<PackedLinear, Error> {
         let views = matrix.views(self.weights)?;
-        let format = self.weight_type.format(&views);
-        let inputs = matrix.inputs;
+        let format = matrix.format(self.weight_type, &views);
+        let (inputs, outputs) = (matrix.inputs, matrix.outputs());
         // The first tensor with a value out of the format's range.
         let out_of_range = AtomicUsize::new(usize::MAX);
-        let layer = PackedLinear::pack(inputs, matrix.outputs(), format, |mut n, row| {
-            for (i, view) in views.iter().enumerate() {
-                if n < view.rows() {
-                    view.widen(n * inputs, row);
-                    if view.format() != format && overflows(format, row) {
-                        out_of_range.fetch_min(i, Ordering::Relaxed);
-                    }
-                    return;
-                }
-                n -= view.rows();
+        // Which tensor has row `n`, and which of its rows that is.
+        let locate = |mut n: usize| {
+            let mut i = 0;
+            while n >= views[i].rows() {
+                n -= views[i].rows();
+                i += 1;
             }
-        });
+            (i, n)
+        };
+        let layer = if format == WeightFormat::Int8 {
+            PackedLinear::pack_blocks(inputs, outputs, |n, blocks| {
+                let (i, n) = locate(n);
+                if !views[i].blocks(n, blocks) {
+                    out_of_range.fetch_min(i, Ordering::Relaxed);
+                }
+            })
+        } else {
+            PackedLinear::pack(inputs, outputs, format, |n, row| {
+                let (i, n) = locate(n);
+                views[i].widen(n * inputs, row);
+                if views[i].format() != format && overflows(format, row) {
+                    out_of_range.fetch_min(i, Ordering::Relaxed);
+                }
+            })
+        };
         match matrix.tensors.get(out_of_range.into_inner()) {
             Some((name, _)) => Err(Error::WeightRange {
                 name: format!("{name}.weight"),
@@ -117,6 +130,9 @@ impl<'a> Loader<'a> {
 }
 
 fn overflows(format: WeightFormat, row: &[f32]) -> bool {
-    row.iter()
-        .any(|x| x.is_finite() && !format.round(*x).is_finite())
+    row.iter().any(|x| {
+        let mut rounded = [*x];
+        format.round(&mut rounded);
+        x.is_finite() && !rounded[0].is_finite()
+    })
 }

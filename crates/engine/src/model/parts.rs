@@ -1,5 +1,8 @@
 //! Which tensors a decoder is made of: the one list that loading and counting go by.
 
+use beamgen_kernels::WeightFormat;
+
+use super::WeightType;
 use crate::weights::View;
 use crate::{Error, ModelConfig, Weights};
 
@@ -16,6 +19,8 @@ pub(super) struct Matrix {
     pub(super) tensors: Vec<(String, usize)>,
     pub(super) inputs: usize,
     pub(super) bias: bool,
+    /// Nothing is multiplied by it; its rows are looked up.
+    pub(super) only_looked_up: bool,
 }
 
 impl Matrix {
@@ -25,7 +30,18 @@ impl Matrix {
             tensors: tensors.iter().map(named).collect(),
             inputs,
             bias,
+            only_looked_up: false,
         }
+    }
+
+    /// How it is stored.
+    pub(super) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
+        let weight_type = if self.only_looked_up {
+            weight_type.of_lookups()
+        } else {
+            weight_type
+        };
+        weight_type.format(self.inputs, views)
     }
 
     pub(super) fn outputs(&self) -> usize {
@@ -118,7 +134,10 @@ impl<'a> Parts<'a> {
     pub(super) fn embedding(&self) -> Matrix {
         let c = self.config;
         let tensors = [("embed_tokens", c.vocab_size)];
-        Matrix::new(self.prefix, &tensors, c.hidden_size, false)
+        Matrix {
+            only_looked_up: !c.tie_word_embeddings,
+            ..Matrix::new(self.prefix, &tensors, c.hidden_size, false)
+        }
     }
 
     pub(super) fn head(&self, weights: &Weights) -> HeadParts {

@@ -165,6 +165,42 @@ mod tests {
         }
     }
 
+    /// Random blocks: some have no 127, some a -128.
+    #[test]
+    fn blocks_of_q8_0_are_kept_as_they_are() {
+        use super::super::{RowOrder, Values, View};
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");
+        let file = std::fs::read(root.join("blocks.safetensors")).unwrap();
+        let file = SafeTensors::deserialize(&file).unwrap();
+        let bytes = file.tensor("Q8_0.bytes").unwrap();
+        let values = file.tensor("Q8_0.values").unwrap();
+        let expected = values.data().as_chunks::<4>().0;
+        let rows = expected.len() / 64;
+        let view = View {
+            shape: &[rows, 64],
+            values: Values::Encoded {
+                bytes: bytes.data(),
+                encoding: Encoding::Q8_0,
+                rows: RowOrder::AsIs,
+            },
+        };
+        let zero = beamgen_kernels::Q8Block {
+            scale: 0,
+            values: [0; 32],
+        };
+        for row in 0..rows {
+            let mut blocks = [zero; 2];
+            assert!(view.blocks(row, &mut blocks));
+            let mut weights = [0.0; 64];
+            for (block, weights) in blocks.iter().zip(weights.chunks_mut(32)) {
+                block.widen(weights);
+            }
+            for (got, want) in weights.iter().zip(&expected[row * 64..]) {
+                assert_eq!(got.to_le_bytes(), *want);
+            }
+        }
+    }
+
     #[test]
     fn rows_hold_whole_blocks() {
         assert_eq!(Encoding::Q4_0.bytes(&[3, 64]), Some(3 * 2 * 18));

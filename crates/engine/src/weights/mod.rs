@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use encoding::Encoding;
 
-use beamgen_kernels::WeightFormat;
+use beamgen_kernels::{Q8Block, WeightFormat};
 
 use crate::checkpoint::Bytes;
 use crate::{Checkpoint, Error};
@@ -396,6 +396,33 @@ impl View<'_> {
             } => WeightFormat::F16,
             Values::Owned(_) | Values::Encoded { .. } => WeightFormat::F32,
         }
+    }
+
+    /// Writes row `row` of a matrix whose rows are multiples of 32, in blocks: its own, or the
+    /// nearest. Returns whether all that is finite remains so.
+    pub(crate) fn blocks(&self, row: usize, blocks: &mut [Q8Block]) -> bool {
+        let width = 32 * blocks.len();
+        if let Values::Encoded {
+            bytes,
+            encoding: Encoding::Q8_0,
+            rows,
+        } = self.values
+        {
+            let from = rows.source(row) * blocks.len();
+            let own = bytes.as_chunks().0[from..].iter();
+            for (block, bytes) in blocks.iter_mut().zip(own) {
+                *block = blocks::q8_0_as_is(bytes);
+            }
+            return true;
+        }
+        let mut weights = vec![0.0; width];
+        self.widen(row * width, &mut weights);
+        let mut in_range = true;
+        for (block, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
+            *block = Q8Block::quantize(weights);
+            in_range &= block.is_finite() || !weights.iter().all(|w| w.is_finite());
+        }
+        in_range
     }
 
     /// Writes the values from `start` on.

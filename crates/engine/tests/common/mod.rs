@@ -124,9 +124,23 @@ pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
     all
 }
 
+/// A tiny one with inputs in multiples of 32, so that every matrix can be int8.
+pub fn even_config() -> ModelConfig {
+    ModelConfig {
+        hidden_size: 64,
+        intermediate_size: 96,
+        head_dim: 16,
+        ..tiny_config()
+    }
+}
+
 pub fn random_model(config: ModelConfig) -> Arc<Model> {
+    random_model_as(config, WeightType::Auto)
+}
+
+pub fn random_model_as(config: ModelConfig, weight_type: WeightType) -> Arc<Model> {
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
-    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
+    Arc::new(Model::from_weights(config, &weights, weight_type).unwrap())
 }
 
 pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {

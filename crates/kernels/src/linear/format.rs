@@ -4,9 +4,11 @@ use crate::buffer::{AlignedBuf, Number};
 use crate::simd::{LANES, Simd};
 
 use super::PANEL;
+use super::int8::{GROUP, Q8Block};
 
-/// How a layer's weights are stored. The arithmetic is float32 in any case, in the same order:
-/// values that a narrow format holds exactly give the same results in all of them, bit for bit.
+/// How a layer's weights are stored. But for [`Int8`](Self::Int8) the arithmetic is float32, in the
+/// same order: values that a narrow format holds exactly give the same results in all of them, bit
+/// for bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
     /// float32.
@@ -15,26 +17,33 @@ pub enum WeightFormat {
     Bf16,
     /// float16 of IEEE 754.
     F16,
+    /// 8 bits, with a float16 scale for every 32 inputs of an output ([`Q8Block`]). The inputs are
+    /// quantised, too, 32 by 32 of a row with a float32 scale; products of bytes are summed exactly
+    /// within a group, and the groups in float32. For layers whose inputs are a multiple of 32.
+    Int8,
 }
 
 impl WeightFormat {
-    /// Bytes of a weight.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
+    /// Rounds a row of weights to the nearest that the format holds (ties to even); infinite or NaN
+    /// where they are out of its range.
+    ///
+    /// # Panics
+    /// If the format is int8 and the row is not a multiple of 32.
+    pub fn round(self, row: &mut [f32]) {
         match self {
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
-        }
-    }
-
-    /// The nearest value that the format holds (ties to even); infinite where `x` is out of its
-    /// range.
-    #[must_use]
-    pub fn round(self, x: f32) -> f32 {
-        match self {
-            Self::F32 => x,
-            Self::Bf16 => Bf16::widen(Bf16::narrow(x)),
-            Self::F16 => F16::widen(F16::narrow(x)),
+            Self::F32 => {}
+            Self::Bf16 => row
+                .iter_mut()
+                .for_each(|x| *x = Bf16::widen(Bf16::narrow(*x))),
+            Self::F16 => row
+                .iter_mut()
+                .for_each(|x| *x = F16::widen(F16::narrow(*x))),
+            Self::Int8 => {
+                assert!(row.len().is_multiple_of(GROUP), "rows of whole groups");
+                for group in row.chunks_exact_mut(GROUP) {
+                    Q8Block::quantize(group).widen(group);
+                }
+            }
         }
     }
 }
@@ -44,6 +53,7 @@ pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
     F16(AlignedBuf<u16>),
+    Int8(AlignedBuf<u8>),
 }
 
 /// A format at compile time.

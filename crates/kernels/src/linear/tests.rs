@@ -19,7 +19,13 @@ fn equals_the_reference() {
                 for rows in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 37, 97] {
                     let x = noise(rows * inputs, 11);
                     let mut y = vec![f32::NAN; rows * outputs];
-                    layer.forward(cpu, &x, &mut y, Epilogue::Store);
+                    layer.forward(
+                        cpu,
+                        &mut LinearScratch::default(),
+                        &x,
+                        &mut y,
+                        Epilogue::Store,
+                    );
                     for r in 0..rows {
                         let want =
                             linear_reference(&x[r * inputs..][..inputs], &weight, Some(&bias));
@@ -41,11 +47,23 @@ fn a_row_has_the_same_bits_in_any_company() {
         let mut alone = vec![0.0; 230 * outputs];
         for r in 0..230 {
             let y = &mut alone[r * outputs..][..outputs];
-            layer.forward(cpu, &x[r * inputs..][..inputs], y, Epilogue::Store);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x[r * inputs..][..inputs],
+                y,
+                Epilogue::Store,
+            );
         }
         for rows in (1..40).chain([96, 97, 108, 230]) {
             let mut y = vec![0.0; rows * outputs];
-            layer.forward(cpu, &x[..rows * inputs], &mut y, Epilogue::Store);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x[..rows * inputs],
+                &mut y,
+                Epilogue::Store,
+            );
             assert_same_bits(&y, &alone[..rows * outputs]);
         }
     }
@@ -58,11 +76,23 @@ fn threads_change_nothing() {
     let x = noise(rows * inputs, 15);
     let isa = Isa::detect();
     let mut serial = vec![0.0; rows * outputs];
-    layer.forward(Cpu::serial(), &x, &mut serial, Epilogue::Store);
+    layer.forward(
+        Cpu::serial(),
+        &mut LinearScratch::default(),
+        &x,
+        &mut serial,
+        Epilogue::Store,
+    );
     for threads in [2, 3, 8] {
         let mut y = vec![0.0; rows * outputs];
         ThreadPool::new(threads).run(u64::MAX, |parallel| {
-            layer.forward(Cpu { isa, parallel }, &x, &mut y, Epilogue::Store);
+            layer.forward(
+                Cpu { isa, parallel },
+                &mut LinearScratch::default(),
+                &x,
+                &mut y,
+                Epilogue::Store,
+            );
         });
         assert_same_bits(&y, &serial);
     }
@@ -78,7 +108,13 @@ fn tiers_with_fma_agree_bitwise() {
         .filter(fused)
         .map(|cpu| {
             let mut y = vec![0.0; 7 * 45];
-            layer.forward(cpu, &x, &mut y, Epilogue::Store);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x,
+                &mut y,
+                Epilogue::Store,
+            );
             y
         })
         .collect();
@@ -94,10 +130,22 @@ fn adds_to_the_residual() {
             let layer = packed(&noise(9 * outputs, 18), 9, outputs).with_bias(&noise(outputs, 20));
             let x = noise(4 * 9, 19);
             let mut plain = vec![0.0; 4 * outputs];
-            layer.forward(cpu, &x, &mut plain, Epilogue::Store);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x,
+                &mut plain,
+                Epilogue::Store,
+            );
             let residual = noise(4 * outputs, 21);
             let mut y = residual.clone();
-            layer.forward(cpu, &x, &mut y, Epilogue::Add);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x,
+                &mut y,
+                Epilogue::Add,
+            );
             let want: Vec<f32> = residual.iter().zip(&plain).map(|(a, b)| a + b).collect();
             assert_same_bits(&y, &want);
         }
@@ -123,14 +171,28 @@ fn gives_its_weights_back() {
 #[test]
 fn no_rows_and_no_outputs_are_fine() {
     let layer = packed(&[1.0, 2.0], 1, 2);
-    layer.forward(Cpu::serial(), &[], &mut [], Epilogue::Store);
+    layer.forward(
+        Cpu::serial(),
+        &mut LinearScratch::default(),
+        &[],
+        &mut [],
+        Epilogue::Store,
+    );
     let none = packed(&[], 3, 0);
-    none.forward(Cpu::serial(), &[1.0; 3], &mut [], Epilogue::Store);
+    none.forward(
+        Cpu::serial(),
+        &mut LinearScratch::default(),
+        &[1.0; 3],
+        &mut [],
+        Epilogue::Store,
+    );
 }
 
 /// `weight` as a format holds it.
 fn rounded(weight: &[f32], format: WeightFormat) -> Vec<f32> {
-    weight.iter().map(|w| format.round(*w)).collect()
+    let mut weight = weight.to_vec();
+    format.round(&mut weight);
+    weight
 }
 
 #[test]
@@ -146,8 +208,20 @@ fn narrow_weights_give_the_bits_of_the_same_values_in_float32() {
                 for rows in [1, 2, 3, 4, 5, 6, 7, 12, 13, 97] {
                     let x = noise(rows * inputs, 11);
                     let mut y = [vec![f32::NAN; rows * outputs], vec![0.5; rows * outputs]];
-                    wide.forward(cpu, &x, &mut y[0], Epilogue::Store);
-                    narrow.forward(cpu, &x, &mut y[1], Epilogue::Store);
+                    wide.forward(
+                        cpu,
+                        &mut LinearScratch::default(),
+                        &x,
+                        &mut y[0],
+                        Epilogue::Store,
+                    );
+                    narrow.forward(
+                        cpu,
+                        &mut LinearScratch::default(),
+                        &x,
+                        &mut y[1],
+                        Epilogue::Store,
+                    );
                     assert_same_bits(&y[0], &y[1]);
                 }
             }
@@ -157,20 +231,22 @@ fn narrow_weights_give_the_bits_of_the_same_values_in_float32() {
 
 #[test]
 fn rounds_to_nearest_even() {
-    let (bf16, f16) = (WeightFormat::Bf16, WeightFormat::F16);
+    let one = |format: WeightFormat, x| rounded(&[x], format)[0];
+    let bf16 = |x| one(WeightFormat::Bf16, x);
+    let f16 = |x| one(WeightFormat::F16, x);
     // 1 + 2^-8 lies between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then above.
-    assert_eq!(bf16.round(1.0 + 1.0 / 256.0), 1.0);
-    assert_eq!(bf16.round(1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
-    assert_eq!(f16.round(1.0 + 1.0 / 2048.0), 1.0);
-    assert_eq!(f16.round(1.0 + 3.0 / 2048.0), 1.0 + 4.0 / 2048.0);
-    assert_eq!(f16.round(65_519.0), 65_504.0);
-    assert_eq!(f16.round(65_520.0), f32::INFINITY);
-    assert_eq!(bf16.round(f32::MAX), f32::INFINITY);
-    assert_eq!(f16.round(3e-8), 2f32.powi(-24));
-    let layer = PackedLinear::from_rows(&[0.1, -70.3], 2, 1, f16);
+    assert_eq!(bf16(1.0 + 1.0 / 256.0), 1.0);
+    assert_eq!(bf16(1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
+    assert_eq!(f16(1.0 + 1.0 / 2048.0), 1.0);
+    assert_eq!(f16(1.0 + 3.0 / 2048.0), 1.0 + 4.0 / 2048.0);
+    assert_eq!(f16(65_519.0), 65_504.0);
+    assert_eq!(f16(65_520.0), f32::INFINITY);
+    assert_eq!(bf16(f32::MAX), f32::INFINITY);
+    assert_eq!(f16(3e-8), 2f32.powi(-24));
+    let layer = PackedLinear::from_rows(&[0.1, -70.3], 2, 1, WeightFormat::F16);
     let mut row = [0.0; 2];
     layer.weight_row(0, &mut row);
-    assert_eq!(row, [f16.round(0.1), f16.round(-70.3)]);
+    assert_eq!(row, [f16(0.1), f16(-70.3)]);
 }
 
 #[test]
@@ -186,3 +262,5 @@ fn bytes_are_known_before_packing() {
         }
     }
 }
+
+mod int8;

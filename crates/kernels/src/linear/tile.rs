@@ -1,22 +1,19 @@
 //! The register blocks.
 
+use super::PANEL;
 use super::format::Stored;
-use super::{Epilogue, PANEL};
+use super::out::Out;
 use crate::isa::Task;
 use crate::simd::{LANES, Simd};
 
-/// Some rows by some panels of a layer. `x` and `y` are those rows, `weights` and `bias` the whole
-/// layer's.
+/// Some rows by some panels of a layer. `x` and `out` are all rows, `weights` the whole layer's.
 pub(super) struct Tile<'a, W: Stored> {
     pub(super) inputs: usize,
-    pub(super) outputs: usize,
     pub(super) weights: &'a [W::Word],
-    pub(super) bias: Option<&'a [f32]>,
-    pub(super) x: *const f32,
-    pub(super) y: *mut f32,
-    pub(super) rows: usize,
+    pub(super) x: &'a [f32],
+    pub(super) out: Out<'a>,
+    pub(super) rows: std::ops::Range<usize>,
     pub(super) panels: std::ops::Range<usize>,
-    pub(super) epilogue: Epilogue,
 }
 
 impl<W: Stored> Task for Tile<'_, W> {
@@ -32,11 +29,17 @@ impl<W: Stored> Task for Tile<'_, W> {
 }
 
 impl<W: Stored> Tile<'_, W> {
+    /// The first row of block `b` of `blocks` even ones.
+    #[inline(always)]
+    fn cut(&self, b: usize, blocks: usize) -> usize {
+        self.rows.start + b * self.rows.len() / blocks
+    }
+
     /// 32 registers: up to 12 rows by 32 outputs. With few rows more panels at a time, so that
     /// enough independent sums hide the latency of the multiply-add.
     #[inline(always)]
     fn run_wide<S: Simd>(&self, s: S) {
-        match self.rows {
+        match self.rows.len() {
             1 => return self.few_rows::<S, 1, 8>(s),
             2 => return self.few_rows::<S, 2, 8>(s),
             3 => return self.few_rows::<S, 3, 4>(s),
@@ -44,11 +47,11 @@ impl<W: Stored> Tile<'_, W> {
             5 => return self.few_rows::<S, 5, 4>(s),
             _ => {}
         }
-        let blocks = self.rows.div_ceil(12);
+        let blocks = self.rows.len().div_ceil(12);
         for panel in self.panels.clone() {
             for b in 0..blocks {
                 // Even blocks: 16 rows are 8 and 8, not 12 and 4.
-                let (first, end) = (b * self.rows / blocks, (b + 1) * self.rows / blocks);
+                let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
                 match end - first {
                     6 => self.block::<S, 6, 2, 0>(s, first, panel),
                     7 => self.block::<S, 7, 2, 0>(s, first, panel),
@@ -66,11 +69,11 @@ impl<W: Stored> Tile<'_, W> {
     fn few_rows<S: Simd, const MR: usize, const NV: usize>(&self, s: S) {
         let mut panel = self.panels.start;
         while panel + NV / 2 <= self.panels.end {
-            self.block::<S, MR, NV, 0>(s, 0, panel);
+            self.block::<S, MR, NV, 0>(s, self.rows.start, panel);
             panel += NV / 2;
         }
         while panel < self.panels.end {
-            self.block::<S, MR, 2, 0>(s, 0, panel);
+            self.block::<S, MR, 2, 0>(s, self.rows.start, panel);
             panel += 1;
         }
     }
@@ -79,8 +82,8 @@ impl<W: Stored> Tile<'_, W> {
     #[inline(always)]
     fn run_narrow<S: Simd>(&self, s: S) {
         for panel in self.panels.clone() {
-            if self.rows == 1 {
-                self.block::<S, 1, 2, 0>(s, 0, panel);
+            if self.rows.len() == 1 {
+                self.block::<S, 1, 2, 0>(s, self.rows.start, panel);
             } else {
                 self.half_panel::<S, 0>(s, panel);
                 self.half_panel::<S, 1>(s, panel);
@@ -90,9 +93,9 @@ impl<W: Stored> Tile<'_, W> {
 
     #[inline(always)]
     fn half_panel<S: Simd, const HALF: usize>(&self, s: S, panel: usize) {
-        let blocks = self.rows.div_ceil(6);
+        let blocks = self.rows.len().div_ceil(6);
         for b in 0..blocks {
-            let (first, end) = (b * self.rows / blocks, (b + 1) * self.rows / blocks);
+            let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
             match end - first {
                 1 => self.block::<S, 1, 1, HALF>(s, first, panel),
                 2 => self.block::<S, 2, 1, HALF>(s, first, panel),
@@ -112,12 +115,12 @@ impl<W: Stored> Tile<'_, W> {
         first: usize,
         panel: usize,
     ) {
-        let (inputs, outputs) = (self.inputs, self.outputs);
+        let inputs = self.inputs;
         let mut sum = [[s.splat(0.0); NV]; MR];
         // SAFETY: rows `first..first + MR` are rows of this task, and the vectors lie in panels
         // of this task, which exist; a panel holds `inputs * 32` weights.
         unsafe {
-            let x = self.x.add(first * inputs);
+            let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             for k in 0..inputs {
                 let mut weights = [s.splat(0.0); NV];
@@ -133,51 +136,9 @@ impl<W: Stored> Tile<'_, W> {
                 }
             }
         }
-        // The sums leave the registers here, by constant indices only: an array that is indexed
-        // by a variable is kept in memory, and stored to in every turn of the loop above.
-        let mut done = [[[0.0f32; LANES]; NV]; MR];
-        for (done, sum) in done.iter_mut().zip(sum) {
-            for (done, sum) in done.iter_mut().zip(sum) {
-                *done = s.to_array(sum);
-            }
-        }
-        for (r, done) in done.iter().enumerate() {
-            for (v, done) in done.iter().enumerate() {
-                let n = panel * PANEL + (HALF + v) * LANES;
-                if n < outputs {
-                    // SAFETY: the row is a row of this task.
-                    unsafe { self.finish(s, s.vector(*done), first + r, n) };
-                }
-            }
-        }
-    }
-
-    /// Bias and epilogue of outputs `n..n + 16` of a row, or of fewer at the end.
-    ///
-    /// # Safety
-    /// `row` must be a row of this task and `n` less than the outputs.
-    #[inline(always)]
-    unsafe fn finish<S: Simd>(&self, s: S, mut value: S::V, row: usize, n: usize) {
-        let outputs = self.outputs;
-        let width = LANES.min(outputs - n);
-        // SAFETY: outputs `n..n + width` of a row of this task; the bias is padded to whole
-        // panels.
+        // SAFETY: rows and panels of this task; tasks have different rows or different panels.
         unsafe {
-            if let Some(bias) = self.bias {
-                value = s.add(value, s.load(bias.as_ptr().add(n)));
-            }
-            let y = self.y.add(row * outputs + n);
-            if width == LANES {
-                if self.epilogue == Epilogue::Add {
-                    value = s.add(s.load(y), value);
-                }
-                s.store(y, value);
-            } else {
-                if self.epilogue == Epilogue::Add {
-                    value = s.add(s.load_part(y, width, 0.0), value);
-                }
-                s.store_part(y, value, width);
-            }
+            self.out.finish(s, sum, first, panel * PANEL + HALF * LANES);
         }
     }
 }

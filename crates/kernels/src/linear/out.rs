@@ -1,0 +1,81 @@
+//! Where finished sums go.
+
+use super::Epilogue;
+use crate::parallel::SharedOut;
+use crate::simd::{LANES, Simd};
+
+/// The outputs of some rows of a layer.
+#[derive(Clone, Copy)]
+pub(super) struct Out<'a> {
+    /// `[rows, outputs]`. Tasks write different rows or different panels of it.
+    pub(super) y: SharedOut,
+    pub(super) rows: usize,
+    pub(super) outputs: usize,
+    /// The layer's, padded to whole panels.
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) epilogue: Epilogue,
+}
+
+impl Out<'_> {
+    /// Bias and epilogue of a block of `MR` rows from `row` on by `NV` vectors of outputs from
+    /// output `n` on. What lies beyond the last output is dropped.
+    ///
+    /// # Safety
+    /// The rows must be rows of `y`, which nothing else may use at these outputs meanwhile, and
+    /// the vectors must lie in the layer's panels.
+    #[inline(always)]
+    pub(super) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
+        &self,
+        s: S,
+        sum: [[S::V; NV]; MR],
+        row: usize,
+        n: usize,
+    ) {
+        // The sums leave the registers here, by constant indices only: an array that is indexed
+        // by a variable is kept in memory, and stored to in every turn of the caller's loop.
+        let mut done = [[[0.0f32; LANES]; NV]; MR];
+        for (done, sum) in done.iter_mut().zip(sum) {
+            for (done, sum) in done.iter_mut().zip(sum) {
+                *done = s.to_array(sum);
+            }
+        }
+        for (r, done) in done.iter().enumerate() {
+            for (v, done) in done.iter().enumerate() {
+                let n = n + v * LANES;
+                if n < self.outputs {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.vector(s, s.vector(*done), row + r, n) };
+                }
+            }
+        }
+    }
+
+    /// Outputs `n..n + 16` of a row, or fewer at the end.
+    ///
+    /// # Safety
+    /// As for `finish`, with `n` less than the outputs.
+    #[inline(always)]
+    unsafe fn vector<S: Simd>(&self, s: S, mut value: S::V, row: usize, n: usize) {
+        let outputs = self.outputs;
+        let width = LANES.min(outputs - n);
+        // SAFETY: outputs `n..n + width` of a row of the caller's; the bias is padded to whole
+        // panels.
+        unsafe {
+            if let Some(bias) = self.bias {
+                value = s.add(value, s.load(bias.as_ptr().add(n)));
+            }
+            let y = self.y.get().add(row * outputs + n);
+            if width == LANES {
+                if self.epilogue == Epilogue::Add {
+                    value = s.add(s.load(y), value);
+                }
+                s.store(y, value);
+            } else {
+                if self.epilogue == Epilogue::Add {
+                    value = s.add(s.load_part(y, width, 0.0), value);
+                }
+                s.store_part(y, value, width);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Dot products of bytes.
+
+use super::{LANES, Portable, Simd};
+
+/// Sixteen int32 sums of products of bytes, exact in every tier.
+///
+/// Weights come as unsigned bytes, `w + 128`, inputs as signed ones in -127..=127. The instruction
+/// of VNNI multiplies unsigned by signed: it counts every weight 128 too high, which the first
+/// value of the sum takes back (`-128` times the sum of the inputs, known to whoever quantised
+/// them). Tiers without it turn the weights' signs back and begin with zero.
+pub(crate) trait Int8: Copy {
+    type Floats: Simd;
+    /// 64 weights: four for each lane.
+    type Bytes: Copy;
+    /// Sixteen int32.
+    type Ints: Copy;
+
+    /// The float32 lanes of the same registers.
+    fn floats(self) -> Self::Floats;
+    /// The first value of every sum; `offset` is `-128` times the sum of all inputs to come.
+    fn start(self, offset: i32) -> Self::Ints;
+    /// # Safety
+    /// `p` must be valid for reading 64 bytes.
+    unsafe fn load_bytes(self, p: *const u8) -> Self::Bytes;
+    /// `sum` and, in each lane, the products of its four weights with the four bytes of `x`.
+    fn dot(self, sum: Self::Ints, weights: Self::Bytes, x: i32) -> Self::Ints;
+    /// Exact for sums below 2^24.
+    fn to_floats(self, sum: Self::Ints) -> <Self::Floats as Simd>::V;
+}
+
+impl Int8 for Portable {
+    type Floats = Self;
+    type Bytes = [[u8; 4]; LANES];
+    type Ints = [i32; LANES];
+
+    #[inline(always)]
+    fn floats(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn start(self, offset: i32) -> Self::Ints {
+        [offset; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load_bytes(self, p: *const u8) -> Self::Bytes {
+        // SAFETY: the caller's promise; bytes need no alignment.
+        unsafe { p.cast::<Self::Bytes>().read() }
+    }
+    #[inline(always)]
+    fn dot(self, mut sum: Self::Ints, weights: Self::Bytes, x: i32) -> Self::Ints {
+        let x = x.to_ne_bytes().map(|b| i32::from(b.cast_signed()));
+        for (sum, w) in sum.iter_mut().zip(weights) {
+            for (w, x) in w.into_iter().zip(x) {
+                *sum += i32::from(w) * x;
+            }
+        }
+        sum
+    }
+    #[inline(always)]
+    fn to_floats(self, sum: Self::Ints) -> [f32; LANES] {
+        sum.map(|i| i as f32)
+    }
+}
