@@ -18,6 +18,18 @@ pub(crate) use portable::Portable;
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
+/// Asks for a cache line that will be read soon. Any address is allowed.
+#[inline(always)]
+pub(crate) fn prefetch(p: *const u8) {
+    // SAFETY: the instruction, which every x86-64 machine has, reads nothing and never faults.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
 /// Vector instructions of a tier. Values of implementing types exist only where the
 /// instructions do.
 pub(crate) trait Simd: Copy {

@@ -5,7 +5,10 @@ use super::int8::{Blocks, GROUP, GROUP_BYTES, InputBlock};
 use super::out::Out;
 use crate::isa::Int8Task;
 use crate::parallel::SharedOut;
-use crate::simd::{Int8, LANES, Simd};
+use crate::simd::{Int8, LANES, Simd, prefetch};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Rows of float32 to blocks of bytes. The blocks of a register block's rows lie together, for each
 /// group of inputs one row after the other, so that the inner loop reads at constant distances.
@@ -92,23 +95,34 @@ pub(super) struct Tile<'a> {
 impl Int8Task for Tile<'_> {
     #[inline(always)]
     fn run<I: Int8>(self, i: I) {
+        // Lines of the next panel that a block fetches for each group, so that the first block need
+        // not wait for memory. A block alone reads everything once: the machine sees that itself.
+        let lines = match self.range.len() {
+            1 => 0,
+            blocks => (GROUP_BYTES / LINE).div_ceil(blocks),
+        };
         for panel in self.panels.clone() {
             for b in self.range.clone() {
                 let (first, end) = (self.blocks.first(b), self.blocks.first(b + 1));
+                let next = (panel + 1) * GROUP_BYTES + (b - self.range.start) * lines * LINE;
+                let ahead = Ahead {
+                    from: self.weights.as_ptr().wrapping_add(next * self.groups),
+                    lines,
+                };
                 if I::Floats::WIDE {
                     match end - first {
-                        1 => self.block::<I, 1, 2, 0>(i, first, panel),
-                        2 => self.block::<I, 2, 2, 0>(i, first, panel),
-                        3 => self.block::<I, 3, 2, 0>(i, first, panel),
-                        4 => self.block::<I, 4, 2, 0>(i, first, panel),
-                        5 => self.block::<I, 5, 2, 0>(i, first, panel),
-                        _ => self.block::<I, 6, 2, 0>(i, first, panel),
+                        1 => self.block::<I, 1, 2, 0>(i, first, panel, ahead),
+                        2 => self.block::<I, 2, 2, 0>(i, first, panel, ahead),
+                        3 => self.block::<I, 3, 2, 0>(i, first, panel, ahead),
+                        4 => self.block::<I, 4, 2, 0>(i, first, panel, ahead),
+                        5 => self.block::<I, 5, 2, 0>(i, first, panel, ahead),
+                        _ => self.block::<I, 6, 2, 0>(i, first, panel, ahead),
                     }
                 } else {
                     match end - first {
-                        1 => self.block::<I, 1, 2, 0>(i, first, panel),
-                        2 => self.halves::<I, 2>(i, first, panel),
-                        _ => self.halves::<I, 3>(i, first, panel),
+                        1 => self.block::<I, 1, 2, 0>(i, first, panel, ahead),
+                        2 => self.halves::<I, 2>(i, first, panel, ahead),
+                        _ => self.halves::<I, 3>(i, first, panel, ahead),
                     }
                 }
             }
@@ -116,11 +130,18 @@ impl Int8Task for Tile<'_> {
     }
 }
 
+/// Memory to fetch: so many lines for each group.
+#[derive(Clone, Copy)]
+struct Ahead {
+    from: *const u8,
+    lines: usize,
+}
+
 impl Tile<'_> {
     #[inline(always)]
-    fn halves<I: Int8, const MR: usize>(&self, i: I, first: usize, panel: usize) {
-        self.block::<I, MR, 1, 0>(i, first, panel);
-        self.block::<I, MR, 1, 1>(i, first, panel);
+    fn halves<I: Int8, const MR: usize>(&self, i: I, first: usize, panel: usize, ahead: Ahead) {
+        self.block::<I, MR, 1, 0>(i, first, panel, ahead);
+        self.block::<I, MR, 1, 1>(i, first, panel, Ahead { lines: 0, ..ahead });
     }
 
     /// `MR` rows from `first`, which are a register block, by `NV` vectors of outputs from vector
@@ -132,6 +153,7 @@ impl Tile<'_> {
         i: I,
         first: usize,
         panel: usize,
+        mut ahead: Ahead,
     ) {
         let f = i.floats();
         let mut sum = [[f.splat(0.0); NV]; MR];
@@ -145,6 +167,10 @@ impl Tile<'_> {
             // that belongs to a row, and run out of registers.
             let steps = std::hint::black_box(GROUP / 4);
             for _ in 0..self.groups {
+                for _ in 0..ahead.lines {
+                    prefetch(ahead.from);
+                    ahead.from = ahead.from.wrapping_add(LINE);
+                }
                 let mut dots = [[i.start(0); NV]; MR];
                 for (r, dots) in dots.iter_mut().enumerate() {
                     *dots = [i.start((*x.add(r)).offset); NV];
