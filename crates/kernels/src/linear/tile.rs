@@ -4,7 +4,10 @@ use super::PANEL;
 use super::format::Stored;
 use super::out::Out;
 use crate::isa::Task;
-use crate::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd, prefetch};
+
+/// How many inputs before they are needed weights are fetched.
+const AHEAD: usize = 32;
 
 /// Some rows by some panels of a layer. `x` and `out` are all rows, `weights` the whole layer's.
 pub(super) struct Tile<'a, W: Stored> {
@@ -122,7 +125,15 @@ impl<W: Stored> Tile<'_, W> {
         unsafe {
             let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
+            let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
+                // With many sums between two loads the machine does not look far enough ahead.
+                if S::WIDE && NV == 2 && MR > 5 {
+                    let ahead = w.cast::<u8>().wrapping_add((k + AHEAD) * bytes);
+                    for line in (0..bytes).step_by(64) {
+                        prefetch(ahead.wrapping_add(line));
+                    }
+                }
                 let mut weights = [s.splat(0.0); NV];
                 for (v, weight) in weights.iter_mut().enumerate() {
                     let (panel, half) = ((HALF + v) / 2, (HALF + v) % 2);
