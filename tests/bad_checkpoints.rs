@@ -1,0 +1,1 @@
+//! Checkpoints that cannot be used.
