@@ -2,6 +2,7 @@
 //! documents.
 
 mod bad_checkpoints;
+mod bad_hub;
 mod bad_inputs;
 mod bench;
 mod configs;
