@@ -90,17 +90,17 @@ fn weights_that_do_not_fit() {
         (
             "a shard is missing",
             a_missing_shard,
-            &["model-00002-of-00002.safetensors", "m"],
+            &["m/model-00002-of-00002.safetensors"],
         ),
         (
             "another width",
             |p| config(p, "intermediate_size", 64.into()),
-            &["m", "mlp", "[48, 32]", "[64, 32]"],
+            &["beamgen: m", "mlp", "[48, 32]", "[64, 32]"],
         ),
         (
             "a norm of another length",
             |p| retensor(p, |t| shorten(t, "model.norm.weight")),
-            &["m", "model.norm.weight", "[31]", "[32]"],
+            &["beamgen: m", "model.norm.weight", "[31]", "[32]"],
         ),
         (
             "no norm",
@@ -109,7 +109,7 @@ fn weights_that_do_not_fit() {
                     drop(t.remove("model.layers.1.input_layernorm.weight"))
                 })
             },
-            &["m", "model.layers.1.input_layernorm.weight"],
+            &["beamgen: m", "model.layers.1.input_layernorm.weight"],
         ),
         (
             "no bias",
@@ -118,27 +118,27 @@ fn weights_that_do_not_fit() {
                     drop(t.remove("model.layers.0.self_attn.k_proj.bias"))
                 })
             },
-            &["m", "model.layers.0.self_attn.k_proj.bias"],
+            &["beamgen: m", "model.layers.0.self_attn.k_proj.bias"],
         ),
         (
             "no embedding",
             |p| retensor(p, |t| drop(t.remove("model.embed_tokens.weight"))),
-            &["m", "embed_tokens"],
+            &["beamgen: m", "embed_tokens"],
         ),
         (
             "a layer more than the configuration has",
             |p| config(p, "num_hidden_layers", 1.into()),
-            &["m", "model.layers.1."],
+            &["beamgen: m", "model.layers.1."],
         ),
         (
             "a layer less",
             |p| config(p, "num_hidden_layers", 3.into()),
-            &["m", "model.layers.2."],
+            &["beamgen: m", "model.layers.2."],
         ),
         (
             "integers",
             |p| retensor(p, integers),
-            &["m", "model.layers.0.mlp.up_proj.weight", "I16"],
+            &["beamgen: m", "model.layers.0.mlp.up_proj.weight", "I16"],
         ),
         (
             "an index without a file",
@@ -244,7 +244,7 @@ fn configurations_that_are_not_supported() {
         (
             "a size beyond all memory",
             |p| config(p, "max_position_embeddings", json!(u64::MAX)),
-            &["m", "max_position_embeddings"],
+            &["beamgen: m", "max_position_embeddings"],
         ),
         (
             "a vocabulary of another tokenizer",
@@ -308,12 +308,12 @@ fn tokenizers_and_templates() {
         (
             "a template that is no Jinja",
             |p| template(p, "{% if %}"),
-            &["m", "template"],
+            &["beamgen: m", "template"],
         ),
         (
             "a template that ends too early",
             |p| template(p, "{% for m in messages %}{{ m.content }}"),
-            &["m", "template"],
+            &["beamgen: m", "template"],
         ),
         (
             "no settings",
@@ -339,19 +339,23 @@ fn tokenizers_and_templates() {
     refused_prm(
         &place,
         "a template that raises",
-        &["m", "alternate, please"],
+        &["does not fit m:", "alternate, please"],
     );
 }
 
 #[test]
 fn generators_that_are_none() {
     let here = place("prm/trl-token-classification");
-    refused_generator(&here, "no logits", &["m", "lm_head", "--prm"]);
+    refused_generator(&here, "no logits", &["beamgen: m", "lm_head", "--prm"]);
     let here = place("prm/reference");
     here.edit("m/tokenizer_config.json", |config| {
         config["eos_token"] = Value::Null
     });
-    refused_generator(&here, "no end of text", &["m", "end-of-text", "eos_token"]);
+    refused_generator(
+        &here,
+        "no end of text",
+        &["beamgen: m", "end-of-text", "eos_token"],
+    );
     // The context is 512 tokens, as the problem's line says.
     let here = place("prm/reference");
     here.write(
@@ -475,7 +479,7 @@ fn formats_of_reward_models() {
         (
             "a class too many",
             format!("normaliser = {{ softmax = 2 }}\n{HEAD}"),
-            &["prm.toml", "normaliser", "class 2", "2 outputs"],
+            &["prm.toml", "normaliser", "does not have"],
         ),
         (
             "a tensor that is missing",
@@ -530,8 +534,14 @@ fn formats_of_reward_models() {
     };
     format("math-sheperd", &["math-sheperd", "math-shepherd", "TOML"]);
     format("none.toml", &["none.toml", "No such file"]);
-    format("implicit-prm", &["m", "implicit-prm", "--prm-reference"]);
-    format("qwen2.5-math-prm", &["m", "qwen2.5-math-prm", "<extra_0>"]);
+    format(
+        "implicit-prm",
+        &["beamgen: m:", "implicit-prm", "--prm-reference"],
+    );
+    format(
+        "qwen2.5-math-prm",
+        &["does not fit m:", "qwen2.5-math-prm", "score.0.weight"],
+    );
 }
 
 #[test]
