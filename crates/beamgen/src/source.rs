@@ -15,9 +15,11 @@ use crate::{Error, fingerprint};
 /// Downloads models that are named as on a hub, and tells how far it is.
 pub(crate) struct Downloads {
     pub(crate) hub: Hub,
-    /// Sees the model's name with each event.
-    pub(crate) observe: Box<dyn FnMut(&str, Progress<'_>)>,
+    pub(crate) observe: Observe,
 }
+
+/// Sees the model's name with each event.
+pub(crate) type Observe = Box<dyn FnMut(&str, Progress<'_>)>;
 
 /// Where a model's files are.
 pub(crate) enum Source {

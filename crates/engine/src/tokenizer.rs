@@ -317,7 +317,9 @@ fn byte_of(c: char) -> Option<u8> {
 }
 
 /// Bytes of all tokens, one after the other; where each ends; which are special.
-fn token_table(inner: &tokenizers::Tokenizer) -> Result<(Vec<u8>, Vec<usize>, Vec<bool>), String> {
+type TokenTable = (Vec<u8>, Vec<usize>, Vec<bool>);
+
+fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, String> {
     let spelling = Spelling::of(inner.get_decoder());
     let added = inner.get_added_vocabulary().get_added_tokens_decoder();
     let mut tokens: Vec<(u32, String)> = inner
