@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, ThreadPool, Tokenizer};
+use beamgen_engine::{Engine, EngineConfig, ThreadPool, Tokenizer, WeightType};
 use beamgen_generator::LmGenerator;
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Scorer};
@@ -135,6 +135,10 @@ impl Prepared {
         models.insert("scorer".into(), scored_by(&self.config, own).into());
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
+        }
+        // The others hold the checkpoints' own values, all of them.
+        if let dtype @ (WeightType::Bf16 | WeightType::F16) = self.config.models.dtype {
+            models.insert("dtype".into(), dtype.to_string().into());
         }
 
         let checkpoint = generator.checkpoint.clone();
