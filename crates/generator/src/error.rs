@@ -11,6 +11,8 @@ pub enum Error {
     NoBoundary,
     #[error("the tokenizer names no end-of-text token, and a chain could never end")]
     NoEndOfText,
+    #[error("the model has no language-model head, so it cannot write: it is a reward model")]
+    NoHead,
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
 }

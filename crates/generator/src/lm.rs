@@ -73,8 +73,8 @@ impl LmGenerator {
     /// A generator over `engine`'s model.
     ///
     /// # Errors
-    /// A setting is out of range, the tokenizer does not fit the model or names no end-of-text
-    /// token, or the chat template does not compile.
+    /// A setting is out of range, the model has no language-model head, the tokenizer does not fit
+    /// it or names no end-of-text token, or the chat template does not compile.
     pub fn new(
         engine: Engine,
         tokenizer: Arc<Tokenizer>,
@@ -83,6 +83,9 @@ impl LmGenerator {
         let mut config = config;
         config.validate()?;
         tokenizer.check(engine.model().config())?;
+        if !engine.model().has_head() {
+            return Err(Error::NoHead);
+        }
         if tokenizer.eos_ids().is_empty() {
             return Err(Error::NoEndOfText);
         }
