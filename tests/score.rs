@@ -64,6 +64,20 @@ fn the_scorer_of_a_search_is_no_matter() {
 }
 
 #[test]
+fn what_was_recognised_is_said() {
+    let place = Place::new();
+    let chain = json!({"problem": "p", "steps": ["Mia has 34 pens: 34."]});
+    place.write("chains.jsonl", format!("{chain}\n"));
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/prm/");
+    let prm = format!("{fixtures}qwen2.5-math-prm");
+    let said = "is read as qwen2.5-math-prm";
+    let args = ["score", "chains.jsonl", "--prm", &prm];
+    assert!(place.run(&args).ok().stderr.contains(said));
+    let args = [&args[..], &["--prm-format", "qwen2.5-math-prm"]].concat();
+    assert!(!place.run(&args).ok().stderr.contains(said));
+}
+
+#[test]
 fn a_chain_too_long_is_reported_and_stops_nothing() {
     let place = Place::new();
     let long =

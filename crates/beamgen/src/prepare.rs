@@ -214,11 +214,16 @@ impl Judge {
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
         let prm = Opened::open(&source)?;
-        let spec = match models.prm_format.as_deref() {
-            None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
+        let format = models.prm_format.as_deref().filter(|name| *name != "auto");
+        let spec = match format {
+            None => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
         let spec = spec.map_err(|error| prm.blame(error))?;
+        if format.is_none() && !prm.bundled {
+            let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
+            notes.push(format!("{prm} is read as {format} (--prm-format)"));
+        }
         let reference = match (&spec.head, models.prm_reference.as_deref()) {
             (HeadSpec::LogRatio(_), None) => {
                 return Err(Error::NoReference {

@@ -14,8 +14,10 @@ use crate::{Error, fingerprint};
 pub(crate) struct Downloads {
     pub(crate) hub: Hub,
     /// Sees the model's name with each event.
-    pub(crate) observe: Box<dyn FnMut(&str, Progress<'_>)>,
+    pub(crate) observe: Observe,
 }
+
+pub(crate) type Observe = Box<dyn FnMut(&str, Progress<'_>)>;
 
 /// Where a model's files are.
 pub(crate) enum Source {
