@@ -213,16 +213,22 @@ impl Judge {
         };
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
-        let prm = Opened::open(&source)?;
+        let mut prm = Opened::open(&source)?;
         let format = models.prm_format.as_deref().filter(|name| *name != "auto");
         let spec = match format {
             None => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
-        let spec = spec.map_err(|error| prm.blame(error))?;
+        let mut spec = spec.map_err(|error| prm.blame(error))?;
         if format.is_none() && !prm.bundled {
             let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
             notes.push(format!("{prm} is read as {format} (--prm-format)"));
+        }
+        if spec.prompt.date.is_none() {
+            spec.prompt.date.clone_from(&config.generator.date);
+        }
+        if matches!(spec.head, HeadSpec::Linear(_)) {
+            prm.drop_head();
         }
         let reference = match (&spec.head, models.prm_reference.as_deref()) {
             (HeadSpec::LogRatio(_), None) => {

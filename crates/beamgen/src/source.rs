@@ -119,6 +119,13 @@ impl Opened {
         })
     }
 
+    /// Leaves out a language-model head that nobody will read: a gigabyte of a 7B reward model.
+    pub(crate) fn drop_head(&mut self) {
+        if !self.config.tie_word_embeddings && self.weights.remove("lm_head.weight") {
+            self.config.causal_lm = false;
+        }
+    }
+
     /// Names this model in an error that does not.
     pub(crate) fn blame(&self, error: impl Into<Error>) -> Error {
         error.into().at(path(&self.checkpoint))

@@ -41,6 +41,8 @@ pub struct PromptSpec {
     pub text: Option<String>,
     /// The system's turn of the chat.
     pub system: Option<String>,
+    /// The day, `YYYY-MM-DD`, that a chat template which asks takes for today. Without it: today.
+    pub date: Option<String>,
     /// Whether the tokenizer adds to `text` the special tokens it adds to any text (not those that
     /// a chat template writes itself).
     pub special_tokens: bool,
@@ -51,6 +53,7 @@ impl Default for PromptSpec {
         Self {
             text: None,
             system: None,
+            date: None,
             special_tokens: true,
         }
     }

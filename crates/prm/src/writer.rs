@@ -91,8 +91,12 @@ impl Writer {
             tail: String::new(),
         };
         if spec.prompt.text.is_none() {
-            let template =
+            let mut template =
                 ChatTemplate::of(tokenizer).map_err(|error| fault("prompt", error.to_string()))?;
+            if let Some(date) = &spec.prompt.date {
+                let set = template.set_date(date);
+                set.map_err(|error| fault("prompt.date", error.to_string()))?;
+            }
             if !template.writes_special_tokens() {
                 let reason = "the model has no chat template; write the prompt as `prompt.text`";
                 return Err(fault("prompt", reason));

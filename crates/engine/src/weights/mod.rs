@@ -205,6 +205,11 @@ impl Weights {
         Ok(weights)
     }
 
+    /// Leaves a tensor out, so that nobody loads it. Returns whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.tensors.remove(name).is_some()
+    }
+
     /// Names of the tensors, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)

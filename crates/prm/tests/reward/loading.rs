@@ -119,3 +119,27 @@ fn tokenizers_are_the_same_if_their_files_are() {
     std::fs::write(b.path().join("tokenizer.json"), "{}").unwrap();
     assert!(!same_tokenizer(a.path(), b.path()).unwrap());
 }
+
+/// A template may ask for the date, and the same chain must be the same tokens tomorrow.
+#[test]
+fn the_date_of_a_chat_template_can_be_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let template = "{{ strftime_now('%d %m %Y') }}\n\
+        {% for message in messages %}{{ message.content }}\n{% endfor %}";
+    tiny::write_tokenizer(dir.path(), Some(template));
+    let tokenizer = std::sync::Arc::new(beamgen_engine::Tokenizer::load(dir.path()).unwrap());
+    let written = |date: &str| {
+        let engine = tiny::engine(&tiny::model(100), 10);
+        let mut spec = spec("\n");
+        spec.prompt.text = None;
+        spec.prompt.date = Some(date.to_owned());
+        let head = Head::linear(vec![0.0; engine.model().config().hidden_size], 0.0);
+        let model = RewardModel::new(engine, None, tokenizer.clone(), &spec, Some(head))?;
+        Ok::<_, Error>(model.written("a", &["b"]).unwrap().tokens)
+    };
+    let tokens = written("2026-01-31").unwrap();
+    let text = tokenizer.decode(&tokens, false).unwrap();
+    assert!(text.starts_with("31 01 2026\na"), "{text}");
+    let error = written("yesterday").unwrap_err().to_string();
+    assert!(error.contains("prompt.date"), "{error}");
+}
