@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, ThreadPool, Tokenizer, WeightType};
-use beamgen_generator::LmGenerator;
+use beamgen_engine::{Engine, EngineConfig, ThreadPool, WeightType};
+use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
-use beamgen_search::{Answers, Scorer};
+use beamgen_search::{Answers, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{self, MemoryPlan, ModelMemory};
@@ -17,6 +17,7 @@ use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 pub struct Prepared {
     config: Config,
     generator: Option<Opened>,
+    prompts: Option<Prompts>,
     judge: Option<Judge>,
     scorer: Option<Box<dyn Scorer + Send>>,
     answers: Box<dyn Answers + Send>,
@@ -60,6 +61,8 @@ impl Prepared {
                 Some(Opened::open(&source)?)
             }
         };
+        let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
+        let prompts = prompts.transpose()?;
         let scores = wanted == Wanted::RewardModel || config.uses_scorer();
         let scorer = scorer.filter(|_| scores);
         let judge = match scores && scorer.is_none() {
@@ -98,6 +101,7 @@ impl Prepared {
         Ok(Self {
             config,
             generator,
+            prompts,
             judge,
             scorer,
             answers,
@@ -114,6 +118,17 @@ impl Prepared {
     /// What the user should know, a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Whether a problem fits the generator's context; any does where there is none.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
+        match self.prompts.as_ref().map(|p| p.tokens(&problem.text)) {
+            Some(Err(error)) => Err(Error::Refused(error.to_string())),
+            _ => Ok(()),
+        }
     }
 
     /// Whether all models are those that every build carries.
@@ -143,11 +158,11 @@ impl Prepared {
 
         let checkpoint = generator.checkpoint.clone();
         let path = checkpoint.path().display().to_string();
+        let tokenizer = Arc::clone(&generator.tokenizer);
         let model = Arc::new(generator.model(self.config.models.dtype)?);
         let engine = self.engine_config("generator");
         let mut config = self.config;
         let load = || -> Result<LmGenerator, Error> {
-            let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
             let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
             let generator = LmGenerator::new(engine, tokenizer, config.generator.clone())?;
             config.generator.clone_from(generator.config());
@@ -249,6 +264,8 @@ impl Judge {
                 });
             }
         };
+        spec.check_fit(prm.unread(), reference.as_ref().map(Opened::unread))
+            .map_err(|error| prm.blame(error))?;
         let shares = |model: &Opened| generator.is_some_and(|generator| model.same_as(generator));
         let prm_shares = shares(&prm);
         let reference_shares = reference.as_ref().is_some_and(shares);
@@ -312,6 +329,18 @@ impl Judge {
         RewardModel::load(prm, Some(self.spec), reference.transpose()?, engine, pool)
             .map_err(|error| Error::from(error).at(place))
     }
+}
+
+/// The prompts of a generator that can be one.
+fn prompts(generator: &Opened, config: &Config) -> Result<Prompts, Error> {
+    let write = || {
+        if !generator.gives_logits() {
+            return Err(beamgen_generator::Error::NoHead);
+        }
+        let tokenizer = Arc::clone(&generator.tokenizer);
+        Prompts::new(tokenizer, &generator.config, &config.generator)
+    };
+    write().map_err(|error| generator.blame(error))
 }
 
 fn needs(
