@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, ThreadPool};
+use beamgen_engine::{Engine, EngineConfig, ThreadPool, WeightType};
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
@@ -151,6 +151,10 @@ impl Prepared {
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
+        // The others hold the checkpoints' own values, all of them.
+        if let dtype @ (WeightType::Bf16 | WeightType::F16) = self.config.models.dtype {
+            models.insert("dtype".into(), dtype.to_string().into());
+        }
 
         let checkpoint = generator.checkpoint.clone();
         let path = checkpoint.path().display().to_string();
@@ -225,11 +229,16 @@ impl Judge {
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
         let mut prm = Opened::open(&source)?;
-        let spec = match models.prm_format.as_deref() {
-            None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
+        let format = models.prm_format.as_deref().filter(|name| *name != "auto");
+        let spec = match format {
+            None => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
         let mut spec = spec.map_err(|error| prm.blame(error))?;
+        if format.is_none() && !prm.bundled {
+            let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
+            notes.push(format!("{prm} is read as {format} (--prm-format)"));
+        }
         if spec.prompt.date.is_none() {
             spec.prompt.date.clone_from(&config.generator.date);
         }

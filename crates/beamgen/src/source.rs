@@ -89,12 +89,10 @@ impl Source {
     }
 }
 
-/// A name that could be a hub's and is not plainly a path.
+/// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a colon.
 fn hub_id(name: &str) -> Option<ModelId> {
-    let path = name.starts_with(['.', '/', '~']) || name.ends_with('/');
-    (!path && name.split('/').count() == 2)
-        .then(|| name.parse().ok())
-        .flatten()
+    let id: ModelId = name.parse().ok()?;
+    (!id.repo().to_ascii_lowercase().ends_with(".gguf")).then_some(id)
 }
 
 /// A model whose files are there and fit each other. None of its weights is read yet.
@@ -183,7 +181,13 @@ mod tests {
 
     #[test]
     fn names_of_a_hub_and_paths() {
-        for id in ["org/name", "org/name@v1", "org/name:f.gguf"] {
+        for id in [
+            "org/name",
+            "org/name@v1",
+            "org/name@refs/pr/1",
+            "org/name:f.gguf",
+            "org/name-GGUF:folder/f.gguf",
+        ] {
             assert!(hub_id(id).is_some(), "{id}");
         }
         for path in [
@@ -194,6 +198,7 @@ mod tests {
             "name",
             "~/name",
             "org/name/",
+            "folder/missing.gguf",
         ] {
             assert!(hub_id(path).is_none(), "{path}");
         }

@@ -54,6 +54,10 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
         config = assign::set(&config, assignment)?;
     }
     set_models(&mut config, &flags.models);
+    // A file written for a search without a reward model says nothing against reading with one.
+    if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
+        config.models.scorer = ScorerKind::Prm;
+    }
     Ok(config)
 }
 
