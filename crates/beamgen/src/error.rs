@@ -61,11 +61,11 @@ pub enum Error {
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} with room for one full context each, {} are free: take smaller models or --dtype bf16, \
+        "the models need {} with room for one chain each, {} are free: take smaller models or --dtype bf16, \
          or lower engine.kv_bytes (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
     )]
     Memory {
-        /// Bytes of weights, buffers and one full context of each model.
+        /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
         /// Bytes that may be used.
         usable: u64,

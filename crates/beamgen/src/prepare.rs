@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, ThreadPool, WeightType};
+use beamgen_engine::{ChatTemplate, Engine, EngineConfig, ThreadPool, WeightType};
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 use crate::memory::{self, MemoryPlan, ModelMemory};
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
+
+/// Tokens that a prompt is taken to have where memory is planned.
+const PROMPT: usize = 2048;
 
 /// Models that were found and fit, with what they will need.
 pub struct Prepared {
@@ -97,7 +100,7 @@ impl Prepared {
             plan.models.push(prm);
             plan.models.extend(reference);
         }
-        plan.fit()?;
+        plan.fit(config.generator.max_chain_tokens + PROMPT)?;
         Ok(Self {
             config,
             generator,
@@ -240,7 +243,10 @@ impl Judge {
             notes.push(format!("{prm} is read as {format} (--prm-format)"));
         }
         if spec.prompt.date.is_none() {
-            spec.prompt.date.clone_from(&config.generator.date);
+            // Whatever day it is, it is part of the run's identity if it is part of a prompt.
+            let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
+            let today = template.date();
+            spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
         }
         if matches!(spec.head, HeadSpec::Linear(_)) {
             prm.drop_head();
