@@ -159,16 +159,7 @@ fn settings() {
 
 /// A copy of a bundled model that a test may damage.
 fn copied(place: &Place, name: &str) -> PathBuf {
-    let from = root().join("models/abacus").join(name);
-    for entry in std::fs::read_dir(from).expect("the bundled models") {
-        let path = entry.expect("an entry").path();
-        let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
-        place.write(
-            &format!("{name}/{file}"),
-            std::fs::read(&path).expect("a file"),
-        );
-    }
-    place.path(name)
+    place.copy(&root().join("models/abacus").join(name), name)
 }
 
 fn truncate(path: &Path, bytes: u64) {

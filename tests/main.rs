@@ -1,6 +1,8 @@
 //! Tests of the whole: the real binary, the workspace's shape, the configuration files and the
 //! documents.
 
+mod bad_checkpoints;
+mod bad_hub;
 mod bad_inputs;
 mod bench;
 mod configs;
@@ -10,6 +12,7 @@ mod json;
 mod ledger;
 mod pipe;
 mod readme;
+mod real_checkpoints;
 mod resume;
 mod run;
 mod score;

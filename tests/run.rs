@@ -41,11 +41,32 @@ impl Place {
         path
     }
 
+    /// A copy of a folder's files, which a test may damage.
+    pub fn copy(&self, from: &Path, name: &str) -> PathBuf {
+        for entry in std::fs::read_dir(from).expect("a folder to copy") {
+            let path = entry.expect("an entry").path();
+            let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
+            self.write(
+                &format!("{name}/{file}"),
+                std::fs::read(&path).expect("a file to copy"),
+            );
+        }
+        self.path(name)
+    }
+
+    /// Changes a JSON file.
+    pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        let mut value: Value = serde_json::from_str(&self.read(name)).expect("JSON");
+        edit(&mut value);
+        self.write(name, value.to_string());
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).expect("a file")
     }
 
-    /// The binary, with nothing of this process's environment that could change what it does.
+    /// The binary, with nothing of this process's environment that could change what it does: no
+    /// hub, and an empty cache.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_beamgen"));
         command
@@ -53,11 +74,31 @@ impl Place {
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
         command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("HF_") || text.starts_with("HUGGING") || text.contains("OFFLINE") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env("HF_HOME", self.path("hf"))
+            .env("HF_HUB_OFFLINE", "1");
         command
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().expect("the binary starts"))
+    }
+
+    /// With environment variables.
+    pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Ran {
+        let mut command = self.command(args);
+        Ran::of(
+            command
+                .envs(variables.iter().copied())
+                .output()
+                .expect("the binary starts"),
+        )
     }
 
     pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {

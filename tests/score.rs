@@ -48,6 +48,35 @@ fn whole_chains_score_as_the_search_scored_them() {
     }
 }
 
+/// The settings of a search that scores with something else, or not at all, can be given to a command
+/// that only reads.
+#[test]
+fn the_scorer_of_a_search_is_no_matter() {
+    let place = Place::new();
+    let chain = json!({"problem": "p", "steps": ["Mia has 34 pens: 34."]});
+    place.write("chains.jsonl", format!("{chain}\n"));
+    let plain = place.run(&["score", "chains.jsonl"]).ok().stdout;
+    for scorer in ["none", "exact"] {
+        let set = format!("models.scorer={scorer}");
+        let args = ["score", "chains.jsonl", "--set", &set];
+        assert_eq!(place.run(&args).ok().stdout, plain, "{scorer}");
+    }
+}
+
+#[test]
+fn what_was_recognised_is_said() {
+    let place = Place::new();
+    let chain = json!({"problem": "p", "steps": ["Mia has 34 pens: 34."]});
+    place.write("chains.jsonl", format!("{chain}\n"));
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/prm/");
+    let prm = format!("{fixtures}qwen2.5-math-prm");
+    let said = "is read as qwen2.5-math-prm";
+    let args = ["score", "chains.jsonl", "--prm", &prm];
+    assert!(place.run(&args).ok().stderr.contains(said));
+    let args = [&args[..], &["--prm-format", "qwen2.5-math-prm"]].concat();
+    assert!(!place.run(&args).ok().stderr.contains(said));
+}
+
 #[test]
 fn a_chain_too_long_is_reported_and_stops_nothing() {
     let place = Place::new();

@@ -34,6 +34,9 @@ pub enum Error {
         /// Whether a hub might have it.
         hub: bool,
     },
+    /// A file that is no model.
+    #[error("{}: neither a folder nor a GGUF file (whose name ends in .gguf)", .0.display())]
+    NotAModel(PathBuf),
     /// A model cannot be had from its hub.
     #[error(transparent)]
     Hub(#[from] beamgen_hub::HubError),
@@ -58,11 +61,11 @@ pub enum Error {
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} with room for one full context each, {} are free: take smaller models or --dtype bf16, \
-         or lower engine.max_rows", gigabytes(*needed), gigabytes(*usable)
+        "the models need {} with room for one chain each, {} are free: take smaller models or --dtype bf16, \
+         or lower engine.kv_bytes (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
     )]
     Memory {
-        /// Bytes of weights, buffers and one full context of each model.
+        /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
         /// Bytes that may be used.
         usable: u64,
@@ -114,12 +117,37 @@ impl Error {
 
     /// Names the model that an error is about, unless the message does so already.
     pub(crate) fn at(self, place: String) -> Self {
-        match self.to_string().contains(&place) {
+        match names(&self.to_string(), &place) {
             true => self,
             false => Self::At {
                 place,
                 error: Box::new(self),
             },
+        }
+    }
+}
+
+/// Whether a message has the path of a model or of something in it, and not just its letters.
+fn names(message: &str, place: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    message.match_indices(place).any(|(at, _)| {
+        let before = message[..at].chars().next_back();
+        let after = message[at + place.len()..].chars().next();
+        !before.is_some_and(|c| inside(c) || c == '/') && !after.is_some_and(inside)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn a_path_is_named_and_not_just_its_letters() {
+        assert!(names("m/config.json: bad", "m"));
+        assert!(names("format does not fit m: bad", "m"));
+        assert!(names("/a/m: bad", "/a/m"));
+        for message in ["tensor `model.norm` is bad", "field `m.x`", "a/m: bad", ""] {
+            assert!(!names(message, "m"), "{message}");
         }
     }
 }

@@ -50,29 +50,35 @@ impl MemoryPlan {
         self.fixed() + self.models.iter().map(|model| model.kv).sum::<u64>()
     }
 
-    /// Lowers what the KV caches may take until everything fits, in equal shares.
+    /// Lowers what the KV caches may take until everything fits: what is left when each has one chain of
+    /// `longest` tokens (or its full context) is shared equally.
     ///
     /// # Errors
-    /// [`Error::Memory`] if weights and buffers leave no room for one full context of each model or
-    /// for what its cache may take, whichever is less.
-    pub(crate) fn fit(&mut self) -> Result<(), Error> {
+    /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
+    /// what its cache may take, whichever is less.
+    pub(crate) fn fit(&mut self, longest: usize) -> Result<(), Error> {
         let Some(available) = self.available else {
             return Ok(());
         };
         let usable = available - available / SPARE;
-        let least = |model: &ModelMemory| model.kv.min(model.context as u64 * model.kv_per_token);
+        let least = |model: &ModelMemory| {
+            let tokens = model.context.min(longest) as u64;
+            model.kv.min(tokens * model.kv_per_token)
+        };
         let needed = self.fixed() + self.models.iter().map(least).sum::<u64>();
         if needed > usable {
             return Err(Error::Memory { needed, usable });
         }
         // Whoever wants less than an equal share leaves the rest to the others.
-        let mut left = usable - self.fixed();
+        let mut left = usable - needed;
         let mut by_wish: Vec<&mut ModelMemory> = self.models.iter_mut().collect();
-        by_wish.sort_by_key(|model| model.kv);
+        by_wish.sort_by_key(|model| model.kv - least(model));
         let mut models = by_wish.len() as u64;
         for model in by_wish {
-            model.kv = model.kv.min(left / models);
-            left -= model.kv;
+            let least = least(model);
+            let more = (model.kv - least).min(left / models);
+            model.kv = least + more;
+            left -= more;
             models -= 1;
         }
         Ok(())
@@ -106,12 +112,14 @@ mod tests {
         }
     }
 
+    const LONGEST: usize = 1000;
+
     fn fitted(available: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {
         let mut plan = MemoryPlan {
             models,
             available: Some(available),
         };
-        plan.fit().map(|()| plan)
+        plan.fit(LONGEST).map(|()| plan)
     }
 
     #[test]
@@ -128,10 +136,36 @@ mod tests {
     }
 
     #[test]
+    fn a_long_context_has_its_room() {
+        let long = ModelMemory {
+            context: 600,
+            ..model(40, 700)
+        };
+        let plan = fitted(1000, vec![long, model(40, 700)]).unwrap();
+        // 900 usable, 100 taken, 600 and 100 for a full context each.
+        assert_eq!((plan.models[0].kv, plan.models[1].kv), (650, 150));
+    }
+
+    #[test]
     fn what_cannot_fit_is_refused() {
         assert!(fitted(1000, vec![model(700, 100)]).is_ok());
         let error = fitted(1000, vec![model(900, 100)]).unwrap_err().to_string();
         assert!(error.contains("--dtype"), "{error}");
+        assert!(error.contains("kv_bytes"), "{error}");
+    }
+
+    /// A long context is no reason to refuse what short chains fit into.
+    #[test]
+    fn only_chains_that_can_be_count() {
+        let mut long = model(700, 100_000);
+        long.context = 131_072;
+        assert!(fitted(1000, vec![long.clone()]).is_err());
+        let mut plan = MemoryPlan {
+            models: vec![long],
+            available: Some(1000),
+        };
+        assert!(plan.fit(150).is_ok());
+        assert_eq!(plan.models[0].kv, 190);
     }
 
     #[test]

@@ -3,20 +3,24 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Engine, EngineConfig, ThreadPool, Tokenizer};
-use beamgen_generator::LmGenerator;
+use beamgen_engine::{ChatTemplate, Engine, EngineConfig, ThreadPool, WeightType};
+use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
-use beamgen_search::{Answers, Scorer};
+use beamgen_search::{Answers, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{self, MemoryPlan, ModelMemory};
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
+/// Tokens that a prompt is taken to have where memory is planned.
+const PROMPT: usize = 2048;
+
 /// Models that were found and fit, with what they will need.
 pub struct Prepared {
     config: Config,
     generator: Option<Opened>,
+    prompts: Option<Prompts>,
     judge: Option<Judge>,
     scorer: Option<Box<dyn Scorer + Send>>,
     answers: Box<dyn Answers + Send>,
@@ -60,6 +64,8 @@ impl Prepared {
                 Some(Opened::open(&source)?)
             }
         };
+        let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
+        let prompts = prompts.transpose()?;
         let scores = wanted == Wanted::RewardModel || config.uses_scorer();
         let scorer = scorer.filter(|_| scores);
         let judge = match scores && scorer.is_none() {
@@ -94,10 +100,11 @@ impl Prepared {
             plan.models.push(prm);
             plan.models.extend(reference);
         }
-        plan.fit()?;
+        plan.fit(config.generator.max_chain_tokens + PROMPT)?;
         Ok(Self {
             config,
             generator,
+            prompts,
             judge,
             scorer,
             answers,
@@ -114,6 +121,17 @@ impl Prepared {
     /// What the user should know, a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Whether a problem fits the generator's context; any does where there is none.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
+        match self.prompts.as_ref().map(|p| p.tokens(&problem.text)) {
+            Some(Err(error)) => Err(Error::Refused(error.to_string())),
+            _ => Ok(()),
+        }
     }
 
     /// Whether all models are those that every build carries.
@@ -136,14 +154,18 @@ impl Prepared {
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
+        // The others hold the checkpoints' own values, all of them.
+        if let dtype @ (WeightType::Bf16 | WeightType::F16) = self.config.models.dtype {
+            models.insert("dtype".into(), dtype.to_string().into());
+        }
 
         let checkpoint = generator.checkpoint.clone();
         let path = checkpoint.path().display().to_string();
+        let tokenizer = Arc::clone(&generator.tokenizer);
         let model = Arc::new(generator.model(self.config.models.dtype)?);
         let engine = self.engine_config("generator");
         let mut config = self.config;
         let load = || -> Result<LmGenerator, Error> {
-            let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
             let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
             let generator = LmGenerator::new(engine, tokenizer, config.generator.clone())?;
             config.generator.clone_from(generator.config());
@@ -210,13 +232,21 @@ impl Judge {
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
         let mut prm = Opened::open(&source)?;
-        let spec = match models.prm_format.as_deref() {
-            None | Some("auto") => PrmSpec::of(&prm.checkpoint, &prm.weights),
+        let format = models.prm_format.as_deref().filter(|name| *name != "auto");
+        let spec = match format {
+            None => PrmSpec::of(&prm.checkpoint, &prm.weights),
             Some(format) => PrmSpec::choose(format),
         };
         let mut spec = spec.map_err(|error| prm.blame(error))?;
+        if format.is_none() && !prm.bundled {
+            let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
+            notes.push(format!("{prm} is read as {format} (--prm-format)"));
+        }
         if spec.prompt.date.is_none() {
-            spec.prompt.date.clone_from(&config.generator.date);
+            // Whatever day it is, it is part of the run's identity if it is part of a prompt.
+            let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
+            let today = template.date();
+            spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
         }
         if matches!(spec.head, HeadSpec::Linear(_)) {
             prm.drop_head();
@@ -240,6 +270,8 @@ impl Judge {
                 });
             }
         };
+        spec.check_fit(prm.unread(), reference.as_ref().map(Opened::unread))
+            .map_err(|error| prm.blame(error))?;
         let shares = |model: &Opened| generator.is_some_and(|generator| model.same_as(generator));
         let prm_shares = shares(&prm);
         let reference_shares = reference.as_ref().is_some_and(shares);
@@ -303,6 +335,18 @@ impl Judge {
         RewardModel::load(prm, Some(self.spec), reference.transpose()?, engine, pool)
             .map_err(|error| Error::from(error).at(place))
     }
+}
+
+/// The prompts of a generator that can be one.
+fn prompts(generator: &Opened, config: &Config) -> Result<Prompts, Error> {
+    let write = || {
+        if !generator.gives_logits() {
+            return Err(beamgen_generator::Error::NoHead);
+        }
+        let tokenizer = Arc::clone(&generator.tokenizer);
+        Prompts::new(tokenizer, &generator.config, &config.generator)
+    };
+    write().map_err(|error| generator.blame(error))
 }
 
 fn needs(

@@ -138,7 +138,6 @@ impl Solver {
         add("models", Ok(Value::Object(self.models.clone())));
         add("search", serde_json::to_value(&self.config.search));
         add("generator", serde_json::to_value(&self.config.generator));
-        add("dtype", serde_json::to_value(self.config.models.dtype));
         // Of the engine, what touches the last bits of an activation.
         let engine = &self.config.engine;
         add("page_size", serde_json::to_value(engine.page_size));

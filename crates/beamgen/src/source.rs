@@ -1,11 +1,13 @@
 //! From a model's name to its files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use beamgen_engine::{
     ChatTemplate, Checkpoint, Model, ModelConfig, Tokenizer, WeightType, Weights,
 };
 use beamgen_hub::{Hub, ModelId, Progress};
+use beamgen_prm::Unread;
 
 use crate::bundled::Bundled;
 use crate::{Error, fingerprint};
@@ -13,9 +15,11 @@ use crate::{Error, fingerprint};
 /// Downloads models that are named as on a hub, and tells how far it is.
 pub(crate) struct Downloads {
     pub(crate) hub: Hub,
-    /// Sees the model's name with each event.
-    pub(crate) observe: Box<dyn FnMut(&str, Progress<'_>)>,
+    pub(crate) observe: Observe,
 }
+
+/// Sees the model's name with each event.
+pub(crate) type Observe = Box<dyn FnMut(&str, Progress<'_>)>;
 
 /// Where a model's files are.
 pub(crate) enum Source {
@@ -37,7 +41,12 @@ impl Source {
             return Ok(Self::Bundled(bundled));
         };
         if name.exists() {
-            return Ok(Self::Local(name.to_owned()));
+            let extension = name.extension();
+            let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
+            return match is_gguf || name.is_dir() {
+                true => Ok(Self::Local(name.to_owned())),
+                false => Err(Error::NotAModel(name.to_owned())),
+            };
         }
         let id = name.to_str().and_then(hub_id);
         match (id, downloads) {
@@ -80,18 +89,17 @@ impl Source {
     }
 }
 
-/// A name that could be a hub's and is not plainly a path.
+/// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a colon.
 fn hub_id(name: &str) -> Option<ModelId> {
-    let path = name.starts_with(['.', '/', '~']) || name.ends_with('/');
-    (!path && name.split('/').count() == 2)
-        .then(|| name.parse().ok())
-        .flatten()
+    let id: ModelId = name.parse().ok()?;
+    (!id.repo().to_ascii_lowercase().ends_with(".gguf")).then_some(id)
 }
 
 /// A model whose files are there and fit each other. None of its weights is read yet.
 pub(crate) struct Opened {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) config: ModelConfig,
+    pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) weights: Weights,
     pub(crate) fingerprint: String,
     pub(crate) bundled: bool,
@@ -106,12 +114,13 @@ impl Opened {
             tokenizer.check(&config)?;
             ChatTemplate::of(&tokenizer)?;
             let weights = Weights::load(checkpoint.clone())?;
-            Ok((config, weights))
+            Ok((config, Arc::new(tokenizer), weights))
         };
-        let (config, weights) = open()
+        let (config, tokenizer, weights) = open()
             .map_err(|error: beamgen_engine::Error| Error::from(error).at(path(&checkpoint)))?;
         Ok(Self {
             config,
+            tokenizer,
             weights,
             fingerprint: source.fingerprint()?,
             bundled: source.is_bundled(),
@@ -129,6 +138,21 @@ impl Opened {
     /// Names this model in an error that does not.
     pub(crate) fn blame(&self, error: impl Into<Error>) -> Error {
         error.into().at(path(&self.checkpoint))
+    }
+
+    /// Whether it can be a generator.
+    pub(crate) fn gives_logits(&self) -> bool {
+        self.config.gives_logits(&self.weights)
+    }
+
+    /// The files, for a reward model's format to be held against.
+    pub(crate) fn unread(&self) -> Unread<'_> {
+        Unread {
+            checkpoint: &self.checkpoint,
+            config: &self.config,
+            tokenizer: &self.tokenizer,
+            weights: &self.weights,
+        }
     }
 
     pub(crate) fn model(self, weight_type: WeightType) -> Result<Model, Error> {
@@ -157,7 +181,13 @@ mod tests {
 
     #[test]
     fn names_of_a_hub_and_paths() {
-        for id in ["org/name", "org/name@v1", "org/name:f.gguf"] {
+        for id in [
+            "org/name",
+            "org/name@v1",
+            "org/name@refs/pr/1",
+            "org/name:f.gguf",
+            "org/name-GGUF:folder/f.gguf",
+        ] {
             assert!(hub_id(id).is_some(), "{id}");
         }
         for path in [
@@ -168,6 +198,7 @@ mod tests {
             "name",
             "~/name",
             "org/name/",
+            "folder/missing.gguf",
         ] {
             assert!(hub_id(path).is_none(), "{path}");
         }

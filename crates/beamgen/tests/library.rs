@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use beamgen::{
     Config, Error, Event, Memory, Problem, ProblemResult, ScoreError, ScoreId, ScoreItem, Scored,
-    Scorer, ScorerKind, Solver, StrategyKind, bundled,
+    Scorer, ScorerKind, Solver, StrategyKind, WeightType, bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -76,6 +76,20 @@ fn directories_are_as_the_bundled_pair() {
             outcome(of_bytes.solve(&problem).expect("solved"))
         );
     }
+}
+
+/// Narrower numbers give other results, so a run cannot be resumed with them.
+#[test]
+fn rounded_weights_are_another_run() {
+    let identity = |dtype| {
+        let mut config = small();
+        config.models.dtype = dtype;
+        solver(config).identity()
+    };
+    let exact = identity(WeightType::Auto);
+    assert_eq!(exact, identity(WeightType::F32));
+    assert_ne!(exact, identity(WeightType::Bf16));
+    assert_ne!(identity(WeightType::F16), identity(WeightType::Bf16));
 }
 
 #[test]

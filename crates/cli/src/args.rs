@@ -465,7 +465,7 @@ pub struct SettingFlags {
 /// Which reward model, and how models are run.
 #[derive(Args, Debug)]
 pub struct ModelFlags {
-    /// The reward model, likewise [default: bundled]
+    /// The reward model: a folder, a GGUF file, or ORG/NAME[@REVISION] of the hub [default: bundled]
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub prm: Option<PathBuf>,
     /// How the reward model is read: auto, a family (`beamgen models` lists them) or a TOML file [default: auto]

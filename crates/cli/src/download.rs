@@ -38,7 +38,8 @@ pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
 /// A bar for each file on a terminal, now and then a line elsewhere.
 struct Display {
     bars: Option<MultiProgress>,
-    files: HashMap<String, ProgressBar>,
+    /// By model and file: two models have files of the same names.
+    files: HashMap<(String, String), ProgressBar>,
     said: Instant,
 }
 
@@ -73,7 +74,8 @@ impl Display {
             }
             return;
         };
-        let bar = self.files.entry(file.to_owned()).or_insert_with(|| {
+        let key = (model.to_owned(), file.to_owned());
+        let bar = self.files.entry(key).or_insert_with(|| {
             let bar = bars.add(ProgressBar::new(total.unwrap_or(0)));
             let style = "  {prefix}  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
             if let Ok(style) = ProgressStyle::with_template(style) {
@@ -86,5 +88,32 @@ impl Display {
         if total == Some(done) {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressDrawTarget;
+
+    use super::*;
+
+    #[test]
+    fn files_of_two_models_have_a_bar_each() {
+        let hidden = MultiProgress::with_draw_target(ProgressDrawTarget::hidden());
+        let mut display = Display {
+            bars: Some(hidden),
+            ..Display::new()
+        };
+        for (model, bytes) in [("a/b@main", 10), ("c/d@main", 20)] {
+            for done in [0, bytes] {
+                let total = Some(bytes);
+                let file = "model.safetensors";
+                display.show(model, Progress::Bytes { file, done, total });
+            }
+        }
+        let mut lengths: Vec<_> = display.files.values().map(ProgressBar::length).collect();
+        lengths.sort();
+        assert_eq!(lengths, [Some(10), Some(20)]);
+        assert!(display.files.values().all(ProgressBar::is_finished));
     }
 }

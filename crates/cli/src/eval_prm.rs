@@ -142,14 +142,26 @@ fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
         chains: judged.len(),
         refused: judged.iter().filter(|j| j.scores.is_none()).count(),
         threshold,
-        accuracy_on_wrong: at.map(|f1| f1.on_wrong),
-        accuracy_on_right: at.map(|f1| f1.on_right),
+        accuracy_on_wrong: hits(judged, threshold, true),
+        accuracy_on_right: hits(judged, threshold, false),
         f1: at.map(|f1| f1.f1),
         f1_low: interval.map(|interval| interval.low),
         f1_high: interval.map(|interval| interval.high),
         best_threshold: best.map(|(threshold, _)| threshold),
         best_f1: best.map(|(_, f1)| f1),
     }
+}
+
+/// The share of the wrong chains (or of the right ones) that are judged as labelled; `None` if there
+/// are none.
+fn hits(judged: &[Judged], threshold: f32, wrong: bool) -> Option<f64> {
+    let side = || judged.iter().filter(|j| j.label.is_some() == wrong);
+    let hits = side().filter(|judged| {
+        let (label, predicted) = judged.pair(threshold);
+        label == predicted
+    });
+    let all = side().count();
+    (all > 0).then(|| hits.count() as f64 / all as f64)
 }
 
 fn table(rows: &[Measured], threshold: f32) -> Table {
@@ -223,8 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_of_chains_alone_has_no_f1() {
+    fn one_kind_of_chains_alone_has_its_accuracy_and_no_f1() {
         let row = measure("x".into(), &[judged(None, Some(&[0.9]))], 0.5);
         assert_eq!((row.f1, row.best_f1), (None, None));
+        assert_eq!(row.accuracy_on_wrong, None);
+        assert_eq!(row.accuracy_on_right, Some(1.0));
     }
 }

@@ -54,6 +54,10 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
         config = assign::set(&config, assignment)?;
     }
     set_models(&mut config, &flags.models);
+    // A file written for a search without a reward model says nothing against reading with one.
+    if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
+        config.models.scorer = ScorerKind::Prm;
+    }
     Ok(config)
 }
 
@@ -131,8 +135,9 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
     Ok((problems, count))
 }
 
-/// Loads the models that the configuration asks for.
-pub fn solver(config: Config) -> Result<Solver, Failure> {
+/// Loads the models that the configuration asks for, after a look whether the first `count` of the
+/// problems of each set fit the generator's context.
+pub fn solver(config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
     config.check()?;
     let own_generator = config.models.generator.is_some();
     let bundled_scorer = config.models.prm.is_none()
@@ -144,6 +149,9 @@ pub fn solver(config: Config) -> Result<Solver, Failure> {
     }
     let builder = download::attach(Solver::builder().config(config))?;
     let prepared = scorer::attach(builder).prepare()?;
+    for (problems, count) in sets {
+        check_lengths(&prepared, problems, *count)?;
+    }
     announce(&prepared);
     let solver = prepared.solver()?;
     for note in solver.notes() {
@@ -174,9 +182,9 @@ fn announce(prepared: &Prepared) {
 
 /// Refuses problems that do not fit the generator's context, before any time is spent on the
 /// others.
-pub fn check_lengths(solver: &Solver, problems: &Problems, count: usize) -> Result<(), Failure> {
+fn check_lengths(prepared: &Prepared, problems: &Problems, count: usize) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
-        if let Err(reason) = solver.check(problem) {
+        if let Err(reason) = prepared.check(problem) {
             return Err(problems.refused(index, reason.to_string()).into());
         }
     }

@@ -26,8 +26,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     let config = config(args)?;
     config.check()?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
-    let mut solver = settings::solver(config)?;
-    settings::check_lengths(&solver, &problems, count)?;
+    let mut solver = settings::solver(config, &[(&problems, count)])?;
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
 
     let todo: Vec<usize> = (0..count)

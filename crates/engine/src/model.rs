@@ -85,7 +85,8 @@ impl Model {
     ) -> Result<Self, Error> {
         let c = &config;
         let parts = Parts::new(c, weights);
-        let mut loader = Loader::new(weights, &parts, weight_type);
+        parts.check(weights)?;
+        let loader = Loader::new(weights, &parts, weight_type);
         let layers = (0..c.num_hidden_layers)
             .map(|i| loader.layer(c, i))
             .collect::<Result<Vec<_>, _>>()?;
@@ -96,7 +97,6 @@ impl Model {
             HeadParts::Tied => Head::Tied,
             HeadParts::Own(matrix) => Head::Own(loader.matrix(&matrix)?),
         };
-        loader.refuse_unused()?;
         Ok(Self {
             config,
             embedding,

@@ -1,5 +1,7 @@
 //! Text to tokens and back, with what a chat needs to know beside it.
 
+mod trust;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -39,12 +41,14 @@ impl Tokenizer {
         let checkpoint = checkpoint.into();
         let path = checkpoint.path_of("tokenizer.json");
         let text = checkpoint.required_text("tokenizer.json")?;
-        let inner =
-            tokenizers::Tokenizer::from_bytes(text.as_bytes()).map_err(|e| Error::Tokenizer {
-                path: path.clone(),
-                reason: e.to_string(),
-            })?;
-        let (bytes, ends, special) = token_table(&inner);
+        let broken = |reason: String| Error::Tokenizer {
+            path: path.clone(),
+            reason,
+        };
+        trust::check_merges(&text).map_err(broken)?;
+        let inner = tokenizers::Tokenizer::from_bytes(text.as_bytes())
+            .map_err(|e| broken(e.to_string()))?;
+        let (bytes, ends, special) = token_table(&inner).map_err(broken)?;
         let config = Settings::load(&checkpoint, "tokenizer_config.json")?;
         let chat_template = match checkpoint.text("chat_template.jinja")? {
             Some(text) => Some(text.into_owned()),
@@ -313,7 +317,9 @@ fn byte_of(c: char) -> Option<u8> {
 }
 
 /// Bytes of all tokens, one after the other; where each ends; which are special.
-fn token_table(inner: &tokenizers::Tokenizer) -> (Vec<u8>, Vec<usize>, Vec<bool>) {
+type TokenTable = (Vec<u8>, Vec<usize>, Vec<bool>);
+
+fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, String> {
     let spelling = Spelling::of(inner.get_decoder());
     let added = inner.get_added_vocabulary().get_added_tokens_decoder();
     let mut tokens: Vec<(u32, String)> = inner
@@ -321,6 +327,7 @@ fn token_table(inner: &tokenizers::Tokenizer) -> (Vec<u8>, Vec<usize>, Vec<bool>
         .into_iter()
         .map(|(token, id)| (id, token))
         .collect();
+    trust::check_ids(tokens.iter().map(|(id, token)| (*id, token.as_str())))?;
     tokens.sort_unstable();
     let (mut bytes, mut ends, mut special) = (Vec::new(), Vec::new(), Vec::new());
     for (id, token) in tokens {
@@ -335,7 +342,7 @@ fn token_table(inner: &tokenizers::Tokenizer) -> (Vec<u8>, Vec<usize>, Vec<bool>
         ends.push(bytes.len());
         special.push(added.get(&id).is_some_and(|a| a.special));
     }
-    (bytes, ends, special)
+    Ok((bytes, ends, special))
 }
 
 /// The named special tokens, found as `transformers` finds them: those of special_tokens_map.json

@@ -328,6 +328,17 @@ fn gguf_metadata_that_is_missing_or_not_known() {
         .pair(number("llama.expert_count", 8))
         .refused(&["num_local_experts", "8"]);
 
+    good.clone()
+        .pair(number("llama.attention.sliding_window", 8))
+        .refused(&["sliding_window", "8"]);
+    let zeros = ["llama.attention.sliding_window", "llama.expert_count"];
+    let zeros = zeros.map(|key| number(key, 0)).into_iter();
+    let (_dir, path) = folder_with(
+        "model.gguf",
+        &zeros.fold(good.clone(), Crafted::pair).bytes(),
+    );
+    assert_eq!(ModelConfig::load(&path).unwrap().windows, [None]);
+
     let vocabulary = |kinds: &[i32]| {
         let tokens = [text("a"), text("b"), text("ab")].concat();
         let tokens = [&8u32.to_le_bytes()[..], &3u64.to_le_bytes(), &tokens].concat();

@@ -74,6 +74,39 @@ fn knows_what_a_chat_needs() {
     assert!(tokenizer.chat_template().unwrap().contains("messages"));
 }
 
+/// The crate behind would panic at the merges and the table of tokens would ask for 32 GB.
+#[test]
+fn a_file_that_lies_is_refused() {
+    let text = fs::read_to_string(fixture("tokenizer/tokenizer.json")).unwrap();
+    let refused = |edit: &dyn Fn(&mut Value), words: &[&str]| {
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        edit(&mut file);
+        let error = with("tokenizer.json", &file.to_string()).unwrap_err();
+        assert!(matches!(error, Error::Tokenizer { .. }), "{error}");
+        let error = error.to_string();
+        assert!(!error.contains('\n'), "{error}");
+        for word in words {
+            assert!(error.contains(word), "{error} lacks {word}");
+        }
+    };
+    let long = "a".repeat(100);
+    refused(
+        &|file| {
+            file["model"]["vocab"][&long] = 400.into();
+            file["model"]["merges"][3] = json!([long, long]);
+        },
+        &["tokenizer.json", "merge 3", "makes no token"],
+    );
+    refused(
+        &|file| file["model"]["continuing_subword_prefix"] = "####".into(),
+        &["merge 0", "makes no token"],
+    );
+    refused(
+        &|file| file["model"]["vocab"]["!"] = u32::MAX.into(),
+        &["\"!\"", "4294967295", "beyond any vocabulary"],
+    );
+}
+
 #[test]
 fn the_template_of_its_own_file_comes_first() {
     assert_eq!(

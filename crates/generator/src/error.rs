@@ -9,8 +9,14 @@ pub enum Error {
     Empty { field: &'static str },
     #[error("nothing ends a step: generator settings `boundaries` and `starts` are both empty")]
     NoBoundary,
-    #[error("the tokenizer names no end-of-text token, and a chain could never end")]
+    #[error(
+        "the tokenizer names no end-of-text token, and a chain could never end: add eos_token_id to generation_config.json"
+    )]
     NoEndOfText,
+    #[error(
+        "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model (--prm)"
+    )]
+    NoHead,
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
 }

@@ -20,9 +20,11 @@ mod cut;
 mod error;
 mod lm;
 mod memory;
+mod prompts;
 mod stem;
 mod step;
 
 pub use config::GeneratorConfig;
 pub use error::Error;
 pub use lm::LmGenerator;
+pub use prompts::Prompts;

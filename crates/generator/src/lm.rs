@@ -2,9 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{
-    Append, ChatTemplate, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want,
-};
+use beamgen_engine::{Append, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want};
 use beamgen_search::{
     ChainId, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped, child_stream,
 };
@@ -13,6 +11,7 @@ use crate::config::GeneratorConfig;
 use crate::cut::Cuts;
 use crate::error::Error;
 use crate::memory::{branch_pages, bytes_per_token};
+use crate::prompts::Prompts;
 use crate::stem::{StemId, Stems};
 use crate::step::{Closing, Step, StopRules, Verdict};
 
@@ -21,7 +20,7 @@ use crate::step::{Closing, Step, StopRules, Verdict};
 pub struct LmGenerator {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
-    template: ChatTemplate,
+    prompts: Prompts,
     config: GeneratorConfig,
     sampling: SamplingParams,
     rules: StopRules,
@@ -73,8 +72,8 @@ impl LmGenerator {
     /// A generator over `engine`'s model.
     ///
     /// # Errors
-    /// A setting is out of range, the tokenizer does not fit the model or names no end-of-text
-    /// token, or the chat template does not compile.
+    /// A setting is out of range, the model gives no logits, the tokenizer does not fit it or names no
+    /// end-of-text token, or the chat template does not compile.
     pub fn new(
         engine: Engine,
         tokenizer: Arc<Tokenizer>,
@@ -82,19 +81,15 @@ impl LmGenerator {
     ) -> Result<Self, Error> {
         let mut config = config;
         config.validate()?;
-        tokenizer.check(engine.model().config())?;
-        if tokenizer.eos_ids().is_empty() {
-            return Err(Error::NoEndOfText);
+        if !engine.model().has_head() {
+            return Err(Error::NoHead);
         }
-        let mut template = ChatTemplate::of(&tokenizer)?;
-        if let Some(date) = &config.date {
-            template.set_date(date)?;
-        }
-        config.date = template.date();
+        let prompts = Prompts::new(Arc::clone(&tokenizer), engine.model().config(), &config)?;
+        config.date = prompts.date();
         let sampling = config.sampling.or(tokenizer.generation().sampling).params();
         config.sampling = sampling.into();
         Ok(Self {
-            template,
+            prompts,
             sampling,
             rules: StopRules {
                 cuts: Cuts {
@@ -155,26 +150,7 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        let system = self.config.system_prompt.as_deref();
-        let text = self
-            .template
-            .prompt(system, problem)
-            .map_err(GenError::Prompt)?;
-        let special = !self.template.writes_special_tokens();
-        let tokens = self
-            .tokenizer
-            .encode(&text, special)
-            .map_err(|error| GenError::Prompt(error.to_string()))?;
-        if tokens.is_empty() {
-            return Err(GenError::Prompt("it has no tokens".into()));
-        }
-        if tokens.len() >= self.context() {
-            return Err(GenError::PromptTooLong {
-                tokens: tokens.len(),
-                context: self.context(),
-            });
-        }
-        Ok(tokens)
+        self.prompts.tokens(problem)
     }
 
     fn context(&self) -> usize {

@@ -36,7 +36,7 @@ pub enum HubError {
     },
     /// Offline, and the cache lacks something.
     #[error(
-        "{id}: offline, and {missing} not in the cache {}; get it where there is a network: `{command}`, or unset HF_HUB_OFFLINE",
+        "{id}: offline, and {missing} not in the cache {}; get it where there is a network: `{command}`, or let the hub be asked (no --offline, no HF_HUB_OFFLINE)",
         cache.display()
     )]
     Offline {

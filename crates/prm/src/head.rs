@@ -1,6 +1,6 @@
 //! From a hidden state to a probability.
 
-use beamgen_engine::{Model, Tokenizer, Weights};
+use beamgen_engine::{Model, ModelConfig, Tokenizer, Weights};
 
 use crate::spec::{HeadSpec, LayerSpec, Normaliser};
 use crate::writer::{Fault, fault};
@@ -35,21 +35,55 @@ impl Head {
         model: &Model,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Self>, Fault> {
-        let layers = match spec {
-            HeadSpec::LogRatio(_) => return Ok(None),
-            HeadSpec::Tokens(tokens) => vec![token_rows(tokens, model, tokenizer)?],
-            HeadSpec::Linear(layers) => {
-                let mut width = model.config().hidden_size;
-                let mut loaded = Vec::new();
-                for layer in layers {
-                    let layer = Layer::load(layer, width, weights)?;
-                    width = layer.bias.len();
-                    loaded.push(layer);
-                }
-                loaded
+        match spec {
+            HeadSpec::LogRatio(_) => Ok(None),
+            HeadSpec::Tokens(tokens) => {
+                let layers = vec![token_rows(tokens, model, tokenizer)?];
+                Ok(Some(Self { layers }))
             }
-        };
-        Ok(Some(Self { layers }))
+            HeadSpec::Linear(layers) => {
+                Self::linear_layers(layers, model.config().hidden_size, weights).map(Some)
+            }
+        }
+    }
+
+    fn linear_layers(
+        layers: &[LayerSpec],
+        hidden: usize,
+        weights: &Weights,
+    ) -> Result<Self, Fault> {
+        let mut width = hidden;
+        let mut loaded = Vec::new();
+        for layer in layers {
+            let layer = Layer::load(layer, width, weights)?;
+            width = layer.bias.len();
+            loaded.push(layer);
+        }
+        Ok(Self { layers: loaded })
+    }
+
+    /// What [`load`](Self::load) would refuse, found before the model is there. Returns how many
+    /// numbers come out; `None` for a head that needs no hidden states.
+    pub(crate) fn check(
+        spec: &HeadSpec,
+        config: &ModelConfig,
+        weights: &Weights,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<usize>, Fault> {
+        match spec {
+            HeadSpec::LogRatio(_) => Ok(None),
+            HeadSpec::Tokens(tokens) => {
+                token_ids(tokens, tokenizer)?;
+                match config.gives_logits(weights) {
+                    true => Ok(Some(tokens.len())),
+                    false => Err(fault(TOKENS, NO_HEAD)),
+                }
+            }
+            HeadSpec::Linear(layers) => {
+                let head = Self::linear_layers(layers, config.hidden_size, weights)?;
+                Ok(Some(head.outputs()))
+            }
+        }
     }
 
     /// Values of a hidden state.
@@ -137,22 +171,31 @@ fn dot(w: &[f32], x: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest.sum::<f64>()
 }
 
-/// Rows of the language-model head.
-fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
-    const FIELD: &str = "head.tokens";
-    let mut weight = Vec::new();
-    for token in tokens {
+const TOKENS: &str = "head.tokens";
+const NO_HEAD: &str = "the model has no language-model head";
+
+/// The tokens whose rows make a head.
+fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault> {
+    let id = |token: &String| {
         let ids = tokenizer
             .encode(token, false)
-            .map_err(|error| fault(FIELD, error.to_string()))?;
-        let [id] = ids[..] else {
-            let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
-            return Err(fault(FIELD, reason));
-        };
-        let row = model
-            .head_row(id)
-            .ok_or_else(|| fault(FIELD, "the model has no language-model head"))?;
-        weight.extend(row);
+            .map_err(|error| fault(TOKENS, error.to_string()))?;
+        match ids[..] {
+            [id] => Ok(id),
+            _ => {
+                let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
+                Err(fault(TOKENS, reason))
+            }
+        }
+    };
+    tokens.iter().map(id).collect()
+}
+
+/// Rows of the language-model head.
+fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
+    let mut weight = Vec::new();
+    for id in token_ids(tokens, tokenizer)? {
+        weight.extend(model.head_row(id).ok_or_else(|| fault(TOKENS, NO_HEAD))?);
     }
     let bias = vec![0.0; tokens.len()];
     Ok(Layer { weight, bias })

@@ -11,6 +11,7 @@ use crate::engines::Engines;
 use crate::error::Error;
 use crate::head::Head;
 use crate::model::RewardModel;
+use crate::segments::Segments;
 use crate::spec::PrmSpec;
 use crate::writer::{Fault, fault};
 
@@ -47,6 +48,58 @@ impl<C: Into<Checkpoint>> From<C> for Body {
     }
 }
 
+/// A checkpoint whose files are open and whose weights are not read.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread<'a> {
+    pub checkpoint: &'a Checkpoint,
+    pub config: &'a ModelConfig,
+    pub tokenizer: &'a Arc<Tokenizer>,
+    pub weights: &'a Weights,
+}
+
+impl PrmSpec {
+    /// What [`RewardModel::load`] would refuse, found before a decoder's weight is read: the fields of
+    /// the spec, the head's tensors, the tokens it names, how a small chain is written.
+    ///
+    /// # Errors
+    /// As [`RewardModel::load`].
+    pub fn check_fit(&self, model: Unread<'_>, reference: Option<Unread<'_>>) -> Result<(), Error> {
+        self.check()?;
+        let tokenizer = model.tokenizer;
+        tokenizer.check(model.config)?;
+        let fit = || -> Result<(), Fault> {
+            let outputs = Head::check(&self.head, model.config, model.weights, tokenizer)?;
+            match outputs {
+                Some(outputs) => self.normaliser.check(outputs)?,
+                None => {
+                    let both = [Some(model), reference];
+                    let gives = |model: Unread<'_>| model.config.gives_logits(model.weights);
+                    if !both.into_iter().flatten().all(gives) {
+                        return Err(fault("head.log-ratio", NO_LOGITS));
+                    }
+                }
+            }
+            if let Some(reference) = reference {
+                same_tokens(tokenizer, reference.tokenizer)?;
+            }
+            Segments::new(self, Arc::clone(tokenizer))?;
+            Ok(())
+        };
+        fit().map_err(|fault| unfit(self, model.checkpoint, fault))
+    }
+}
+
+pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
+
+fn unfit(spec: &PrmSpec, checkpoint: &Checkpoint, fault: Fault) -> Error {
+    Error::Unfit {
+        spec: spec.name.clone(),
+        field: fault.field,
+        model: checkpoint.path().to_owned(),
+        reason: fault.reason,
+    }
+}
+
 impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
@@ -70,12 +123,7 @@ impl RewardModel {
             None => PrmSpec::of(&body.checkpoint, &weights)?,
         };
         spec.check()?;
-        let unfit = |fault: Fault| Error::Unfit {
-            spec: spec.name.clone(),
-            field: fault.field,
-            model: body.checkpoint.path().to_owned(),
-            reason: fault.reason,
-        };
+        let unfit = |fault| unfit(&spec, &body.checkpoint, fault);
         let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
         let model = body.model(&weights)?;
         tokenizer.check(model.config())?;

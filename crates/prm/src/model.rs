@@ -7,6 +7,7 @@ use crate::chains::Chains;
 use crate::engines::Engines;
 use crate::error::Error;
 use crate::head::Head;
+use crate::load::NO_LOGITS;
 use crate::segments::Segments;
 use crate::spec::{HeadSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
@@ -80,8 +81,7 @@ impl RewardModel {
                 };
                 for engine in [&engines.body, reference] {
                     if !engine.model().has_head() {
-                        let reason = "both models need a language-model head";
-                        return Err(fault("head.log-ratio", reason));
+                        return Err(fault("head.log-ratio", NO_LOGITS));
                     }
                 }
                 Readout::LogRatio { beta: ratio.beta }

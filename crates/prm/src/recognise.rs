@@ -1,5 +1,7 @@
 //! Telling a reward model by its checkpoint.
 
+use std::path::{Component, Path};
+
 use beamgen_engine::{Checkpoint, Weights};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +21,8 @@ pub struct Recognise {
     pub auto_map: Vec<String>,
     /// The checkpoint has all these tensors.
     pub tensors: Vec<String>,
-    /// The checkpoint's path or its `_name_or_path` contains one of these, in any case.
+    /// The checkpoint's own name (not the folders above it) or that in its `_name_or_path` contains
+    /// one of these, in any case.
     pub names: Vec<String>,
 }
 
@@ -28,7 +31,7 @@ pub(crate) struct Traits<'a> {
     architectures: Vec<String>,
     model_type: String,
     classes: Vec<String>,
-    /// Path and name in lower case.
+    /// Both names in lower case.
     name: String,
     weights: &'a Weights,
 }
@@ -46,8 +49,10 @@ impl<'a> Traits<'a> {
         let map = config["auto_map"].as_object();
         let name = format!(
             "{}\n{}",
-            checkpoint.path().display(),
-            config["_name_or_path"].as_str().unwrap_or_default()
+            own_name(checkpoint.path()),
+            own_name(Path::new(
+                config["_name_or_path"].as_str().unwrap_or_default()
+            ))
         );
         Ok(Self {
             architectures: list.into_iter().flatten().filter_map(string).collect(),
@@ -80,6 +85,30 @@ impl<'a> Traits<'a> {
     }
 }
 
+/// The folder's name, or a GGUF file's with its folder's; in the hub's cache
+/// (`models--ORG--NAME/snapshots/COMMIT`) the repository's. Folders further up are the user's, and may
+/// be called after anything.
+fn own_name(path: &Path) -> String {
+    let parts: Vec<_> = path
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_string_lossy()),
+            _ => None,
+        })
+        .collect();
+    let cached = parts
+        .windows(2)
+        .find(|pair| pair[0].starts_with("models--") && pair[1] == "snapshots");
+    let is_file = path
+        .extension()
+        .is_some_and(|extension| extension == "gguf");
+    let own = match cached {
+        Some(pair) => &pair[..1],
+        None => &parts[parts.len().saturating_sub(1 + usize::from(is_file))..],
+    };
+    own.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use beamgen_engine::Tensor;
@@ -88,6 +117,26 @@ mod tests {
 
     const CONFIG: &str = r#"{"architectures": ["A", "B"], "model_type": "qwen2",
         "auto_map": {"AutoModel": "modeling.Reward", "AutoTokenizer": ["t.Slow", null]}}"#;
+
+    #[test]
+    fn folders_above_a_model_do_not_name_it() {
+        for (path, name) in [
+            (
+                "/home/reasonflux/Qwen2.5-Math-PRM-7B",
+                "Qwen2.5-Math-PRM-7B",
+            ),
+            ("org/name/", "name"),
+            ("/m/EurusPRM-Stage2/q8.gguf", "EurusPRM-Stage2/q8.gguf"),
+            (
+                "/c/models--PRIME-RL--EurusPRM-Stage2/snapshots/0123",
+                "models--PRIME-RL--EurusPRM-Stage2",
+            ),
+            (".", ""),
+            ("", ""),
+        ] {
+            assert_eq!(own_name(Path::new(path)), name, "{path}");
+        }
+    }
 
     #[test]
     fn all_rules_given_must_hold() {

@@ -231,7 +231,8 @@ impl Segments {
             }
             if tag_id.is_some_and(|id| id != tokens[read]) {
                 let found = self.tokenizer.token(tokens[read]).unwrap_or_default();
-                let reason = format!("a step's score would be read at {found:?}, not there");
+                let tag = tag.unwrap_or_default();
+                let reason = format!("a step's score would be read at {found:?}, not at {tag:?}");
                 return Err(fault("step.tag", reason));
             }
             text += &self.writer.step(step, i + 1).map_err(in_step)?;

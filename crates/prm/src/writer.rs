@@ -36,6 +36,8 @@ pub(crate) struct Writer {
     has_first: bool,
     /// The family numbers the steps itself.
     numbered: bool,
+    /// What the family ends a step with, where it shows; a step may bring it along.
+    tag: Option<String>,
     /// Fixed texts before and behind a step's own.
     before: String,
     behind: String,
@@ -84,6 +86,12 @@ impl Writer {
             bos: tokenizer.bos_token().unwrap_or_default().to_owned(),
             has_first: step.first.is_some(),
             numbered,
+            tag: step
+                .tag
+                .as_deref()
+                .map(str::trim)
+                .filter(|tag| !tag.is_empty())
+                .map(str::to_owned),
             before: String::new(),
             behind: String::new(),
             first: None,
@@ -229,6 +237,10 @@ impl Writer {
     /// A step's segment up to where its score is read; `index` is from 1.
     pub fn step(&self, step: &str, index: usize) -> Result<String, String> {
         let mut step = step.trim();
+        let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
+        if let Some(rest) = untagged.map(str::trim_end).filter(|rest| !rest.is_empty()) {
+            step = rest;
+        }
         if self.numbered {
             step = without_label(step);
         }

@@ -135,7 +135,7 @@ impl Series<'_> {
         let progress = Progress::new(todo.len(), "problems")
             .named(&format!("{} {} {name}", self.place, set.name));
         let progress = RefCell::new(progress);
-        let mut solver = settings::solver(config)?;
+        let mut solver = settings::solver(config, &[])?;
         let mut take = Taking {
             series: self,
             seed,
@@ -228,10 +228,9 @@ impl Identities {
             if known.models(&execution.config).is_some() {
                 continue;
             }
-            let solver = settings::solver(execution.config.clone())?;
-            for (problems, set) in plan.problems.iter().zip(&plan.outline.sets) {
-                settings::check_lengths(&solver, problems, set.ids.len())?;
-            }
+            let counts = plan.outline.sets.iter().map(|set| set.ids.len());
+            let sets: Vec<_> = plan.problems.iter().zip(counts).collect();
+            let solver = settings::solver(execution.config.clone(), &sets)?;
             known.0.push((models(&execution.config), solver.identity()));
         }
         Ok(known)

@@ -109,7 +109,7 @@ pub(super) fn names() -> String {
 
 /// Fields that some relatives of these families have and that change the arithmetic, with the
 /// values at which they do not (`null` and an absent field never do).
-pub(super) const INERT: [(&str, &[&str]); 24] = [
+pub(super) const INERT: [(&str, &[&str]); 25] = [
     ("quantization_config", &[]),
     ("compression_config", &[]),
     ("attn_logit_softcapping", &["0.0", "0"]),
@@ -125,6 +125,7 @@ pub(super) const INERT: [(&str, &[&str]); 24] = [
     ("num_experts_per_tok", &["0"]),
     ("no_rope_layers", &["[]"]),
     ("attention_chunk_size", &[]),
+    ("is_causal", &["true"]),
     ("use_mrope", &["false"]),
     ("use_qk_norm", &["false"]),
     ("clip_qkv", &[]),

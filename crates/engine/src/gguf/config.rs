@@ -143,7 +143,10 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         ("num_local_experts", "expert_count"),
         ("sliding_window", "attention.sliding_window"),
     ] {
-        if let Some(value) = file.integer(&key(suffix)?)? {
+        // 0 is none: llama.cpp writes a window of 0 for Phi-4.
+        if let Some(value) = file.integer(&key(suffix)?)?
+            && value > 0
+        {
             config[field] = value.into();
         }
     }

@@ -22,10 +22,17 @@ pub struct Footprint {
 }
 
 impl ModelConfig {
-    /// What the decoder among `weights` takes if it is packed as `weight_type`. Reads no weight.
+    /// Whether the decoder among `weights` gives logits, not only hidden states.
+    #[must_use]
+    pub fn gives_logits(&self, weights: &Weights) -> bool {
+        !matches!(Parts::new(self, weights).head(weights), HeadParts::None)
+    }
+
+    /// What the decoder among `weights` takes if it is packed as `weight_type`, after a look whether
+    /// all of it is there. Reads no weight.
     ///
     /// # Errors
-    /// [`Error::MissingTensor`], [`Error::Shape`] or [`Error::Dtype`].
+    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`] or [`Error::UnexpectedTensor`].
     pub fn footprint(
         &self,
         weights: &Weights,
@@ -33,6 +40,7 @@ impl ModelConfig {
         engine: &EngineConfig,
     ) -> Result<Footprint, Error> {
         let parts = Parts::new(self, weights);
+        parts.check(weights)?;
         let mut int8_inputs = 0;
         let mut matrix = |matrix: &Matrix| -> Result<usize, Error> {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
@@ -47,20 +55,9 @@ impl ModelConfig {
                 matrix.bias,
             ))
         };
-        let mut bytes = matrix(&parts.embedding())?;
-        if let HeadParts::Own(head) = parts.head(weights) {
-            bytes += matrix(&head)?;
-        }
-        for i in 0..self.num_hidden_layers {
-            let layer = parts.layer(i);
-            for part in [
-                &layer.qkv,
-                &layer.attention_out,
-                &layer.gate_up,
-                &layer.down,
-            ] {
-                bytes += matrix(part)?;
-            }
+        let mut bytes = 0;
+        for part in parts.matrices(weights) {
+            bytes += matrix(&part)?;
         }
         let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
         let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);

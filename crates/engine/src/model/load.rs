@@ -1,6 +1,5 @@
 //! Tensors to packed weights.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beamgen_kernels::{PackedLinear, WeightFormat};
@@ -9,12 +8,11 @@ use super::parts::{Matrix, Parts};
 use super::{Layer, WeightType};
 use crate::{Error, ModelConfig, Weights};
 
-/// Reads decoder tensors and remembers which.
+/// Reads decoder tensors.
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
     pub(super) weight_type: WeightType,
-    used: HashSet<String>,
 }
 
 impl<'a> Loader<'a> {
@@ -23,21 +21,17 @@ impl<'a> Loader<'a> {
             weights,
             parts,
             weight_type,
-            used: HashSet::new(),
         }
     }
 
-    pub(super) fn vector(&mut self, name: String, len: usize) -> Result<Vec<f32>, Error> {
-        let values = self.weights.values(&name, &[len])?;
-        self.used.insert(name);
-        Ok(values)
+    pub(super) fn vector(&self, name: String, len: usize) -> Result<Vec<f32>, Error> {
+        self.weights.values(&name, &[len])
     }
 
-    pub(super) fn matrix(&mut self, matrix: &Matrix) -> Result<PackedLinear, Error> {
+    pub(super) fn matrix(&self, matrix: &Matrix) -> Result<PackedLinear, Error> {
         let layer = self.pack(matrix)?;
         let mut bias = Vec::new();
         for (name, outputs) in &matrix.tensors {
-            self.used.insert(format!("{name}.weight"));
             if matrix.bias {
                 bias.extend(self.vector(format!("{name}.bias"), *outputs)?);
             }
@@ -89,7 +83,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    pub(super) fn layer(&mut self, c: &ModelConfig, i: usize) -> Result<Layer, Error> {
+    pub(super) fn layer(&self, c: &ModelConfig, i: usize) -> Result<Layer, Error> {
         let parts = self.parts;
         let matrices = parts.layer(i);
         let norm = |name| parts.layer_vector(i, name);
@@ -108,24 +102,6 @@ impl<'a> Loader<'a> {
             gate_up: self.matrix(&matrices.gate_up)?,
             down: self.matrix(&matrices.down)?,
         })
-    }
-
-    /// A bias or a layer that the configuration does not mention would silently be left out.
-    pub(super) fn refuse_unused(&self) -> Result<(), Error> {
-        let decoders = |name: &str| match name.strip_prefix(self.parts.prefix) {
-            Some(rest) => ["layers.", "embed_tokens.", "norm."]
-                .iter()
-                .any(|p| rest.starts_with(p)),
-            None => name.starts_with("lm_head.") && name != "lm_head.weight",
-        };
-        // Old checkpoints carry the rotary frequencies, which the configuration implies.
-        let unused = self.weights.names().find(|name| {
-            decoders(name) && !self.used.contains(*name) && !name.ends_with("rotary_emb.inv_freq")
-        });
-        match unused {
-            Some(name) => Err(Error::UnexpectedTensor { name: name.into() }),
-            None => Ok(()),
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which tensors a decoder is made of: the one list that loading and counting go by.
 
+use std::collections::HashSet;
+
 use beamgen_kernels::WeightFormat;
 
 use super::WeightType;
@@ -59,6 +61,15 @@ impl Matrix {
                 weights.shaped(&format!("{name}.weight"), &[*outputs, self.inputs])
             })
             .collect()
+    }
+
+    /// The names of all its tensors, each with its shape.
+    fn shapes(&self) -> impl Iterator<Item = (String, Vec<usize>)> {
+        self.tensors.iter().flat_map(|(name, outputs)| {
+            let weight = (format!("{name}.weight"), vec![*outputs, self.inputs]);
+            let bias = self.bias.then(|| (format!("{name}.bias"), vec![*outputs]));
+            std::iter::once(weight).chain(bias)
+        })
     }
 }
 
@@ -128,6 +139,69 @@ impl<'a> Parts<'a> {
             attention_out: matrix(&[("self_attn.o_proj", hidden)], q, c.o_bias),
             gate_up: matrix(gate_up, hidden, c.mlp_bias),
             down: matrix(&[("mlp.down_proj", hidden)], intermediate, c.mlp_bias),
+        }
+    }
+
+    /// The norms outside the matrices, each with its length.
+    fn vectors(&self) -> Vec<(String, usize)> {
+        let c = self.config;
+        let mut vectors = vec![(self.vector("norm"), c.hidden_size)];
+        for i in 0..c.num_hidden_layers {
+            let mut of_layer = |name, len| vectors.push((self.layer_vector(i, name), len));
+            of_layer("input_layernorm", c.hidden_size);
+            of_layer("post_attention_layernorm", c.hidden_size);
+            if c.qk_norm {
+                of_layer("self_attn.q_norm", c.head_dim);
+                of_layer("self_attn.k_norm", c.head_dim);
+            }
+        }
+        vectors
+    }
+
+    /// All matrices.
+    pub(super) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
+        let mut all = vec![self.embedding()];
+        if let HeadParts::Own(head) = self.head(weights) {
+            all.push(head);
+        }
+        for i in 0..self.config.num_hidden_layers {
+            let layer = self.layer(i);
+            all.extend([layer.qkv, layer.attention_out, layer.gate_up, layer.down]);
+        }
+        all
+    }
+
+    /// Holds the names and shapes of all tensors against the checkpoint; reads no weight.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::UnexpectedTensor`].
+    pub(super) fn check(&self, weights: &Weights) -> Result<(), Error> {
+        let vectors = self.vectors().into_iter();
+        let vectors = vectors.map(|(name, len)| (name, vec![len]));
+        let matrices = self.matrices(weights);
+        let mut used = HashSet::new();
+        for (name, shape) in vectors.chain(matrices.iter().flat_map(Matrix::shapes)) {
+            weights.shaped(&name, &shape)?;
+            used.insert(name);
+        }
+        self.refuse_unused(weights, &used)
+    }
+
+    /// A bias or a layer that the configuration does not mention would silently be left out.
+    fn refuse_unused(&self, weights: &Weights, used: &HashSet<String>) -> Result<(), Error> {
+        let decoders = |name: &str| match name.strip_prefix(self.prefix) {
+            Some(rest) => ["layers.", "embed_tokens.", "norm."]
+                .iter()
+                .any(|p| rest.starts_with(p)),
+            None => name.starts_with("lm_head.") && name != "lm_head.weight",
+        };
+        // Old checkpoints carry the rotary frequencies, which the configuration implies.
+        let unused = weights.names().find(|name| {
+            decoders(name) && !used.contains(*name) && !name.ends_with("rotary_emb.inv_freq")
+        });
+        match unused {
+            Some(name) => Err(Error::UnexpectedTensor { name: name.into() }),
+            None => Ok(()),
         }
     }
 

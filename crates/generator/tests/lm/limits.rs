@@ -205,6 +205,10 @@ fn a_generator_that_could_not_work_is_refused() {
     let error = LmGenerator::new(engine(), endless.into(), settings()).unwrap_err();
     assert!(matches!(error, Error::NoEndOfText));
 
+    let headless = tiny::engine(&tiny::headless_model(100), 100);
+    let error = LmGenerator::new(headless, tiny::tokenizer(), settings()).unwrap_err();
+    assert!(matches!(error, Error::NoHead));
+
     let zero = GeneratorConfig {
         max_step_tokens: 0,
         ..settings()

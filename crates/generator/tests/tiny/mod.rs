@@ -111,6 +111,21 @@ pub fn model(context: usize) -> Arc<Model> {
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
+/// As many reward models are.
+pub fn headless_model(context: usize) -> Arc<Model> {
+    let config = ModelConfig {
+        tie_word_embeddings: false,
+        causal_lm: false,
+        ..config(context)
+    };
+    let tensors = random::random_weights(&config);
+    let tensors = tensors
+        .into_iter()
+        .filter(|(name, _)| name != "lm_head.weight");
+    let weights = Weights::from_tensors(tensors).unwrap();
+    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
+}
+
 /// An engine with `pages` pages of 4 tokens.
 pub fn engine(model: &Arc<Model>, pages: usize) -> Engine {
     let c = model.config();

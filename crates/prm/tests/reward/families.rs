@@ -355,3 +355,20 @@ fn a_checkpoint_may_say_itself_how_it_is_read_or_must_be_told() {
     assert_eq!(written.tokens[at + 1..][..verdict.len()], verdict);
     assert_eq!(prm.whole_chain("1 + 1?", &["2", "Yes"]).unwrap().len(), 2);
 }
+
+/// Published data have the tag at the end of their steps already.
+#[test]
+fn a_step_that_brings_its_tag_along_has_it_once() {
+    for (name, tag) in [
+        ("math-shepherd-mistral-7b-prm", "ки"),
+        ("qwen2.5-math-prm", "<extra_0>"),
+    ] {
+        let mut prm = load(name, recognised(name, &expected(name)), None);
+        let plain = prm
+            .whole_chain("1 + 1?", &["One and one.", "Two."])
+            .unwrap();
+        let steps = [format!("One and one. {tag}\n"), format!("Two.{tag}")];
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        assert_eq!(prm.whole_chain("1 + 1?", &steps).unwrap(), plain, "{name}");
+    }
+}

@@ -1,0 +1,76 @@
+use std::sync::Arc;
+
+use beamgen_engine::{ChatTemplate, ModelConfig, Tokenizer};
+use beamgen_search::GenError;
+
+use crate::config::GeneratorConfig;
+use crate::error::Error;
+
+/// Writes problems as prompts; needs no weights, so problems can be checked before a model is loaded.
+#[derive(Debug)]
+pub struct Prompts {
+    tokenizer: Arc<Tokenizer>,
+    template: ChatTemplate,
+    system: Option<String>,
+    context: usize,
+}
+
+impl Prompts {
+    /// The prompts of a generator with this tokenizer, model and settings.
+    ///
+    /// # Errors
+    /// The tokenizer does not fit the model or names no end-of-text token, the chat template does
+    /// not compile, or the date is none.
+    pub fn new(
+        tokenizer: Arc<Tokenizer>,
+        model: &ModelConfig,
+        config: &GeneratorConfig,
+    ) -> Result<Self, Error> {
+        tokenizer.check(model)?;
+        if tokenizer.eos_ids().is_empty() {
+            return Err(Error::NoEndOfText);
+        }
+        let mut template = ChatTemplate::of(&tokenizer)?;
+        if let Some(date) = &config.date {
+            template.set_date(date)?;
+        }
+        Ok(Self {
+            tokenizer,
+            template,
+            system: config.system_prompt.clone(),
+            context: model.max_position_embeddings,
+        })
+    }
+
+    /// The day that the template takes for today, if it asks.
+    pub(crate) fn date(&self) -> Option<String> {
+        self.template.date()
+    }
+
+    /// The prompt of a problem in tokens.
+    ///
+    /// # Errors
+    /// The template refuses it, or it leaves no room in the context.
+    pub fn tokens(&self, problem: &str) -> Result<Vec<u32>, GenError> {
+        let system = self.system.as_deref();
+        let text = self
+            .template
+            .prompt(system, problem)
+            .map_err(GenError::Prompt)?;
+        let special = !self.template.writes_special_tokens();
+        let tokens = self
+            .tokenizer
+            .encode(&text, special)
+            .map_err(|error| GenError::Prompt(error.to_string()))?;
+        if tokens.is_empty() {
+            return Err(GenError::Prompt("it has no tokens".into()));
+        }
+        if tokens.len() >= self.context {
+            return Err(GenError::PromptTooLong {
+                tokens: tokens.len(),
+                context: self.context,
+            });
+        }
+        Ok(tokens)
+    }
+}

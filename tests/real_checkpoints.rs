@@ -1,0 +1,647 @@
+//! Checkpoints of published families through the real binary: tiny ones with random weights, and one
+//! real model if it is there.
+
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use serde_json::{Value, json};
+
+use crate::run::{Place, root};
+
+/// The tiny reward models, and the families that they are recognised as.
+const FAMILIES: [(&str, &str); 8] = [
+    ("EurusPRM-Stage2", "implicit-prm"),
+    ("Llama3.1-8B-PRM-Deepseek-Data", "rlhflow-llama3.1"),
+    (
+        "Qwen2.5-Math-1.5B-Instruct-PRM-0.2",
+        "trl-token-classification-blank-line",
+    ),
+    ("ReasonFlux-PRM-7B", "reasonflux-prm-7b"),
+    ("math-shepherd-mistral-7b-prm", "math-shepherd"),
+    ("qwen2.5-math-prm", "qwen2.5-math-prm"),
+    ("skywork-o1-open-prm", "skywork-o1-open-prm"),
+    ("trl-token-classification", "trl-token-classification"),
+];
+const SHEPHERD: &str = "math-shepherd-mistral-7b-prm";
+/// Limits for chains of random letters, which many letters end a step of.
+const BABBLE: [&str; 4] = [
+    "--set",
+    "generator.max_chain_tokens=24",
+    "--set",
+    "generator.boundaries=[\"a\",\"e\",\"i\",\"o\",\"n\",\"t\",\"s\",\" \",\"0\",\"4\"]",
+];
+const SHORT: &str =
+    "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
+
+/// A copy of a tiny reward model with room for whole solutions. Of some families the folder's name
+/// is what they are recognised by.
+fn prm(place: &Place, name: &str) -> String {
+    place.copy(&root().join("tests/fixtures/prm").join(name), name);
+    place.edit(&format!("{name}/config.json"), |config| {
+        config["max_position_embeddings"] = 8192.into();
+    });
+    name.to_owned()
+}
+
+fn fixture(name: &str) -> String {
+    let path = root().join("tests/fixtures").join(name);
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// What `solve --json` printed: the problems, without what measures the machine.
+fn problems(lines: &[Value]) -> Vec<Value> {
+    let mut rows: Vec<Value> = lines
+        .iter()
+        .filter(|row| row.get("summary").is_none())
+        .cloned()
+        .collect();
+    for row in &mut rows {
+        let ledger = row["ledger"].as_object_mut().expect("a ledger");
+        ledger.remove("seconds").expect("seconds");
+    }
+    rows
+}
+
+fn scores(row: &Value) -> Vec<&Value> {
+    let steps = row["steps"].as_array().expect("steps");
+    steps.iter().map(|step| &step["score"]).collect()
+}
+
+/// Every whole step of every chosen chain has a probability, and the scorer read tokens for it. A
+/// step that the chain's limit cut has none.
+fn assert_scored(rows: &[Value], name: &str) {
+    for row in rows {
+        assert!(row.get("error").is_none(), "{name}: {row}");
+        let mut scores = scores(row);
+        if row["finish"] == "chain-cap" && scores.last().is_some_and(|score| score.is_null()) {
+            scores.pop();
+        }
+        assert!(!scores.is_empty(), "{name}: {row}");
+        for score in scores {
+            let score = score.as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+            assert!((0.0..=1.0).contains(&score), "{name}: {score}");
+        }
+        assert!(row["ledger"]["scored_tokens"].as_u64() > Some(0), "{name}");
+    }
+}
+
+/// The chosen chains as input of `beamgen score`.
+fn write_chains(place: &Place, rows: &[Value]) {
+    let sample = beamgen::bundled::sample().expect("the sample");
+    let lines: String = rows
+        .iter()
+        .map(|row| {
+            let id = row["id"].as_str().expect("an id");
+            let problem = sample.problems.iter().find(|p| p.id == id).expect("it");
+            let steps = row["steps"].as_array().expect("steps");
+            let steps: Vec<&Value> = steps.iter().map(|step| &step["text"]).collect();
+            format!(
+                "{}\n",
+                json!({"id": id, "problem": problem.text, "steps": steps})
+            )
+        })
+        .collect();
+    place.write("chains.jsonl", lines);
+}
+
+/// In a search a chain is read step by step on forks of a cache, by `score` in whole; the first
+/// recognises the checkpoint, the second is told. The same bits, or the digits would differ.
+#[test]
+fn every_family_scores_a_search_as_it_scores_whole_chains() {
+    for (name, family) in FAMILIES {
+        let place = Place::new();
+        prm(&place, name);
+        let mut models = vec!["--prm", name];
+        let reference = fixture("prm/reference");
+        if family == "implicit-prm" {
+            place.copy(Path::new(&reference), "reference");
+            place.edit("reference/config.json", |config| {
+                config["max_position_embeddings"] = 8192.into();
+            });
+            models.extend(["--prm-reference", "reference"]);
+        }
+        let search = ["solve", "--limit", "3", "--json", "-n", "4", "-m", "2"];
+        let ran = place.run(&[&search[..], &models].concat()).ok();
+        assert!(
+            ran.stderr.contains(&format!("prm {name}")),
+            "{}",
+            ran.stderr
+        );
+        let rows = problems(&ran.json());
+        assert_eq!(rows.len(), 3, "{name}");
+        assert_scored(&rows, name);
+
+        write_chains(&place, &rows);
+        let told = ["score", "chains.jsonl", "--prm-format", family];
+        let whole = place.run(&[&told[..], &models].concat()).ok().json();
+        assert_eq!(whole.len(), 3, "{name}");
+        let mut distinct = std::collections::BTreeSet::new();
+        for (row, whole) in rows.iter().zip(&whole) {
+            let read_whole = whole["scores"].as_array().expect("scores");
+            assert_eq!(scores(row), read_whole.iter().collect::<Vec<_>>(), "{name}");
+            assert_eq!(row["score"], whole["score"], "{name}");
+            distinct.extend(read_whole.iter().map(Value::to_string));
+        }
+        assert!(distinct.len() > 1, "{name}: {distinct:?}");
+    }
+}
+
+/// The file alone is the generator; the reward model has another vocabulary.
+#[test]
+fn a_gguf_file_alone_writes_chains() {
+    for name in ["llama", "qwen2", "phi3"] {
+        assert_writes_chains(&fixture(&format!("formats/{name}.gguf")));
+    }
+}
+
+#[test]
+fn folders_of_published_families_write_chains() {
+    // qwen2, llama, mistral
+    for name in ["reference", "Llama3.1-8B-PRM-Deepseek-Data", SHEPHERD] {
+        assert_writes_chains(&fixture(&format!("prm/{name}")));
+    }
+}
+
+fn assert_writes_chains(generator: &str) {
+    let place = Place::new();
+    prm(&place, SHEPHERD);
+    place.write("p.jsonl", SHORT.repeat(2));
+    let search = [
+        "solve",
+        "p.jsonl",
+        "--json",
+        "-n",
+        "4",
+        "-m",
+        "2",
+        "--generator",
+        generator,
+    ];
+    let solve = |more: &[&str]| {
+        let ran = place.run(&[&search[..], &BABBLE, more].concat()).ok();
+        let rows = problems(&ran.json());
+        assert_eq!(rows.len(), 2, "{generator}");
+        for row in &rows {
+            assert!(row.get("error").is_none(), "{generator}: {row}");
+            let ledger = &row["ledger"];
+            assert!(ledger["prompt_tokens"].as_u64() > Some(0), "{generator}");
+            assert!(ledger["generated_tokens"].as_u64() > Some(3), "{generator}");
+        }
+        rows
+    };
+    let beam = solve(&["--prm", SHEPHERD]);
+    assert_scored(&beam, generator);
+    let votes = solve(&["--scorer", "none", "--strategy", "majority"]);
+    for row in &votes {
+        assert_eq!(row["ledger"]["scored_tokens"], 0, "{generator}");
+        assert!(scores(row).iter().all(|score| score.is_null()), "{row}");
+    }
+}
+
+/// A tensor's bytes as `torch.save` would write them: a pickle of calls that rebuild tensors over
+/// stored files.
+fn as_torch(safetensors: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let tensors = SafeTensors::deserialize(safetensors).expect("safetensors");
+    let options =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let text = |pickle: &mut Vec<u8>, text: &str| {
+        pickle.push(b'X');
+        pickle.extend(u32::try_from(text.len()).expect("short").to_le_bytes());
+        pickle.extend(text.as_bytes());
+    };
+    let number = |pickle: &mut Vec<u8>, n: usize| {
+        pickle.push(b'J');
+        pickle.extend(u32::try_from(n).expect("small").to_le_bytes());
+    };
+    let tuple = |pickle: &mut Vec<u8>, numbers: &[usize]| {
+        pickle.push(b'(');
+        numbers.iter().for_each(|n| number(pickle, *n));
+        pickle.push(b't');
+    };
+    let mut pickle = b"\x80\x02}(".to_vec();
+    for (key, (name, tensor)) in tensors.tensors().iter().enumerate() {
+        assert_eq!(tensor.dtype(), safetensors::Dtype::BF16);
+        archive
+            .start_file(format!("archive/data/{key}"), options)
+            .expect("a file");
+        archive.write_all(tensor.data()).expect("written");
+        let shape = tensor.shape();
+        let strides: Vec<usize> = (0..shape.len())
+            .map(|d| shape[d + 1..].iter().product())
+            .collect();
+        text(&mut pickle, name);
+        pickle.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
+        text(&mut pickle, "storage");
+        pickle.extend(b"ctorch\nBFloat16Storage\n");
+        text(&mut pickle, &key.to_string());
+        text(&mut pickle, "cpu");
+        number(&mut pickle, shape.iter().product());
+        pickle.extend(b"tQ");
+        number(&mut pickle, 0);
+        tuple(&mut pickle, shape);
+        tuple(&mut pickle, &strides);
+        pickle.extend(b"\x89ccollections\nOrderedDict\n)RtR");
+    }
+    pickle.extend(b"u.");
+    archive
+        .start_file("archive/data.pkl", options)
+        .expect("a file");
+    archive.write_all(&pickle).expect("written");
+    archive.finish().expect("an archive").into_inner()
+}
+
+#[test]
+fn the_same_weights_in_a_torch_file_score_the_same() {
+    let name = "skywork-o1-open-prm";
+    let place = Place::new();
+    prm(&place, name);
+    let solve = || {
+        let args = [
+            "solve", "--limit", "2", "--json", "-n", "4", "-m", "2", "--prm", name,
+        ];
+        problems(&place.run(&args).ok().json())
+    };
+    let expected = solve();
+    let weights = place.path(&format!("{name}/model.safetensors"));
+    let bytes = as_torch(&std::fs::read(&weights).expect("the weights"));
+    std::fs::remove_file(&weights).expect("removed");
+    place.write(&format!("{name}/pytorch_model.bin"), bytes);
+    assert_eq!(solve(), expected);
+}
+
+/// A reward model that is the generator's decoder, read at the rows of two tokens. One that claims
+/// a longer context is another model, with the same numbers.
+#[test]
+fn weights_that_two_models_have_are_in_memory_once() {
+    let place = Place::new();
+    let abacus = root().join("models/abacus/generator");
+    for name in ["same", "longer"] {
+        place.copy(&abacus, name);
+        place.write(
+            &format!("{name}/prm.toml"),
+            "normaliser = { softmax = 0 }\n[step]\ntokenise = \"pieces\"\nseparator = \"\\n\"\n\
+             [head]\ntokens = [\"1\", \"2\"]\n",
+        );
+    }
+    place.edit("longer/config.json", |config| {
+        config["max_position_embeddings"] = 513.into();
+    });
+    let solve = |name: &str| {
+        let args = [
+            "solve", "--limit", "3", "--json", "-n", "4", "-m", "2", "--prm", name,
+        ];
+        let ran = place.run(&args).ok();
+        (problems(&ran.json()), ran.stderr)
+    };
+    let (shared, said) = solve("same");
+    let note = "note: generator and prm have the same weights: they are in memory once";
+    assert_eq!(said.matches(note).count(), 1, "{said}");
+    let row = said.lines().find(|line| line.contains("prm same"));
+    assert!(row.is_some_and(|row| row.contains("shared")), "{said}");
+    assert_scored(&shared, "shared");
+
+    let (own, said) = solve("longer");
+    assert!(
+        !said.contains("shared") && !said.contains("in memory once"),
+        "{said}"
+    );
+    assert_eq!(shared, own);
+}
+
+#[test]
+fn auto_is_float32_bit_by_bit() {
+    let solve = |dtype: &str| {
+        let args = ["solve", "--limit", "4", "--json", "--dtype", dtype];
+        problems(&Place::new().run(&args).ok().json())
+    };
+    let auto = solve("auto");
+    assert_eq!(auto, solve("f32"));
+    assert_eq!(auto.len(), 4);
+    // The checkpoint's own bfloat16, widened as it is read.
+    let abacus = root().join("models/abacus/generator");
+    let generator = abacus.to_str().expect("UTF-8");
+    let bytes = |dtype: &str| {
+        let args = [
+            "models",
+            "--json",
+            "--generator",
+            generator,
+            "--dtype",
+            dtype,
+        ];
+        Place::new().run(&args).ok().json()[0]["weights"].as_u64()
+    };
+    let (kept, wide) = (bytes("auto").expect("bytes"), bytes("f32").expect("bytes"));
+    assert!(wide > kept * 3 / 2, "{kept} {wide}");
+    assert_eq!(Some(kept), bytes("bf16"));
+}
+
+/// A family's file under another name, for a checkpoint that nobody recognises, and one that reads
+/// the other of two classes.
+#[test]
+fn a_format_of_ones_own() {
+    let place = Place::new();
+    prm(&place, SHEPHERD);
+    std::fs::rename(place.path(SHEPHERD), place.path("mine")).expect("renamed");
+    let chain =
+        json!({"problem": "What is 7 * (3 + 2)?", "steps": ["3 + 2 = 5", "The answer is 35"]});
+    place.write("chains.jsonl", format!("{chain}\n"));
+    let family = std::fs::read_to_string(root().join("configs/prm/math-shepherd.toml"));
+    let family = family.expect("the family's file");
+    place.write("right.toml", &family);
+    place.write("wrong.toml", family.replace("softmax = 0", "softmax = 1"));
+    let read = |format: &str| -> Vec<f64> {
+        let args = [
+            "score",
+            "chains.jsonl",
+            "--prm",
+            "mine",
+            "--prm-format",
+            format,
+        ];
+        let row = place.run(&args).ok().json().remove(0);
+        let scores = row["scores"].as_array().expect("scores").iter();
+        scores
+            .map(|score| score.as_f64().expect("a score"))
+            .collect()
+    };
+    let (right, wrong) = (read("right.toml"), read("wrong.toml"));
+    assert_eq!(right, read("math-shepherd"));
+    assert_eq!(right.len(), 2);
+    for (right, wrong) in right.iter().zip(&wrong) {
+        assert!((right + wrong - 1.0).abs() < 1e-6, "{right} {wrong}");
+    }
+    let search = [
+        "solve", "--limit", "1", "--json", "-n", "4", "-m", "2", "--prm", "mine",
+    ];
+    let ran = place
+        .run(&[&search[..], &["--prm-format", "right.toml"]].concat())
+        .ok();
+    assert_scored(&problems(&ran.json()), "right.toml");
+}
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A repository in the hub's cache as Python's `huggingface_hub` lays it out.
+fn cache(place: &Place, repo: &str, from: &str) -> PathBuf {
+    let folder = format!("hf/hub/models--{}", repo.replace('/', "--"));
+    let snapshot = place.path(&format!("{folder}/snapshots/{COMMIT}"));
+    std::fs::create_dir_all(&snapshot).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a checkpoint") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
+        let bytes = std::fs::read(&path).expect("a file");
+        #[cfg(unix)]
+        {
+            place.write(&format!("{folder}/blobs/etag-of-{file}"), bytes);
+            let blob = format!("../../blobs/etag-of-{file}");
+            std::os::unix::fs::symlink(blob, snapshot.join(file)).expect("a link");
+        }
+        #[cfg(not(unix))]
+        place.write(&format!("{folder}/snapshots/{COMMIT}/{file}"), bytes);
+    }
+    place.write(&format!("{folder}/refs/main"), COMMIT);
+    snapshot
+}
+
+#[test]
+fn models_of_the_hubs_cache() {
+    let place = Place::new();
+    let (generator, judge) = ("org/tiny", "org/math-shepherd-mistral-7b-prm");
+    let snapshot = cache(&place, generator, &fixture("prm/reference"));
+    cache(&place, judge, &fixture(&format!("prm/{SHEPHERD}")));
+    cache(&place, "org/part", &fixture("prm/reference"));
+    let part = place.path(&format!("hf/hub/models--org--part/snapshots/{COMMIT}"));
+    std::fs::remove_file(part.join("tokenizer.json")).expect("removed");
+
+    let rows = place.run(&["models", "--json"]).ok().json();
+    let row = |repo: &str| {
+        let row = rows.iter().find(|row| row["repo"] == repo);
+        row.unwrap_or_else(|| panic!("{repo} in {rows:?}"))
+    };
+    assert_eq!(row(generator)["use"], "generator, qwen2");
+    assert_eq!(row(generator)["complete"], true);
+    assert_eq!(row(generator)["commit"], COMMIT);
+    assert_eq!(row(generator)["refs"], json!(["main"]));
+    assert_eq!(row(generator)["path"], json!(snapshot));
+    assert!(row(generator)["bytes"].as_u64() > Some(10_000));
+    assert_eq!(row(judge)["use"], "prm, math-shepherd");
+    assert_eq!(row("org/part")["use"], "incomplete");
+    assert!(
+        rows.iter()
+            .any(|row| row["known"]["name"] == "Qwen/Qwen2.5-Math-PRM-7B")
+    );
+
+    let table = place.run(&["models"]).ok().stdout;
+    for (model, used) in [
+        (generator, "generator, qwen2"),
+        (judge, "prm, math-shepherd"),
+    ] {
+        let row = table.lines().find(|line| line.contains(model));
+        assert!(
+            row.is_some_and(|row| row.contains(used) && row.contains("main")),
+            "{table}"
+        );
+    }
+
+    place.write("p.jsonl", SHORT);
+    let search = [
+        "solve",
+        "p.jsonl",
+        "--json",
+        "-n",
+        "4",
+        "-m",
+        "2",
+        "--generator",
+        generator,
+        "--prm",
+        judge,
+    ];
+    let search = [&search[..], &BABBLE].concat();
+    let by_variable = place.run(&search).ok();
+    let online = [("HF_HUB_OFFLINE", "0")];
+    let flag = [&search[..], &["--offline"]].concat();
+    let by_flag = place.run_with(&online, &flag).ok();
+    // A branch may have moved; a commit may not, so nobody is asked.
+    let (at, judge_at) = (format!("{generator}@{COMMIT}"), format!("{judge}@{COMMIT}"));
+    let mut pinned = search.clone();
+    for (name, at) in [(generator, &at), (judge, &judge_at)] {
+        let place = search.iter().position(|arg| *arg == name).expect("named");
+        pinned[place] = at;
+    }
+    let nobody = [
+        ("HF_HUB_OFFLINE", "0"),
+        ("HF_ENDPOINT", "http://127.0.0.1:9"),
+    ];
+    let pinned = place.run_with(&nobody, &pinned).ok();
+    let rows = problems(&by_variable.json());
+    assert_scored(&rows, "from the cache");
+    assert_eq!(rows, problems(&by_flag.json()));
+    assert_eq!(rows, problems(&pinned.json()));
+
+    let pair = [
+        "models",
+        "--json",
+        "--generator",
+        generator,
+        "--prm",
+        judge,
+        "--offline",
+    ];
+    let plan = place.run(&pair).ok().json();
+    assert_eq!(plan.len(), 2);
+    for (row, (role, name)) in plan
+        .iter()
+        .zip([("generator", "tiny"), ("prm", "math-shepherd")])
+    {
+        assert_eq!(row["role"], role);
+        assert!(
+            row["name"].as_str().is_some_and(|path| path.contains(name)),
+            "{row}"
+        );
+        for field in ["weights", "buffers", "kv", "kv_per_token"] {
+            assert!(row[field].as_u64() > Some(0), "{field}: {row}");
+        }
+        assert_eq!(row["context"], 512);
+    }
+    // 2 layers of 2 heads of 8 keys and as many values, in float32
+    assert_eq!(plan[0]["kv_per_token"], 2 * 2 * 2 * 8 * 4);
+    let table = place
+        .run(&["models", "--generator", generator, "--prm", judge])
+        .ok()
+        .stdout;
+    assert!(
+        table.contains("KV per token") && table.contains("256 B"),
+        "{table}"
+    );
+}
+
+/// The real model's file below the folder that `BEAMGEN_TEST_WEIGHTS` names.
+fn smollm2() -> Option<PathBuf> {
+    const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+    let Some(folder) = std::env::var_os("BEAMGEN_TEST_WEIGHTS") else {
+        eprintln!("skipped: BEAMGEN_TEST_WEIGHTS names no folder with {FILE}");
+        return None;
+    };
+    let mut folders = vec![PathBuf::from(&folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == FILE) {
+                return Some(path);
+            }
+        }
+    }
+    eprintln!("skipped: no {FILE} below {}", Path::new(&folder).display());
+    None
+}
+
+#[test]
+fn a_real_model_writes_chains() {
+    let Some(file) = smollm2() else {
+        return;
+    };
+    let place = Place::new();
+    prm(&place, SHEPHERD);
+    let texts = [
+        "Ben had 5 apples and bought 7 more. How many apples does he have now?",
+        "A bus carries 20 people and 6 of them get off. How many are left?",
+    ];
+    let lines = texts.map(|text| format!("{}\n", json!({"problem": text})));
+    place.write("p.jsonl", lines.concat());
+    let solve = |in_flight: &str| {
+        let ran = place.run(&[
+            "solve",
+            "p.jsonl",
+            "--json",
+            "-n",
+            "4",
+            "-m",
+            "2",
+            "--seed",
+            "7",
+            "--generator",
+            file.to_str().expect("UTF-8"),
+            "--prm",
+            SHEPHERD,
+            "--set",
+            "generator.max_chain_tokens=48",
+            "--in-flight",
+            in_flight,
+        ]);
+        let ran = ran.ok();
+        let lines = ran.json();
+        let summary = lines.last().expect("a summary")["summary"].clone();
+        (problems(&lines), summary)
+    };
+    let (together, summary) = solve("2");
+    let (alone, _) = solve("1");
+    assert_eq!(together, alone);
+    assert_eq!(together.len(), 2);
+    assert_scored(&together, "SmolLM2");
+    for row in &together {
+        assert!(row["ledger"]["prompt_tokens"].as_u64() > Some(20));
+        assert!(row["ledger"]["generated_tokens"].as_u64() > Some(20));
+    }
+    assert_eq!(summary["problems"], 2);
+    assert!(summary["ledger"]["forward_passes"].as_u64() > Some(10));
+    // Words, as of no random model.
+    let text = together[0]["steps"].to_string();
+    assert!(text.contains("apples"), "{text}");
+}
+
+#[test]
+fn the_published_benchmark_of_first_errors() {
+    let folder = std::env::var_os("BEAMGEN_SHARED_DATA")
+        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    let file = folder.join("processbench_gsm8k.json");
+    if !file.is_file() {
+        eprintln!("skipped: no {}", file.display());
+        return;
+    }
+    let place = Place::new();
+    prm(&place, SHEPHERD);
+    // The file has the chains with a mistake first.
+    let text = std::fs::read_to_string(&file).expect("the data");
+    let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+    let of = |right: bool| {
+        let chains = all
+            .iter()
+            .filter(move |chain| (chain["label"] == -1) == right);
+        chains.take(3).cloned()
+    };
+    place.write(
+        "some.json",
+        Value::from_iter(of(false).chain(of(true))).to_string(),
+    );
+    let data = file.to_str().expect("UTF-8");
+    let args = [
+        "eval-prm",
+        "--limit",
+        "5",
+        "--prm",
+        SHEPHERD,
+        "--data",
+        data,
+        "some.json",
+    ];
+    let rows = place.run(&[&args[..], &["--json"]].concat()).ok().json();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!((&row["chains"], &row["refused"]), (&json!(5), &json!(0)));
+    }
+    for field in ["accuracy_on_wrong", "accuracy_on_right", "f1", "best_f1"] {
+        let share = rows[1][field].as_f64().expect(field);
+        assert!((0.0..=1.0).contains(&share), "{field}: {share}");
+    }
+    let table = place.run(&args).ok().stdout;
+    assert!(
+        table.contains("processbench_gsm8k.json") && table.contains("some.json"),
+        "{table}"
+    );
+}
