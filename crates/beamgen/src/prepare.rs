@@ -154,8 +154,9 @@ impl Prepared {
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
-        // The others hold the checkpoints' own values, all of them.
-        if let dtype @ (WeightType::Bf16 | WeightType::F16) = self.config.models.dtype {
+        // These two hold the checkpoints' own values, all of them; any other rounds.
+        let dtype = self.config.models.dtype;
+        if !matches!(dtype, WeightType::Auto | WeightType::F32) {
             models.insert("dtype".into(), dtype.to_string().into());
         }
 

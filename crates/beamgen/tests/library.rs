@@ -90,6 +90,7 @@ fn rounded_weights_are_another_run() {
     assert_eq!(exact, identity(WeightType::F32));
     assert_ne!(exact, identity(WeightType::Bf16));
     assert_ne!(identity(WeightType::F16), identity(WeightType::Bf16));
+    assert_ne!(exact, identity(WeightType::Int8));
 }
 
 #[test]
