@@ -33,17 +33,19 @@ pub struct KnownModel {
 }
 
 const fn generator(name: &'static str, read_as: &'static str, context: usize) -> KnownModel {
-    let kind = ModelKind::Generator;
-    KnownModel {
-        name,
-        kind,
-        read_as,
-        context,
-    }
+    known(ModelKind::Generator, name, read_as, context)
 }
 
 const fn prm(name: &'static str, read_as: &'static str, context: usize) -> KnownModel {
-    let kind = ModelKind::Prm;
+    known(ModelKind::Prm, name, read_as, context)
+}
+
+const fn known(
+    kind: ModelKind,
+    name: &'static str,
+    read_as: &'static str,
+    context: usize,
+) -> KnownModel {
     KnownModel {
         name,
         kind,

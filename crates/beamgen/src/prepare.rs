@@ -243,7 +243,7 @@ impl Judge {
             let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
             notes.push(format!("{prm} is read as {format} (--prm-format)"));
         }
-        if spec.prompt.date.is_none() {
+        if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
             // Whatever day it is, it is part of the run's identity if it is part of a prompt.
             let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
             let today = template.date();

@@ -40,7 +40,7 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     }
     writeln!(
         out,
-        "\nKnown to work (tiny checkpoints of each architecture are held against the reference code):\n"
+        "\nKnown to work (each architecture and format by tiny checkpoints, SmolLM2 with its own weights):\n"
     )?;
     known_table().write(&mut out)?;
     let names: Vec<&str> = PrmSpec::names().collect();
