@@ -4,6 +4,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use memmap2::MmapMut;
+
 /// A cache line, and the width of an AVX-512 load: unaligned ones cost a second access.
 const ALIGN: usize = 64;
 
@@ -20,11 +22,17 @@ unsafe impl Number for u16 {}
 // SAFETY: it is 0.
 unsafe impl Number for u8 {}
 
+/// A huge page. Weights and the KV cache are read from end to end in every pass: with pages of 4 KiB
+/// much of that time is spent on looking their addresses up, above all in virtual machines.
+const HUGE: usize = 2 << 20;
+
 /// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
-/// untouched pages.
+/// untouched pages, huge ones where it has them.
 pub(crate) struct AlignedBuf<T: Number = f32> {
     data: NonNull<T>,
     len: usize,
+    /// Where the numbers lie, if not on the heap.
+    mapped: Option<MmapMut>,
 }
 
 // SAFETY: it owns its memory, as a `Vec<T>` does.
@@ -38,15 +46,40 @@ impl<T: Number> AlignedBuf<T> {
             return Self {
                 data: NonNull::dangling(),
                 len,
+                mapped: None,
             };
         }
         let layout = Self::layout(len);
+        if layout.size() >= HUGE
+            && let Some(buffer) = Self::mapped(len, layout.size())
+        {
+            return buffer;
+        }
         // SAFETY: the layout is not empty.
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(data) = NonNull::new(raw.cast::<T>()) else {
             handle_alloc_error(layout)
         };
-        Self { data, len }
+        Self {
+            data,
+            len,
+            mapped: None,
+        }
+    }
+
+    /// `len` numbers, `bytes` bytes, in pages of their own; `None` if the system refuses.
+    fn mapped(len: usize, bytes: usize) -> Option<Self> {
+        // Untouched pages cost nothing, so there is room to begin on a huge page.
+        let mut map = MmapMut::map_anon(bytes.checked_add(HUGE)?).ok()?;
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        let skip = map.as_ptr().align_offset(HUGE);
+        let data = NonNull::new(map[skip..][..bytes].as_mut_ptr().cast::<T>())?;
+        Some(Self {
+            data,
+            len,
+            mapped: Some(map),
+        })
     }
 
     fn layout(len: usize) -> Layout {
@@ -58,7 +91,7 @@ impl<T: Number> AlignedBuf<T> {
 
 impl<T: Number> Drop for AlignedBuf<T> {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.len > 0 && self.mapped.is_none() {
             // SAFETY: allocated in `zeroed` with the same layout.
             unsafe { dealloc(self.data.as_ptr().cast(), Self::layout(self.len)) }
         }
@@ -107,7 +140,7 @@ mod tests {
 
     #[test]
     fn is_aligned_zero_and_writable() {
-        for len in [0, 1, 15, 16, 17, 4099] {
+        for len in [0, 1, 15, 16, 17, 4099, HUGE / 4 + 3, HUGE + 1] {
             let half = AlignedBuf::<u16>::zeroed(len);
             assert!(half.len() == len && half.iter().all(|x| *x == 0));
             let mut buf = AlignedBuf::<f32>::zeroed(len);
