@@ -128,10 +128,13 @@ impl<W: Stored> Tile<'_, W> {
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
                 // With many sums between two loads the machine does not look far enough ahead.
-                if S::WIDE && NV == 2 && MR > 5 {
-                    let ahead = w.cast::<u8>().wrapping_add((k + AHEAD) * bytes);
-                    for line in (0..bytes).step_by(64) {
-                        prefetch(ahead.wrapping_add(line));
+                if S::WIDE {
+                    for panel in 0..NV / 2 {
+                        let at = (panel * inputs + k + AHEAD) * bytes;
+                        let ahead = w.cast::<u8>().wrapping_add(at);
+                        for line in (0..bytes).step_by(64) {
+                            prefetch(ahead.wrapping_add(line));
+                        }
                     }
                 }
                 let mut weights = [s.splat(0.0); NV];
