@@ -17,6 +17,9 @@ pub struct GeneratorConfig {
     /// A chain that has not ended after so many tokens, or at the end of the model's context,
     /// is cut ("chain-cap").
     pub max_chain_tokens: usize,
+    /// A step also ends after so many tokens and its chain goes on, as in searches by segments of fixed
+    /// length (TreeBoN, arXiv:2410.16033); 0: at boundaries alone.
+    pub step_tokens: usize,
     /// What ends a step; it belongs to the step it ends. A file may also give one string, or call
     /// it `boundary`.
     #[serde(alias = "boundary", deserialize_with = "one_or_more")]
@@ -40,6 +43,7 @@ impl Default for GeneratorConfig {
             seed: 0,
             max_step_tokens: 256,
             max_chain_tokens: 2048,
+            step_tokens: 0,
             boundaries: vec!["\n".into()],
             starts: Vec::new(),
             answer_markers: vec!["The answer is".into(), "\\boxed{".into()],
@@ -63,7 +67,7 @@ impl GeneratorConfig {
                 return Err(Error::Zero { field });
             }
         }
-        if self.boundaries.is_empty() && self.starts.is_empty() {
+        if self.boundaries.is_empty() && self.starts.is_empty() && self.step_tokens == 0 {
             return Err(Error::NoBoundary);
         }
         for (field, marks) in [
@@ -76,6 +80,14 @@ impl GeneratorConfig {
             }
         }
         Ok(self.sampling.params().validate()?)
+    }
+
+    /// Most tokens of a step.
+    pub(crate) fn longest_step(&self) -> usize {
+        match self.step_tokens {
+            0 => self.max_step_tokens,
+            n => self.max_step_tokens.min(n),
+        }
     }
 }
 

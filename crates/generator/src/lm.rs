@@ -98,6 +98,7 @@ impl LmGenerator {
                 },
                 answer_markers: config.answer_markers.clone(),
                 max_step_tokens: config.max_step_tokens,
+                step_tokens: config.step_tokens,
             },
             engine,
             tokenizer,
@@ -181,14 +182,14 @@ impl LmGenerator {
 
     /// Tokens of its next step that a chain may have to read: all but the one that closes it.
     fn longest_read(&self, chain: &Chain) -> usize {
-        self.config.max_step_tokens.min(self.room(chain)).max(1) - 1
+        self.config.longest_step().min(self.room(chain)).max(1) - 1
     }
 
     /// Pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId, step: &Step) -> usize {
         let step_left = self
             .config
-            .max_step_tokens
+            .longest_step()
             .saturating_sub(step.tokens.len());
         // The newest token is still to be read, the last one never.
         let reads = step_left.min(self.room(chain));

@@ -11,6 +11,8 @@ pub(crate) struct StopRules {
     pub cuts: Cuts,
     pub answer_markers: Vec<String>,
     pub max_step_tokens: usize,
+    /// 0 if steps end at cuts alone.
+    pub step_tokens: usize,
 }
 
 /// The tokens of a step so far.
@@ -86,6 +88,10 @@ impl Step {
         if let Some(end) = rules.cuts.find(&self.bytes, seen) {
             return Verdict::Closed(self.closed_at(end, cap, rules));
         }
+        if self.tokens.len() == rules.step_tokens {
+            let end = whole_characters(&self.bytes);
+            return Verdict::Closed(self.closed_at(end, cap, rules));
+        }
         let limit = if cap.is_some() {
             cap
         } else if self.tokens.len() >= rules.max_step_tokens {
@@ -107,7 +113,7 @@ impl Step {
         }
     }
 
-    /// Closed at a boundary: the chain is done if the step gives the answer.
+    /// Closed at a boundary or at its fixed length: the chain is done if the step gives the answer.
     fn closed_at(&self, end: usize, otherwise: Option<Finish>, rules: &StopRules) -> Closing {
         let text = String::from_utf8_lossy(&self.bytes[..end]);
         let answered = rules.answer_markers.iter().any(|m| text.contains(m));

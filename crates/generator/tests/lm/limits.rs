@@ -39,6 +39,32 @@ fn a_chain_ends_at_its_cap_or_at_the_context() {
 }
 
 #[test]
+fn steps_of_fixed_length_have_that_length_and_their_chains_go_on() {
+    let config = GeneratorConfig {
+        step_tokens: 5,
+        boundaries: Vec::new(),
+        answer_markers: Vec::new(),
+        ..settings()
+    };
+    let (results, _) = solve(&mut generator(4000, config), &beam(8, 4, 2), problems(3));
+    let mut longest = 0;
+    for result in &results {
+        for chain in &result.finished {
+            let steps = result.tree.path(chain.node);
+            let tokens = |node: &NodeId| result.tree.token_count(*node);
+            for (i, pair) in steps.windows(2).enumerate() {
+                let last = i + 2 == steps.len();
+                let len = tokens(&pair[1]) - tokens(&pair[0]);
+                assert!(len == 5 || last && len < 5, "step of {len} tokens");
+            }
+            longest = longest.max(steps.len());
+            assert_ne!(chain.finish, Finish::StepCap);
+        }
+    }
+    assert!(longest > 3);
+}
+
+#[test]
 fn a_prompt_that_fills_the_context_is_refused_alone() {
     let mut input = problems(3);
     input[1].text = "ab ".repeat(10_000);
