@@ -15,7 +15,7 @@ fn results(args: &[&str]) -> Vec<Value> {
             line
         };
         let ledger = object["ledger"].as_object_mut().expect("a ledger");
-        ledger.remove("seconds");
+        ledger.retain(|key, _| !key.ends_with("seconds"));
         if is_summary {
             // A pass serves many problems at once, and pages live while their problems do.
             ledger.remove("forward_passes");

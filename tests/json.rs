@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::run::Place;
 
-const LEDGER: [&str; 7] = [
+const LEDGER: [&str; 9] = [
     "prompt_tokens",
     "generated_tokens",
     "scored_tokens",
@@ -12,6 +12,8 @@ const LEDGER: [&str; 7] = [
     "forward_passes",
     "peak_kv_bytes",
     "seconds",
+    "generate_seconds",
+    "score_seconds",
 ];
 
 fn keys(value: &Value) -> Vec<&str> {

@@ -35,7 +35,7 @@ fn without_seconds(mut record: Value) -> Value {
     record["ledger"]
         .as_object_mut()
         .expect("a ledger")
-        .remove("seconds");
+        .retain(|key, _| !key.ends_with("seconds"));
     record
 }
 

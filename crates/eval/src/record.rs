@@ -63,6 +63,12 @@ pub struct Spent {
     pub peak_kv_bytes: u64,
     /// Wall-clock seconds: a problem's share of the work, or all of a run.
     pub seconds: f64,
+    /// Of these, seconds in the generator.
+    #[serde(default)]
+    pub generate_seconds: f64,
+    /// Of these, seconds in the scorer.
+    #[serde(default)]
+    pub score_seconds: f64,
 }
 
 impl Spent {
@@ -76,6 +82,8 @@ impl Spent {
             forward_passes: ledger.forward_passes,
             peak_kv_bytes: ledger.peak_kv_bytes,
             seconds,
+            generate_seconds: ledger.seconds.generate,
+            score_seconds: ledger.seconds.score,
         }
     }
 
@@ -88,6 +96,8 @@ impl Spent {
         self.forward_passes += other.forward_passes;
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
         self.seconds += other.seconds;
+        self.generate_seconds += other.generate_seconds;
+        self.score_seconds += other.score_seconds;
     }
 }
 
@@ -193,6 +203,7 @@ mod tests {
         let ledger = json!({
             "prompt_tokens": 0, "generated_tokens": 12, "scored_tokens": 0, "reused_tokens": 0,
             "forward_passes": 0, "peak_kv_bytes": 0, "seconds": 0.0,
+            "generate_seconds": 0.0, "score_seconds": 0.0,
         });
         let want = json!({
             "id": "7", "answer": "42", "correct": true,
