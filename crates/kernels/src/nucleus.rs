@@ -38,13 +38,17 @@ pub struct Nucleus {
 }
 
 /// Finds the fewest largest of `weights`, which are 0 to 1 and have the sum `sum`, that make the
-/// fraction `p` of it; at least one. `None` if it takes all above 0. `spare` is working memory.
-///
-/// # Panics
-/// If `spare` has not sixteen places more than there are weights.
+/// fraction `p` of it; at least one. `None` if it takes all above 0. `spare` is working memory, a
+/// place for each weight and sixteen more.
 #[must_use]
-pub fn nucleus(isa: Isa, weights: &[f32], sum: f64, p: f32, spare: &mut [f32]) -> Option<Nucleus> {
-    assert!(spare.len() >= weights.len() + LANES);
+pub fn nucleus(
+    isa: Isa,
+    weights: &[f32],
+    sum: f64,
+    p: f32,
+    spare: &mut Vec<f32>,
+) -> Option<Nucleus> {
+    spare.resize(weights.len() + LANES, 0.0);
     let p = f64::from(p).clamp(0.0, 1.0);
     let missing = (sum * p).max(f64::MIN_POSITIVE);
     // Bits of positive floats are in the order of the floats, and nearly even in their logarithm.
@@ -241,7 +245,7 @@ mod tests {
 
     fn kept(isa: Isa, weights: &[f32], p: f32) -> Vec<usize> {
         let sum = weights.iter().map(|w| f64::from(*w)).sum();
-        let mut spare = vec![0.0; weights.len() + LANES];
+        let mut spare = Vec::new();
         let above_zero = (0..weights.len()).filter(|i| weights[*i] > 0.0);
         let Some(nucleus) = nucleus(isa, weights, sum, p, &mut spare) else {
             return above_zero.collect();

@@ -75,7 +75,11 @@ impl Distribution {
             scale,
             least: 0.0,
         };
-        let min_p = params.min_p.clamp(0.0, 1.0);
+        let min_p = if params.min_p > 0.0 {
+            params.min_p.min(1.0)
+        } else {
+            0.0
+        };
         // Also for a temperature so small that its inverse overflows, and for NaN.
         if !(scale > 0.0 && scale.is_finite()) {
             self.sum(ExpRow { scale: 1.0, ..row });
@@ -124,7 +128,7 @@ impl Distribution {
             self.spare.extend_from_slice(&self.maxima);
             floor = floor.max(nth_largest(&mut self.spare, k));
         }
-        let per_block = self.maxima.len() / x.len().div_ceil(BLOCK);
+        let per_block = maxima_len(1);
         for (i, maxima) in self.maxima.chunks_exact(per_block).enumerate() {
             if maxima.iter().any(|most| *most >= floor) {
                 let from = i * BLOCK;
@@ -155,7 +159,6 @@ impl Distribution {
         // Tokens that have no weight are never drawn.
         let mut least = min_p;
         if top_p < 1.0 {
-            self.spare.resize(self.weights.len() + GROUP, 0.0);
             let sum = self.sums.iter().sum();
             if let Some(top) = nucleus(self.isa, &self.weights, sum, top_p, &mut self.spare) {
                 least = least.max(top.least);
