@@ -65,7 +65,7 @@ impl Distribution {
         let max = maxima(self.isa, x, &mut self.maxima);
         if max.is_infinite() {
             self.total = f64::from(max);
-            self.shape = Shape::Sure(x.iter().position(|x| *x == max).unwrap_or(0));
+            self.shape = Shape::Sure(self.first(x, max));
             return;
         }
         let scale = 1.0 / params.temperature;
@@ -83,8 +83,7 @@ impl Distribution {
         // Also for a temperature so small that its inverse overflows, and for NaN.
         if !(scale > 0.0 && scale.is_finite()) {
             self.sum(ExpRow { scale: 1.0, ..row });
-            let first = x.iter().position(|x| *x == max);
-            self.shape = Shape::Sure(first.unwrap_or(0));
+            self.shape = Shape::Sure(self.first(x, max));
         } else if (1..x.len()).contains(&params.top_k) {
             self.sum(ExpRow { scale: 1.0, ..row });
             self.keep_top_k(x, params.top_k);
@@ -101,6 +100,17 @@ impl Distribution {
             self.sum(ExpRow { least, ..row });
             self.shape = Shape::Row { max, scale, least };
         }
+    }
+
+    /// Where the maximum is first; 0 if there is nothing above minus infinity.
+    fn first(&self, x: &[f32], max: f32) -> usize {
+        if max == f32::NEG_INFINITY {
+            return 0;
+        }
+        let mut blocks = self.maxima.chunks_exact(maxima_len(1));
+        let block = blocks.position(|maxima| maxima.contains(&max)).unwrap_or(0);
+        let from = block * BLOCK;
+        from + x[from..].iter().position(|x| *x == max).unwrap_or(0)
     }
 
     /// Sums of the row's blocks, and the total.
