@@ -5,7 +5,7 @@
 
 use crate::Isa;
 use crate::isa::Task;
-use crate::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd, prefetch};
 
 /// Logits of a block.
 pub const BLOCK: usize = 1024;
@@ -46,6 +46,8 @@ pub struct ExpRow<'a> {
     pub scale: f32,
     /// Weights below it count as 0.
     pub least: f32,
+    /// The row that will be read next, if any: fetched into the cache meanwhile.
+    pub next: &'a [f32],
 }
 
 /// Sums of weights in one pass over a row: `sums` gets, for each block, that of
@@ -56,18 +58,19 @@ pub struct ExpRow<'a> {
 /// If `sums` has not one place a block, or `weights` not one a logit.
 pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &mut [f64]) -> f64 {
     assert_eq!(sums.len(), row.x.len().div_ceil(BLOCK));
-    let whole = row.least <= 0.0;
-    match (weights, row.scale == 1.0) {
-        (None, true) if whole => isa.run(Sums::<true, true, false>(row, &mut [], sums)),
-        (None, true) => isa.run(Sums::<true, false, false>(row, &mut [], sums)),
-        (None, false) => isa.run(Sums::<false, false, false>(row, &mut [], sums)),
-        (Some(out), unit) => {
-            assert_eq!(row.x.len(), out.len());
-            match unit {
-                true => isa.run(Sums::<true, false, true>(row, out, sums)),
-                false => isa.run(Sums::<false, false, true>(row, out, sums)),
-            }
-        }
+    let (unit, whole) = (row.scale == 1.0, row.least <= 0.0);
+    let Some(out) = weights else {
+        return match (unit, whole) {
+            (true, true) => isa.run(Sums::<true, true, false>(row, &mut [], sums)),
+            (true, false) => isa.run(Sums::<true, false, false>(row, &mut [], sums)),
+            (false, _) => isa.run(Sums::<false, false, false>(row, &mut [], sums)),
+        };
+    };
+    assert_eq!(row.x.len(), out.len());
+    match (unit, whole) {
+        (true, true) => isa.run(Sums::<true, true, true>(row, out, sums)),
+        (true, false) => isa.run(Sums::<true, false, true>(row, out, sums)),
+        (false, _) => isa.run(Sums::<false, false, true>(row, out, sums)),
     }
 }
 
@@ -227,11 +230,13 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
         let Self(row, weights, sums) = self;
         let (max, scale) = (s.splat(row.max), s.splat(row.scale));
         let least = s.splat(row.least);
+        let next = if row.next.is_empty() { row.x } else { row.next };
         let mut total = 0.0;
         for (i, (block, kept)) in row.x.chunks(BLOCK).zip(sums).enumerate() {
             let (mut own, mut some) = (s.widen(s.splat(0.0)), s.widen(s.splat(0.0)));
             for_vectors!(s, block, |at, n, v| {
                 let below = s.sub(v, max);
+                prefetch(next.as_ptr().wrapping_add(i * BLOCK + at).cast());
                 let e = s.exp(below);
                 own = s.add_wide(own, s.widen(e));
                 if !WHOLE || STORE {
@@ -314,6 +319,7 @@ mod tests {
                     max,
                     scale: 0.5,
                     least: 0.0,
+                    next: &[],
                 };
                 assert_close(&w, &weights(row, 0.5), 1e-6);
             }
@@ -332,6 +338,7 @@ mod tests {
                         max,
                         scale,
                         least,
+                        next: &[],
                     };
                     let mut kept = vec![0.0; n];
                     let mut sums = [vec![0.0; n.div_ceil(BLOCK)], vec![0.0; n.div_ceil(BLOCK)]];
@@ -368,6 +375,7 @@ mod tests {
                 max: isa_max(&x),
                 scale: 0.7,
                 least: 1e-3,
+                next: &[],
             };
             let all: Vec<(f64, Vec<f64>)> = fused
                 .iter()
@@ -401,6 +409,7 @@ mod tests {
                 max: 2.0,
                 scale: 0.5,
                 least: 0.0,
+                next: &[],
             };
             let (mut weights, mut sums) = ([9.0; 3], [9.0]);
             assert_eq!(exp_sums(isa, row, Some(&mut weights), &mut sums), 1.0);

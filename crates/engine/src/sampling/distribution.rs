@@ -59,8 +59,9 @@ impl Distribution {
         self.isa
     }
 
-    /// Reads a row. Settings outside their ranges act as the nearest that makes sense.
-    pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams) {
+    /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is the
+    /// row to come, if any.
+    pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         let max = maxima(self.isa, x, &mut self.maxima);
         if max.is_infinite() {
@@ -74,6 +75,7 @@ impl Distribution {
             max,
             scale,
             least: 0.0,
+            next,
         };
         let min_p = if params.min_p > 0.0 {
             params.min_p.min(1.0)
@@ -88,7 +90,12 @@ impl Distribution {
             self.sum(ExpRow { scale: 1.0, ..row });
             self.keep_top_k(x, params.top_k);
             let kept = std::mem::take(&mut self.logits);
-            self.weigh(ExpRow { x: &kept, ..row });
+            let next = &[][..];
+            self.weigh(ExpRow {
+                x: &kept,
+                next,
+                ..row
+            });
             self.logits = kept;
             self.filter(params.top_p, min_p, true);
         } else if params.top_p < 1.0 {

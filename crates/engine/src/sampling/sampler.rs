@@ -105,7 +105,7 @@ impl Sampler {
             draw: draw.clone(),
         };
         let mut place = take_place(&self.places);
-        place.read(&request);
+        place.read(&request, &[]);
         place.draw(logits, draw)
     }
 
@@ -148,15 +148,22 @@ impl Sampler {
         let runs = self.runs.len();
         self.runs.push(count);
 
-        let per_task = (TASK * runs / logits.max(1)).max(1);
+        // Rows in one task come one after the other, so that each can be fetched ahead.
+        let per_task = (TASK * runs / logits.max(1))
+            .max(runs.div_ceil(4 * threads))
+            .max(1);
         let (places, ends, drawn) = (&self.places, &self.runs, &self.drawn);
         let task = |task: usize| {
             let mut place = take_place(places);
-            for run in task * per_task..runs.min((task + 1) * per_task) {
-                for i in ends[run]..ends[run + 1] {
-                    let mut request = request(i);
+            let end = runs.min((task + 1) * per_task);
+            for run in task * per_task..end {
+                let next = ends[run + 1];
+                for i in ends[run]..next {
+                    let one = &request;
+                    let mut request = one(i);
                     if i == ends[run] {
-                        place.read(&request);
+                        let more = run + 1 < end;
+                        place.read(&request, if more { one(next).logits } else { &[] });
                     }
                     let sampled = place.draw(request.logits, &mut request.draw);
                     drawn[i].store(pack(sampled), Ordering::Relaxed);
@@ -205,8 +212,8 @@ impl Place {
         }
     }
 
-    /// Reads the distribution of a request.
-    fn read(&mut self, request: &Request<'_>) {
+    /// Reads the distribution of a request; `next` is the row to come, if any.
+    fn read(&mut self, request: &Request<'_>, next: &[f32]) {
         let Request {
             logits,
             said,
@@ -217,7 +224,7 @@ impl Place {
         self.penalised.clear();
         let penalty = params.repetition_penalty;
         if penalty == 1.0 || said.is_empty() {
-            return self.distribution.read(logits, params);
+            return self.distribution.read(logits, params, next);
         }
         self.penalised.extend_from_slice(logits);
         for &token in *said {
@@ -227,7 +234,7 @@ impl Place {
                 false => logit / penalty,
             };
         }
-        self.distribution.read(&self.penalised, params);
+        self.distribution.read(&self.penalised, params, next);
         self.distribution.total = log_sum_exp(self.distribution.isa(), logits);
     }
 
