@@ -12,7 +12,7 @@
 //!   of threads. Equal input rows give bitwise equal output rows.
 //! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
 //!   the portable tier on aarch64) do the same roundings in the same order.
-//! * **No allocation**: callers bring the output.
+//! * **No allocation**: callers bring the output, or a vector that is kept.
 //!
 //! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
 //! seam where another device comes in.

@@ -59,6 +59,18 @@ impl Distribution {
         self.isa
     }
 
+    /// Takes the memory that rows of `len` logits may need, `filtered` by top-k or top-p or not.
+    pub(super) fn reserve(&mut self, len: usize, filtered: bool) {
+        room(&mut self.maxima, maxima_len(len));
+        room(&mut self.sums, len.div_ceil(BLOCK));
+        if filtered {
+            room(&mut self.ids, len);
+            room(&mut self.logits, len);
+            room(&mut self.weights, len);
+            room(&mut self.spare, len + 16);
+        }
+    }
+
     /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is the
     /// row to come, if any.
     pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
@@ -245,6 +257,11 @@ fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
         }
     }
     (last, f64::INFINITY)
+}
+
+/// Room for `len` values.
+pub(super) fn room<T>(values: &mut Vec<T>, len: usize) {
+    values.reserve(len.saturating_sub(values.len()));
 }
 
 /// The `k`-th largest value, with the larger ones before it.

@@ -1,11 +1,11 @@
 //! Tokens from many rows of logits, over the threads of a pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use beamgen_kernels::{Isa, ThreadPool, log_sum_exp};
 
-use super::distribution::Distribution;
+use super::distribution::{Distribution, room};
 use super::{Sampled, SamplingParams, relative_to};
 use crate::rng::Draw;
 
@@ -135,18 +135,31 @@ impl Sampler {
             self.drawn.resize_with(count, AtomicU64::default);
         }
         self.runs.clear();
-        let mut logits = 0;
+        let (mut logits, mut longest) = (0, 0);
+        let (mut filtered, mut penalised) = (false, false);
         let mut before: Option<Request<'_>> = None;
         for i in 0..count {
             let next = request(i);
             if before.is_none_or(|before| !next.shares_with(&before)) {
                 self.runs.push(i);
                 logits += next.logits.len();
+                longest = longest.max(next.logits.len());
+                filtered |= next.params.top_k > 0 || next.params.top_p < 1.0;
+                penalised |= next.params.repetition_penalty != 1.0;
             }
             before = Some(next);
         }
         let runs = self.runs.len();
         self.runs.push(count);
+
+        // All at once, so that no later batch of such rows takes memory, whoever works at it.
+        for place in &mut self.places {
+            let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
+            place.distribution.reserve(longest, filtered);
+            if penalised {
+                room(&mut place.penalised, longest);
+            }
+        }
 
         // Rows in one task come one after the other, so that each can be fetched ahead.
         let per_task = (TASK * runs / logits.max(1))
@@ -157,16 +170,16 @@ impl Sampler {
             let mut place = take_place(places);
             let end = runs.min((task + 1) * per_task);
             for run in task * per_task..end {
-                let next = ends[run + 1];
-                for i in ends[run]..next {
-                    let one = &request;
-                    let mut request = one(i);
-                    if i == ends[run] {
-                        let more = run + 1 < end;
-                        place.read(&request, if more { one(next).logits } else { &[] });
-                    }
-                    let sampled = place.draw(request.logits, &mut request.draw);
-                    drawn[i].store(pack(sampled), Ordering::Relaxed);
+                let (first, next) = (ends[run], ends[run + 1]);
+                let ahead = match run + 1 < end {
+                    true => request(next).logits,
+                    false => &[],
+                };
+                place.read(&request(first), ahead);
+                for (i, drawn) in (first..next).zip(&drawn[first..next]) {
+                    let mut wanted = request(i);
+                    let sampled = place.draw(wanted.logits, &mut wanted.draw);
+                    drawn.store(pack(sampled), Ordering::Relaxed);
                 }
             }
         };
@@ -180,7 +193,7 @@ impl Sampler {
 }
 
 /// A place that nobody works at. There are as many as threads, so one is always free.
-fn take_place(places: &[Mutex<Place>]) -> std::sync::MutexGuard<'_, Place> {
+fn take_place(places: &[Mutex<Place>]) -> MutexGuard<'_, Place> {
     loop {
         for place in places {
             match place.try_lock() {
