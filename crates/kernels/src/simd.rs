@@ -114,14 +114,16 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// `p` must be valid for writing 16 floats; those behind the lanes of the mask may change.
     #[inline(always)]
-    unsafe fn compress(self, p: *mut f32, v: Self::V, mut mask: u16) {
-        let a = self.to_array(v);
+    unsafe fn compress(self, p: *mut f32, v: Self::V, mask: u16) {
+        if mask == 0 {
+            return;
+        }
+        // Without a branch for each lane: a later one overwrites what the mask has not.
         let mut to = 0;
-        while mask != 0 {
-            // SAFETY: the caller's promise; a mask has at most sixteen bits.
-            unsafe { *p.add(to) = a[mask.trailing_zeros() as usize % LANES] };
-            mask &= mask - 1;
-            to += 1;
+        for (i, x) in self.to_array(v).into_iter().enumerate() {
+            // SAFETY: the caller's promise; at most `i` lanes were kept before.
+            unsafe { *p.add(to) = x };
+            to += usize::from(mask >> i & 1);
         }
     }
 
