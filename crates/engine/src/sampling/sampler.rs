@@ -13,6 +13,8 @@ use crate::rng::Draw;
 const WORK: usize = 40;
 /// Logits that are worth a task.
 const TASK: usize = 1 << 15;
+/// Logits that one thread has read, in 80 microseconds, before waking others up pays.
+const ALONE: usize = 1 << 16;
 
 /// A token to draw.
 #[derive(Clone, Debug)]
@@ -183,7 +185,10 @@ impl Sampler {
                 }
             }
         };
-        let work = (WORK * logits) as u64;
+        let work = match logits <= ALONE {
+            true => 0,
+            false => (WORK * logits) as u64,
+        };
         pool.run(work, |parallel| {
             parallel.for_each(runs.div_ceil(per_task), work, task);
         });
