@@ -56,7 +56,7 @@ pub use error::Error;
 pub use generation::{GenerationDefaults, SamplingSettings};
 pub use model::{Footprint, Model, WeightType};
 pub use rows::{Append, Output, Rows, Want};
-pub use sampling::{Sampled, Sampler, SamplingParams, log_prob, sample};
+pub use sampling::{Request, Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;
 pub use tokenizer::Tokenizer;
 pub use weights::{Encoding, Tensor, Weights};

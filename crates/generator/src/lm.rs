@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Engine, Output, Sampler, SamplingParams, SeqId, Tokenizer, Want};
+use beamgen_engine::{
+    Append, Engine, Output, Request, Sampled, Sampler, SamplingParams, SeqId, Tokenizer, Want,
+};
 use beamgen_search::{
     ChainId, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped, child_stream,
 };
@@ -25,6 +27,9 @@ pub struct LmGenerator {
     sampling: SamplingParams,
     rules: StopRules,
     sampler: Sampler,
+    /// Chains whose next token comes from the logits at hand, and from which row of them.
+    drawing: Vec<(ChainId, usize)>,
+    drawn: Vec<Sampled>,
     chains: BTreeMap<ChainId, Chain>,
     stems: Stems,
     /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
@@ -103,6 +108,8 @@ impl LmGenerator {
             tokenizer,
             config,
             sampler: Sampler::new(),
+            drawing: Vec::new(),
+            drawn: Vec::new(),
             chains: BTreeMap::new(),
             stems: Stems::default(),
             active: Vec::new(),
@@ -220,8 +227,24 @@ impl LmGenerator {
             .sum()
     }
 
-    /// The next token of a chain's step. Returns the step if it is closed by it.
-    fn advance(&mut self, id: ChainId, logits: &[f32]) -> Option<Stepped> {
+    /// Draws the next token of each chain in `drawing`, all at once.
+    fn draw<'a>(&mut self, row: impl Fn(usize) -> &'a [f32] + Sync) {
+        let (chains, drawing, config) = (&self.chains, &self.drawing, &self.config);
+        let sampling = &self.sampling;
+        // A model may have more rows than there are tokens: those ids stand for nothing.
+        let tokens = self.tokenizer.len();
+        let request = |i: usize| {
+            let (id, at) = drawing[i];
+            request(&chains[&id], &row(at)[..tokens], sampling, config.seed)
+        };
+        let pool = self.engine.pool();
+        self.sampler
+            .sample_batch(pool, drawing.len(), request, &mut self.drawn);
+    }
+
+    /// Gives the `i`-th chain that has drawn its token. Returns its step if it is closed by it.
+    fn advance(&mut self, i: usize) -> Option<Stepped> {
+        let ((id, _), sampled) = (self.drawing[i], self.drawn[i]);
         let mut chain = self.chains.remove(&id).expect("active chains exist");
         let (seq, mut step) = match chain.state {
             State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
@@ -230,25 +253,6 @@ impl LmGenerator {
                 unreachable!("these chains sample nothing")
             }
         };
-        let key = Key {
-            seed: self.config.seed,
-            problem: chain.problem,
-            chain: step.plan.stream,
-        };
-        let mut draw = key.at(chain.sampled as u32);
-        let greedy = SamplingParams {
-            temperature: 0.0,
-            ..self.sampling
-        };
-        let how = match step.plan.growth {
-            Growth::Greedy => &greedy,
-            Growth::Whole | Growth::PauseAfter(_) => &self.sampling,
-        };
-        // A model may have more rows than there are tokens: those ids stand for nothing.
-        let logits = &logits[..self.tokenizer.len()];
-        let sampled = self
-            .sampler
-            .sample_after(&chain.said, logits, how, &mut draw);
         chain.sampled += 1;
         if self.sampling.repetition_penalty != 1.0 {
             chain.said.push(sampled.token);
@@ -276,17 +280,6 @@ impl LmGenerator {
             }
         };
         self.chains.insert(id, chain);
-        closed
-    }
-
-    /// First tokens of chains that start from the same stem.
-    fn branch(&mut self, stem: StemId, chains: &[ChainId], logits: &[f32]) -> Vec<Stepped> {
-        let closed = chains
-            .iter()
-            .filter_map(|&id| self.advance(id, logits))
-            .collect();
-        // Kept for chains that still wait for memory.
-        self.stems.keep_logits(stem, logits);
         closed
     }
 
@@ -326,6 +319,33 @@ impl LmGenerator {
 
 fn bytes(marks: &[String]) -> Vec<Vec<u8>> {
     marks.iter().map(|mark| mark.clone().into_bytes()).collect()
+}
+
+/// What a chain draws next, from `logits`.
+fn request<'a>(
+    chain: &'a Chain,
+    logits: &'a [f32],
+    sampling: &SamplingParams,
+    seed: u64,
+) -> Request<'a> {
+    let (State::Waiting(_, step) | State::Decoding(_, step)) = &chain.state else {
+        unreachable!("chains in other states sample nothing")
+    };
+    let key = Key {
+        seed,
+        problem: chain.problem,
+        chain: step.plan.stream,
+    };
+    let mut params = *sampling;
+    if step.plan.growth == Growth::Greedy {
+        params.temperature = 0.0;
+    }
+    Request {
+        logits,
+        said: &chain.said,
+        params,
+        draw: key.at(chain.sampled as u32),
+    }
 }
 
 /// Tokens that a chain of `sampled` tokens may still sample.
@@ -470,7 +490,12 @@ impl Generator for LmGenerator {
             let Some(logits) = self.stems.take_logits(stem) else {
                 return true;
             };
-            closed.extend(self.branch(stem, chains, &logits));
+            self.drawing.clear();
+            self.drawing.extend(chains.iter().map(|&id| (id, 0)));
+            self.draw(|_| &logits);
+            closed.extend((0..chains.len()).filter_map(|i| self.advance(i)));
+            // Kept for chains that still wait for memory.
+            self.stems.keep_logits(stem, &logits);
             false
         });
         self.drop_idle();
@@ -489,13 +514,23 @@ impl Generator for LmGenerator {
             .forward(&items, Output::Logits)
             .map_err(|error| GenError::Failed(error.to_string()))?;
         self.tokens_read += tokens as u64;
-        for (row, logits) in rows.iter().zip(&logits) {
+        self.drawing.clear();
+        for (at, row) in rows.iter().enumerate() {
             match *row {
-                Row::Chain(id) => closed.extend(self.advance(id, logits)),
+                Row::Chain(id) => self.drawing.push((id, at)),
                 Row::Stem(stem) => {
                     self.stems.note_read(stem);
-                    closed.extend(self.branch(stem, &waiting[&stem], logits));
+                    self.drawing
+                        .extend(waiting[&stem].iter().map(|&id| (id, at)));
                 }
+            }
+        }
+        self.draw(|at| logits.row(at));
+        closed.extend((0..self.drawing.len()).filter_map(|i| self.advance(i)));
+        for (row, logits) in rows.iter().zip(&logits) {
+            if let Row::Stem(stem) = *row {
+                // Kept for chains that still wait for memory.
+                self.stems.keep_logits(stem, logits);
             }
         }
         self.engine.recycle(logits);

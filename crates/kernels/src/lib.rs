@@ -12,7 +12,7 @@
 //!   of threads. Equal input rows give bitwise equal output rows.
 //! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
 //!   the portable tier on aarch64) do the same roundings in the same order.
-//! * **No allocation**: callers bring the output.
+//! * **No allocation**: callers bring the output, or a vector that is kept.
 //!
 //! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
 //! seam where another device comes in.
@@ -27,6 +27,7 @@ mod isa;
 mod kv;
 mod linear;
 mod mapped;
+mod nucleus;
 mod parallel;
 mod rmsnorm;
 mod rope;
@@ -44,8 +45,11 @@ pub use isa::{Isa, IsaLevel};
 pub use kv::{KvPages, KvShape, KvSlot, kv_store};
 pub use linear::{Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference};
 pub use mapped::MappedFile;
+pub use nucleus::{Nucleus, indices_at_least, nucleus, sums_at_least};
 pub use parallel::{Parallel, ThreadPool};
 pub use rmsnorm::{rmsnorm, rmsnorm_heads, rmsnorm_reference};
 pub use rope::{RopeTable, rope, rope_reference};
 pub use silu::{silu_mul, silu_mul_reference};
-pub use softmax::{argmax, exp_weights, log_sum_exp, log_sum_exp_reference, max};
+pub use softmax::{
+    BLOCK, ExpRow, exp_sums, exp_weights, log_sum_exp, log_sum_exp_reference, maxima, maxima_len,
+};

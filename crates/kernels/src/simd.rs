@@ -35,6 +35,8 @@ pub(crate) fn prefetch(p: *const u8) {
 pub(crate) trait Simd: Copy {
     /// Sixteen float32.
     type V: Copy;
+    /// Sixteen float64, for sums.
+    type D: Copy;
     /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
     const WIDE: bool;
 
@@ -65,6 +67,13 @@ pub(crate) trait Simd: Copy {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `v * 2^n` for integral `n` in -126..=127.
     fn scale(self, v: Self::V, n: Self::V) -> Self::V;
+    fn widen(self, v: Self::V) -> Self::D;
+    fn add_wide(self, a: Self::D, b: Self::D) -> Self::D;
+    /// `sum + wide` in the lanes where `v >= limit`, else `sum`.
+    fn add_where(self, sum: Self::D, wide: Self::D, v: Self::V, limit: Self::V) -> Self::D;
+    fn wide_array(self, d: Self::D) -> [f64; LANES];
+    /// Bit `i` is set where lane `i` of `a` is at least that of `b`.
+    fn at_least(self, a: Self::V, b: Self::V) -> u16;
 
     #[inline(always)]
     fn to_array(self, v: Self::V) -> [f32; LANES] {
@@ -99,6 +108,37 @@ pub(crate) trait Simd: Copy {
         let a = self.to_array(v);
         // SAFETY: the caller's promise; `n < 16`.
         unsafe { std::ptr::copy_nonoverlapping(a.as_ptr(), p, n.min(LANES)) };
+    }
+
+    /// Stores the lanes of `mask` one after the other.
+    /// # Safety
+    /// `p` must be valid for writing 16 floats; those behind the lanes of the mask may change.
+    #[inline(always)]
+    unsafe fn compress(self, p: *mut f32, v: Self::V, mask: u16) {
+        if mask == 0 {
+            return;
+        }
+        // Without a branch for each lane: a later one overwrites what the mask has not.
+        let mut to = 0;
+        for (i, x) in self.to_array(v).into_iter().enumerate() {
+            // SAFETY: the caller's promise; at most `i` lanes were kept before.
+            unsafe { *p.add(to) = x };
+            to += usize::from(mask >> i & 1);
+        }
+    }
+
+    /// Sum of the lanes: a tree over halves, the same in every tier.
+    #[inline(always)]
+    fn sum_wide(self, d: Self::D) -> f64 {
+        let mut a = self.wide_array(d);
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                a[i] += a[i + half];
+            }
+            half /= 2;
+        }
+        a[0]
     }
 
     /// Sum of the lanes: a tree over halves, the same in every tier.

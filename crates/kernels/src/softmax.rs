@@ -1,27 +1,29 @@
-//! Over one row of logits: largest value, weights, log of the sum of exponentials.
+//! Over one row of logits: largest values, weights and their sums, log of the sum of exponentials.
 //!
-//! NaN counts as minus infinity everywhere.
+//! NaN counts as minus infinity everywhere. A row is cut into blocks of [`BLOCK`]; sums are in
+//! float64, of sixteen lanes within a block, and of the blocks in their order.
 
 use crate::Isa;
 use crate::isa::Task;
-use crate::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd, prefetch};
 
-/// Index of the largest value; the lowest of equals. 0 if there is none above minus infinity.
+/// Logits of a block.
+pub const BLOCK: usize = 1024;
+
+/// Maxima that [`maxima`] keeps of a row of `len` logits: sixteen a block.
 #[must_use]
-pub fn argmax(x: &[f32]) -> usize {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (i, x) in x.iter().enumerate() {
-        if *x > best.1 {
-            best = (i, *x);
-        }
-    }
-    best.0
+pub fn maxima_len(len: usize) -> usize {
+    len.div_ceil(BLOCK) * LANES
 }
 
-/// The largest value; minus infinity if there is none.
-#[must_use]
-pub fn max(isa: Isa, x: &[f32]) -> f32 {
-    isa.run(Max(x))
+/// The largest value; minus infinity if there is none. `out` has the largest of every sixteenth
+/// value of a block: sixteen for the first block, then sixteen for the second.
+///
+/// # Panics
+/// If `out` has not [`maxima_len`] places.
+pub fn maxima(isa: Isa, x: &[f32], out: &mut [f32]) -> f32 {
+    assert_eq!(out.len(), maxima_len(x.len()));
+    isa.run(Maxima { x, out })
 }
 
 /// `out[i] = e^((x[i] - max) * scale)`.
@@ -33,14 +35,98 @@ pub fn exp_weights(isa: Isa, x: &[f32], max: f32, scale: f32, out: &mut [f32]) {
     isa.run(Weights { x, max, scale, out });
 }
 
+/// What [`exp_sums`] reads: a row of logits and the largest of them.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpRow<'a> {
+    /// The logits.
+    pub x: &'a [f32],
+    /// Their maximum, finite.
+    pub max: f32,
+    /// Multiplies the difference to it, above 0.
+    pub scale: f32,
+    /// Weights below it count as 0.
+    pub least: f32,
+    /// The row that will be read next, if any: fetched into the cache meanwhile.
+    pub next: &'a [f32],
+}
+
+/// Sums of weights in one pass over a row: `sums` gets, for each block, that of
+/// [`exp_weights`]' weights of `least` or more; the result is Σ e^(x - max) over the whole row.
+/// `weights` gets all of them, if it is there.
+///
+/// # Panics
+/// If `sums` has not one place a block, or `weights` not one a logit.
+pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &mut [f64]) -> f64 {
+    assert_eq!(sums.len(), row.x.len().div_ceil(BLOCK));
+    let (unit, whole) = (row.scale == 1.0, row.least <= 0.0);
+    let Some(out) = weights else {
+        return match (unit, whole) {
+            (true, true) => isa.run(Sums::<true, true, false>(row, &mut [], sums)),
+            (true, false) => isa.run(Sums::<true, false, false>(row, &mut [], sums)),
+            (false, _) => isa.run(Sums::<false, false, false>(row, &mut [], sums)),
+        };
+    };
+    assert_eq!(row.x.len(), out.len());
+    match (unit, whole) {
+        (true, true) => isa.run(Sums::<true, true, true>(row, out, sums)),
+        (true, false) => isa.run(Sums::<true, false, true>(row, out, sums)),
+        (false, _) => isa.run(Sums::<false, false, true>(row, out, sums)),
+    }
+}
+
 /// ln Σ e^x. Minus infinity if all are; plus infinity if one is.
 #[must_use]
-pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f32 {
-    let max = max(isa, x);
+pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
+    let max = isa.run(Max(x));
     if max.is_infinite() {
-        return max;
+        return f64::from(max);
     }
-    max + isa.run(Sum { x, max }).ln()
+    f64::from(max) + isa.run(Sum { x, max }).ln()
+}
+
+/// Calls `$body` with `$v`: each vector of `$x`, the last one filled up with minus infinity, and
+/// `$at`, `$n`: where it begins and how many of its lanes are values. A macro because a closure
+/// around vector code can lose the tier's instructions.
+macro_rules! for_vectors {
+    ($s:expr, $x:expr, |$at:ident, $n:ident, $v:ident| $body:block) => {
+        let x: &[f32] = $x;
+        let whole = x.len() / LANES * LANES;
+        let mut $at = 0;
+        while $at < whole {
+            let $n = LANES;
+            // SAFETY: sixteen floats from `$at` are inside.
+            let $v = unsafe { $s.load(x.as_ptr().add($at)) };
+            $body;
+            $at += LANES;
+        }
+        let $n = x.len() - whole;
+        if $n > 0 {
+            // SAFETY: `$n` floats from `$at` are inside.
+            let $v = unsafe { $s.load_part(x.as_ptr().add($at), $n, f32::NEG_INFINITY) };
+            $body
+        }
+    };
+}
+pub(crate) use for_vectors;
+
+struct Maxima<'a> {
+    x: &'a [f32],
+    out: &'a mut [f32],
+}
+
+impl Task for Maxima<'_> {
+    type Output = f32;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let mut best = s.splat(f32::NEG_INFINITY);
+        for (block, out) in self.x.chunks(BLOCK).zip(self.out.chunks_exact_mut(LANES)) {
+            let most = block_max(s, block);
+            // SAFETY: sixteen places.
+            unsafe { s.store(out.as_mut_ptr(), most) };
+            best = s.max(most, best);
+        }
+        s.max_lane(best)
+    }
 }
 
 struct Max<'a>(&'a [f32]);
@@ -49,12 +135,29 @@ impl Task for Max<'_> {
     type Output = f32;
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> f32 {
-        let mut best = s.splat(f32::NEG_INFINITY);
-        for_vectors(s, self.0, f32::NEG_INFINITY, |_, _, v| {
-            best = s.max(v, best)
-        });
-        s.max_lane(best)
+        s.max_lane(block_max(s, self.0))
     }
+}
+
+/// The largest of every sixteenth value.
+#[inline(always)]
+fn block_max<S: Simd>(s: S, x: &[f32]) -> S::V {
+    const LOW: f32 = f32::NEG_INFINITY;
+    // Four at a time hide the latency.
+    let (mut a, mut b, mut c, mut d) = (s.splat(LOW), s.splat(LOW), s.splat(LOW), s.splat(LOW));
+    let mut fours = x.chunks_exact(4 * LANES);
+    for four in &mut fours {
+        let p = four.as_ptr();
+        // SAFETY: four times sixteen floats.
+        unsafe {
+            a = s.max(s.load(p), a);
+            b = s.max(s.load(p.add(LANES)), b);
+            c = s.max(s.load(p.add(2 * LANES)), c);
+            d = s.max(s.load(p.add(3 * LANES)), d);
+        }
+    }
+    for_vectors!(s, fours.remainder(), |at, _n, v| { a = s.max(v, a) });
+    s.max(s.max(a, b), s.max(c, d))
 }
 
 struct Sum<'a> {
@@ -63,15 +166,19 @@ struct Sum<'a> {
 }
 
 impl Task for Sum<'_> {
-    type Output = f32;
+    type Output = f64;
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> f32 {
+    fn run<S: Simd>(self, s: S) -> f64 {
         let max = s.splat(self.max);
-        let mut sum = s.splat(0.0);
-        for_vectors(s, self.x, f32::NEG_INFINITY, |_, _, v| {
-            sum = s.add(sum, s.exp(s.sub(v, max)))
-        });
-        s.sum(sum)
+        let mut total = 0.0;
+        for block in self.x.chunks(BLOCK) {
+            let mut sum = s.widen(s.splat(0.0));
+            for_vectors!(s, block, |at, _n, v| {
+                sum = s.add_wide(sum, s.widen(s.exp(s.sub(v, max))));
+            });
+            total += s.sum_wide(sum);
+        }
+        total
     }
 }
 
@@ -88,37 +195,71 @@ impl Task for Weights<'_> {
     fn run<S: Simd>(self, s: S) {
         let (max, scale) = (s.splat(self.max), s.splat(self.scale));
         let out = self.out.as_mut_ptr();
-        for_vectors(s, self.x, f32::NEG_INFINITY, |at, n, v| {
+        for_vectors!(s, self.x, |at, n, v| {
             let w = s.exp(s.mul(s.sub(v, max), scale));
             // SAFETY: `at + n <= x.len() == out.len()`, checked in `exp_weights`.
-            unsafe {
-                if n == LANES {
-                    s.store(out.add(at), w);
-                } else {
-                    s.store_part(out.add(at), w, n);
-                }
-            }
+            unsafe { store(s, out.add(at), w, n) };
         });
     }
 }
 
-/// Calls `body(index, valid lanes, vector)` over `x`, the last vector filled up with `fill`.
+/// # Safety
+/// `p` must be valid for writing `n <= 16` floats.
 #[inline(always)]
-fn for_vectors<S: Simd>(s: S, x: &[f32], fill: f32, mut body: impl FnMut(usize, usize, S::V)) {
-    let mut i = 0;
-    while i + LANES <= x.len() {
-        // SAFETY: sixteen floats from `i` are inside.
-        body(i, LANES, unsafe { s.load(x.as_ptr().add(i)) });
-        i += LANES;
-    }
-    let n = x.len() - i;
-    if n > 0 {
-        // SAFETY: `n` floats from `i` are inside.
-        body(i, n, unsafe { s.load_part(x.as_ptr().add(i), n, fill) });
+unsafe fn store<S: Simd>(s: S, p: *mut f32, v: S::V, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match n {
+            LANES => s.store(p, v),
+            _ => s.store_part(p, v, n),
+        }
     }
 }
 
-/// [`log_sum_exp`] in float64, for finite values. Tolerance of the fast one: 1e-6 relative.
+/// `UNIT`: the scale is 1. `WHOLE`: so is what both sums are of. `STORE`: keeps the weights.
+struct Sums<'a, const UNIT: bool, const WHOLE: bool, const STORE: bool>(
+    ExpRow<'a>,
+    &'a mut [f32],
+    &'a mut [f64],
+);
+
+impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, UNIT, WHOLE, STORE> {
+    type Output = f64;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f64 {
+        let Self(row, weights, sums) = self;
+        let (max, scale) = (s.splat(row.max), s.splat(row.scale));
+        let least = s.splat(row.least);
+        let next = if row.next.is_empty() { row.x } else { row.next };
+        let mut total = 0.0;
+        for (i, (block, kept)) in row.x.chunks(BLOCK).zip(sums).enumerate() {
+            let (mut own, mut some) = (s.widen(s.splat(0.0)), s.widen(s.splat(0.0)));
+            for_vectors!(s, block, |at, n, v| {
+                let below = s.sub(v, max);
+                prefetch(next.as_ptr().wrapping_add(i * BLOCK + at).cast());
+                let e = s.exp(below);
+                own = s.add_wide(own, s.widen(e));
+                if !WHOLE || STORE {
+                    let w = if UNIT { e } else { s.exp(s.mul(below, scale)) };
+                    if STORE {
+                        // SAFETY: as many weights as logits, checked in `exp_sums`.
+                        unsafe { store(s, weights.as_mut_ptr().add(i * BLOCK + at), w, n) };
+                    }
+                    if !WHOLE {
+                        some = s.add_where(some, s.widen(w), w, least);
+                    }
+                }
+            });
+            let sum = s.sum_wide(own);
+            *kept = if WHOLE { sum } else { s.sum_wide(some) };
+            total += sum;
+        }
+        total
+    }
+}
+
+/// [`log_sum_exp`] in float64, for finite values. Tolerance of the fast one: 3e-7 absolute, and the
+/// same relative of sums of weights.
 #[must_use]
 pub fn log_sum_exp_reference(x: &[f32]) -> f64 {
     let max = x
@@ -136,41 +277,143 @@ pub fn log_sum_exp_reference(x: &[f32]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::IsaLevel;
     use crate::testing::{SIZES, assert_close, noise};
+
+    const LENGTHS: [usize; 6] = [1000, 1023, 1024, 1025, 3000, 151_936];
+
+    fn lengths() -> impl Iterator<Item = usize> {
+        SIZES.into_iter().chain(LENGTHS)
+    }
+
+    fn logits(n: usize) -> Vec<f32> {
+        noise(n, 8).iter().map(|x| x * 20.0).collect()
+    }
+
+    /// Weights of a row in float64.
+    fn weights(row: ExpRow<'_>, scale: f64) -> Vec<f64> {
+        let below = |x: &f32| f64::from(*x) - f64::from(row.max);
+        row.x.iter().map(|x| (below(x) * scale).exp()).collect()
+    }
 
     #[test]
     fn equals_the_reference() {
         for isa in Isa::all() {
-            for n in SIZES.into_iter().chain([151_936]) {
-                let x: Vec<f32> = noise(n, 8).iter().map(|x| x * 20.0).collect();
+            for n in lengths() {
+                let x = logits(n);
                 let want = log_sum_exp_reference(&x);
-                assert_close(&[log_sum_exp(isa, &x)], &[want], 1e-6);
-                let top = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                assert_eq!(max(isa, &x), top);
-                assert_eq!(x[argmax(&x)], top);
+                assert!((log_sum_exp(isa, &x) - want).abs() < 3e-7, "{isa:?} {n}");
+                let mut most = vec![0.0; maxima_len(n)];
+                let max = maxima(isa, &x, &mut most);
+                assert_eq!(max, x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                for (i, most) in most.iter().enumerate() {
+                    let (block, lane) = (i / LANES * BLOCK, i % LANES);
+                    let of = x[block..n.min(block + BLOCK)].iter().skip(lane);
+                    let want = of.step_by(LANES).copied().fold(f32::NEG_INFINITY, f32::max);
+                    assert_eq!(*most, want);
+                }
                 let mut w = vec![0.0; n];
-                exp_weights(isa, &x, top, 0.5, &mut w);
-                let want: Vec<f64> = x
-                    .iter()
-                    .map(|x| ((f64::from(*x) - f64::from(top)) * 0.5).exp())
-                    .collect();
-                assert_close(&w, &want, 1e-6);
+                exp_weights(isa, &x, max, 0.5, &mut w);
+                let row = ExpRow {
+                    x: &x,
+                    max,
+                    scale: 0.5,
+                    least: 0.0,
+                    next: &[],
+                };
+                assert_close(&w, &weights(row, 0.5), 1e-6);
             }
         }
     }
 
     #[test]
+    fn sums_equal_the_reference_in_every_shape() {
+        for isa in Isa::all() {
+            for n in lengths() {
+                let x = logits(n);
+                let max = isa.run(Max(&x));
+                for (scale, least) in [(1.0, 0.0), (1.0, 0.01), (0.3, 0.0), (2.0, 0.2)] {
+                    let row = ExpRow {
+                        x: &x,
+                        max,
+                        scale,
+                        least,
+                        next: &[],
+                    };
+                    let mut kept = vec![0.0; n];
+                    let mut sums = [vec![0.0; n.div_ceil(BLOCK)], vec![0.0; n.div_ceil(BLOCK)]];
+                    let total = exp_sums(isa, row, None, &mut sums[0]);
+                    assert_eq!(total, exp_sums(isa, row, Some(&mut kept), &mut sums[1]));
+                    assert_eq!(sums[0], sums[1]);
+                    let mut w = vec![0.0; n];
+                    exp_weights(isa, &x, max, scale, &mut w);
+                    assert_eq!(w, kept);
+                    // The one that gives no sums takes the same in the same order.
+                    assert_eq!(total, isa.run(Sum { x: &x, max }));
+                    let want: f64 = weights(row, 1.0).iter().sum();
+                    assert!((total - want).abs() < 3e-7 * want);
+                    for (sum, w) in sums[0].iter().zip(w.chunks(BLOCK)) {
+                        let some = w.iter().filter(|w| **w >= least);
+                        let want: f64 = some.map(|w| f64::from(*w)).sum();
+                        assert!((sum - want).abs() <= 1e-13 * want, "{isa:?} {n} {scale}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiers_with_fma_agree_bitwise() {
+        let fused = Isa::all().into_iter();
+        let fused: Vec<Isa> = fused
+            .filter(|i| i.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64"))
+            .collect();
+        for n in lengths() {
+            let x = logits(n);
+            let row = ExpRow {
+                x: &x,
+                max: isa_max(&x),
+                scale: 0.7,
+                least: 1e-3,
+                next: &[],
+            };
+            let all: Vec<(f64, Vec<f64>)> = fused
+                .iter()
+                .map(|isa| {
+                    let mut sums = vec![0.0; n.div_ceil(BLOCK)];
+                    (exp_sums(*isa, row, None, &mut sums), sums)
+                })
+                .collect();
+            assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{n}");
+        }
+    }
+
+    fn isa_max(x: &[f32]) -> f32 {
+        Isa::detect().run(Max(x))
+    }
+
+    #[test]
     fn edges() {
-        const INF: f32 = f32::INFINITY;
+        const INF: f64 = f64::INFINITY;
+        const LOW: f32 = f32::NEG_INFINITY;
         for isa in Isa::all() {
             assert_eq!(log_sum_exp(isa, &[]), -INF);
-            assert_eq!(log_sum_exp(isa, &[-INF, -INF]), -INF);
-            assert_eq!(log_sum_exp(isa, &[0.0, INF]), INF);
-            assert!((log_sum_exp(isa, &[f32::NAN, 1.5, -INF]) - 1.5).abs() < 1e-6);
-            assert_eq!(max(isa, &[f32::NAN, -3.0]), -3.0);
+            assert_eq!(log_sum_exp(isa, &[LOW, LOW]), -INF);
+            assert_eq!(log_sum_exp(isa, &[0.0, f32::INFINITY]), INF);
+            assert!((log_sum_exp(isa, &[f32::NAN, 1.5, LOW]) - 1.5).abs() < 1e-6);
+            let mut most = [0.0; LANES];
+            assert_eq!(maxima(isa, &[f32::NAN, -3.0], &mut most), -3.0);
+            assert_eq!(most[..3], [LOW, -3.0, LOW]);
+            let row = ExpRow {
+                x: &[f32::NAN, 2.0, LOW],
+                max: 2.0,
+                scale: 0.5,
+                least: 0.0,
+                next: &[],
+            };
+            let (mut weights, mut sums) = ([9.0; 3], [9.0]);
+            assert_eq!(exp_sums(isa, row, Some(&mut weights), &mut sums), 1.0);
+            assert_eq!((weights, sums), ([0.0, 1.0, 0.0], [1.0]));
         }
-        assert_eq!(argmax(&[1.0, 2.0, 2.0]), 1);
-        assert_eq!(argmax(&[f32::NAN, -1.0]), 1);
-        assert_eq!(argmax(&[f32::NAN, -INF]), 0);
     }
 }

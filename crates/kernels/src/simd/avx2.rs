@@ -1,4 +1,4 @@
-use super::Simd;
+use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
 /// Proof that AVX2, FMA and F16C may be executed.
@@ -20,6 +20,7 @@ type V = (__m256, __m256);
 // caller's promise about the pointer.
 impl Simd for Avx2 {
     type V = V;
+    type D = [__m256d; 4];
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -119,6 +120,76 @@ impl Simd for Avx2 {
             }
         }
         (half(v.0, n.0), half(v.1, n.1))
+    }
+    #[inline(always)]
+    fn widen(self, v: V) -> Self::D {
+        // SAFETY: see above the impl.
+        unsafe {
+            [
+                _mm256_cvtps_pd(_mm256_castps256_ps128(v.0)),
+                _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(v.0)),
+                _mm256_cvtps_pd(_mm256_castps256_ps128(v.1)),
+                _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(v.1)),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn add_wide(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: see above the impl.
+        unsafe {
+            [
+                _mm256_add_pd(a[0], b[0]),
+                _mm256_add_pd(a[1], b[1]),
+                _mm256_add_pd(a[2], b[2]),
+                _mm256_add_pd(a[3], b[3]),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn add_where(self, sum: Self::D, wide: Self::D, v: V, limit: V) -> Self::D {
+        #[inline(always)]
+        fn masks(v: __m256, limit: __m256) -> [__m256d; 2] {
+            // SAFETY: see above the impl.
+            unsafe {
+                let keep = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GE_OQ>(v, limit));
+                [
+                    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(keep))),
+                    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(keep))),
+                ]
+            }
+        }
+        let (low, high) = (masks(v.0, limit.0), masks(v.1, limit.1));
+        // A sum is never -0, so that adding 0 changes nothing.
+        // SAFETY: see above the impl.
+        unsafe {
+            [
+                _mm256_add_pd(sum[0], _mm256_and_pd(wide[0], low[0])),
+                _mm256_add_pd(sum[1], _mm256_and_pd(wide[1], low[1])),
+                _mm256_add_pd(sum[2], _mm256_and_pd(wide[2], high[0])),
+                _mm256_add_pd(sum[3], _mm256_and_pd(wide[3], high[1])),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn wide_array(self, d: Self::D) -> [f64; LANES] {
+        let mut a = [0.0; LANES];
+        // SAFETY: see above the impl; `a` is sixteen doubles.
+        unsafe {
+            _mm256_storeu_pd(a.as_mut_ptr(), d[0]);
+            _mm256_storeu_pd(a.as_mut_ptr().add(4), d[1]);
+            _mm256_storeu_pd(a.as_mut_ptr().add(8), d[2]);
+            _mm256_storeu_pd(a.as_mut_ptr().add(12), d[3]);
+        }
+        a
+    }
+    #[inline(always)]
+    fn at_least(self, a: V, b: V) -> u16 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let low = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a.0, b.0));
+            let high = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a.1, b.1));
+            (low | high << 8) as u16
+        }
     }
     #[inline(always)]
     fn zero_below(self, v: V, x: V, limit: f32) -> V {

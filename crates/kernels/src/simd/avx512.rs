@@ -1,4 +1,4 @@
-use super::Simd;
+use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
 /// Proof that AVX-512 F, VL, DQ and BW may be executed.
@@ -18,6 +18,7 @@ impl Avx512 {
 // caller's promise about the pointer.
 impl Simd for Avx512 {
     type V = __m512;
+    type D = (__m512d, __m512d);
     const WIDE: bool = true;
 
     #[inline(always)]
@@ -91,6 +92,53 @@ impl Simd for Avx512 {
     fn scale(self, v: __m512, n: __m512) -> __m512 {
         // SAFETY: see above the impl.
         unsafe { _mm512_scalef_ps(v, n) }
+    }
+    #[inline(always)]
+    fn widen(self, v: __m512) -> Self::D {
+        // SAFETY: see above the impl.
+        unsafe {
+            (
+                _mm512_cvtps_pd(_mm512_castps512_ps256(v)),
+                _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(v)),
+            )
+        }
+    }
+    #[inline(always)]
+    fn add_wide(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: see above the impl.
+        unsafe { (_mm512_add_pd(a.0, b.0), _mm512_add_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn add_where(self, sum: Self::D, wide: Self::D, v: __m512, limit: __m512) -> Self::D {
+        // SAFETY: see above the impl.
+        unsafe {
+            let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(v, limit);
+            (
+                _mm512_mask_add_pd(sum.0, keep as u8, sum.0, wide.0),
+                _mm512_mask_add_pd(sum.1, (keep >> 8) as u8, sum.1, wide.1),
+            )
+        }
+    }
+    #[inline(always)]
+    fn wide_array(self, d: Self::D) -> [f64; LANES] {
+        let mut a = [0.0; LANES];
+        // SAFETY: see above the impl; `a` is sixteen doubles.
+        unsafe {
+            _mm512_storeu_pd(a.as_mut_ptr(), d.0);
+            _mm512_storeu_pd(a.as_mut_ptr().add(8), d.1);
+        }
+        a
+    }
+    #[inline(always)]
+    fn at_least(self, a: __m512, b: __m512) -> u16 {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn compress(self, p: *mut f32, v: __m512, mask: u16) {
+        // The form that writes to memory is slow on some machines.
+        // SAFETY: see above the impl.
+        unsafe { _mm512_storeu_ps(p, _mm512_maskz_compress_ps(mask, v)) }
     }
     #[inline(always)]
     fn zero_below(self, v: __m512, x: __m512, limit: f32) -> __m512 {

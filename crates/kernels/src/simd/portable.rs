@@ -21,6 +21,7 @@ fn widen_f16(word: u16) -> f32 {
 
 impl Simd for Portable {
     type V = [f32; LANES];
+    type D = [f64; LANES];
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -86,6 +87,26 @@ impl Simd for Portable {
         zip(v, n, |v, n| {
             v * f32::from_bits(((n as i32 + 127) as u32) << 23)
         })
+    }
+    #[inline(always)]
+    fn widen(self, v: Self::V) -> Self::D {
+        v.map(f64::from)
+    }
+    #[inline(always)]
+    fn add_wide(self, a: Self::D, b: Self::D) -> Self::D {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn add_where(self, sum: Self::D, wide: Self::D, v: Self::V, limit: Self::V) -> Self::D {
+        std::array::from_fn(|i| sum[i] + if v[i] >= limit[i] { wide[i] } else { 0.0 })
+    }
+    #[inline(always)]
+    fn wide_array(self, d: Self::D) -> [f64; LANES] {
+        d
+    }
+    #[inline(always)]
+    fn at_least(self, a: Self::V, b: Self::V) -> u16 {
+        (0..LANES).fold(0, |mask, i| mask | u16::from(a[i] >= b[i]) << i)
     }
     #[inline(always)]
     fn zero_below(self, v: Self::V, x: Self::V, limit: f32) -> Self::V {

@@ -1,0 +1,272 @@
+//! What one row of logits and the settings leave to draw from.
+
+use beamgen_kernels::{
+    BLOCK, ExpRow, Isa, exp_sums, exp_weights, indices_at_least, maxima, maxima_len, nucleus,
+    sums_at_least,
+};
+
+use super::SamplingParams;
+
+/// Weights that are summed together on the way to one of them.
+const GROUP: usize = 32;
+
+/// The distribution of the row that was read last; keeps its working memory.
+#[derive(Debug)]
+pub(super) struct Distribution {
+    isa: Isa,
+    /// The log of the sum of exponentials of the row itself: temperature 1, no filters.
+    pub(super) total: f64,
+    shape: Shape,
+    /// As [`maxima`] gives them.
+    maxima: Vec<f32>,
+    /// What top-k left: tokens in rising order, and their logits.
+    ids: Vec<u32>,
+    logits: Vec<f32>,
+    /// Weights, if a filter looks at them more than once.
+    weights: Vec<f32>,
+    /// Sums of the weights that stay, a block each.
+    sums: Vec<f64>,
+    spare: Vec<f32>,
+}
+
+/// Where the weights are.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// Nowhere: this token is the only one.
+    Sure(usize),
+    /// In the row: `e^((logit - max) * scale)` of at least `least`.
+    Row { max: f32, scale: f32, least: f32 },
+    /// In `weights`, those of at least `least`: all tokens, or those in `ids`.
+    Weights { least: f32, of_ids: bool },
+}
+
+impl Distribution {
+    pub(super) fn new(isa: Isa) -> Self {
+        Self {
+            isa,
+            total: 0.0,
+            shape: Shape::Sure(0),
+            maxima: Vec::new(),
+            ids: Vec::new(),
+            logits: Vec::new(),
+            weights: Vec::new(),
+            sums: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    pub(super) fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Takes the memory that rows of `len` logits may need, `filtered` by top-k or top-p or not.
+    pub(super) fn reserve(&mut self, len: usize, filtered: bool) {
+        room(&mut self.maxima, maxima_len(len));
+        room(&mut self.sums, len.div_ceil(BLOCK));
+        if filtered {
+            room(&mut self.ids, len);
+            room(&mut self.logits, len);
+            room(&mut self.weights, len);
+            room(&mut self.spare, len + 16);
+        }
+    }
+
+    /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is the
+    /// row to come, if any.
+    pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
+        self.maxima.resize(maxima_len(x.len()), 0.0);
+        let max = maxima(self.isa, x, &mut self.maxima);
+        if max.is_infinite() {
+            self.total = f64::from(max);
+            self.shape = Shape::Sure(self.first(x, max));
+            return;
+        }
+        let scale = 1.0 / params.temperature;
+        let row = ExpRow {
+            x,
+            max,
+            scale,
+            least: 0.0,
+            next,
+        };
+        let min_p = if params.min_p > 0.0 {
+            params.min_p.min(1.0)
+        } else {
+            0.0
+        };
+        // Also for a temperature so small that its inverse overflows, and for NaN.
+        if !(scale > 0.0 && scale.is_finite()) {
+            self.sum(ExpRow { scale: 1.0, ..row });
+            self.shape = Shape::Sure(self.first(x, max));
+        } else if (1..x.len()).contains(&params.top_k) {
+            self.sum(ExpRow { scale: 1.0, ..row });
+            self.keep_top_k(x, params.top_k);
+            let kept = std::mem::take(&mut self.logits);
+            let next = &[][..];
+            self.weigh(ExpRow {
+                x: &kept,
+                next,
+                ..row
+            });
+            self.logits = kept;
+            self.filter(params.top_p, min_p, true);
+        } else if params.top_p < 1.0 {
+            let sum = self.weigh(row);
+            self.total = f64::from(max) + sum.ln();
+            self.filter(params.top_p, min_p, false);
+        } else {
+            let least = min_p;
+            self.sum(ExpRow { least, ..row });
+            self.shape = Shape::Row { max, scale, least };
+        }
+    }
+
+    /// Where the maximum is first; 0 if there is nothing above minus infinity.
+    fn first(&self, x: &[f32], max: f32) -> usize {
+        if max == f32::NEG_INFINITY {
+            return 0;
+        }
+        let mut blocks = self.maxima.chunks_exact(maxima_len(1));
+        let block = blocks.position(|maxima| maxima.contains(&max)).unwrap_or(0);
+        let from = block * BLOCK;
+        from + x[from..].iter().position(|x| *x == max).unwrap_or(0)
+    }
+
+    /// Sums of the row's blocks, and the total.
+    fn sum(&mut self, row: ExpRow<'_>) {
+        self.sums.resize(row.x.len().div_ceil(BLOCK), 0.0);
+        let sum = exp_sums(self.isa, row, None, &mut self.sums);
+        self.total = f64::from(row.max) + sum.ln();
+    }
+
+    /// Weights and the sums of their blocks. Returns the sum at temperature 1.
+    fn weigh(&mut self, row: ExpRow<'_>) -> f64 {
+        self.sums.resize(row.x.len().div_ceil(BLOCK), 0.0);
+        self.weights.resize(row.x.len(), 0.0);
+        exp_sums(self.isa, row, Some(&mut self.weights), &mut self.sums)
+    }
+
+    /// Lists the `k` largest logits; of equals the lowest ids. Those at minus infinity have no
+    /// weight and are left out.
+    fn keep_top_k(&mut self, x: &[f32], k: usize) {
+        self.ids.clear();
+        // At least `k` logits are as large as the `k`-th of any `k` or more of them.
+        let mut floor = f32::MIN;
+        if k <= self.maxima.len() {
+            self.spare.clear();
+            self.spare.extend_from_slice(&self.maxima);
+            floor = floor.max(nth_largest(&mut self.spare, k));
+        }
+        let per_block = maxima_len(1);
+        for (i, maxima) in self.maxima.chunks_exact(per_block).enumerate() {
+            if maxima.iter().any(|most| *most >= floor) {
+                let from = i * BLOCK;
+                let block = &x[from..x.len().min(from + BLOCK)];
+                indices_at_least(self.isa, block, floor, from, &mut self.ids);
+            }
+        }
+        let logit = |id: &u32| x[*id as usize];
+        if self.ids.len() > k {
+            self.spare.clear();
+            self.spare.extend(self.ids.iter().map(logit));
+            let least = nth_largest(&mut self.spare, k);
+            let above = self.spare[..k].iter().filter(|x| **x > least).count();
+            let mut equals = k - above;
+            self.ids.retain(|id| {
+                let equal = logit(id) == least;
+                let stays = if equal { equals > 0 } else { logit(id) > least };
+                equals -= usize::from(equal && stays);
+                stays
+            });
+        }
+        self.logits.clear();
+        self.logits.extend(self.ids.iter().map(logit));
+    }
+
+    /// Filters `weights`, of which there are the sums: top-p, then min-p.
+    fn filter(&mut self, top_p: f32, min_p: f32, of_ids: bool) {
+        // Tokens that have no weight are never drawn.
+        let mut least = min_p;
+        if top_p < 1.0 {
+            let sum = self.sums.iter().sum();
+            if let Some(top) = nucleus(self.isa, &self.weights, sum, top_p, &mut self.spare) {
+                least = least.max(top.least);
+                if top.more {
+                    let equal = self.weights.iter_mut().filter(|w| **w == top.least);
+                    equal.skip(top.equals).for_each(|w| *w = 0.0);
+                }
+            }
+        }
+        if least > 0.0 {
+            sums_at_least(self.isa, &self.weights, least, &mut self.sums);
+        }
+        self.shape = Shape::Weights { least, of_ids };
+    }
+
+    /// The token at which the running sum of weights passes the fraction `u()` of the whole;
+    /// `u` is not asked if there is only one. `x` is the row that was read.
+    pub(super) fn token(&self, x: &[f32], u: impl FnOnce() -> f64) -> usize {
+        if let Shape::Sure(token) = self.shape {
+            return token;
+        }
+        let left = u() * self.sums.iter().sum::<f64>();
+        let (block, left) = pass(self.sums.iter().copied(), left);
+        let from = block * BLOCK;
+        let mut buffer = [0.0; BLOCK];
+        let (weights, least) = match self.shape {
+            Shape::Row { max, scale, least } => {
+                let x = &x[from..x.len().min(from + BLOCK)];
+                let weights = &mut buffer[..x.len()];
+                exp_weights(self.isa, x, max, scale, weights);
+                (&*weights, least)
+            }
+            Shape::Weights { least, .. } => {
+                let to = self.weights.len().min(from + BLOCK);
+                (&self.weights[from..to], least)
+            }
+            Shape::Sure(_) => unreachable!("has returned"),
+        };
+        let wide = |w: &f32| match *w >= least {
+            true => f64::from(*w),
+            false => 0.0,
+        };
+        let groups = weights
+            .chunks(GROUP)
+            .map(|group| group.iter().map(wide).sum());
+        let (group, left) = pass(groups, left);
+        let (at, _) = pass(weights[group * GROUP..].iter().take(GROUP).map(wide), left);
+        let index = from + group * GROUP + at;
+        match self.shape {
+            Shape::Weights { of_ids: true, .. } => self.ids[index] as usize,
+            _ => index,
+        }
+    }
+}
+
+/// Where the running sum passes `left`, and what is left of it before; where rounding keeps it from
+/// that, the last value above 0, and infinity.
+fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
+    let mut last = 0;
+    for (i, value) in values.enumerate() {
+        if value > 0.0 {
+            if left < value {
+                return (i, left);
+            }
+            left -= value;
+            last = i;
+        }
+    }
+    (last, f64::INFINITY)
+}
+
+/// Room for `len` values.
+pub(super) fn room<T>(values: &mut Vec<T>, len: usize) {
+    values.reserve(len.saturating_sub(values.len()));
+}
+
+/// The `k`-th largest value, with the larger ones before it.
+fn nth_largest(values: &mut [f32], k: usize) -> f32 {
+    *values
+        .select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a))
+        .1
+}

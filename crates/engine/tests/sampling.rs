@@ -1,0 +1,176 @@
+//! Draws against a sort in float64, and batches against one row at a time.
+
+use beamgen_engine::rng::{Draw, Key};
+use beamgen_engine::{Request, Sampled, Sampler, SamplingParams, ThreadPool, log_prob};
+use proptest::prelude::*;
+
+const LENGTHS: [usize; 14] = [
+    1, 2, 15, 16, 17, 33, 129, 1000, 1023, 1024, 1025, 2049, 3000, 5000,
+];
+
+fn draw(chain: u64, position: u32) -> Draw {
+    let key = Key {
+        seed: 3,
+        problem: 4,
+        chain,
+    };
+    key.at(position)
+}
+
+/// Logits in steps of a quarter, so that equals abound and different ones have different weights;
+/// some are NaN or minus infinity.
+fn logits(len: usize, spread: f32, seed: u64) -> Vec<f32> {
+    (0..len as u64)
+        .map(|i| {
+            let u = draw(seed, i as u32).uniform() as f32;
+            match (i + seed) % 37 {
+                5 => f32::NAN,
+                6 => f32::NEG_INFINITY,
+                _ => (spread * (2.0 * u - 1.0)).round() / 4.0,
+            }
+        })
+        .collect()
+}
+
+/// What is left of a row: ids in rising order and their weights. `None` where rounding may decide.
+fn reference(logits: &[f32], params: &SamplingParams) -> Option<Vec<(usize, f64)>> {
+    const CLOSE: f64 = 1e-5;
+    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |x: f32| ((f64::from(x) - f64::from(max)) / f64::from(params.temperature)).exp();
+    let mut all: Vec<(usize, f32)> = logits.iter().copied().enumerate().collect();
+    all.retain(|(_, x)| *x > f32::NEG_INFINITY);
+    all.sort_by(|a, b| b.1.partial_cmp(&a.1).expect("no NaN"));
+    if params.top_k > 0 {
+        all.truncate(params.top_k);
+    }
+    let sum: f64 = all.iter().map(|(_, x)| weight(*x)).sum();
+    let missing = sum * f64::from(params.top_p);
+    if params.top_p < 1.0 {
+        let mut above = 0.0;
+        let mut end = 0;
+        for (_, x) in &all {
+            if (above - missing).abs() < CLOSE * sum {
+                return None;
+            }
+            if above > missing {
+                break;
+            }
+            above += weight(*x);
+            end += 1;
+        }
+        all.truncate(end);
+    }
+    let min_p = f64::from(params.min_p);
+    if all.iter().any(|(_, x)| (weight(*x) - min_p).abs() < CLOSE) && min_p > 0.0 {
+        return None;
+    }
+    all.retain(|(_, x)| weight(*x) >= min_p);
+    all.sort_by_key(|(i, _)| *i);
+    Some(all.into_iter().map(|(i, x)| (i, weight(x))).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn draws_are_those_of_a_sort(
+        len in prop::sample::select(&LENGTHS[..]),
+        seed in 0..1000u64,
+        spread in prop::sample::select(&[0.5f32, 4.0, 20.0, 80.0][..]),
+        temperature in prop::sample::select(&[0.3f32, 0.7, 1.0, 1.6][..]),
+        top_k in prop_oneof![Just(0), 1..6000usize, 1..60usize],
+        top_p in prop_oneof![Just(1.0f32), 0.01..0.999f32],
+        min_p in prop_oneof![Just(0.0f32), 0.0..0.5f32],
+    ) {
+        let params = SamplingParams { temperature, top_k, top_p, min_p, ..Default::default() };
+        let row = logits(len, spread, seed);
+        prop_assume!(row.iter().any(|x| x.is_finite()));
+        let kept = reference(&row, &params);
+        prop_assume!(kept.is_some());
+        let kept = kept.unwrap();
+        let sum: f64 = kept.iter().map(|(_, w)| w).sum();
+        let mut sampler = Sampler::new();
+        for position in 0..20 {
+            let sampled = sampler.sample(&row, &params, &mut draw(seed, position));
+            let u = draw(seed, position).uniform();
+            let at = kept.iter().position(|(i, _)| *i == sampled.token as usize);
+            prop_assert!(at.is_some(), "token {} does not stay", sampled.token);
+            let before: f64 = kept[..at.unwrap()].iter().map(|(_, w)| w).sum();
+            let with = before + kept[at.unwrap()].1;
+            prop_assert!(before / sum - 1e-5 <= u && u <= with / sum + 1e-5);
+            prop_assert_eq!(sampled.logprob, log_prob(&row, sampled.token));
+        }
+    }
+}
+
+/// Requests on few rows, some of them neighbours on the same row.
+struct Batch {
+    rows: Vec<Vec<f32>>,
+    requests: Vec<(usize, SamplingParams, Vec<u32>)>,
+}
+
+impl Batch {
+    fn new(len: usize, count: usize) -> Self {
+        let rows = (0..count.div_ceil(3)).map(|i| logits(len, 30.0, i as u64));
+        let requests = (0..count).map(|i| {
+            let mut params = SamplingParams::default();
+            match i % 11 {
+                0 => params.top_k = 3,
+                1 | 2 => params.temperature = 0.0,
+                3..=5 => params.top_p = 0.8,
+                6 => params.min_p = 0.1,
+                7 | 8 => params.repetition_penalty = 1.5,
+                _ => params.temperature = 0.6,
+            }
+            (i / 3, params, vec![0, (i / 2 % len) as u32])
+        });
+        Self {
+            rows: rows.collect(),
+            requests: requests.collect(),
+        }
+    }
+
+    fn request(&self, i: usize) -> Request<'_> {
+        let (row, params, said) = &self.requests[i];
+        Request {
+            logits: &self.rows[*row],
+            said,
+            params: *params,
+            draw: draw(i as u64, 9),
+        }
+    }
+
+    fn alone(&self, i: usize) -> Sampled {
+        let Request {
+            logits,
+            said,
+            params,
+            mut draw,
+        } = self.request(i);
+        Sampler::new().sample_after(said, logits, &params, &mut draw)
+    }
+}
+
+#[test]
+fn a_batch_is_what_each_request_is_alone() {
+    for (len, count) in [(1, 5), (17, 40), (1025, 100), (40_000, 33)] {
+        let batch = Batch::new(len, count);
+        let want: Vec<Sampled> = (0..count).map(|i| batch.alone(i)).collect();
+        for threads in [1, 2, 3] {
+            let pool = ThreadPool::new(threads);
+            let mut sampler = Sampler::new();
+            let mut got = Vec::new();
+            for _ in 0..2 {
+                sampler.sample_batch(&pool, count, |i| batch.request(i), &mut got);
+                assert_eq!(got, want, "{len} logits, {threads} threads");
+            }
+            // Other company, another order.
+            let backwards = |i| batch.request(count - 1 - i);
+            sampler.sample_batch(&pool, count, backwards, &mut got);
+            got.reverse();
+            assert_eq!(got, want);
+            sampler.sample_batch(&pool, 0, |i| batch.request(i), &mut got);
+            assert!(got.is_empty());
+        }
+    }
+}
