@@ -163,7 +163,7 @@ impl Prepared {
         let checkpoint = generator.checkpoint.clone();
         let path = checkpoint.path().display().to_string();
         let tokenizer = Arc::clone(&generator.tokenizer);
-        let model = Arc::new(generator.model(self.config.models.dtype)?);
+        let model = Arc::new(generator.model(self.config.models.dtype, &pool)?);
         let engine = self.engine_config("generator");
         let mut config = self.config;
         let load = || -> Result<LmGenerator, Error> {
@@ -324,7 +324,7 @@ impl Judge {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
                 Some(generator) => Arc::clone(generator),
-                None => Arc::new(model.model(config.models.dtype)?),
+                None => Arc::new(model.model(config.models.dtype, &pool)?),
             };
             Ok(Body {
                 checkpoint,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Checkpoint, Model, ModelConfig, Tokenizer, WeightType, Weights,
+    ChatTemplate, Checkpoint, Model, ModelConfig, ThreadPool, Tokenizer, WeightType, Weights,
 };
 use beamgen_hub::{Hub, ModelId, Progress};
 use beamgen_prm::Unread;
@@ -155,9 +155,10 @@ impl Opened {
         }
     }
 
-    pub(crate) fn model(self, weight_type: WeightType) -> Result<Model, Error> {
+    /// The model, loaded on the threads of `pool`.
+    pub(crate) fn model(self, weight_type: WeightType, pool: &ThreadPool) -> Result<Model, Error> {
         let place = path(&self.checkpoint);
-        Model::from_weights(self.config, &self.weights, weight_type)
+        Model::with_pool(self.config, &self.weights, weight_type, pool)
             .map_err(|error| Error::from(error).at(place))
     }
 

@@ -480,7 +480,7 @@ pub struct ModelFlags {
     /// Never ask the hub: take models from its cache only
     #[arg(long, help_heading = "Models")]
     pub offline: bool,
-    /// Threads to compute with; 0 means all
+    /// Threads to compute with; 0 means one for each physical core
     #[arg(long, help_heading = "Models")]
     pub threads: Option<usize>,
 }

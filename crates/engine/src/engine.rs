@@ -22,7 +22,7 @@ pub struct EngineConfig {
     pub kv_bytes: usize,
     /// Rows computed at once; longer calls are cut, with the same results.
     pub max_rows: usize,
-    /// Threads; 0 is one for each CPU.
+    /// Threads; 0 is one for each physical core.
     pub threads: usize,
     /// Instructions to use.
     pub isa: IsaChoice,

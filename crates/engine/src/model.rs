@@ -5,9 +5,9 @@ mod load;
 mod parts;
 mod weight_type;
 
-use beamgen_kernels::{PackedLinear, WeightFormat};
+use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 
-use crate::{Checkpoint, Error, ModelConfig, Weights};
+use crate::{Checkpoint, Error, ModelConfig, ThreadPool, Weights};
 pub use footprint::Footprint;
 use load::Loader;
 use parts::{HeadParts, Parts};
@@ -47,7 +47,8 @@ pub(crate) struct Layer {
 }
 
 impl Model {
-    /// Loads a Hugging Face checkpoint with its weights as they are ([`WeightType::Auto`]).
+    /// Loads a Hugging Face checkpoint with its weights as they are ([`WeightType::Auto`]), on
+    /// threads of its own.
     ///
     /// # Errors
     /// As [`Model::load_as`].
@@ -56,7 +57,7 @@ impl Model {
     }
 
     /// Loads a Hugging Face checkpoint (a directory, or files in memory): `config.json` and
-    /// safetensors in float32, float16 or bfloat16.
+    /// safetensors in float32, float16 or bfloat16; on threads of its own.
     ///
     /// # Errors
     /// Says which file, field or tensor is missing, corrupt or not supported.
@@ -72,21 +73,50 @@ impl Model {
         )
     }
 
-    /// Packs the decoder's tensors among `weights`. Tensors that are not the decoder's (a reward
-    /// model's head) stay there for the caller.
+    /// [`Model::with_pool`] on threads of its own.
     ///
     /// # Errors
-    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`], or
-    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not know.
+    /// As there.
     pub fn from_weights(
         config: ModelConfig,
         weights: &Weights,
         weight_type: WeightType,
     ) -> Result<Self, Error> {
+        Self::with_pool(config, weights, weight_type, &ThreadPool::new(0))
+    }
+
+    /// Packs the decoder's tensors among `weights`, on the threads of `pool`. Tensors that are not the decoder's (a reward
+    /// model's head) stay there for the caller.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`], or
+    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not know.
+    pub fn with_pool(
+        config: ModelConfig,
+        weights: &Weights,
+        weight_type: WeightType,
+        pool: &ThreadPool,
+    ) -> Result<Self, Error> {
+        pool.run(u64::MAX, |parallel| {
+            Self::packed(config, weights, weight_type, parallel)
+        })
+    }
+
+    fn packed(
+        config: ModelConfig,
+        weights: &Weights,
+        weight_type: WeightType,
+        parallel: Parallel<'_>,
+    ) -> Result<Self, Error> {
         let c = &config;
         let parts = Parts::new(c, weights);
         parts.check(weights)?;
-        let loader = Loader::new(weights, &parts, weight_type);
+        let loader = Loader {
+            weights,
+            parts: &parts,
+            weight_type,
+            parallel,
+        };
         let layers = (0..c.num_hidden_layers)
             .map(|i| loader.layer(c, i))
             .collect::<Result<Vec<_>, _>>()?;

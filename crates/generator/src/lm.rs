@@ -246,26 +246,29 @@ impl LmGenerator {
     /// Gives the `i`-th chain that has drawn its token. Returns its step if it is closed by it.
     fn advance(&mut self, i: usize) -> Option<Stepped> {
         let ((id, _), sampled) = (self.drawing[i], self.drawn[i]);
-        let mut chain = self.chains.remove(&id).expect("active chains exist");
-        let (seq, mut step) = match chain.state {
+        let context = self.context();
+        let chain = self.chains.get_mut(&id).expect("active chains exist");
+        chain.sampled += 1;
+        if self.sampling.repetition_penalty != 1.0 {
+            chain.said.push(sampled.token);
+        }
+        let room = room(&self.config, context, chain.prompt_tokens, chain.sampled);
+        let (State::Waiting(_, step) | State::Decoding(_, step)) = &mut chain.state else {
+            unreachable!("chains in other states sample nothing")
+        };
+        let verdict = step.push(sampled, room, &self.tokenizer, &self.rules);
+        if verdict == Verdict::GoesOn && matches!(chain.state, State::Decoding(..)) {
+            // Most tokens end here, and take no memory.
+            return None;
+        }
+        let mut chain = self.chains.remove(&id).expect("just looked at");
+        let (seq, step) = match chain.state {
             State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
             State::Decoding(seq, step) => (seq, step),
             State::Idle(_) | State::Carried(..) | State::Paused(..) => {
                 unreachable!("these chains sample nothing")
             }
         };
-        chain.sampled += 1;
-        if self.sampling.repetition_penalty != 1.0 {
-            chain.said.push(sampled.token);
-        }
-
-        let room = room(
-            &self.config,
-            self.context(),
-            chain.prompt_tokens,
-            chain.sampled,
-        );
-        let verdict = step.push(sampled, room, &self.tokenizer, &self.rules);
         let mut closed = None;
         chain.state = match verdict {
             Verdict::GoesOn => State::Decoding(seq, step),

@@ -85,13 +85,7 @@ pub fn attention(
 
     let work = 4 * positions * width as u64;
     let items = rows.len() * kv.kv_heads;
-    let threads = cpu.parallel.threads_for(work);
-    // Rows have unequal lengths: eight runs a thread even them out.
-    let runs = if threads == 1 {
-        1
-    } else {
-        items.min(8 * threads)
-    };
+    let runs = cpu.parallel.tasks_for(work).min(items);
     let shared = SharedOut::new(out);
     cpu.parallel.for_each(runs, work, |run| {
         cpu.isa.run(Items {

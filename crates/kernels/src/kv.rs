@@ -174,7 +174,8 @@ pub fn kv_store(
     for slot in slots {
         assert!((slot.page as usize) < exists && (slot.offset as usize) < shape.page_size);
     }
-    let work = 4 * (slots.len() * width) as u64;
+    // The values of a key lie far apart: a cache line each.
+    let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;
     let slabs = SharedBufs::new(&mut pages.slabs);
     // A task a head: its region of a page is written by no other task, whatever the slots are.

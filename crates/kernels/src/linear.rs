@@ -6,11 +6,9 @@ mod int8_tile;
 mod out;
 mod tile;
 
-use rayon::prelude::*;
-
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
-use crate::parallel::SharedOut;
+use crate::parallel::{Parallel, SharedOut};
 pub use format::WeightFormat;
 use format::{Bf16, F16, F32, Panels, Stored, unpack};
 pub use int8::{LinearScratch, Q8Block};
@@ -19,10 +17,6 @@ use tile::Tile;
 
 /// Outputs of a panel: two AVX-512 registers.
 const PANEL: usize = 32;
-
-/// Most rows of a task: few enough that their inputs stay
-/// in the second-level cache while the panels pass by.
-const TASK_ROWS: usize = 96;
 
 /// Weights `[N, K]` of a linear layer as panels `[N/32][K][32]`, the last panel filled up with
 /// zeros, and an optional bias `[N]`.
@@ -60,23 +54,22 @@ impl std::fmt::Debug for PackedLinear {
 impl PackedLinear {
     /// Packs `outputs` rows of `inputs` weights; `row(n, buffer)` writes row `n`. What `format`
     /// does not hold is rounded ([`WeightFormat::round`]).
-    /// Uses rayon's current pool when there is much to pack.
-    ///
     /// # Panics
     /// If the format is int8 and `inputs` is not a multiple of 32.
     #[must_use]
     pub fn pack(
+        parallel: Parallel<'_>,
         inputs: usize,
         outputs: usize,
         format: WeightFormat,
         row: impl Fn(usize, &mut [f32]) + Sync,
     ) -> Self {
         let panels = match format {
-            WeightFormat::F32 => Panels::F32(pack::<F32>(inputs, outputs, row)),
-            WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(inputs, outputs, row)),
-            WeightFormat::F16 => Panels::F16(pack::<F16>(inputs, outputs, row)),
+            WeightFormat::F32 => Panels::F32(pack::<F32>(parallel, inputs, outputs, row)),
+            WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(parallel, inputs, outputs, row)),
+            WeightFormat::F16 => Panels::F16(pack::<F16>(parallel, inputs, outputs, row)),
             WeightFormat::Int8 => {
-                return Self::pack_blocks(inputs, outputs, |n, blocks| {
+                return Self::pack_blocks(parallel, inputs, outputs, |n, blocks| {
                     let mut weights = vec![0.0; inputs];
                     row(n, &mut weights);
                     for (block, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
@@ -94,12 +87,13 @@ impl PackedLinear {
     }
 
     /// An int8 layer of `outputs` rows of `inputs` weights; `row(n, blocks)` writes the blocks of
-    /// row `n`, which are kept as they are. Uses rayon as [`pack`](Self::pack) does.
+    /// row `n`, which are kept as they are.
     ///
     /// # Panics
     /// If `inputs` is not a multiple of 32.
     #[must_use]
     pub fn pack_blocks(
+        parallel: Parallel<'_>,
         inputs: usize,
         outputs: usize,
         row: impl Fn(usize, &mut [Q8Block]) + Sync,
@@ -107,19 +101,19 @@ impl PackedLinear {
         Self {
             inputs,
             outputs,
-            panels: Panels::Int8(int8::pack(inputs, outputs, row)),
+            panels: Panels::Int8(int8::pack(parallel, inputs, outputs, row)),
             bias: None,
         }
     }
 
-    /// Packs row-major `weight: [outputs, inputs]`.
+    /// Packs row-major `weight: [outputs, inputs]` on the calling thread.
     ///
     /// # Panics
     /// If the length is not `outputs * inputs`.
     #[must_use]
     pub fn from_rows(weight: &[f32], inputs: usize, outputs: usize, format: WeightFormat) -> Self {
         assert_eq!(weight.len(), inputs * outputs);
-        Self::pack(inputs, outputs, format, |n, row| {
+        Self::pack(Parallel::serial(), inputs, outputs, format, |n, row| {
             row.copy_from_slice(&weight[n * inputs..][..inputs])
         })
     }
@@ -240,14 +234,8 @@ impl PackedLinear {
         let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
-        let threads = cpu.parallel.threads_for(work);
-        let row_tasks = rows.div_ceil(TASK_ROWS);
-        // Four tasks a thread leave room for a thread that is late.
-        let panel_tasks = if threads == 1 {
-            1
-        } else {
-            (4 * threads).div_ceil(row_tasks).min(panels)
-        };
+        let row_tasks = cpu.parallel.row_tasks(rows, self.bytes(), work);
+        let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {
                 let (r, p) = (task / panel_tasks, task % panel_tasks);
@@ -264,32 +252,28 @@ impl PackedLinear {
     }
 }
 
+/// Operations to pack so many weights: reading, converting, spreading them.
+fn packing_work(inputs: usize, outputs: usize) -> u64 {
+    16 * (inputs * outputs) as u64
+}
+
 fn pack<W: Stored>(
+    parallel: Parallel<'_>,
     inputs: usize,
     outputs: usize,
     row: impl Fn(usize, &mut [f32]) + Sync,
 ) -> AlignedBuf<W::Word> {
     let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * inputs);
-    let pack_panel = |buffer: &mut Vec<f32>, (p, panel): (usize, &mut [W::Word])| {
-        buffer.resize(inputs, 0.0);
+    let work = packing_work(inputs, outputs);
+    parallel.for_pieces(&mut panels, (PANEL * inputs).max(1), work, |p, panel| {
+        let mut buffer = vec![0.0; inputs];
         for n in 0..PANEL.min(outputs - p * PANEL) {
-            row(p * PANEL + n, buffer);
+            row(p * PANEL + n, &mut buffer);
             for (w, words) in buffer.iter().zip(panel.chunks_exact_mut(PANEL)) {
                 words[W::place(n)] = W::narrow(*w);
             }
         }
-    };
-    if inputs * outputs > 1 << 20 {
-        panels
-            .par_chunks_mut((PANEL * inputs).max(1))
-            .enumerate()
-            .for_each_init(Vec::new, pack_panel);
-    } else {
-        let mut buffer = Vec::new();
-        for panel in panels.chunks_mut((PANEL * inputs).max(1)).enumerate() {
-            pack_panel(&mut buffer, panel);
-        }
-    }
+    });
     panels
 }
 

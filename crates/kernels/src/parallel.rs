@@ -1,98 +1,162 @@
 //! Threads: one pool, entered once a pass, tasks that write disjoint outputs.
 
-use std::num::NonZero;
+mod cores;
+mod workers;
+
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use workers::{Entered, Workers};
 
-/// Floating-point operations below which a task is not worth handing to another thread
-/// (about 10 microseconds of work).
+/// Floating-point operations below which work is not worth sharing (about 4 microseconds; a
+/// region costs half of one, and moves what it reads and writes between caches).
 const WORTH_SPLITTING: u64 = 400_000;
 
-/// The threads of one process. Clones share them; both models should use one pool.
+/// Floating-point operations of a task, where that gives no more than [`TASKS_PER_THREAD`].
+const WORTH_A_TASK: u64 = 50_000;
+
+/// Most tasks for each thread.
+const TASKS_PER_THREAD: usize = 8;
+
+/// The threads of one process. Clones share them; both models should use one pool. They live as
+/// long as the last clone.
 #[derive(Clone, Debug)]
 pub struct ThreadPool {
-    pool: Option<Arc<rayon::ThreadPool>>,
-    threads: usize,
+    workers: Option<Arc<Workers>>,
 }
 
 impl ThreadPool {
-    /// A pool of `threads` threads; 0 means one for each CPU the process may use. With one
+    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the process may use. With one
     /// thread no thread is started and all work runs on the caller's. If the system refuses the
     /// threads, the pool has one.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            0 => cores::physical_cores(),
             n => n,
         };
-        let pool = (threads > 1)
-            .then(|| {
-                rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .thread_name(|i| format!("beamgen-{i}"))
-                    .build()
-                    .ok()
-            })
-            .flatten()
-            .map(Arc::new);
-        let threads = if pool.is_some() { threads } else { 1 };
-        Self { pool, threads }
+        let workers = (threads > 1).then(|| Workers::start(threads - 1)).flatten();
+        Self {
+            workers: workers.map(Arc::new),
+        }
     }
 
     /// Threads in the pool.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.threads
+        self.workers.as_ref().map_or(1, |workers| workers.threads())
     }
 
     /// Runs `body` with these threads at its service. `work` is a rough count of the
-    /// floating-point operations in it; little work stays on the calling thread.
-    pub fn run<R: Send>(&self, work: u64, body: impl FnOnce(Parallel) -> R + Send) -> R {
-        match &self.pool {
-            Some(pool) if work >= WORTH_SPLITTING => {
-                let parallel = Parallel {
-                    threads: self.threads,
-                };
-                // Entered once a pass: inside, a parallel region costs a microsecond, while
-                // every entry from outside wakes a thread and puts the caller to sleep.
-                pool.install(|| body(parallel))
-            }
-            _ => body(Parallel::serial()),
+    /// floating-point operations in it; little work stays on the calling thread. So does all work
+    /// while the pool is at the service of another call, be it the one whose task this is, and for
+    /// a while after its threads were held up by other processes.
+    ///
+    /// # Panics
+    /// If `body` or one of its tasks does.
+    pub fn run<R>(&self, work: u64, body: impl FnOnce(Parallel<'_>) -> R) -> R {
+        let workers = self.workers.as_ref().filter(|_| work >= WORTH_SPLITTING);
+        // Entered once a pass: the threads wake now and stay awake from one region to the next.
+        match workers.and_then(|workers| workers.enter()) {
+            Some(entered) => body(Parallel {
+                threads: Some(&entered),
+                on_this_thread: PhantomData,
+            }),
+            None => body(Parallel::serial()),
         }
     }
 }
 
-/// How many threads an operation may use. More than one only inside [`ThreadPool::run`].
+/// The threads that an operation may use. More than one only inside [`ThreadPool::run`], on the
+/// thread that called it: what a task does is serial.
 #[derive(Clone, Copy, Debug)]
-pub struct Parallel {
-    threads: usize,
+pub struct Parallel<'a> {
+    threads: Option<&'a Entered<'a>>,
+    /// Neither `Send` nor `Sync`, so that no task can have it.
+    on_this_thread: PhantomData<*const ()>,
 }
 
-impl Parallel {
+impl<'a> Parallel<'a> {
     /// The calling thread alone.
     #[must_use]
     pub const fn serial() -> Self {
-        Self { threads: 1 }
+        Self {
+            threads: None,
+            on_this_thread: PhantomData,
+        }
+    }
+
+    fn entered(self, work: u64) -> Option<&'a Entered<'a>> {
+        self.threads
+            .filter(|entered| work >= WORTH_SPLITTING && entered.threads() > 1)
     }
 
     /// Threads to cut `work` floating-point operations for: 1 if that is too little to share.
     #[must_use]
     pub fn threads_for(self, work: u64) -> usize {
-        if work < WORTH_SPLITTING {
-            1
+        self.entered(work).map_or(1, Entered::threads)
+    }
+
+    /// How many tasks to cut `work` floating-point operations into: 1 if that is too little to share, else some for each
+    /// thread, so that threads that are late or have longer tasks leave some to the others.
+    #[must_use]
+    pub fn tasks_for(self, work: u64) -> usize {
+        match self.threads_for(work) {
+            1 => 1,
+            threads => {
+                let tasks = usize::try_from(work / WORTH_A_TASK).unwrap_or(usize::MAX);
+                tasks.clamp(threads, TASKS_PER_THREAD * threads)
+            }
+        }
+    }
+
+    /// Into how many runs to cut the rows of a matrix product with so many bytes of weights. Runs
+    /// are short enough that their inputs stay in the second-level cache while the weights pass
+    /// by. Where there are many rows, each thread has rows of its own, which the operation before
+    /// left in its cache; few rows are shared only over weights that every thread can keep.
+    pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
+        const MOST: usize = 96;
+        const SMALL: usize = 512 << 10;
+        let threads = self.threads_for(work);
+        let runs = rows.div_ceil(MOST);
+        let worth = if bytes <= SMALL { 8 } else { 32 };
+        if rows < worth * threads {
+            runs
         } else {
-            self.threads
+            runs.next_multiple_of(threads)
         }
     }
 
     /// Calls `task(i)` for each `i < count`, in any order, possibly at once.
-    pub fn for_each(self, count: usize, work: u64, task: impl Fn(usize) + Sync + Send) {
-        if count > 1 && self.threads_for(work) > 1 {
-            (0..count).into_par_iter().with_max_len(1).for_each(task);
-        } else {
-            (0..count).for_each(task);
+    ///
+    /// # Panics
+    /// If a task does, after the others are finished.
+    pub fn for_each(self, count: usize, work: u64, task: impl Fn(usize) + Sync) {
+        match self.entered(work) {
+            // SAFETY: `self` is on the only thread that can have it, and no task can.
+            Some(entered) if count > 1 => unsafe { entered.region(count, &task) },
+            _ => (0..count).for_each(task),
         }
+    }
+
+    /// Cuts `data` into pieces of `len`, the last one shorter, and calls `task(i, piece)` for each. `work` as in
+    /// [`ThreadPool::run`].
+    pub(crate) fn for_pieces<T: Send>(
+        self,
+        data: &mut [T],
+        len: usize,
+        work: u64,
+        task: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        let (all, shared) = (data.len(), SharedOut::new(data));
+        self.for_each(all.div_ceil(len), work, |i| {
+            let first = i * len;
+            // SAFETY: inside `data`, which is borrowed uniquely, and no other task's.
+            let piece = unsafe {
+                std::slice::from_raw_parts_mut(shared.get().add(first), len.min(all - first))
+            };
+            task(i, piece);
+        });
     }
 
     /// Cuts `data` (rows of `width`) into runs of whole rows and calls
@@ -102,21 +166,14 @@ impl Parallel {
         data: &mut [f32],
         width: usize,
         work: u64,
-        task: impl Fn(usize, &mut [f32]) + Sync + Send,
+        task: impl Fn(usize, &mut [f32]) + Sync,
     ) {
         if data.is_empty() || width == 0 {
             return;
         }
         let rows = data.len() / width;
-        let threads = self.threads_for(work);
-        if threads > 1 && rows > 1 {
-            let run = rows.div_ceil(2 * threads);
-            data.par_chunks_mut(run * width)
-                .enumerate()
-                .for_each(|(i, chunk)| task(i * run, chunk));
-        } else {
-            task(0, data);
-        }
+        let run = rows.div_ceil(self.tasks_for(work));
+        self.for_pieces(data, run * width, work, |i, rows| task(i * run, rows));
     }
 }
 
@@ -140,3 +197,6 @@ impl<T> SharedOut<T> {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests;

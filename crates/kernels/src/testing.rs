@@ -19,7 +19,7 @@ pub(crate) fn noise(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Every tier of this machine, one thread.
-pub(crate) fn cpus() -> Vec<Cpu> {
+pub(crate) fn cpus() -> Vec<Cpu<'static>> {
     Isa::all()
         .into_iter()
         .map(|isa| Cpu {

@@ -24,15 +24,16 @@ pub struct Body {
 }
 
 impl Body {
-    fn model(&self, weights: &Weights) -> Result<Arc<Model>, Error> {
+    fn model(&self, weights: &Weights, pool: &ThreadPool) -> Result<Arc<Model>, Error> {
         match &self.model {
             Some(model) => Ok(Arc::clone(model)),
             None => {
                 let config = ModelConfig::load(self.checkpoint.clone())?;
-                Ok(Arc::new(Model::from_weights(
+                Ok(Arc::new(Model::with_pool(
                     config,
                     weights,
                     WeightType::Auto,
+                    pool,
                 )?))
             }
         }
@@ -125,7 +126,7 @@ impl RewardModel {
         spec.check()?;
         let unfit = |fault| unfit(&spec, &body.checkpoint, fault);
         let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
-        let model = body.model(&weights)?;
+        let model = body.model(&weights, &pool)?;
         tokenizer.check(model.config())?;
         let head = Head::load(&spec.head, &weights, &model, &tokenizer).map_err(unfit)?;
         let second = match &reference {
@@ -134,7 +135,10 @@ impl RewardModel {
                 same_tokens(&tokenizer, &other).map_err(unfit)?;
                 let model = match &reference.model {
                     Some(model) => Arc::clone(model),
-                    None => reference.model(&Weights::load(reference.checkpoint.clone())?)?,
+                    None => {
+                        let weights = Weights::load(reference.checkpoint.clone())?;
+                        reference.model(&weights, &pool)?
+                    }
                 };
                 other.check(model.config())?;
                 Some(model)

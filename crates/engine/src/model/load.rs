@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use beamgen_kernels::{PackedLinear, WeightFormat};
+use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 
 use super::parts::{Matrix, Parts};
 use super::{Layer, WeightType};
@@ -13,17 +13,10 @@ pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
     pub(super) weight_type: WeightType,
+    pub(super) parallel: Parallel<'a>,
 }
 
-impl<'a> Loader<'a> {
-    pub(super) fn new(weights: &'a Weights, parts: &'a Parts<'a>, weight_type: WeightType) -> Self {
-        Self {
-            weights,
-            parts,
-            weight_type,
-        }
-    }
-
+impl Loader<'_> {
     pub(super) fn vector(&self, name: String, len: usize) -> Result<Vec<f32>, Error> {
         self.weights.values(&name, &[len])
     }
@@ -59,14 +52,14 @@ impl<'a> Loader<'a> {
             (i, n)
         };
         let layer = if format == WeightFormat::Int8 {
-            PackedLinear::pack_blocks(inputs, outputs, |n, blocks| {
+            PackedLinear::pack_blocks(self.parallel, inputs, outputs, |n, blocks| {
                 let (i, n) = locate(n);
                 if !views[i].blocks(n, blocks) {
                     out_of_range.fetch_min(i, Ordering::Relaxed);
                 }
             })
         } else {
-            PackedLinear::pack(inputs, outputs, format, |n, row| {
+            PackedLinear::pack(self.parallel, inputs, outputs, format, |n, row| {
                 let (i, n) = locate(n);
                 views[i].widen(n * inputs, row);
                 if views[i].format() != format && overflows(format, row) {

@@ -1,13 +1,11 @@
 //! Weights of 8 bits in groups of 32 with a scale, and inputs quantised the same way.
 
-use rayon::prelude::*;
-
-use super::PANEL;
 use super::int8_tile::{Quantize, Tile};
 use super::out::Out;
+use super::{PANEL, packing_work};
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
-use crate::parallel::SharedOut;
+use crate::parallel::{Parallel, SharedOut};
 
 /// Values that share a scale.
 pub(super) const GROUP: usize = 32;
@@ -15,9 +13,6 @@ pub(super) const GROUP: usize = 32;
 /// Bytes of a group of inputs in a panel: 32 scales, one for each output, then for each four inputs
 /// four bytes of each output.
 pub(super) const GROUP_BYTES: usize = 2 * PANEL + GROUP * PANEL;
-
-/// Most rows of a task, as for the other formats.
-const TASK_ROWS: usize = 96;
 
 /// 32 neighbouring weights of an output: `scale * values`. The same numbers as in a block of
 /// GGUF's Q8_0.
@@ -128,6 +123,7 @@ fn place(n: usize, k: usize) -> usize {
 }
 
 pub(super) fn pack(
+    parallel: Parallel<'_>,
     inputs: usize,
     outputs: usize,
     row: impl Fn(usize, &mut [Q8Block]) + Sync,
@@ -135,14 +131,16 @@ pub(super) fn pack(
     assert!(inputs.is_multiple_of(GROUP), "rows of whole groups");
     let groups = inputs / GROUP;
     let mut panels = AlignedBuf::zeroed(bytes_for(inputs, outputs));
-    let pack_panel = |blocks: &mut Vec<Q8Block>, (p, panel): (usize, &mut [u8])| {
+    let panel_bytes = (groups * GROUP_BYTES).max(1);
+    let work = packing_work(inputs, outputs);
+    parallel.for_pieces(&mut panels, panel_bytes, work, |p, panel| {
         let empty = Q8Block {
             scale: 0,
             values: [0; GROUP],
         };
-        blocks.resize(groups, empty);
+        let mut blocks = vec![empty; groups];
         for n in 0..PANEL.min(outputs - p * PANEL) {
-            row(p * PANEL + n, blocks);
+            row(p * PANEL + n, &mut blocks);
             for (block, group) in blocks.iter().zip(panel.chunks_exact_mut(GROUP_BYTES)) {
                 group[2 * n..][..2].copy_from_slice(&block.scale.to_ne_bytes());
                 for (k, value) in block.values.iter().enumerate() {
@@ -150,19 +148,7 @@ pub(super) fn pack(
                 }
             }
         }
-    };
-    let panel_bytes = (groups * GROUP_BYTES).max(1);
-    if inputs * outputs > 1 << 20 {
-        panels
-            .par_chunks_mut(panel_bytes)
-            .enumerate()
-            .for_each_init(Vec::new, pack_panel);
-    } else {
-        let mut blocks = Vec::new();
-        for panel in panels.chunks_mut(panel_bytes).enumerate() {
-            pack_panel(&mut blocks, panel);
-        }
-    }
+    });
     panels
 }
 
@@ -222,7 +208,7 @@ impl Layer<'_> {
         let quantized = SharedOut::new(&mut scratch.0[..needed]);
         // Ten operations a value.
         let work = 10 * (rows * self.inputs) as u64;
-        let tasks = cpu.parallel.threads_for(work).min(blocks.count);
+        let tasks = cpu.parallel.tasks_for(work).min(blocks.count);
         cpu.parallel.for_each(tasks, work, |task| {
             cpu.isa.run_int8(Quantize {
                 groups,
@@ -236,14 +222,11 @@ impl Layer<'_> {
         let panels = out.outputs.div_ceil(PANEL);
         // About four times as fast as float32's.
         let work = (rows * self.inputs * out.outputs / 2) as u64;
-        let threads = cpu.parallel.threads_for(work);
-        let row_tasks = rows.div_ceil(TASK_ROWS).min(blocks.count);
-        // Four tasks a thread leave room for a thread that is late.
-        let panel_tasks = if threads == 1 {
-            1
-        } else {
-            (4 * threads).div_ceil(row_tasks).min(panels)
-        };
+        let row_tasks = cpu
+            .parallel
+            .row_tasks(rows, self.panels.len(), work)
+            .min(blocks.count);
+        let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
         let quantized = &scratch.0[..needed];
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Every tier of this machine, with VNNI and without.
-fn all_cpus() -> Vec<Cpu> {
+fn all_cpus() -> Vec<Cpu<'static>> {
     let plain = cpus().into_iter().map(|cpu| Cpu {
         isa: cpu.isa.without_vnni(),
         ..cpu
@@ -140,7 +140,7 @@ fn threads_change_nothing() {
 fn sums_of_the_largest_bytes_are_exact() {
     for cpu in all_cpus() {
         for (weight, input) in [(-128, 1.0), (-128, -1.0), (127, 1.0), (127, -1.0)] {
-            let layer = PackedLinear::pack_blocks(64, 33, |_, blocks| {
+            let layer = PackedLinear::pack_blocks(Parallel::serial(), 64, 33, |_, blocks| {
                 blocks.fill(Q8Block {
                     scale: half::f16::ONE.to_bits(),
                     values: [weight; 32],

@@ -1,0 +1,66 @@
+//! A decode step takes nothing from the allocator. One test: another at the same time would.
+
+mod common;
+
+use std::alloc::System;
+
+use beamgen_engine::{Append, EngineConfig, Output, SeqId, Want, WeightType};
+use cap::Cap;
+use common::{engine, random_model_as, tiny_config, tokens};
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+#[test]
+fn a_decode_step_allocates_nothing() {
+    // Wide enough that every operation is cut for the threads.
+    let mut config = tiny_config();
+    (config.hidden_size, config.intermediate_size) = (192, 512);
+    (config.head_dim, config.vocab_size) = (32, 515);
+    let prompt = tokens(250, 515, 1);
+    let next = tokens(64, 515, 2);
+    for weight_type in [WeightType::Auto, WeightType::Bf16, WeightType::Int8] {
+        let model = random_model_as(config.clone(), weight_type);
+        for threads in [1, 2, 3] {
+            // The prompt fills 250 of 256 positions of a page: the steps stay inside it.
+            let mut engine = engine(&model, |c: &mut EngineConfig| {
+                (c.page_size, c.threads, c.max_rows) = (256, threads, 100);
+            });
+            let root = engine.create();
+            let item = Append {
+                seq: root,
+                tokens: &prompt,
+                want: Want::None,
+            };
+            let rows = engine.forward(&[item], Output::Logits).unwrap();
+            engine.recycle(rows);
+            for count in [1, 5, 64] {
+                let seqs: Vec<SeqId> = (0..count).map(|_| engine.fork(root)).collect();
+                let items: Vec<Append<'_>> = seqs
+                    .iter()
+                    .zip(next.chunks(1))
+                    .map(|(seq, tokens)| Append {
+                        seq: *seq,
+                        tokens,
+                        want: Want::Last,
+                    })
+                    .collect();
+                for output in [Output::Logits, Output::Hidden] {
+                    let mut step = || {
+                        let rows = engine.forward(&items, output).unwrap();
+                        assert_eq!(rows.len(), count);
+                        engine.recycle(rows);
+                    };
+                    step();
+                    let before = ALLOCATOR.total_allocated();
+                    step();
+                    step();
+                    let taken = ALLOCATOR.total_allocated() - before;
+                    assert_eq!(taken, 0, "{weight_type:?}, {threads} threads, {count} rows");
+                }
+                seqs.iter().for_each(|seq| engine.free(*seq));
+            }
+            assert!(ALLOCATOR.total_allocated() > 0);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The threads behind a pool: one region at a time, whose tasks are counted down.
+//!
+//! Each thread has a share of a region's tasks, the same part of them in every region, so that what it wrote in one is in
+//! its cache in the next; when its own share is used up it takes from the others'. A region is published by
+//! writing its [`Job`], then how many tasks each share has, then its number. Whoever takes part, the caller too, lowers a share, once a
+//! task, and subtracts what it took from `unfinished` when it finds no more; the region is over when that is zero. A worker
+//! that comes late finds nothing to take and holds nobody up.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Looks at a counter before a waiting thread begins to let others have the core: some microseconds, so that
+/// the next region of a pass is seen at once.
+const SPINS: usize = 200;
+
+/// How long a waiting thread goes on looking, yielding in between, before it sleeps. Longer than
+/// the serial pieces of a pass, and short beside a time slice: where another process wants the core, it gets it, and a
+/// core that falls idle is given the threads that wait elsewhere.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+/// A caller that has waited this much longer for others than it worked itself takes them to have lost their
+/// cores to other processes, perhaps for time slices of milliseconds.
+const LATE: Duration = Duration::from_micros(200);
+
+/// For so many times what it waited it then works alone, so that little is lost where the machine stays
+/// busy.
+const ALONE: u32 = 16;
+
+/// Worker threads, ended and joined when dropped.
+#[derive(Debug)]
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A cache line of its own (two: they are fetched in pairs).
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+#[derive(Debug)]
+struct Shared {
+    /// The number of the region.
+    region: Line<AtomicU64>,
+    /// For each thread, tasks of its share that nobody has taken. Below zero if more were asked for.
+    shares: Vec<Line<AtomicIsize>>,
+    /// Tasks of the region that are not finished.
+    unfinished: Line<AtomicUsize>,
+    /// The region.
+    job: UnsafeCell<Job>,
+    /// Somebody has entered.
+    entered: AtomicBool,
+    /// The caller sleeps until the region is over.
+    caller_sleeps: AtomicBool,
+    /// A task of the region panicked.
+    panicked: AtomicBool,
+    /// Workers that sleep.
+    sleepers: AtomicUsize,
+    state: Mutex<State>,
+    /// For workers: there is something to do soon.
+    wake: Condvar,
+    /// For the caller: the region is over.
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How often workers were called.
+    calls: u64,
+    stop: bool,
+    /// The time before which no region is shared.
+    alone_until: Option<Instant>,
+    /// The first panic of the region.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Tasks `0..count` of a closure.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    task: *const (),
+    /// Calls the closure at `task`.
+    call: unsafe fn(*const (), usize),
+    count: usize,
+}
+
+// SAFETY: what is not atomic or locked is `job`, with the address of a closure that is `Sync`. It is written by the caller between regions and read by whoever
+// has taken a task, which makes the region last until the task is finished.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Workers {
+    /// `count` threads; `None` if the system refuses them.
+    pub(super) fn start(count: usize) -> Option<Self> {
+        let shared = Arc::new(Shared {
+            region: Line(AtomicU64::new(0)),
+            shares: (0..=count).map(|_| Line(AtomicIsize::new(0))).collect(),
+            unfinished: Line(AtomicUsize::new(0)),
+            job: UnsafeCell::new(Job {
+                task: std::ptr::null(),
+                call: |_, _| {},
+                count: 0,
+            }),
+            entered: AtomicBool::new(false),
+            caller_sleeps: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            over: Condvar::new(),
+        });
+        // Dropped half-way, it ends those that were started.
+        let mut workers = Self {
+            shared,
+            threads: Vec::with_capacity(count),
+        };
+        for i in 1..=count {
+            let shared = Arc::clone(&workers.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("beamgen-{i}"))
+                .spawn(move || shared.work(i));
+            workers.threads.push(thread.ok()?);
+        }
+        Some(workers)
+    }
+
+    /// Threads that a region has, the caller's included.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    /// Makes the calling thread the one that may open regions, and wakes the workers; `None` while
+    /// another is (or this one, further up), or the workers are late.
+    pub(super) fn enter(&self) -> Option<Entered<'_>> {
+        if self.shared.entered.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let entered = Entered {
+            workers: self,
+            alone: Cell::new(false),
+        };
+        let until = self.shared.state().alone_until;
+        if until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        self.shared.call_workers();
+        Some(entered)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.state().stop = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker catches what its tasks throw.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The right to open regions, for the thread that has it.
+#[derive(Debug)]
+pub(super) struct Entered<'a> {
+    workers: &'a Workers,
+    /// The workers were late.
+    alone: Cell<bool>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.workers.shared.entered.store(false, Ordering::Release);
+    }
+}
+
+impl Entered<'_> {
+    /// Threads to share a region among.
+    pub(super) fn threads(&self) -> usize {
+        if self.alone.get() {
+            1
+        } else {
+            self.workers.threads()
+        }
+    }
+
+    /// Calls `task(i)` for each `i < count` on all threads. Returns when all are finished; if any
+    /// panicked, so does this, with what the first one threw.
+    ///
+    /// # Safety
+    /// No other call may be under way: `self` must not be used by two threads, nor in a task.
+    pub(super) unsafe fn region<F: Fn(usize) + Sync>(&self, count: usize, task: &F) {
+        /// # Safety
+        /// `task` must be the address of an `F` that lives.
+        unsafe fn call<F: Fn(usize)>(task: *const (), i: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { (*task.cast::<F>())(i) }
+        }
+        let shared = &*self.workers.shared;
+        let start = Instant::now();
+        // SAFETY: the last region is over, so no worker has a task, and only who has one reads
+        // `job`. This thread is the only caller.
+        unsafe {
+            *shared.job.get() = Job {
+                task: std::ptr::from_ref(task).cast(),
+                call: call::<F>,
+                count,
+            };
+        }
+        shared.unfinished.0.store(count, Ordering::Relaxed);
+        for (t, share) in shared.shares.iter().enumerate() {
+            // Publishes the job: a worker that looks for more tasks of the last region may take one of these.
+            let tasks = shared.share(count, t).len().cast_signed();
+            share.0.store(tasks, Ordering::Release);
+        }
+        // Sequential with `sleepers`: either a worker that is going to sleep sees the region, or it is
+        // seen to sleep.
+        shared.region.0.fetch_add(1, Ordering::SeqCst);
+        if shared.sleepers.load(Ordering::SeqCst) > 0 {
+            shared.call_workers();
+        }
+        shared.take_tasks(0);
+        if shared.wait_for_the_end(start) {
+            self.alone.set(true);
+        }
+        if shared.panicked.load(Ordering::Relaxed) {
+            shared.panicked.store(false, Ordering::Relaxed);
+            let thrown = shared.state().panic.take();
+            resume_unwind(thrown.unwrap_or_else(|| Box::new("a task panicked")));
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds it can leave it half-written.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call_workers(&self) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.state().calls += 1;
+            self.wake.notify_all();
+        }
+    }
+
+    /// Tasks of thread `t` among `count`.
+    fn share(&self, count: usize, t: usize) -> std::ops::Range<usize> {
+        let threads = self.shares.len();
+        // Not `t * count / threads`, which could overflow.
+        let first = |t: usize| t * (count / threads) + t.min(count % threads);
+        first(t)..first(t + 1)
+    }
+
+    /// Takes tasks as long as there are any, those of thread `own` first.
+    fn take_tasks(&self, own: usize) {
+        let mut done = 0;
+        let threads = self.shares.len();
+        for t in (own..threads).chain(0..own) {
+            let share = &self.shares[t].0;
+            while share.load(Ordering::Relaxed) > 0 {
+                let left = share.fetch_sub(1, Ordering::AcqRel);
+                if left <= 0 {
+                    break;
+                }
+                // SAFETY: a task was taken, so the region lasts, and its job was published before.
+                let job = unsafe { *self.job.get() };
+                let i = self.share(job.count, t).end - left.cast_unsigned();
+                // SAFETY: the closure lives as long as the region.
+                let run = || unsafe { (job.call)(job.task, i) };
+                if let Err(thrown) = catch_unwind(AssertUnwindSafe(run)) {
+                    self.state().panic.get_or_insert(thrown);
+                    self.panicked.store(true, Ordering::Relaxed);
+                }
+                done += 1;
+            }
+        }
+        if done > 0
+            && self.unfinished.0.fetch_sub(done, Ordering::SeqCst) == done
+            && self.caller_sleeps.load(Ordering::SeqCst)
+        {
+            // Locked, so that the caller is not between its last look and its sleep.
+            drop(self.state());
+            self.over.notify_one();
+        }
+    }
+
+    /// Returns whether the workers were late with a region that was opened at `start`.
+    fn wait_for_the_end(&self, start: Instant) -> bool {
+        let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
+        if is_over() {
+            return false;
+        }
+        let worked = start.elapsed();
+        if comes_soon(is_over) {
+            return false;
+        }
+        let mut state = self.state();
+        self.caller_sleeps.store(true, Ordering::SeqCst);
+        while self.unfinished.0.load(Ordering::SeqCst) > 0 {
+            state = wait(&self.over, state);
+        }
+        self.caller_sleeps.store(false, Ordering::Relaxed);
+        let now = Instant::now();
+        let waited = (now - start).saturating_sub(worked);
+        let late = waited > worked + LATE;
+        if late {
+            state.alone_until = now.checked_add(waited * ALONE);
+        }
+        late
+    }
+
+    /// The life of worker `t`.
+    fn work(&self, t: usize) {
+        let mut seen = 0;
+        loop {
+            if comes_soon(|| self.region.0.load(Ordering::Relaxed) != seen) {
+                seen = self.region.0.load(Ordering::Acquire);
+                self.take_tasks(t);
+                continue;
+            }
+            let mut state = self.state();
+            let calls = state.calls;
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            while !state.stop
+                && state.calls == calls
+                && self.region.0.load(Ordering::SeqCst) == seen
+            {
+                state = wait(&self.wake, state);
+            }
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            if state.stop {
+                return;
+            }
+        }
+    }
+}
+
+fn wait<'a>(what: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    what.wait(state).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether `ready` becomes true before patience ends.
+fn comes_soon(ready: impl Fn() -> bool) -> bool {
+    for _ in 0..SPINS {
+        if ready() {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if ready() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
