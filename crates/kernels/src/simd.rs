@@ -9,6 +9,7 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 mod int8;
 mod portable;
+pub(crate) mod tiles;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vnni;
 
@@ -65,6 +66,28 @@ pub(crate) trait Simd: Copy {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `v * 2^n` for integral `n` in -126..=127.
     fn scale(self, v: Self::V, n: Self::V) -> Self::V;
+
+    /// Rounds to the eight leading bits, those of a bfloat16; what is less than `tiny` becomes 0.
+    /// For magnitudes below 2^100.
+    #[inline(always)]
+    fn round_bf16(self, v: Self::V, tiny: f32) -> Self::V {
+        // Veltkamp's splitting.
+        let scaled = self.mul(v, self.splat(65_537.0));
+        let rounded = self.sub(scaled, self.sub(scaled, v));
+        let magnitude = self.max(rounded, self.sub(self.splat(0.0), rounded));
+        self.zero_below(rounded, magnitude, tiny)
+    }
+
+    /// Stores the upper halves of the lanes.
+    /// # Safety
+    /// `p` must be valid for writing 16 words.
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: Self::V) {
+        for (i, x) in self.to_array(v).into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *p.add(i) = (x.to_bits() >> 16) as u16 };
+        }
+    }
 
     #[inline(always)]
     fn to_array(self, v: Self::V) -> [f32; LANES] {
