@@ -19,6 +19,9 @@ pub(crate) use portable::Portable;
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
+/// Adding it rounds to an integer, which stays in the low bits.
+const ROUND: f32 = 12_582_912.0;
+
 /// Asks for a cache line that will be read soon. Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(p: *const u8) {
@@ -67,17 +70,6 @@ pub(crate) trait Simd: Copy {
     /// `v * 2^n` for integral `n` in -126..=127.
     fn scale(self, v: Self::V, n: Self::V) -> Self::V;
 
-    /// Rounds to the eight leading bits, those of a bfloat16; what is less than `tiny` becomes 0.
-    /// For magnitudes below 2^100.
-    #[inline(always)]
-    fn round_bf16(self, v: Self::V, tiny: f32) -> Self::V {
-        // Veltkamp's splitting.
-        let scaled = self.mul(v, self.splat(65_537.0));
-        let rounded = self.sub(scaled, self.sub(scaled, v));
-        let magnitude = self.max(rounded, self.sub(self.splat(0.0), rounded));
-        self.zero_below(rounded, magnitude, tiny)
-    }
-
     /// Stores the upper halves of the lanes.
     /// # Safety
     /// `p` must be valid for writing 16 words.
@@ -87,6 +79,28 @@ pub(crate) trait Simd: Copy {
             // SAFETY: the caller's promise.
             unsafe { *p.add(i) = (x.to_bits() >> 16) as u16 };
         }
+    }
+
+    /// Rounds to the eight leading bits, those of a bfloat16; ties away from 0.
+    fn round_bf16(self, v: Self::V) -> Self::V;
+
+    /// `v * 2^n` for `n` given as `n + ROUND` ([`ROUND`]), if neither is 0 or subnormal.
+    fn add_exponent(self, v: Self::V, n: Self::V) -> Self::V;
+
+    /// 2^v for v at most 0, rounded to eight bits after a relative error of less than 1e-4; 0
+    /// where v is below -49.
+    #[inline(always)]
+    fn exp2_bf16(self, v: Self::V) -> Self::V {
+        let x = self.max(v, self.splat(-60.0));
+        let shifted = self.add(x, self.splat(ROUND));
+        let r = self.sub(x, self.sub(shifted, self.splat(ROUND)));
+        // Minimax polynomial of 2^r on [-1/2, 1/2].
+        let mut p = self.splat(5.517_167e-2);
+        for c in [0.242_611_12, 0.693_261, 0.999_928_06] {
+            p = self.fma(p, r, self.splat(c));
+        }
+        let rounded = self.round_bf16(self.add_exponent(p, shifted));
+        self.zero_below(rounded, v, -49.0)
     }
 
     #[inline(always)]
@@ -164,8 +178,6 @@ pub(crate) trait Simd: Copy {
         // ln 2 in two parts: n * LN2_HI is exact for |n| < 2^9.
         const LN2_HI: f32 = 0.693_359_4;
         const LN2_LO: f32 = -2.121_944_4e-4;
-        // Adding it rounds to an integer, which stays in the low bits.
-        const ROUND: f32 = 12_582_912.0;
         let x = self.max(self.min(v, self.splat(88.0)), self.splat(-87.3));
         let n = self.sub(
             self.fma(x, self.splat(LOG2_E), self.splat(ROUND)),

@@ -20,6 +20,9 @@ const WIDEST: usize = KvFormat::WIDEST_BF16;
 /// Words from the rounded weights of a head to the next: no power of two, for the cache's sake.
 const WORDS: usize = BLOCK + 2 * LANES;
 
+/// Heads whose scores stay in the first-level cache (35 kB) until they are weights.
+const STRIP: usize = 32;
+
 /// Words of eight pairs of values, and a vector behind them that may be read.
 const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
 
@@ -54,6 +57,9 @@ pub(super) struct Pairs {
     tiles: bool,
     /// Heads that tiles are configured for.
     configured: usize,
+    /// Whether several rows are taken together, from the first on: whole tiles may then reach
+    /// beyond the last.
+    together: bool,
     scratch: *mut Scratch,
 }
 
@@ -72,6 +78,7 @@ impl Stage for Pairs {
             key_bytes: KvFormat::Bf16.key_bytes(shape),
             tiles: isa.tiles() && whole,
             configured: 0,
+            together: false,
             scratch,
         }
     }
@@ -79,6 +86,8 @@ impl Stage for Pairs {
     #[inline(always)]
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>) {
         let head_dim = self.shape.head_dim;
+        // Scores are exponents of 2.
+        let scale = s.splat(unit.scale * std::f32::consts::LOG2_E);
         for m in 0..unit.rows.len() * unit.heads {
             let (row, head) = (m / unit.heads, m % unit.heads);
             for d in (0..head_dim).step_by(LANES) {
@@ -89,7 +98,9 @@ impl Stage for Pairs {
                         n if n < LANES => s.load_part(q, n, 0.0),
                         _ => s.load(q),
                     };
-                    let q = s.round_bf16(s.mul(q, s.splat(unit.scale)), TINY);
+                    let q = s.round_bf16(s.mul(q, scale));
+                    let magnitude = s.max(q, s.sub(s.splat(0.0), q));
+                    let q = s.zero_below(q, magnitude, TINY);
                     s.store(self.query(m).add(d), q);
                     if self.tiles {
                         s.store_bf16(self.narrow_query(m).add(d), q);
@@ -108,16 +119,20 @@ impl Stage for Pairs {
         rows: Range<usize>,
     ) {
         let heads = rows.start * unit.heads..rows.end * unit.heads;
-        // SAFETY: the caller's promises.
-        unsafe {
-            self.scores(s, block, heads.clone());
-            for m in heads.clone() {
-                self.weigh(s, block, m);
-            }
-            self.values(s, block, heads.clone());
-            if block.last {
-                for m in heads {
-                    self.finish(s, unit, m);
+        self.together = rows.len() > 1;
+        for first in heads.clone().step_by(STRIP) {
+            let strip = first..heads.end.min(first + STRIP);
+            // SAFETY: the caller's promises.
+            unsafe {
+                self.scores(s, block, strip.clone());
+                for m in strip.clone() {
+                    self.weigh(s, block, m);
+                }
+                self.values(s, block, strip.clone());
+                if block.last {
+                    for m in strip {
+                        self.finish(s, unit, m);
+                    }
                 }
             }
         }
@@ -190,22 +205,26 @@ impl Pairs {
         };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.tiles {
-            use super::tiles::{self, HEADS, Rows};
-            for m in heads.clone().step_by(HEADS) {
-                // SAFETY: pages are whole vectors, heads whole tiles; the places in the scratch
-                // memory are written or may be.
-                unsafe {
-                    self.configure(heads.end - m);
-                    let queries = Rows {
-                        at: self.narrow_query(m).cast_const(),
-                        stride: 2 * self.width,
-                    };
-                    let scores = Rows {
-                        at: self.weights(m),
-                        stride: 4 * (BLOCK + LANES),
-                    };
-                    let head_dim = self.shape.head_dim;
-                    tiles::scores(queries, head_dim, vectors, 4 * page_size, key, scores);
+            use super::tiles::{self, Grid, HEADS, SUMS};
+            for first in (0..vectors).step_by(SUMS) {
+                let n = SUMS.min(vectors - first);
+                let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(first + i.min(n - 1)));
+                for m in heads.clone().step_by(HEADS) {
+                    // SAFETY: pages are whole vectors, heads whole tiles; the places in the
+                    // scratch memory are written or may be.
+                    unsafe {
+                        self.configure(heads.end - m);
+                        let queries = Grid {
+                            at: self.narrow_query(m).cast_const().cast(),
+                            stride: 2 * self.width,
+                        };
+                        let scores = Grid {
+                            at: self.weights(m).add(first * LANES),
+                            stride: 4 * (BLOCK + LANES),
+                        };
+                        let pairs = self.shape.head_dim / 2;
+                        tiles::scores(queries, pairs, &keys[..n], 4 * page_size, scores);
+                    }
                 }
             }
             return;
@@ -293,8 +312,7 @@ impl Pairs {
             let mut sum = s.splat(0.0);
             let narrow = self.narrow_weights(m);
             for i in (0..whole).step_by(LANES) {
-                let e = s.exp(s.sub(s.load(weights.add(i)), shift));
-                let e = s.round_bf16(e, TINY);
+                let e = s.exp2_bf16(s.sub(s.load(weights.add(i)), shift));
                 sum = s.add(sum, e);
                 if self.tiles {
                     s.store_bf16(narrow.add(i), e);
@@ -304,21 +322,19 @@ impl Pairs {
             }
             s.store(weights.add(whole), s.splat(0.0));
             let sums = self.sums(m);
-            let factor = if block.first {
+            if block.first {
                 self.sum[m] = s.sum(sum);
-                0.0
+                for i in (0..self.width).step_by(LANES) {
+                    s.store(sums.add(i), s.splat(0.0));
+                }
+            } else if new > old {
+                let factor = s.exp(s.splat((old - new) * std::f32::consts::LN_2));
+                self.sum[m] = self.sum[m] * s.to_array(factor)[0] + s.sum(sum);
+                for i in (0..self.width).step_by(LANES) {
+                    s.store(sums.add(i), s.mul(s.load(sums.add(i)), factor));
+                }
             } else {
-                let factor = s.to_array(s.exp(s.splat(old - new)))[0];
-                self.sum[m] = self.sum[m] * factor + s.sum(sum);
-                factor
-            };
-            for i in (0..self.width).step_by(LANES) {
-                let value = if block.first {
-                    s.splat(0.0)
-                } else {
-                    s.mul(s.load(sums.add(i)), s.splat(factor))
-                };
-                s.store(sums.add(i), value);
+                self.sum[m] += s.sum(sum);
             }
             self.max[m] = new;
         }
@@ -365,17 +381,17 @@ impl Pairs {
         };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.tiles {
-            use super::tiles::{self, HEADS, Rows};
+            use super::tiles::{self, Grid, HEADS};
             for m in heads.clone().step_by(HEADS) {
                 // SAFETY: pages are whole vectors, heads whole tiles; weights and sums are
                 // written.
                 unsafe {
                     self.configure(heads.end - m);
-                    let weights = Rows {
-                        at: self.narrow_weights(m).cast_const(),
+                    let weights = Grid {
+                        at: self.narrow_weights(m).cast_const().cast(),
                         stride: 2 * WORDS,
                     };
-                    let sums = Rows {
+                    let sums = Grid {
                         at: self.sums(m),
                         stride: 4 * self.width,
                     };
@@ -465,7 +481,10 @@ impl Pairs {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[inline(always)]
     unsafe fn configure(&mut self, heads: usize) {
-        let heads = heads.min(super::tiles::HEADS);
+        let heads = match self.together {
+            true => super::tiles::HEADS,
+            false => heads.min(super::tiles::HEADS),
+        };
         if heads != self.configured {
             // SAFETY: the caller's promise.
             unsafe { super::tiles::configure(heads) };

@@ -137,10 +137,11 @@ impl Case {
                     let mut q = self.q[r * self.shape.stride + h * d..][..d].to_vec();
                     let mut scale = self.shape.scale;
                     if bf16 {
+                        let scaled = scale * std::f32::consts::LOG2_E;
                         for q in &mut q {
-                            *q = Portable.round_bf16([*q * scale; 16], 0.0)[0];
+                            *q = Portable.round_bf16([*q * scaled; 16])[0];
                         }
-                        scale = 1.0;
+                        scale = std::f32::consts::LN_2;
                     }
                     let want = attention_reference(&q, &keys, &values, scale);
                     let got = &out[(r * self.shape.heads + h) * d..][..d];

@@ -9,7 +9,7 @@ pub(super) const HEADS: usize = 16;
 const COLUMNS: usize = 16;
 
 /// Tiles of sums at a time.
-const SUMS: usize = 4;
+pub(super) const SUMS: usize = 4;
 
 /// What the machine is told about its eight tiles.
 #[repr(C, align(64))]
@@ -79,70 +79,64 @@ macro_rules! zero {
     };
 }
 
-/// Rows of numbers, so many bytes apart.
+/// Rows of numbers, `stride` bytes apart.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<T> {
+pub(super) struct Grid<T> {
     pub(super) at: T,
     pub(super) stride: usize,
 }
 
-/// `scores = queries · keys` of `heads` (as configured) and `vectors` times sixteen positions.
-/// `key(v)` is where the first pairs of the keys of vector `v` lie.
+/// `scores = queries · keys` of `heads` (as configured) and one to four times sixteen positions,
+/// whose first pairs of keys lie at `keys`.
 ///
 /// # Safety
-/// Tiles must be configured; `queries` must be valid for reading `heads` rows of `head_dim`
-/// words, a multiple of 32, and the keys for reading `head_dim / 2` rows of 64 bytes; `scores`
-/// for writing `heads` rows of `16 * vectors` floats.
+/// Tiles must be configured; `queries` must be valid for reading `heads` rows of `pairs` pairs, a
+/// multiple of 16, and the keys for reading `pairs` rows of 64 bytes; `scores` for writing
+/// `heads` rows of `16 * keys.len()` floats.
 #[inline(always)]
 pub(super) unsafe fn scores(
-    queries: Rows<*const u16>,
-    head_dim: usize,
-    vectors: usize,
+    queries: Grid<*const u8>,
+    pairs: usize,
+    keys: &[*const u8],
     key_stride: usize,
-    key: impl Fn(usize) -> *const u8,
-    scores: Rows<*mut f32>,
+    scores: Grid<*mut f32>,
 ) {
-    let mut v = 0;
-    while v < vectors {
-        let n = (vectors - v).min(SUMS);
-        let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(v + i.min(n - 1)));
-        // SAFETY: the caller's promises.
-        unsafe {
-            zero!("tmm0");
-            zero!("tmm1");
-            zero!("tmm2");
-            zero!("tmm3");
-            for d in (0..head_dim).step_by(32) {
-                let at = d / 2 * key_stride;
-                load!("tmm4", queries.at.add(d), queries.stride);
-                load!("tmm5", keys[0].add(at), key_stride);
-                multiply!("tmm0", "tmm4", "tmm5");
-                if n > 1 {
-                    load!("tmm5", keys[1].add(at), key_stride);
-                    multiply!("tmm1", "tmm4", "tmm5");
-                }
-                if n > 2 {
-                    load!("tmm5", keys[2].add(at), key_stride);
-                    multiply!("tmm2", "tmm4", "tmm5");
-                }
-                if n > 3 {
-                    load!("tmm5", keys[3].add(at), key_stride);
-                    multiply!("tmm3", "tmm4", "tmm5");
-                }
-            }
-            let to = scores.at.add(v * COLUMNS);
-            store!("tmm0", to, scores.stride);
+    let n = keys.len();
+    // SAFETY: the caller's promises.
+    unsafe {
+        zero!("tmm0");
+        zero!("tmm1");
+        zero!("tmm2");
+        zero!("tmm3");
+        for pair in (0..pairs).step_by(16) {
+            let at = pair * key_stride;
+            load!("tmm4", queries.at.add(4 * pair), queries.stride);
+            load!("tmm5", keys[0].add(at), key_stride);
+            multiply!("tmm0", "tmm4", "tmm5");
             if n > 1 {
-                store!("tmm1", to.add(COLUMNS), scores.stride);
+                load!("tmm5", keys[1].add(at), key_stride);
+                multiply!("tmm1", "tmm4", "tmm5");
             }
             if n > 2 {
-                store!("tmm2", to.add(2 * COLUMNS), scores.stride);
+                load!("tmm5", keys[2].add(at), key_stride);
+                multiply!("tmm2", "tmm4", "tmm5");
             }
             if n > 3 {
-                store!("tmm3", to.add(3 * COLUMNS), scores.stride);
+                load!("tmm5", keys[3].add(at), key_stride);
+                multiply!("tmm3", "tmm4", "tmm5");
             }
         }
-        v += n;
+        let to = scores.at;
+        store!("tmm0", to, scores.stride);
+        if n > 1 {
+            store!("tmm1", to.add(COLUMNS), scores.stride);
+        }
+        if n > 2 {
+            store!("tmm2", to.add(2 * COLUMNS), scores.stride);
+        }
+        if n > 3 {
+            store!("tmm3", to.add(3 * COLUMNS), scores.stride);
+        }
     }
 }
 
@@ -156,12 +150,12 @@ pub(super) unsafe fn scores(
 /// `heads` rows of `columns` floats.
 #[inline(always)]
 pub(super) unsafe fn values(
-    weights: Rows<*const u16>,
+    weights: Grid<*const u8>,
     columns: usize,
     vectors: usize,
     value_stride: usize,
     value: impl Fn(usize) -> *const u8,
-    sums: Rows<*mut f32>,
+    sums: Grid<*mut f32>,
 ) {
     let mut column = 0;
     while column < columns {
@@ -177,7 +171,7 @@ pub(super) unsafe fn values(
             }
             for v in 0..vectors {
                 let from = value(v).add(4 * column);
-                load!("tmm6", weights.at.add(v * COLUMNS), weights.stride);
+                load!("tmm6", weights.at.add(2 * v * COLUMNS), weights.stride);
                 load!("tmm7", from, value_stride);
                 multiply!("tmm0", "tmm6", "tmm7");
                 load!("tmm7", from.add(4 * COLUMNS), value_stride);

@@ -93,6 +93,22 @@ impl Simd for Avx512 {
         unsafe { _mm512_scalef_ps(v, n) }
     }
     #[inline(always)]
+    fn round_bf16(self, v: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let half = _mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000));
+            _mm512_castsi512_ps(_mm512_and_si512(half, _mm512_set1_epi32(!0xffff)))
+        }
+    }
+    #[inline(always)]
+    fn add_exponent(self, v: __m512, n: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v), n))
+        }
+    }
+    #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
         // SAFETY: see above the impl.
         unsafe {
