@@ -231,12 +231,12 @@ impl<T: Stage> Task for Items<'_, T> {
     }
 }
 
-impl<'a, T> Items<'a, T> {
+impl<'a, T: Stage> Items<'a, T> {
     /// How many rows from `first` on, up to `end`, are taken together, and the blocks they share.
     #[inline(always)]
     fn sharing(&self, first: usize, end: usize) -> (usize, usize) {
         let page_size = self.call.pages.shape().page_size;
-        let per_block = BLOCK / page_size;
+        let per_block = (T::POSITIONS / page_size).max(1);
         // Whole blocks before the row's last position; none if its window begins later.
         let blocks = |row: &AttentionRow| match self.call.shape.first(row.len as usize) {
             0 => (row.len as usize - 1) / (per_block * page_size),

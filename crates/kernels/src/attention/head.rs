@@ -31,6 +31,7 @@ pub(super) struct Float<W> {
 }
 
 impl<W: Numbers> Stage for Float<W> {
+    const POSITIONS: usize = BLOCK;
     type Scratch = Weights;
 
     #[inline(always)]

@@ -20,8 +20,9 @@ const WIDEST: usize = KvFormat::WIDEST_BF16;
 /// Words from the rounded weights of a head to the next: no power of two, for the cache's sake.
 const WORDS: usize = BLOCK + 2 * LANES;
 
-/// Heads whose scores stay in the first-level cache (35 kB) until they are weights.
-const STRIP: usize = 32;
+/// Heads whose scores and weights of a block (13 kB) stay in the first-level cache beside its keys
+/// and values (32 kB at 64 columns): one tile.
+const STRIP: usize = 16;
 
 /// Words of eight pairs of values, and a vector behind them that may be read.
 const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
@@ -64,6 +65,7 @@ pub(super) struct Pairs {
 }
 
 impl Stage for Pairs {
+    const POSITIONS: usize = 128;
     type Scratch = Scratch;
 
     #[inline(always)]

@@ -47,6 +47,9 @@ pub(super) struct Block<'a> {
 
 /// The arithmetic: a running softmax of every head, block by block.
 pub(super) trait Stage: Sized {
+    /// Most positions of a block, if a page has not more.
+    const POSITIONS: usize;
+
     /// Working memory. Nothing in it is read before it is written.
     type Scratch;
 
@@ -86,7 +89,7 @@ impl Unit<'_> {
         regions: &mut [*const u8; BLOCK],
     ) {
         let page_size = self.pages.shape().page_size;
-        let per_block = BLOCK / page_size;
+        let per_block = (T::POSITIONS / page_size).max(1);
         let all = 0..self.rows.len();
         // SAFETY: the caller's promises; `find` gives regions of pages.
         unsafe {
