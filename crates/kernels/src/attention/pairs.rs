@@ -6,6 +6,8 @@
 //! halves are summed apart from 0 on, and the two sums are added to what there is. No operand
 //! lies between 0 and [`TINY`], so that it does not matter whether subnormal numbers are flushed.
 
+mod products;
+
 use std::ops::Range;
 
 use super::BLOCK;
@@ -20,15 +22,10 @@ const WIDEST: usize = KvFormat::WIDEST_BF16;
 /// Words from the rounded weights of a head to the next: no power of two, for the cache's sake.
 const WORDS: usize = BLOCK + 2 * LANES;
 
-/// Heads whose scores and weights of a block (13 kB) stay in the first-level cache beside its keys
-/// and values (32 kB at 64 columns): one tile.
-const STRIP: usize = 16;
-
 /// Words of eight pairs of values, and a vector behind them that may be read.
 const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
 
-/// Pairs of keys, and of values, whose products are summed apart from the rest.
-const KEY_PAIRS: usize = 16;
+/// Pairs of values whose products are summed apart from the rest.
 const VALUE_PAIRS: usize = 8;
 
 /// Working memory.
@@ -50,6 +47,8 @@ pub(super) struct Scratch {
 pub(super) struct Pairs {
     max: [f32; MOST],
     sum: [f32; MOST],
+    /// Largest score of the block.
+    top: [f32; MOST],
     shape: KvShape,
     /// `head_dim` in whole vectors.
     width: usize,
@@ -65,7 +64,7 @@ pub(super) struct Pairs {
 }
 
 impl Stage for Pairs {
-    const POSITIONS: usize = 128;
+    const POSITIONS: usize = BLOCK;
     type Scratch = Scratch;
 
     #[inline(always)]
@@ -75,6 +74,7 @@ impl Stage for Pairs {
         Self {
             max: [0.0; MOST],
             sum: [0.0; MOST],
+            top: [0.0; MOST],
             shape,
             width: shape.head_dim.next_multiple_of(LANES),
             key_bytes: KvFormat::Bf16.key_bytes(shape),
@@ -122,19 +122,19 @@ impl Stage for Pairs {
     ) {
         let heads = rows.start * unit.heads..rows.end * unit.heads;
         self.together = rows.len() > 1;
-        for first in heads.clone().step_by(STRIP) {
-            let strip = first..heads.end.min(first + STRIP);
-            // SAFETY: the caller's promises.
-            unsafe {
-                self.scores(s, block, strip.clone());
-                for m in strip.clone() {
-                    self.weigh(s, block, m);
-                }
-                self.values(s, block, strip.clone());
-                if block.last {
-                    for m in strip {
-                        self.finish(s, unit, m);
-                    }
+        // SAFETY: the caller's promises.
+        unsafe {
+            self.scores(s, block, heads.clone());
+            for m in heads.clone() {
+                self.find_top(s, block, m);
+            }
+            for m in heads.clone() {
+                self.weigh(s, block, m);
+            }
+            self.values(s, block, heads.clone());
+            if block.last {
+                for m in heads {
+                    self.finish(s, unit, m);
                 }
             }
         }
@@ -196,100 +196,12 @@ impl Pairs {
         }
     }
 
+    /// The largest score of head `m`. Of all heads before the weights of any: one head's is a long
+    /// wait, several go on at once.
     #[inline(always)]
-    unsafe fn scores<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
-        let page_size = self.shape.page_size;
-        let parts = page_size.div_ceil(LANES);
-        let vectors = block.n / page_size * parts + (block.n % page_size).div_ceil(LANES);
-        let key = |v: usize| -> *const u8 {
-            // SAFETY: a vector's first position is a position of the page.
-            unsafe { block.regions[v / parts].add(v % parts * LANES * 4) }
-        };
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if self.tiles {
-            use super::tiles::{self, Grid, HEADS, SUMS};
-            for first in (0..vectors).step_by(SUMS) {
-                let n = SUMS.min(vectors - first);
-                let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(first + i.min(n - 1)));
-                for m in heads.clone().step_by(HEADS) {
-                    // SAFETY: pages are whole vectors, heads whole tiles; the places in the
-                    // scratch memory are written or may be.
-                    unsafe {
-                        self.configure(heads.end - m);
-                        let queries = Grid {
-                            at: self.narrow_query(m).cast_const().cast(),
-                            stride: 2 * self.width,
-                        };
-                        let scores = Grid {
-                            at: self.weights(m).add(first * LANES),
-                            stride: 4 * (BLOCK + LANES),
-                        };
-                        let pairs = self.shape.head_dim / 2;
-                        tiles::scores(queries, pairs, &keys[..n], 4 * page_size, scores);
-                    }
-                }
-            }
-            return;
-        }
-        for v in 0..vectors {
-            let at = v / parts * page_size + v % parts * LANES;
-            let mut m = heads.start;
-            // SAFETY: a vector that begins at one of the page's positions is readable, also
-            // beyond its end. In rising order: what it writes beyond is overwritten by the next.
-            unsafe {
-                while m < heads.end {
-                    m += match heads.end - m {
-                        4.. if S::WIDE => self.score_vector::<S, 4>(s, key(v), m, at),
-                        2.. => self.score_vector::<S, 2>(s, key(v), m, at),
-                        _ => self.score_vector::<S, 1>(s, key(v), m, at),
-                    };
-                }
-            }
-        }
-    }
-
-    /// Sixteen scores of `G` heads, which it returns.
-    #[inline(always)]
-    unsafe fn score_vector<S: Simd, const G: usize>(
-        &self,
-        s: S,
-        keys: *const u8,
-        m: usize,
-        at: usize,
-    ) -> usize {
-        let (width, pairs) = (self.width, self.shape.head_dim.div_ceil(2));
-        let mut total = [s.splat(0.0); G];
-        // SAFETY: queries are written to whole vectors; keys as in `scores`.
-        unsafe {
-            let queries = self.query(m);
-            for first in (0..pairs).step_by(KEY_PAIRS) {
-                let mut sum = [[s.splat(0.0); G]; 2];
-                for pair in first..pairs.min(first + KEY_PAIRS) {
-                    let key = keys.add(4 * pair * self.shape.page_size).cast::<u16>();
-                    for (odd, sum) in sum.iter_mut().enumerate() {
-                        let key = s.load_bf16(key, odd == 1);
-                        for (g, sum) in sum.iter_mut().enumerate() {
-                            let q = *queries.add(g * width + 2 * pair + odd);
-                            *sum = s.fma(s.splat(q), key, *sum);
-                        }
-                    }
-                }
-                for (g, total) in total.iter_mut().enumerate() {
-                    *total = s.add(*total, s.add(sum[0][g], sum[1][g]));
-                }
-            }
-            for (g, total) in total.iter().enumerate() {
-                s.store(self.weights(m + g).add(at), *total);
-            }
-        }
-        G
-    }
-
-    /// Turns the scores of head `m` into rounded weights, and scales its sums of values.
-    #[inline(always)]
-    unsafe fn weigh<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
-        // SAFETY: the first `n` are scores, the others up to the next whole vector, and a vector
-        // more, are written here.
+    unsafe fn find_top<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
+        // SAFETY: the first `n` are scores, the others up to the next whole vector are written
+        // here.
         unsafe {
             let weights = self.weights(m);
             let whole = block.n.next_multiple_of(LANES);
@@ -299,11 +211,28 @@ impl Pairs {
             for i in 0..block.skip {
                 *weights.add(i) = f32::NEG_INFINITY;
             }
-            let mut top = s.splat(f32::NEG_INFINITY);
-            for i in (0..whole).step_by(LANES) {
-                top = s.max(s.load(weights.add(i)), top);
+            let mut tops = [s.splat(f32::NEG_INFINITY); 2];
+            let mut i = 0;
+            while i + 2 * LANES <= whole {
+                tops[0] = s.max(s.load(weights.add(i)), tops[0]);
+                tops[1] = s.max(s.load(weights.add(i + LANES)), tops[1]);
+                i += 2 * LANES;
             }
-            let top = s.max_lane(top);
+            if i < whole {
+                tops[0] = s.max(s.load(weights.add(i)), tops[0]);
+            }
+            self.top[m] = s.max_lane(s.max(tops[0], tops[1]));
+        }
+    }
+
+    /// Turns the scores of head `m` into rounded weights, and scales its sums of values.
+    #[inline(always)]
+    unsafe fn weigh<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
+        // SAFETY: scores to the next whole vector (`find_top`); a vector more is written here.
+        unsafe {
+            let weights = self.weights(m);
+            let whole = block.n.next_multiple_of(LANES);
+            let top = self.top[m];
             let old = if block.first {
                 f32::NEG_INFINITY
             } else {
@@ -342,123 +271,6 @@ impl Pairs {
         }
     }
 
-    /// Values in pieces of eight pairs of a page: of the block's last, which may not be full,
-    /// a copy with zeros behind it, because what lies there in the page is another sequence's.
-    #[inline(always)]
-    unsafe fn values<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
-        let (page_size, head_dim) = (self.shape.page_size, self.shape.head_dim);
-        let parts = page_size.div_ceil(LANES);
-        let (full, rest) = (block.n / page_size, block.n % page_size);
-        let vectors = full * parts + rest.div_ceil(LANES);
-        let key_bytes = self.key_bytes;
-        let place = |v: usize| -> *const u8 {
-            let pair = v % parts * VALUE_PAIRS;
-            // SAFETY: pairs of the page, whose values follow the keys.
-            unsafe { block.regions[v / parts].add(key_bytes + 4 * pair * head_dim) }
-        };
-        let partial = rest % LANES > 0;
-        let (last, stride) = (vectors - 1, 4 * head_dim);
-        let tail: *mut u16 = if partial {
-            // SAFETY: the rest's pairs in the page, and eight rows of the scratch memory that
-            // holds rows of at most `WIDEST` pairs.
-            unsafe {
-                let tail = (&raw mut (*self.scratch).tail).cast::<u16>();
-                let (from, n) = (place(last).cast::<u16>(), rest % LANES);
-                tail.write_bytes(0, TAIL);
-                std::ptr::copy_nonoverlapping(from, tail, n / 2 * 2 * head_dim);
-                if n % 2 == 1 {
-                    for i in 0..head_dim {
-                        let at = (n / 2 * head_dim + i) * 2;
-                        *tail.add(at) = *from.add(at);
-                    }
-                }
-                tail
-            }
-        } else {
-            std::ptr::null_mut()
-        };
-        let value = |v: usize| match partial && v == last {
-            true => tail.cast_const().cast::<u8>(),
-            false => place(v),
-        };
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if self.tiles {
-            use super::tiles::{self, Grid, HEADS};
-            for m in heads.clone().step_by(HEADS) {
-                // SAFETY: pages are whole vectors, heads whole tiles; weights and sums are
-                // written.
-                unsafe {
-                    self.configure(heads.end - m);
-                    let weights = Grid {
-                        at: self.narrow_weights(m).cast_const().cast(),
-                        stride: 2 * WORDS,
-                    };
-                    let sums = Grid {
-                        at: self.sums(m),
-                        stride: 4 * self.width,
-                    };
-                    tiles::values(weights, head_dim, vectors, stride, value, sums);
-                }
-            }
-            return;
-        }
-        for column in (0..head_dim).step_by(LANES) {
-            for v in 0..vectors {
-                let at = v / parts * page_size + v % parts * LANES;
-                let slots = page_size - v % parts * LANES;
-                let pairs = slots.div_ceil(2).min(VALUE_PAIRS);
-                let mut m = heads.start;
-                // SAFETY: pairs of the page or of the tail, which are readable in whole vectors,
-                // also beyond the last; weights and sums are written.
-                unsafe {
-                    let from = value(v).add(4 * column);
-                    while m < heads.end {
-                        m += match heads.end - m {
-                            4.. if S::WIDE => {
-                                self.add_values::<S, 4>(s, from, pairs, m, at, column)
-                            }
-                            2.. => self.add_values::<S, 2>(s, from, pairs, m, at, column),
-                            _ => self.add_values::<S, 1>(s, from, pairs, m, at, column),
-                        };
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds weighted pairs of values to sixteen sums of `G` heads, which it returns.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn add_values<S: Simd, const G: usize>(
-        &self,
-        s: S,
-        values: *const u8,
-        pairs: usize,
-        m: usize,
-        at: usize,
-        column: usize,
-    ) -> usize {
-        let mut sum = [[s.splat(0.0); G]; 2];
-        // SAFETY: as in `values`.
-        unsafe {
-            for pair in 0..pairs {
-                let value = values.add(4 * pair * self.shape.head_dim).cast::<u16>();
-                for (odd, sum) in sum.iter_mut().enumerate() {
-                    let value = s.load_bf16(value, odd == 1);
-                    for (g, sum) in sum.iter_mut().enumerate() {
-                        let weight = *self.weights(m + g).add(at + 2 * pair + odd);
-                        *sum = s.fma(s.splat(weight), value, *sum);
-                    }
-                }
-            }
-            for (g, (even, odd)) in sum[0].iter().zip(&sum[1]).enumerate() {
-                let to = self.sums(m + g).add(column);
-                s.store(to, s.add(s.load(to), s.add(*even, *odd)));
-            }
-        }
-        G
-    }
-
     /// The mean of the values.
     #[inline(always)]
     unsafe fn finish<S: Simd>(&self, s: S, unit: &Unit<'_>, m: usize) {
@@ -475,22 +287,6 @@ impl Pairs {
                     _ => s.store(out, value),
                 }
             }
-        }
-    }
-
-    /// # Safety
-    /// Tiles must be allowed.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    #[inline(always)]
-    unsafe fn configure(&mut self, heads: usize) {
-        let heads = match self.together {
-            true => super::tiles::HEADS,
-            false => heads.min(super::tiles::HEADS),
-        };
-        if heads != self.configured {
-            // SAFETY: the caller's promise.
-            unsafe { super::tiles::configure(heads) };
-            self.configured = heads;
         }
     }
 }
