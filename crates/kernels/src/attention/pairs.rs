@@ -56,9 +56,17 @@ pub(super) struct Pairs {
     key_bytes: usize,
     tiles: bool,
     /// Heads that tiles are configured for.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", target_os = "linux")),
+        allow(dead_code)
+    )]
     configured: usize,
     /// Whether several rows are taken together, from the first on: whole tiles may then reach
     /// beyond the last.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", target_os = "linux")),
+        allow(dead_code)
+    )]
     together: bool,
     scratch: *mut Scratch,
 }

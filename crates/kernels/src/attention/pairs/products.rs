@@ -6,7 +6,7 @@ use std::ops::Range;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::super::tiles;
 use super::super::unit::Block;
-use super::{BLOCK, Pairs, TAIL, VALUE_PAIRS, WORDS};
+use super::{Pairs, TAIL, VALUE_PAIRS};
 use crate::simd::{LANES, Simd};
 
 /// Pairs of keys whose products are summed apart from the rest.
@@ -24,6 +24,7 @@ impl Pairs {
         };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.tiles {
+            use super::BLOCK;
             use tiles::{Grid, HEADS, SUMS};
             for first in (0..vectors).step_by(SUMS) {
                 let n = SUMS.min(vectors - first);
@@ -143,6 +144,7 @@ impl Pairs {
         };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.tiles {
+            use super::WORDS;
             use tiles::{Grid, HEADS};
             for m in heads.clone().step_by(HEADS) {
                 // SAFETY: pages are whole vectors, heads whole tiles; weights and sums are
