@@ -597,6 +597,7 @@ fn names_and_numbers() {
         here.run(&args).assert_refused(&args.join(" "), words);
     };
     refused(&["--dtype", "int4"], &["int4", "--dtype", "bf16"]);
+    refused(&["--kv-dtype", "int4"], &["int4", "--kv-dtype", "bf16"]);
     refused(&["--set", "models.dtype=int4"], &["models.dtype", "int4"]);
     for (name, words) in [
         ("none", &["none", "no such folder", "ORG/NAME"][..]),

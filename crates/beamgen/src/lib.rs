@@ -45,7 +45,7 @@ mod prepare;
 mod solver;
 mod source;
 
-pub use beamgen_engine::{EngineConfig, SamplingParams, SamplingSettings, WeightType};
+pub use beamgen_engine::{EngineConfig, KvType, SamplingParams, SamplingSettings, WeightType};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;

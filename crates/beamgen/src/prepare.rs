@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Engine, EngineConfig, ThreadPool, WeightType};
+use beamgen_engine::{ChatTemplate, Engine, EngineConfig, KvType, ThreadPool, WeightType};
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
@@ -158,6 +158,10 @@ impl Prepared {
         let dtype = self.config.models.dtype;
         if !matches!(dtype, WeightType::Auto | WeightType::F32) {
             models.insert("dtype".into(), dtype.to_string().into());
+        }
+        let kv_dtype = self.config.engine.kv_dtype;
+        if kv_dtype != KvType::F32 {
+            models.insert("kv_dtype".into(), kv_dtype.to_string().into());
         }
 
         let checkpoint = generator.checkpoint.clone();

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use beamgen::{
-    Config, Error, Event, Memory, Problem, ProblemResult, ScoreError, ScoreId, ScoreItem, Scored,
-    Scorer, ScorerKind, Solver, StrategyKind, WeightType, bundled,
+    Config, Error, Event, KvType, Memory, Problem, ProblemResult, ScoreError, ScoreId, ScoreItem,
+    Scored, Scorer, ScorerKind, Solver, StrategyKind, WeightType, bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -91,6 +91,20 @@ fn rounded_weights_are_another_run() {
     assert_ne!(exact, identity(WeightType::Bf16));
     assert_ne!(identity(WeightType::F16), identity(WeightType::Bf16));
     assert_ne!(exact, identity(WeightType::Int8));
+}
+
+#[test]
+fn rounded_keys_and_values_are_another_run_that_solves() {
+    let mut ids = Vec::new();
+    for kv_dtype in [KvType::F32, KvType::Bf16, KvType::F16] {
+        let mut config = small();
+        config.engine.kv_dtype = kv_dtype;
+        let mut solver = solver(config);
+        ids.push(solver.identity());
+        let solved = solve_all(&mut solver, sample(4));
+        assert!(solved.iter().filter(|r| r.answer.is_some()).count() >= 3);
+    }
+    assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, ScorerKind, WeightType};
+use beamgen::{Aggregation, Choose, KvType, ScorerKind, WeightType};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
@@ -477,6 +477,9 @@ pub struct ModelFlags {
     /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
+    /// What keys and values are kept in: f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: f32]
+    #[arg(long, value_name = "TYPE", help_heading = "Models")]
+    pub kv_dtype: Option<KvType>,
     /// Never ask the hub: take models from its cache only
     #[arg(long, help_heading = "Models")]
     pub offline: bool,

@@ -69,6 +69,7 @@ fn file(path: Option<&Path>) -> Result<Config, Failure> {
 pub fn set_models(config: &mut Config, flags: &ModelFlags) {
     set(&mut config.engine.threads, flags.threads);
     set(&mut config.models.dtype, flags.dtype);
+    set(&mut config.engine.kv_dtype, flags.kv_dtype);
     let models = &mut config.models;
     models.offline |= flags.offline;
     for (field, flag) in [

@@ -1,7 +1,7 @@
 //! Times the forward pass on random weights of a given shape.
 //!
 //!     cargo run --release -p beamgen-engine --example throughput -- \
-//!         hidden=128 layers=4 heads=4 kv=2 head_dim=32 intermediate=384 vocab=512 context=200 rows=256 dtype=bf16
+//!         hidden=128 layers=4 heads=4 kv=2 head_dim=32 intermediate=384 vocab=512 context=200 rows=256 dtype=bf16 kv_dtype=f32
 //!
 //! Every sequence holds `context` tokens; each pass appends one token to each of `rows`
 //! sequences (decode), or `rows` tokens to one sequence (`prefill=1`). Warm-up apart; median
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want,
+    Append, Engine, EngineConfig, KvType, Model, ModelConfig, Output, Rope, SeqId, Tensor, Want,
     WeightType, Weights,
 };
 
-/// The arguments, `name=number` and `dtype=name`.
-struct Shape(BTreeMap<String, usize>, WeightType);
+/// The arguments, `name=number`, `dtype=name` and `kv_dtype=name`.
+struct Shape(BTreeMap<String, usize>, WeightType, KvType);
 
 impl Shape {
     fn from_args() -> Result<Self, String> {
@@ -37,7 +37,7 @@ impl Shape {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let mut weight_type = WeightType::Auto;
+        let (mut weight_type, mut kv_type) = (WeightType::Auto, KvType::F32);
         for arg in std::env::args().skip(1) {
             let (name, value) = arg
                 .split_once('=')
@@ -46,12 +46,16 @@ impl Shape {
                 weight_type = value.parse().map_err(|e| format!("{arg}: {e}"))?;
                 continue;
             }
+            if name == "kv_dtype" {
+                kv_type = value.parse().map_err(|e| format!("{arg}: {e}"))?;
+                continue;
+            }
             let known = all
                 .get_mut(name)
                 .ok_or(format!("{name}: no such setting"))?;
             *known = value.parse().map_err(|e| format!("{arg}: {e}"))?;
         }
-        Ok(Self(all, weight_type))
+        Ok(Self(all, weight_type, kv_type))
     }
 
     fn get(&self, name: &str) -> usize {
@@ -149,6 +153,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = EngineConfig {
         threads: shape.get("threads"),
         kv_bytes: 8 << 30,
+        kv_dtype: shape.2,
         ..EngineConfig::default()
     };
     let mut engine = Engine::new(Arc::clone(&model), settings)?;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use beamgen_kernels::{
-    AttentionRow, Cpu, Isa, IsaLevel, KvPages, KvShape, KvSlot, RopeTable, ThreadPool,
+    AttentionRow, Cpu, Isa, IsaLevel, KvFormat, KvPages, KvShape, KvSlot, RopeTable, ThreadPool,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::decoder::{Buffers, Chunk, Pass};
 use crate::pages::PagePool;
 use crate::sequences::Sequences;
-use crate::{Append, Error, Model, Output, Rows, SeqId};
+use crate::{Append, Error, KvType, Model, Output, Rows, SeqId};
 
 /// Settings of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct EngineConfig {
     pub page_size: usize,
     /// Most bytes of keys and values. They are taken from the system when they are needed.
     pub kv_bytes: usize,
+    /// How keys and values are kept.
+    pub kv_dtype: KvType,
     /// Rows computed at once; longer calls are cut, with the same results.
     pub max_rows: usize,
     /// Threads; 0 is one for each physical core.
@@ -33,6 +35,7 @@ impl Default for EngineConfig {
         Self {
             page_size: 16,
             kv_bytes: 4 << 30,
+            kv_dtype: KvType::F32,
             max_rows: 512,
             threads: 0,
             isa: IsaChoice::Auto,
@@ -83,6 +86,8 @@ pub struct KvStats {
     pub peak_pages: usize,
     /// Bytes of a page, all layers together.
     pub page_bytes: usize,
+    /// A token's share of it.
+    pub token_bytes: usize,
 }
 
 /// Sequences of one model, their keys and values, and the buffers to extend them.
@@ -152,7 +157,14 @@ impl Engine {
             head_dim: c.head_dim,
             page_size: config.page_size,
         };
-        let page_bytes = 4 * shape.page_len();
+        let format = config.kv_dtype.format();
+        if config.kv_dtype == KvType::Bf16 && shape.head_dim > KvFormat::WIDEST_BF16 {
+            let (most, found) = (KvFormat::WIDEST_BF16, shape.head_dim);
+            let reason =
+                format!("bf16 holds heads of at most {most} values, this model has {found}");
+            return setting("kv_dtype", reason);
+        }
+        let page_bytes = format.page_bytes(shape);
         let total = (config.kv_bytes / page_bytes).min(u32::MAX as usize);
         if total == 0 {
             let reason = format!("{} is less than one page of {page_bytes}", config.kv_bytes);
@@ -164,7 +176,7 @@ impl Engine {
             page_size: config.page_size,
             max_rows: config.max_rows,
             pages: PagePool::new(total),
-            kv: KvPages::new(shape),
+            kv: KvPages::stored_as(shape, format),
             sequences: Sequences::default(),
             rope: c.rope.table(c.head_dim),
             buffers: Buffers::new(&model, config.max_rows),
@@ -274,7 +286,8 @@ impl Engine {
             pages_free: self.pages.free(),
             pages_used: self.pages.used(),
             peak_pages: self.pages.peak(),
-            page_bytes: 4 * self.kv.shape().page_len(),
+            page_bytes: self.kv.page_bytes(),
+            token_bytes: self.kv.page_bytes().div_ceil(self.page_size),
         }
     }
 

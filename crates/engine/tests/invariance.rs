@@ -4,7 +4,9 @@ mod common;
 
 use std::sync::Arc;
 
-use beamgen_engine::{Append, Engine, Model, Output, SeqId, ThreadPool, Want, WeightType};
+use beamgen_engine::{
+    Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
+};
 use common::{
     append, assert_same_bits, engine, even_config, fresh, random_model, random_model_as,
     tiny_config, tokens,
@@ -219,4 +221,83 @@ fn hidden_rows_are_what_the_head_reads() {
         assert!((0.5..2.0).contains(&square.sqrt()));
     }
     engine.recycle(hidden);
+}
+
+/// Branches of several depths over a prompt of some blocks of attention, in one call and alone.
+#[test]
+fn branches_of_a_long_prompt_are_as_alone() {
+    let model = random_model(ModelConfig {
+        head_dim: 32,
+        max_position_embeddings: 1000,
+        windows: Vec::new(),
+        ..tiny_config()
+    });
+    for kv_dtype in [KvType::F32, KvType::Bf16, KvType::F16] {
+        for (threads, max_rows) in [(1, 512), (3, 7)] {
+            let mut engine = engine(&model, |c| {
+                (c.kv_dtype, c.threads, c.max_rows) = (kv_dtype, threads, max_rows);
+            });
+            let prompt = tokens(530, 67, 5);
+            let root = engine.create();
+            append(&mut engine, root, &prompt, Want::None);
+            let middle = engine.fork(root);
+            let step = tokens(270, 67, 6);
+            append(&mut engine, middle, &step, Want::None);
+            let long = [prompt.clone(), step].concat();
+            let branches: Vec<(SeqId, Vec<u32>)> = (0..9)
+                .map(|i| match i {
+                    0..4 => (engine.fork(root), prompt.clone()),
+                    _ => (engine.fork(middle), long.clone()),
+                })
+                .collect();
+            let steps: Vec<Vec<u32>> = (0..9).map(|i| tokens(1 + 3 * i, 67, i as u64)).collect();
+            let items: Vec<Append<'_>> = branches
+                .iter()
+                .zip(&steps)
+                .map(|((seq, _), tokens)| Append {
+                    seq: *seq,
+                    tokens,
+                    want: Want::Last,
+                })
+                .collect();
+            let rows = engine.forward(&items, Output::Logits).unwrap();
+            for (i, ((_, before), step)) in branches.iter().zip(&steps).enumerate() {
+                let mut alone = common::engine(&model, |c| c.kv_dtype = kv_dtype);
+                let seq = alone.create();
+                for piece in [before.clone(), step.clone()].concat().chunks(400) {
+                    append(&mut alone, seq, piece, Want::None);
+                }
+                let whole = [before.clone(), step.clone()].concat();
+                alone.truncate(seq, whole.len() - 1);
+                let last = append(&mut alone, seq, &whole[whole.len() - 1..], Want::Last);
+                assert_same_bits(rows.row(i), last.row(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_keys_and_values_stay_near_float32() {
+    let model = random_model(even_config());
+    let all = tokens(83, 67, 1);
+    let run = |kv_dtype| {
+        let mut engine = engine(&model, |c| c.kv_dtype = kv_dtype);
+        let seq = engine.create();
+        append(&mut engine, seq, &all, Want::All)
+            .iter()
+            .flatten()
+            .copied()
+            .collect::<Vec<f32>>()
+    };
+    let exact = run(KvType::F32);
+    let norm = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>().sqrt();
+    for (kv_dtype, tolerance) in [(KvType::Bf16, 0.03), (KvType::F16, 0.003)] {
+        let narrow = run(kv_dtype);
+        let error = norm(&mut exact.iter().zip(&narrow).map(|(a, b)| a - b));
+        let relative = error / norm(&mut exact.iter().copied());
+        assert!(
+            relative > 0.0 && relative < tolerance,
+            "{kv_dtype}: {relative}"
+        );
+    }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use beamgen_engine::{Append, Engine, EngineConfig, Error, IsaChoice, Output, Want};
+use beamgen_engine::{Append, Engine, EngineConfig, Error, IsaChoice, KvType, Output, Want};
 use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
 
 #[test]
@@ -181,6 +181,15 @@ fn settings_that_cannot_be() {
             "max_rows",
             EngineConfig {
                 max_rows: 0,
+                ..EngineConfig::default()
+            },
+        ),
+        (
+            "kv_bytes",
+            // Half a page of float32 is a page of bfloat16.
+            EngineConfig {
+                kv_bytes: 16 * 2 * 3 * 2 * 12 * 2 - 1,
+                kv_dtype: KvType::Bf16,
                 ..EngineConfig::default()
             },
         ),

@@ -5,13 +5,22 @@ mod common;
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Engine, EngineConfig, Error, Model, ModelConfig, Rows, Tensor, Want, WeightType, Weights,
+    Engine, EngineConfig, Error, KvType, Model, ModelConfig, Rows, Tensor, Want, WeightType,
+    Weights,
 };
 use common::{
     append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
     tiny_config, tokens,
 };
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+const KV_TYPES: [KvType; 5] = [
+    KvType::F32,
+    KvType::Bf16,
+    KvType::F16,
+    KvType::Bf16,
+    KvType::F32,
+];
 
 const TYPES: [WeightType; 5] = [
     WeightType::Auto,
@@ -220,13 +229,22 @@ fn the_footprint_is_what_is_taken() {
             threads: 1,
             ..EngineConfig::default()
         };
-        for kind in TYPES {
+        for (kind, kv_dtype) in TYPES.into_iter().zip(KV_TYPES) {
+            let settings = EngineConfig {
+                kv_dtype,
+                ..settings.clone()
+            };
             let footprint = config.footprint(&weights, kind, &settings).unwrap();
             let model = Model::from_weights(config.clone(), &weights, kind).unwrap();
             assert_eq!(footprint.weights, model.bytes(), "{folder:?} {kind}");
             let mut engine = Engine::new(model.into(), settings.clone()).unwrap();
             let page = engine.kv().page_bytes;
             assert_eq!(footprint.kv_per_token * settings.page_size, page);
+            assert_eq!(footprint.kv_per_token, engine.kv().token_bytes);
+            let bytes = if kv_dtype == KvType::F32 { 4 } else { 2 };
+            let values =
+                2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
+            assert_eq!(footprint.kv_per_token, bytes * values);
             assert!(engine.buffer_bytes() <= footprint.buffers);
             let seq = engine.create();
             let all = vec![0; config.max_position_embeddings];

@@ -12,7 +12,5 @@ pub(crate) fn branch_pages(engine: &Engine, seq: SeqId, unread: usize, step: usi
 
 /// Bytes of keys and values of one token.
 pub(crate) fn bytes_per_token(engine: &Engine) -> u64 {
-    let config = engine.model().config();
-    let values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-    (values * size_of::<f32>()) as u64
+    engine.kv().token_bytes as u64
 }

@@ -1,24 +1,37 @@
 //! Causal attention of single rows over paged keys and values, with grouped query heads.
 //!
-//! The flat path: every row reads its own pages, the query heads of one key-value head together.
 //! Positions are taken in blocks of whole pages, at most [`BLOCK`] long, with a running maximum
 //! (online softmax). The first block begins with the page of the first position attended to, so
 //! the order of all sums depends only on the row's position, the window and the page size.
+//!
+//! Rows that share whole blocks (branches of a tree, tokens of a prompt) attend to them together;
+//! then each row goes on alone from where that left its maximum, sum and output. A row's sums
+//! are those it would make alone, in the same order, so the result has the same bits whatever is
+//! shared. What is shared is read off the page tables.
 
 mod head;
+mod pairs;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tiles;
+mod unit;
 
-use crate::Cpu;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
 use crate::isa::Task;
-use crate::kv::KvPages;
+use crate::kv::{F16, F32, KvFormat, KvPages};
 use crate::parallel::SharedOut;
 use crate::simd::Simd;
-use head::{Head, Scratch};
+use crate::{Cpu, Isa};
+use head::Float;
+use pairs::Pairs;
+use unit::{MOST, Stage, Unit};
 
 /// Most positions whose scores are held at once.
 const BLOCK: usize = crate::KvShape::MAX_PAGE_SIZE;
 
-/// Most query heads taken together.
-const GROUP: usize = 4;
+/// Blocks that rows must share to be taken together.
+const WORTH_SHARING: usize = 1;
 
 /// Where the queries lie and how scores are scaled.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +81,40 @@ pub fn attention(
     rows: &[AttentionRow],
     out: &mut [f32],
 ) {
+    run(cpu, pages, layer, shape, q, tables, rows, MOST, out);
+}
+
+/// [`attention`] with every row on its own: the same bits, and what sharing is measured against.
+///
+/// # Panics
+/// As [`attention`].
+#[allow(clippy::too_many_arguments)]
+pub fn attention_flat(
+    cpu: Cpu,
+    pages: &KvPages,
+    layer: usize,
+    shape: AttentionShape,
+    q: &[f32],
+    tables: &[u32],
+    rows: &[AttentionRow],
+    out: &mut [f32],
+) {
+    run(cpu, pages, layer, shape, q, tables, rows, 1, out);
+}
+
+/// At most `together` rows as a unit.
+#[allow(clippy::too_many_arguments)]
+fn run(
+    cpu: Cpu,
+    pages: &KvPages,
+    layer: usize,
+    shape: AttentionShape,
+    q: &[f32],
+    tables: &[u32],
+    rows: &[AttentionRow],
+    together: usize,
+    out: &mut [f32],
+) {
     let kv = pages.shape();
     let width = shape.heads * kv.head_dim;
     assert!(layer < kv.layers && width <= shape.stride);
@@ -83,77 +130,170 @@ pub fn attention(
         positions += row.len as u64 - shape.first(row.len as usize) as u64;
     }
 
-    let work = 4 * positions * width as u64;
-    let items = rows.len() * kv.kv_heads;
-    let runs = cpu.parallel.tasks_for(work).min(items);
-    let shared = SharedOut::new(out);
-    cpu.parallel.for_each(runs, work, |run| {
-        cpu.isa.run(Items {
-            pages,
-            layer,
-            shape,
-            q,
-            tables,
-            rows,
-            items: run * items / runs..(run + 1) * items / runs,
-            out: shared,
-        });
-    });
+    let call = Call {
+        pages,
+        layer,
+        shape,
+        q,
+        tables,
+        rows,
+        work: 4 * positions * width as u64,
+    };
+    match pages.format() {
+        KvFormat::F32 => call.run::<Float<F32>>(cpu, together, out),
+        KvFormat::F16 => call.run::<Float<F16>>(cpu, together, out),
+        KvFormat::Bf16 => call.run::<Pairs>(cpu, together, out),
+    }
 }
 
-/// Some of the pairs (row, key-value head), counted row by row.
-struct Items<'a> {
+/// What every task of a call reads.
+#[derive(Clone, Copy)]
+struct Call<'a> {
     pages: &'a KvPages,
     layer: usize,
     shape: AttentionShape,
     q: &'a [f32],
     tables: &'a [u32],
     rows: &'a [AttentionRow],
-    items: std::ops::Range<usize>,
-    /// Each pair writes its own heads of its own row.
-    out: SharedOut,
+    /// Floating-point operations.
+    work: u64,
 }
 
-impl Task for Items<'_> {
+impl Call<'_> {
+    /// At most `together` rows in a unit.
+    fn run<T: Stage>(self, cpu: Cpu, together: usize, out: &mut [f32]) {
+        let kv_heads = self.pages.shape().kv_heads;
+        let group = self.shape.heads / kv_heads;
+        let together = together.min(MOST / group.min(MOST));
+        let threads = cpu.parallel.threads_for(self.work);
+        // Rows have unequal lengths: a few runs a thread even them out.
+        let together = match threads {
+            1 => together,
+            _ => together.min((self.rows.len() * kv_heads).div_ceil(4 * threads)),
+        };
+        let items = self.rows.len().div_ceil(together.max(1)) * kv_heads;
+        let runs = match threads {
+            1 => items.min(1),
+            _ => items.min(8 * threads),
+        };
+        let shared = SharedOut::new(out);
+        cpu.parallel.for_each(runs, self.work, |run| {
+            cpu.isa.run(Items::<T> {
+                call: self,
+                isa: cpu.isa,
+                together: together.max(1),
+                items: run * items / runs..(run + 1) * items / runs,
+                out: shared,
+                stage: PhantomData,
+            });
+        });
+    }
+}
+
+/// Some of the pairs (`together` rows, key-value head), counted row by row.
+struct Items<'a, T> {
+    call: Call<'a>,
+    isa: Isa,
+    together: usize,
+    items: std::ops::Range<usize>,
+    /// Each pair writes its own heads of its own rows.
+    out: SharedOut,
+    stage: PhantomData<T>,
+}
+
+impl<T: Stage> Task for Items<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let kv = self.pages.shape();
-        let group = self.shape.heads / kv.kv_heads;
-        let mut scratch = Scratch::new();
+        let kv = self.call.pages.shape();
+        let group = self.call.shape.heads / kv.kv_heads;
+        let mut scratch = MaybeUninit::uninit();
+        let mut regions = [std::ptr::null(); BLOCK];
+        // SAFETY: the scratch memory lives as long as the stage.
+        let mut stage = unsafe { T::new(self.isa, self.call.pages, scratch.as_mut_ptr()) };
         for item in self.items.clone() {
-            let (r, kv_head) = (item / kv.kv_heads, item % kv.kv_heads);
-            let row = &self.rows[r];
-            let pages = (row.len as usize).div_ceil(kv.page_size);
-            let first = self.shape.first(row.len as usize);
-            let before = first / kv.page_size;
-            let head = Head {
-                pages: self.pages,
-                layer: self.layer,
-                kv_head,
-                table: &self.tables[row.table as usize..][before..pages],
-                skip: first % kv.page_size,
-                len: row.len as usize - before * kv.page_size,
-                scale: self.shape.scale,
-            };
-            let mut first = kv_head * group;
-            let end = first + group;
+            let (rows, kv_head) = (item / kv.kv_heads, item % kv.kv_heads);
+            let end = self.call.rows.len().min((rows + 1) * self.together);
+            let mut first = rows * self.together;
             while first < end {
-                let heads = (end - first).min(GROUP);
-                let q = &self.q[r * self.shape.stride + first * kv.head_dim..];
-                let q = &q[..heads * kv.head_dim];
-                let at = (r * self.shape.heads + first) * kv.head_dim;
-                // SAFETY: heads `first..first + heads` of row `r`, inside `out` by its length,
-                // which was checked; written by this pair only.
-                let out = unsafe { self.out.get().add(at) };
-                match heads {
-                    1 => head.attend::<S, 1, 8, 4>(s, q, out, &mut scratch),
-                    2 => head.attend::<S, 2, 4, 2>(s, q, out, &mut scratch),
-                    3 => head.attend::<S, 3, 4, 1>(s, q, out, &mut scratch),
-                    _ => head.attend::<S, 4, 4, 1>(s, q, out, &mut scratch),
+                let (count, shared) = self.sharing(first, end);
+                for head in (0..group).step_by(MOST) {
+                    let heads = MOST.min(group - head);
+                    let rows = first..first + count;
+                    let unit = self.unit(kv_head * group + head, heads, rows, shared);
+                    // SAFETY: heads of this pair's rows, inside `q` and `out` by their lengths,
+                    // which were checked; written by this pair only.
+                    unsafe { unit.run(s, &mut stage, &mut regions) };
                 }
-                first += heads;
+                first += count;
             }
+        }
+    }
+}
+
+impl<'a, T: Stage> Items<'a, T> {
+    /// How many rows from `first` on, up to `end`, are taken together, and the blocks they share.
+    #[inline(always)]
+    fn sharing(&self, first: usize, end: usize) -> (usize, usize) {
+        let page_size = self.call.pages.shape().page_size;
+        let per_block = (T::POSITIONS / page_size).max(1);
+        // Whole blocks before the row's last position; none if its window begins later.
+        let blocks = |row: &AttentionRow| match self.call.shape.first(row.len as usize) {
+            0 => (row.len as usize - 1) / (per_block * page_size),
+            _ => 0,
+        };
+        let mut shared = blocks(&self.call.rows[first]);
+        let mut count = 1;
+        while shared >= WORTH_SHARING && first + count < end {
+            let (a, b) = (
+                &self.call.rows[first + count - 1],
+                &self.call.rows[first + count],
+            );
+            let most = shared.min(blocks(b));
+            let common = if a.table == b.table {
+                most
+            } else {
+                let pages = |row: &AttentionRow| {
+                    &self.call.tables[row.table as usize..][..most * per_block]
+                };
+                let equal = pages(a).iter().zip(pages(b)).take_while(|(a, b)| a == b);
+                equal.count() / per_block
+            };
+            // A row that shares much less begins another group, which may share more.
+            if common < WORTH_SHARING || 2 * common < shared {
+                break;
+            }
+            shared = common;
+            count += 1;
+        }
+        if count == 1 { (1, 0) } else { (count, shared) }
+    }
+
+    /// `heads` query heads of each row from `head` on, which read one key-value head.
+    #[inline(always)]
+    fn unit(
+        &self,
+        head: usize,
+        heads: usize,
+        rows: std::ops::Range<usize>,
+        shared: usize,
+    ) -> Unit<'a> {
+        let kv = self.call.pages.shape();
+        let at = rows.start * self.call.shape.heads + head;
+        Unit {
+            pages: self.call.pages,
+            layer: self.call.layer,
+            kv_head: head / (self.call.shape.heads / kv.kv_heads),
+            tables: self.call.tables,
+            shared,
+            window: self.call.shape.window.unwrap_or(usize::MAX),
+            heads,
+            scale: self.call.shape.scale,
+            q: self.call.q[rows.start * self.call.shape.stride + head * kv.head_dim..].as_ptr(),
+            q_stride: self.call.shape.stride,
+            out: self.out.get().wrapping_add(at * kv.head_dim),
+            out_stride: self.call.shape.heads * kv.head_dim,
+            rows: &self.call.rows[rows],
         }
     }
 }

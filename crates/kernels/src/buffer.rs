@@ -115,10 +115,10 @@ impl<T: Number> DerefMut for AlignedBuf<T> {
 
 /// Buffers that tasks share to write disjoint parts of them.
 #[derive(Clone, Copy)]
-pub(crate) struct SharedBufs<'a>(&'a [AlignedBuf]);
+pub(crate) struct SharedBufs<'a>(&'a [AlignedBuf<u8>]);
 
 impl<'a> SharedBufs<'a> {
-    pub(crate) fn new(bufs: &'a mut [AlignedBuf]) -> Self {
+    pub(crate) fn new(bufs: &'a mut [AlignedBuf<u8>]) -> Self {
         Self(bufs)
     }
 
@@ -127,7 +127,7 @@ impl<'a> SharedBufs<'a> {
     /// while the result lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn part(&self, index: usize, start: usize, len: usize) -> &'a mut [f32] {
+    pub(crate) unsafe fn part(&self, index: usize, start: usize, len: usize) -> &'a mut [u8] {
         // SAFETY: the caller's promise; the buffers are borrowed uniquely for `'a`, and the
         // pointer is the allocation's own.
         unsafe { std::slice::from_raw_parts_mut(self.0[index].data.as_ptr().add(start), len) }

@@ -1,6 +1,6 @@
 //! Which instructions to use: decided once, carried as a value.
 
-use crate::simd::{Int8, Portable, Simd};
+use crate::simd::{Int8, Portable, Simd, tiles};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{
     avx2::Avx2,
@@ -27,6 +27,9 @@ pub struct Isa {
     /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI).
     /// It changes the speed of int8 layers, not their results.
     vnni: bool,
+    /// Whether the tier has tiles of bfloat16 (AMX). They change the speed of attention over
+    /// bfloat16, not its results.
+    tiles: bool,
 }
 
 impl Isa {
@@ -39,6 +42,7 @@ impl Isa {
             .unwrap_or(Self {
                 level: IsaLevel::Portable,
                 vnni: false,
+                tiles: false,
             })
     }
 
@@ -72,7 +76,8 @@ impl Isa {
             IsaLevel::Avx2 => is_x86_feature_detected!("avxvnni"),
             _ => false,
         };
-        present.then_some(Self { level, vnni })
+        let tiles = level == IsaLevel::Avx512 && present && tiles::present();
+        present.then_some(Self { level, vnni, tiles })
     }
 
     /// The same tier as on a machine without VNNI.
@@ -82,6 +87,20 @@ impl Isa {
             vnni: false,
             ..self
         }
+    }
+
+    /// The same tier as on a machine without tiles.
+    #[cfg(test)]
+    pub(crate) fn without_tiles(self) -> Self {
+        Self {
+            tiles: false,
+            ..self
+        }
+    }
+
+    /// Whether tiles of bfloat16 may be used.
+    pub(crate) fn tiles(self) -> bool {
+        self.tiles
     }
 
     /// Every tier of this machine, best first.

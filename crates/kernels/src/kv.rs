@@ -1,15 +1,23 @@
 //! The memory of keys and values: fixed-size pages that hold a run of positions for all layers.
 //!
-//! A page is `[layer][kv_head][K: head_dim x page_size | V: page_size x head_dim]`. Keys lie
-//! transposed, so that the scores of sixteen positions are sixteen lanes and need no sum across
-//! lanes; values lie by position, so that the output is accumulated in lanes as well.
+//! A page is `[layer][kv_head][K | V]`, the two in the layout of their format (`kv/format.rs`):
+//! keys lie transposed, so that the scores of sixteen positions are sixteen lanes and need no sum
+//! across lanes; values lie by position, so that the output is accumulated in lanes as well.
+
+mod format;
 
 use crate::Cpu;
 use crate::buffer::{AlignedBuf, SharedBufs};
 use crate::simd::LANES;
 
+pub use format::KvFormat;
+pub(crate) use format::{F16, F32, Numbers, TINY};
+
 /// Bytes of a slab, about: memory comes from the system in such pieces, when it is needed.
 const SLAB_BYTES: usize = 4 << 20;
+
+/// Bytes behind a page that may be read.
+const BEYOND: usize = 4 * LANES;
 
 /// Sizes of a key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +35,6 @@ pub struct KvShape {
 impl KvShape {
     /// Most positions of a page.
     pub const MAX_PAGE_SIZE: usize = 256;
-
-    /// Floats of one page.
-    #[must_use]
-    pub fn page_len(&self) -> usize {
-        self.layers * self.layer_len()
-    }
-
-    /// Floats of one layer in a page.
-    fn layer_len(&self) -> usize {
-        self.kv_heads * self.head_len()
-    }
-
-    /// Floats of one head of one layer in a page.
-    pub(crate) fn head_len(&self) -> usize {
-        2 * self.head_dim * self.page_size
-    }
 }
 
 /// Where one position lives.
@@ -57,7 +49,8 @@ pub struct KvSlot {
 /// Pages, allocated in slabs, never moved.
 pub struct KvPages {
     shape: KvShape,
-    slabs: Vec<AlignedBuf>,
+    format: KvFormat,
+    slabs: Vec<AlignedBuf<u8>>,
     pages_per_slab: usize,
 }
 
@@ -65,23 +58,36 @@ impl std::fmt::Debug for KvPages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KvPages")
             .field("shape", &self.shape)
+            .field("format", &self.format)
             .field("pages", &self.pages())
             .finish()
     }
 }
 
 impl KvPages {
-    /// No pages yet.
+    /// No pages yet, of float32.
     ///
     /// # Panics
     /// If a size is 0 or a page has more than [`KvShape::MAX_PAGE_SIZE`] positions.
     #[must_use]
     pub fn new(shape: KvShape) -> Self {
-        assert!(shape.page_len() > 0, "a page holds something");
+        Self::stored_as(shape, KvFormat::F32)
+    }
+
+    /// No pages yet.
+    ///
+    /// # Panics
+    /// If a size is 0, a page has more than [`KvShape::MAX_PAGE_SIZE`] positions, or a head of
+    /// bfloat16 more than [`KvFormat::WIDEST_BF16`] values.
+    #[must_use]
+    pub fn stored_as(shape: KvShape, format: KvFormat) -> Self {
+        assert!(format.page_bytes(shape) > 0, "a page holds something");
         assert!(shape.page_size <= KvShape::MAX_PAGE_SIZE);
-        let pages_per_slab = (SLAB_BYTES / (4 * shape.page_len())).max(1);
+        assert!(format != KvFormat::Bf16 || shape.head_dim <= KvFormat::WIDEST_BF16);
+        let pages_per_slab = (SLAB_BYTES / format.page_bytes(shape)).max(1);
         Self {
             shape,
+            format,
             slabs: Vec::new(),
             pages_per_slab,
         }
@@ -91,6 +97,18 @@ impl KvPages {
     #[must_use]
     pub fn shape(&self) -> KvShape {
         self.shape
+    }
+
+    /// How numbers are stored.
+    #[must_use]
+    pub fn format(&self) -> KvFormat {
+        self.format
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.format.page_bytes(self.shape)
     }
 
     /// Pages that exist.
@@ -104,7 +122,7 @@ impl KvPages {
         while self.pages() < pages {
             // The kernels load whole vectors, which may reach beyond the last page's end; the
             // lanes are not used.
-            let len = self.pages_per_slab * self.shape.page_len() + LANES;
+            let len = self.pages_per_slab * self.page_bytes() + BEYOND;
             self.slabs.push(AlignedBuf::zeroed(len));
         }
     }
@@ -114,7 +132,7 @@ impl KvPages {
     /// # Panics
     /// If either does not exist.
     pub fn copy_page(&mut self, from: u32, to: u32) {
-        let len = self.shape.page_len();
+        let len = self.page_bytes();
         let ((from_slab, from), (to_slab, to)) = (self.place(from), self.place(to));
         if from_slab == to_slab {
             self.slabs[from_slab].copy_within(from..from + len, to);
@@ -129,24 +147,25 @@ impl KvPages {
         }
     }
 
-    /// Slab and index of a page's first float.
+    /// Slab and index of a page's first byte.
     fn place(&self, page: u32) -> (usize, usize) {
         let page = page as usize;
         (
             page / self.pages_per_slab,
-            page % self.pages_per_slab * self.shape.page_len(),
+            page % self.pages_per_slab * self.page_bytes(),
         )
     }
 
-    /// Start of a head's keys and values: `head_len` floats and at least 16 more may be read.
+    /// A head's keys and values: `head_bytes`, and at least 64 more that may be read.
     ///
     /// # Panics
     /// If there is no such page.
     #[inline(always)]
-    pub(crate) fn head(&self, page: u32, layer: usize, head: usize) -> &[f32] {
+    pub(crate) fn head(&self, page: u32, layer: usize, head: usize) -> &[u8] {
         let (slab, start) = self.place(page);
-        let within = layer * self.shape.layer_len() + head * self.shape.head_len();
-        &self.slabs[slab][start + within..][..self.shape.head_len() + LANES]
+        let bytes = self.format.head_bytes(self.shape);
+        let within = (layer * self.shape.kv_heads + head) * bytes;
+        &self.slabs[slab][start + within..][..bytes + BEYOND]
     }
 }
 
@@ -166,7 +185,7 @@ pub fn kv_store(
     v_offset: usize,
     slots: &[KvSlot],
 ) {
-    let shape = pages.shape;
+    let (shape, format) = (pages.shape, pages.format);
     let width = shape.kv_heads * shape.head_dim;
     assert_eq!(qkv.len(), slots.len() * stride);
     assert!(k_offset + width <= stride && v_offset + width <= stride && layer < shape.layers);
@@ -177,26 +196,21 @@ pub fn kv_store(
     // The values of a key lie far apart: a cache line each.
     let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;
+    let (page_bytes, head_bytes) = (pages.page_bytes(), format.head_bytes(shape));
     let slabs = SharedBufs::new(&mut pages.slabs);
     // A task a head: its region of a page is written by no other task, whatever the slots are.
     cpu.parallel.for_each(shape.kv_heads, work, |head| {
         for (slot, row) in slots.iter().zip(qkv.chunks_exact(stride)) {
             let page = slot.page as usize;
-            let start = page % pages_per_slab * shape.page_len()
-                + layer * shape.layer_len()
-                + head * shape.head_len();
+            let start =
+                page % pages_per_slab * page_bytes + (layer * shape.kv_heads + head) * head_bytes;
             // SAFETY: page and layer exist (checked above), so the region lies inside its slab;
             // no other task touches this head's regions, and `pages` is borrowed uniquely.
-            let target = unsafe { slabs.part(page / pages_per_slab, start, shape.head_len()) };
-            let (keys, values) = target.split_at_mut(shape.head_dim * shape.page_size);
-            let offset = slot.offset as usize;
+            let region = unsafe { slabs.part(page / pages_per_slab, start, head_bytes) };
             let column = head * shape.head_dim;
             let k = &row[k_offset + column..][..shape.head_dim];
-            for (to, from) in keys[offset..].iter_mut().step_by(shape.page_size).zip(k) {
-                *to = *from;
-            }
-            values[offset * shape.head_dim..][..shape.head_dim]
-                .copy_from_slice(&row[v_offset + column..][..shape.head_dim]);
+            let v = &row[v_offset + column..][..shape.head_dim];
+            format.write(region, shape, slot.offset as usize, k, v);
         }
     });
 }
@@ -217,9 +231,7 @@ mod tests {
     /// Key and value of a slot, read back.
     fn read(pages: &KvPages, layer: usize, head: usize, slot: KvSlot) -> (Vec<f32>, Vec<f32>) {
         let region = pages.head(slot.page, layer, head);
-        let (d, p, o) = (SHAPE.head_dim, SHAPE.page_size, slot.offset as usize);
-        let key = (0..d).map(|i| region[i * p + o]).collect();
-        (key, region[d * p + o * d..][..d].to_vec())
+        pages.format.read(region, SHAPE, slot.offset as usize)
     }
 
     #[test]
@@ -227,8 +239,10 @@ mod tests {
         let (stride, k, v) = (40, 4, 20);
         let slots = [(0, 0), (0, 1), (9, 3), (2, 2)].map(|(page, offset)| KvSlot { page, offset });
         let qkv = noise(4 * stride, 1);
-        for threads in [1, 3] {
-            let mut pages = KvPages::new(SHAPE);
+        let formats = [KvFormat::F32, KvFormat::Bf16, KvFormat::F16];
+        for (threads, format) in [1, 3].into_iter().flat_map(|t| formats.map(|f| (t, f))) {
+            let mut pages = KvPages::stored_as(SHAPE, format);
+            let rounded = |x: &[f32]| -> Vec<f32> { x.iter().map(|x| format.round(*x)).collect() };
             pages.grow_to(10);
             ThreadPool::new(threads).run(u64::MAX, |parallel| {
                 let cpu = Cpu {
@@ -241,8 +255,8 @@ mod tests {
                 for head in 0..3 {
                     let row = &qkv[i * stride..][..stride];
                     let (key, value) = read(&pages, 1, head, *slot);
-                    assert_eq!(key, row[k + 5 * head..][..5]);
-                    assert_eq!(value, row[v + 5 * head..][..5]);
+                    assert_eq!(key, rounded(&row[k + 5 * head..][..5]));
+                    assert_eq!(value, rounded(&row[v + 5 * head..][..5]));
                     assert_eq!(read(&pages, 0, head, *slot).0, [0.0; 5]);
                 }
             }

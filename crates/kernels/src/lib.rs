@@ -38,11 +38,11 @@ mod softmax;
 #[cfg(test)]
 mod testing;
 
-pub use attention::{AttentionRow, AttentionShape, attention, attention_reference};
+pub use attention::{AttentionRow, AttentionShape, attention, attention_flat, attention_reference};
 pub use ceiling::Ceilings;
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
-pub use kv::{KvPages, KvShape, KvSlot, kv_store};
+pub use kv::{KvFormat, KvPages, KvShape, KvSlot, kv_store};
 pub use linear::{Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference};
 pub use mapped::MappedFile;
 pub use nucleus::{Nucleus, indices_at_least, nucleus, sums_at_least};

@@ -9,6 +9,7 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 mod int8;
 mod portable;
+pub(crate) mod tiles;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vnni;
 
@@ -17,6 +18,9 @@ pub(crate) use portable::Portable;
 
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
+
+/// Adding it rounds to an integer, which stays in the low bits.
+const ROUND: f32 = 12_582_912.0;
 
 /// Asks for a cache line that will be read soon. Any address is allowed.
 #[inline(always)]
@@ -74,6 +78,39 @@ pub(crate) trait Simd: Copy {
     fn wide_array(self, d: Self::D) -> [f64; LANES];
     /// Bit `i` is set where lane `i` of `a` is at least that of `b`.
     fn at_least(self, a: Self::V, b: Self::V) -> u16;
+
+    /// Stores the upper halves of the lanes.
+    /// # Safety
+    /// `p` must be valid for writing 16 words.
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: Self::V) {
+        for (i, x) in self.to_array(v).into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *p.add(i) = (x.to_bits() >> 16) as u16 };
+        }
+    }
+
+    /// Rounds to the eight leading bits, those of a bfloat16; ties away from 0.
+    fn round_bf16(self, v: Self::V) -> Self::V;
+
+    /// `v * 2^n` for `n` given as `n + ROUND` ([`ROUND`]), if neither is 0 or subnormal.
+    fn add_exponent(self, v: Self::V, n: Self::V) -> Self::V;
+
+    /// 2^v for v at most 0, rounded to eight bits after a relative error of less than 1e-4; 0
+    /// where v is below -49.
+    #[inline(always)]
+    fn exp2_bf16(self, v: Self::V) -> Self::V {
+        let x = self.max(v, self.splat(-60.0));
+        let shifted = self.add(x, self.splat(ROUND));
+        let r = self.sub(x, self.sub(shifted, self.splat(ROUND)));
+        // Minimax polynomial of 2^r on [-1/2, 1/2].
+        let mut p = self.splat(5.517_167e-2);
+        for c in [0.242_611_12, 0.693_261, 0.999_928_06] {
+            p = self.fma(p, r, self.splat(c));
+        }
+        let rounded = self.round_bf16(self.add_exponent(p, shifted));
+        self.zero_below(rounded, v, -49.0)
+    }
 
     #[inline(always)]
     fn to_array(self, v: Self::V) -> [f32; LANES] {
@@ -181,8 +218,6 @@ pub(crate) trait Simd: Copy {
         // ln 2 in two parts: n * LN2_HI is exact for |n| < 2^9.
         const LN2_HI: f32 = 0.693_359_4;
         const LN2_LO: f32 = -2.121_944_4e-4;
-        // Adding it rounds to an integer, which stays in the low bits.
-        const ROUND: f32 = 12_582_912.0;
         let x = self.max(self.min(v, self.splat(88.0)), self.splat(-87.3));
         let n = self.sub(
             self.fma(x, self.splat(LOG2_E), self.splat(ROUND)),

@@ -157,13 +157,10 @@ fn fill(
 
 fn memory(engine: &Engine) -> Memory {
     let kv = engine.kv();
-    let config = engine.model().config();
-    let values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-    let token_bytes = values * size_of::<f32>();
     Memory {
         used_bytes: (kv.pages_used * kv.page_bytes) as u64,
-        bytes_per_token: token_bytes as u64,
-        capacity_tokens: kv.pages_total * kv.page_bytes / token_bytes,
+        bytes_per_token: kv.token_bytes as u64,
+        capacity_tokens: kv.pages_total * kv.page_bytes / kv.token_bytes,
     }
 }
 

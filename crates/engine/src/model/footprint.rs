@@ -1,6 +1,6 @@
 //! What a model takes, known before anything is packed.
 
-use beamgen_kernels::{PackedLinear, RopeTable, WeightFormat};
+use beamgen_kernels::{KvShape, PackedLinear, RopeTable, WeightFormat};
 
 use super::WeightType;
 use super::parts::{HeadParts, Matrix, Parts};
@@ -62,10 +62,20 @@ impl ModelConfig {
         let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
         let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
         let positions = self.max_position_embeddings;
+        let page = KvShape {
+            layers: self.num_hidden_layers,
+            kv_heads: self.num_key_value_heads,
+            head_dim: self.head_dim,
+            page_size: engine.page_size.max(1),
+        };
         let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);
         Ok(Footprint {
             weights: bytes + 4 * (norms + self.hidden_size),
-            kv_per_token: 4 * 2 * self.num_hidden_layers * self.kv_width(),
+            kv_per_token: engine
+                .kv_dtype
+                .format()
+                .page_bytes(page)
+                .div_ceil(page.page_size),
             buffers: rope.saturating_add(Buffers::bytes_for(self, int8_inputs, engine.max_rows)),
         })
     }

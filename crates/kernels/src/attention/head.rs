@@ -1,172 +1,278 @@
-//! Some query heads of one row, over the pages of its sequence.
+//! Attention in float32, over keys and values that are float32 or widened to it.
 
-use super::{BLOCK, GROUP};
-use crate::kv::KvPages;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::BLOCK;
+use super::unit::{Block, MOST, Stage, Unit};
+use crate::Isa;
+use crate::kv::{KvPages, KvShape, Numbers};
 use crate::simd::{LANES, Simd};
 
-/// Working memory of a task.
-pub(super) struct Scratch {
-    /// Scores, then weights, of a block; whole vectors may be written beyond its end.
-    weights: [[f32; BLOCK + LANES]; GROUP],
-    /// Start of each page's region of this layer and head.
-    regions: [*const f32; BLOCK],
+/// Most query heads in a register block.
+const GROUP: usize = 4;
+
+/// Positions whose keys or values stay in the first-level cache while several rows pass over
+/// them: 16 kB at 64 columns.
+const SPAN: usize = 64;
+
+/// Scores, then weights, of a block; whole vectors may be written beyond its end. Nothing in it
+/// is read before it is written.
+pub(super) type Weights = [[f32; BLOCK + LANES]; MOST];
+
+/// The running softmax of each head; its sums of values lie in the output.
+pub(super) struct Float<W> {
+    max: [f32; MOST],
+    sum: [f32; MOST],
+    /// What earlier sums of values are multiplied by, now that the maximum has changed.
+    factor: [f32; MOST],
+    weights: *mut [f32; BLOCK + LANES],
+    numbers: PhantomData<W>,
 }
 
-impl Scratch {
+impl<W: Numbers> Stage for Float<W> {
+    const POSITIONS: usize = BLOCK;
+    type Scratch = Weights;
+
     #[inline(always)]
-    pub(super) fn new() -> Self {
+    unsafe fn new(_: Isa, _: &KvPages, scratch: *mut Weights) -> Self {
         Self {
-            weights: [[0.0; BLOCK + LANES]; GROUP],
-            regions: [std::ptr::null(); BLOCK],
+            max: [0.0; MOST],
+            sum: [0.0; MOST],
+            factor: [0.0; MOST],
+            weights: scratch.cast(),
+            numbers: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn begin<S: Simd>(&mut self, _: S, _: &Unit<'_>) {}
+
+    #[inline(always)]
+    unsafe fn block<S: Simd>(
+        &mut self,
+        s: S,
+        unit: &Unit<'_>,
+        block: &Block<'_>,
+        rows: Range<usize>,
+    ) {
+        let pages = block.regions.len();
+        let span = match rows.len() {
+            1 => pages,
+            _ => (SPAN / unit.pages.shape().page_size).max(1),
+        };
+        // SAFETY: the caller's promises.
+        unsafe {
+            for first in (0..pages).step_by(span) {
+                let part = first..pages.min(first + span);
+                for r in rows.clone() {
+                    self.scores(s, unit, block, r, part.clone());
+                }
+            }
+            for m in rows.start * unit.heads..rows.end * unit.heads {
+                self.weigh(s, block, m);
+            }
+            for first in (0..pages).step_by(span) {
+                let part = first..pages.min(first + span);
+                for r in rows.clone() {
+                    self.values(s, unit, block, r, part.clone());
+                }
+            }
         }
     }
 }
 
-/// The keys and values that one row's query heads of a group read.
-pub(super) struct Head<'a> {
-    pub(super) pages: &'a KvPages,
-    pub(super) layer: usize,
-    pub(super) kv_head: usize,
-    /// The pages from the first in the window on.
-    pub(super) table: &'a [u32],
-    /// Positions of the first page that lie before the window.
-    pub(super) skip: usize,
-    /// Positions in these pages, those before the window included.
-    pub(super) len: usize,
-    pub(super) scale: f32,
+/// Some query heads of a row and some pages of a block.
+struct Piece<'a> {
+    shape: KvShape,
+    block: &'a Block<'a>,
+    part: Range<usize>,
+    /// The first head's place in the unit.
+    m: usize,
+    scale: f32,
+    q: *const f32,
+    out: *mut f32,
 }
 
-impl Head<'_> {
-    /// `G` query heads; `P` vectors of scores at a time where the registers suffice; values
-    /// summed in `E` strands, that of a position chosen by its place in the page. Few heads need
-    /// the strands to hide the latency of the multiply-add, so `E` depends on `G` alone: the
-    /// order of a sum is the same in every tier. `out` must be valid for writing
-    /// `G * head_dim` floats.
+impl<W: Numbers> Float<W> {
+    /// Cuts a row's heads into register blocks: fours, and what is left.
     #[inline(always)]
-    pub(super) fn attend<S: Simd, const G: usize, const P: usize, const E: usize>(
-        &self,
-        s: S,
-        q: &[f32],
-        out: *mut f32,
-        scratch: &mut Scratch,
-    ) {
-        let page_size = self.pages.shape().page_size;
-        let pages_per_block = BLOCK / page_size;
-        let mut max = [f32::NEG_INFINITY; G];
-        let mut sum = [0.0f32; G];
-        let mut start = 0;
-        for table in self.table.chunks(pages_per_block) {
-            for (region, page) in scratch.regions.iter_mut().zip(table) {
-                *region = self.pages.head(*page, self.layer, self.kv_head).as_ptr();
+    unsafe fn piece<'a>(
+        unit: &Unit<'_>,
+        block: &'a Block<'a>,
+        (row, head): (usize, usize),
+        part: Range<usize>,
+    ) -> Piece<'a> {
+        let shape = unit.pages.shape();
+        // SAFETY: a head of the unit (`Unit::run`).
+        unsafe {
+            Piece {
+                shape,
+                block,
+                part,
+                m: row * unit.heads + head,
+                scale: unit.scale,
+                q: unit.q.add(row * unit.q_stride + head * shape.head_dim),
+                out: unit.out.add(row * unit.out_stride + head * shape.head_dim),
             }
-            let n = (self.len - start).min(pages_per_block * page_size);
-            self.scores::<S, G, P>(s, q, n, scratch);
-            let mut factor = [0.0f32; G];
-            for g in 0..G {
-                let weights = &mut scratch.weights[g][..n.next_multiple_of(LANES)];
-                weights[n..].fill(f32::NEG_INFINITY);
-                if start == 0 {
-                    // Their weights become exactly zero. The page holds the window's first
-                    // position, so the maximum is finite.
-                    weights[..self.skip].fill(f32::NEG_INFINITY);
-                }
-                let mut top = s.splat(f32::NEG_INFINITY);
-                for w in weights.chunks_exact(LANES) {
-                    // SAFETY: sixteen floats.
-                    top = s.max(unsafe { s.load(w.as_ptr()) }, top);
-                }
-                let top = s.max_lane(top);
-                let new = if top > max[g] { top } else { max[g] };
-                let shift = s.splat(new);
-                let mut block_sum = s.splat(0.0);
-                for w in weights.chunks_exact_mut(LANES) {
-                    // SAFETY: sixteen floats.
-                    unsafe {
-                        let e = s.exp(s.sub(s.load(w.as_ptr()), shift));
-                        block_sum = s.add(block_sum, e);
-                        s.store(w.as_mut_ptr(), e);
-                    }
-                }
-                factor[g] = if start == 0 {
-                    0.0
-                } else {
-                    s.to_array(s.exp(s.splat(max[g] - new)))[0]
-                };
-                sum[g] = sum[g] * factor[g] + s.sum(block_sum);
-                max[g] = new;
-            }
-            let continued = start > 0;
-            start += n;
-            let last = (start == self.len).then(|| sum.map(|sum| 1.0 / sum));
-            self.values::<S, G, E>(
-                s,
-                Step {
-                    n,
-                    scratch,
-                    continued,
-                    factor,
-                    last,
-                    out,
-                },
-            );
         }
     }
 
-    /// `scale * q · k` of the block's `n` positions into `scratch.weights`.
+    /// `P` vectors of scores at a time where the registers suffice.
     #[inline(always)]
-    fn scores<S: Simd, const G: usize, const P: usize>(
+    unsafe fn scores<S: Simd>(
         &self,
         s: S,
-        q: &[f32],
-        n: usize,
-        scratch: &mut Scratch,
+        unit: &Unit<'_>,
+        block: &Block<'_>,
+        r: usize,
+        part: Range<usize>,
     ) {
-        let page_size = self.pages.shape().page_size;
+        for head in (0..unit.heads).step_by(GROUP) {
+            // SAFETY: the caller's promises.
+            unsafe {
+                let piece = Self::piece(unit, block, (r, head), part.clone());
+                match unit.heads - head {
+                    1 => self.score_pages::<S, 1, 8>(s, &piece),
+                    2 => self.score_pages::<S, 2, 4>(s, &piece),
+                    3 => self.score_pages::<S, 3, 4>(s, &piece),
+                    _ => self.score_pages::<S, 4, 4>(s, &piece),
+                }
+            }
+        }
+    }
+
+    /// Values are summed in `E` strands, that of a position chosen by its place in the page. Few
+    /// heads need the strands to hide the latency of the multiply-add, so `E` depends on the
+    /// number of heads alone: the order of a sum is the same in every tier. Strands last for a
+    /// whole block.
+    #[inline(always)]
+    unsafe fn values<S: Simd>(
+        &self,
+        s: S,
+        unit: &Unit<'_>,
+        block: &Block<'_>,
+        r: usize,
+        part: Range<usize>,
+    ) {
+        let all = block.regions.len();
+        for head in (0..unit.heads).step_by(GROUP) {
+            let heads = unit.heads - head;
+            let part = match heads {
+                1 | 2 if part.start > 0 => continue,
+                1 | 2 => 0..all,
+                _ => part.clone(),
+            };
+            // SAFETY: the caller's promises.
+            unsafe {
+                let piece = Self::piece(unit, block, (r, head), part);
+                match heads {
+                    1 => self.value_pages::<S, 1, 4>(s, &piece),
+                    2 => self.value_pages::<S, 2, 2>(s, &piece),
+                    3 => self.value_pages::<S, 3, 1>(s, &piece),
+                    _ => self.value_pages::<S, 4, 1>(s, &piece),
+                }
+            }
+        }
+    }
+
+    /// Turns the scores of head `m` into weights.
+    #[inline(always)]
+    unsafe fn weigh<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
+        let n = block.n;
+        // SAFETY: the first `n` are scores, the others up to the next whole vector are written
+        // here.
+        let weights = unsafe {
+            let start = self.weights.add(m).cast::<f32>();
+            for i in n..n.next_multiple_of(LANES) {
+                *start.add(i) = f32::NEG_INFINITY;
+            }
+            std::slice::from_raw_parts_mut(start, n.next_multiple_of(LANES))
+        };
+        // Their weights become exactly zero. The page holds the window's first position, so the
+        // maximum is finite.
+        weights[..block.skip].fill(f32::NEG_INFINITY);
+        let mut top = s.splat(f32::NEG_INFINITY);
+        for w in weights.chunks_exact(LANES) {
+            // SAFETY: sixteen floats.
+            top = s.max(unsafe { s.load(w.as_ptr()) }, top);
+        }
+        let top = s.max_lane(top);
+        let old = if block.first {
+            f32::NEG_INFINITY
+        } else {
+            self.max[m]
+        };
+        let new = if top > old { top } else { old };
+        let shift = s.splat(new);
+        let mut sum = s.splat(0.0);
+        for w in weights.chunks_exact_mut(LANES) {
+            // SAFETY: sixteen floats.
+            unsafe {
+                let e = s.exp(s.sub(s.load(w.as_ptr()), shift));
+                sum = s.add(sum, e);
+                s.store(w.as_mut_ptr(), e);
+            }
+        }
+        (self.factor[m], self.sum[m]) = if block.first {
+            (0.0, s.sum(sum))
+        } else {
+            let factor = s.to_array(s.exp(s.splat(old - new)))[0];
+            (factor, self.sum[m] * factor + s.sum(sum))
+        };
+        self.max[m] = new;
+    }
+
+    /// `scale * q · k` of the pages' positions.
+    #[inline(always)]
+    unsafe fn score_pages<S: Simd, const G: usize, const P: usize>(&self, s: S, piece: &Piece<'_>) {
+        let page_size = piece.shape.page_size;
         let parts = page_size.div_ceil(LANES);
+        let n = piece.block.n.min(piece.part.end * page_size);
         let vectors = n / page_size * parts + (n % page_size).div_ceil(LANES);
-        let mut v = 0;
-        if S::WIDE {
-            while v + P <= vectors {
-                self.score_vectors::<S, G, P>(s, q, v, parts, scratch);
-                v += P;
+        let mut v = piece.part.start * parts;
+        // SAFETY: vectors of the piece's pages.
+        unsafe {
+            if S::WIDE {
+                while v + P <= vectors {
+                    self.score_vectors::<S, G, P>(s, piece, v, parts);
+                    v += P;
+                }
+                while v + 2 <= vectors {
+                    self.score_vectors::<S, G, 2>(s, piece, v, parts);
+                    v += 2;
+                }
             }
-            while v + 2 <= vectors {
-                self.score_vectors::<S, G, 2>(s, q, v, parts, scratch);
-                v += 2;
+            while v < vectors {
+                self.score_vectors::<S, G, 1>(s, piece, v, parts);
+                v += 1;
             }
-        }
-        while v < vectors {
-            self.score_vectors::<S, G, 1>(s, q, v, parts, scratch);
-            v += 1;
         }
     }
 
     #[inline(always)]
-    fn score_vectors<S: Simd, const G: usize, const P: usize>(
+    unsafe fn score_vectors<S: Simd, const G: usize, const P: usize>(
         &self,
         s: S,
-        q: &[f32],
+        piece: &Piece<'_>,
         v: usize,
         parts: usize,
-        scratch: &mut Scratch,
     ) {
-        let shape = self.pages.shape();
-        let (head_dim, page_size) = (shape.head_dim, shape.page_size);
-        let keys: [*const f32; P] = std::array::from_fn(|p| {
-            let region = scratch.regions[(v + p) / parts];
+        let (head_dim, page_size) = (piece.shape.head_dim, piece.shape.page_size);
+        let keys: [*const W::Word; P] = std::array::from_fn(|p| {
+            let region = piece.block.regions[(v + p) / parts].cast::<W::Word>();
             // SAFETY: a vector's first position is a position of the page.
             unsafe { region.add((v + p) % parts * LANES) }
         });
         let mut score = [[s.splat(0.0); G]; P];
         for d in 0..head_dim {
             // SAFETY: `q` is `G * head_dim` floats. The keys of a region are
-            // `head_dim * page_size` floats with `head_len + LANES` readable, so a vector that
-            // begins at one of its positions is readable, also beyond the page's last position.
+            // `head_dim * page_size` words with 64 bytes more readable, so a vector that begins
+            // at one of its positions is readable, also beyond the page's last position.
             unsafe {
-                let q: [S::V; G] =
-                    std::array::from_fn(|g| s.splat(*q.as_ptr().add(g * head_dim + d)));
+                let q: [S::V; G] = std::array::from_fn(|g| s.splat(*piece.q.add(g * head_dim + d)));
                 for (score, key) in score.iter_mut().zip(keys) {
-                    let key = s.load(key.add(d * page_size));
+                    let key = W::load(s, key.add(d * page_size));
                     for (score, q) in score.iter_mut().zip(q) {
                         *score = s.fma(q, key, *score);
                     }
@@ -176,85 +282,89 @@ impl Head<'_> {
         for (p, score) in score.iter().enumerate() {
             // In rising order: what a vector writes beyond its page is overwritten by the next.
             let at = (v + p) / parts * page_size + (v + p) % parts * LANES;
-            for (weights, score) in scratch.weights.iter_mut().zip(score) {
-                let target = &mut weights[at..at + LANES];
-                // SAFETY: sixteen floats.
-                unsafe { s.store(target.as_mut_ptr(), s.mul(*score, s.splat(self.scale))) };
+            for (g, score) in score.iter().enumerate() {
+                // SAFETY: the weights of head `m + g`, at one of the block's positions.
+                unsafe {
+                    let target = self.weights.add(piece.m + g).cast::<f32>().add(at);
+                    s.store(target, s.mul(*score, s.splat(piece.scale)));
+                }
             }
         }
     }
 
-    /// `out = out * factor + weights · V` of a block, times `last` if given.
+    /// `out = out * factor + weights · V` of the pages; in the end divided by the sum.
     #[inline(always)]
-    fn values<S: Simd, const G: usize, const E: usize>(&self, s: S, step: Step<'_, G>) {
-        let head_dim = self.pages.shape().head_dim;
+    unsafe fn value_pages<S: Simd, const G: usize, const E: usize>(&self, s: S, piece: &Piece<'_>) {
+        let head_dim = piece.shape.head_dim;
         let mut column = 0;
-        if S::WIDE {
-            while column + 4 * LANES <= head_dim {
-                self.value_columns::<S, G, E, 4>(s, &step, column, 4 * LANES);
-                column += 4 * LANES;
+        // SAFETY: columns of the head.
+        unsafe {
+            if S::WIDE {
+                while column + 4 * LANES <= head_dim {
+                    self.value_columns::<S, G, E, 4>(s, piece, column, 4 * LANES);
+                    column += 4 * LANES;
+                }
+                while column + 2 * LANES <= head_dim {
+                    self.value_columns::<S, G, E, 2>(s, piece, column, 2 * LANES);
+                    column += 2 * LANES;
+                }
             }
-            while column + 2 * LANES <= head_dim {
-                self.value_columns::<S, G, E, 2>(s, &step, column, 2 * LANES);
-                column += 2 * LANES;
+            while column < head_dim {
+                let width = LANES.min(head_dim - column);
+                self.value_columns::<S, G, E, 1>(s, piece, column, width);
+                column += width;
             }
-        }
-        while column < head_dim {
-            let width = LANES.min(head_dim - column);
-            self.value_columns::<S, G, E, 1>(s, &step, column, width);
-            column += width;
         }
     }
 
     /// `width` columns from `column`, in `C` vectors.
     #[inline(always)]
-    fn value_columns<S: Simd, const G: usize, const E: usize, const C: usize>(
+    unsafe fn value_columns<S: Simd, const G: usize, const E: usize, const C: usize>(
         &self,
         s: S,
-        step: &Step<'_, G>,
+        piece: &Piece<'_>,
         column: usize,
         width: usize,
     ) {
-        let shape = self.pages.shape();
-        let (head_dim, page_size) = (shape.head_dim, shape.page_size);
+        let (head_dim, page_size) = (piece.shape.head_dim, piece.shape.page_size);
         let lanes = |c: usize| (width - c * LANES).min(LANES);
         let mut sum = [[[s.splat(0.0); C]; G]; E];
-        if step.continued {
+        let begun = piece.part.start > 0;
+        if begun || !piece.block.first {
             for (g, sum) in sum[0].iter_mut().enumerate() {
+                let factor = if begun { 1.0 } else { self.factor[piece.m + g] };
                 for (c, sum) in sum.iter_mut().enumerate() {
-                    // SAFETY: columns of head `g`, which `out` holds (`attend`).
+                    // SAFETY: columns of head `g`, which `out` holds (`Unit::run`).
                     let value = unsafe {
-                        let p = step.out.add(g * head_dim + column + c * LANES);
+                        let p = piece.out.add(g * head_dim + column + c * LANES);
                         if lanes(c) == LANES {
                             s.load(p)
                         } else {
                             s.load_part(p, lanes(c), 0.0)
                         }
                     };
-                    *sum = s.mul(value, s.splat(step.factor[g]));
+                    *sum = s.mul(value, s.splat(factor));
                 }
             }
         }
-        for (page, region) in step.scratch.regions[..step.n.div_ceil(page_size)]
-            .iter()
-            .enumerate()
-        {
+        for page in piece.part.clone() {
             let first = page * page_size;
-            let slots = page_size.min(step.n - first);
+            let slots = page_size.min(piece.block.n - first);
+            let region = piece.block.regions[page].cast::<W::Word>();
             // SAFETY: the values follow the keys in the region.
             let values = unsafe { region.add(head_dim * page_size + column) };
             let mut slot = 0;
             while slot + E <= slots {
                 for (e, sum) in sum.iter_mut().enumerate() {
                     // SAFETY: `slot + e` is a slot of the page, its position one of the block.
-                    unsafe { self.add_value(s, step, values, slot + e, first, sum) };
+                    unsafe { self.add_value(s, piece, values, slot + e, first, sum) };
                 }
                 slot += E;
             }
             for (e, sum) in sum.iter_mut().enumerate() {
                 if slot + e < slots {
                     // SAFETY: as above.
-                    unsafe { self.add_value(s, step, values, slot + e, first, sum) };
+                    unsafe { self.add_value(s, piece, values, slot + e, first, sum) };
                 }
             }
         }
@@ -266,15 +376,18 @@ impl Head<'_> {
                 }
             }
         }
+        let last = piece.block.last && piece.part.end == piece.block.regions.len();
         for (g, sum) in first.iter().enumerate() {
+            let mean = 1.0 / self.sum[piece.m + g];
             for (c, sum) in sum.iter().enumerate() {
-                let value = match step.last {
-                    Some(last) => s.mul(*sum, s.splat(last[g])),
-                    None => *sum,
+                let value = if last {
+                    s.mul(*sum, s.splat(mean))
+                } else {
+                    *sum
                 };
-                // SAFETY: columns of head `g`, which `out` holds (`attend`).
+                // SAFETY: columns of head `g`, which `out` holds (`Unit::run`).
                 unsafe {
-                    let p = step.out.add(g * head_dim + column + c * LANES);
+                    let p = piece.out.add(g * head_dim + column + c * LANES);
                     if lanes(c) == LANES {
                         s.store(p, value);
                     } else {
@@ -289,44 +402,30 @@ impl Head<'_> {
     ///
     /// # Safety
     /// `values` must point at columns of a page's values, `slot` must be one of the page's slots
-    /// and `first + slot` less than `step.n`.
+    /// and `first + slot` one of the block's positions.
     #[inline(always)]
     unsafe fn add_value<S: Simd, const G: usize, const C: usize>(
         &self,
         s: S,
-        step: &Step<'_, G>,
-        values: *const f32,
+        piece: &Piece<'_>,
+        values: *const W::Word,
         slot: usize,
         first: usize,
         sum: &mut [[S::V; C]; G],
     ) {
-        let head_dim = self.pages.shape().head_dim;
+        let head_dim = piece.shape.head_dim;
         // SAFETY: a vector that begins at a value of the page is readable, also beyond the
-        // page's last value; `first + slot < n <= BLOCK`, and `G <= GROUP`.
+        // page's last value; the weights of the block's positions are written.
         unsafe {
             let value: [S::V; C] =
-                std::array::from_fn(|c| s.load(values.add(slot * head_dim + c * LANES)));
+                std::array::from_fn(|c| W::load(s, values.add(slot * head_dim + c * LANES)));
             for (g, sum) in sum.iter_mut().enumerate() {
-                let weights = step.scratch.weights.get_unchecked(g);
-                let weight = s.splat(*weights.get_unchecked(first + slot));
+                let weights = self.weights.add(piece.m + g).cast::<f32>();
+                let weight = s.splat(*weights.add(first + slot));
                 for (sum, value) in sum.iter_mut().zip(value) {
                     *sum = s.fma(weight, value, *sum);
                 }
             }
         }
     }
-}
-
-/// What the value sums of one block need.
-struct Step<'a, const G: usize> {
-    /// Positions of the block.
-    n: usize,
-    scratch: &'a Scratch,
-    /// Whether earlier blocks left their sums in `out`.
-    continued: bool,
-    /// What the earlier sums are multiplied by, now that the maximum has changed.
-    factor: [f32; G],
-    /// In the last block: what turns the sums into a mean.
-    last: Option<[f32; G]>,
-    out: *mut f32,
 }

@@ -192,6 +192,30 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn round_bf16(self, v: V) -> V {
+        #[inline(always)]
+        fn half(v: __m256) -> __m256 {
+            // SAFETY: see above the impl.
+            unsafe {
+                let half = _mm256_add_epi32(_mm256_castps_si256(v), _mm256_set1_epi32(0x8000));
+                _mm256_castsi256_ps(_mm256_and_si256(half, _mm256_set1_epi32(!0xffff)))
+            }
+        }
+        (half(v.0), half(v.1))
+    }
+    #[inline(always)]
+    fn add_exponent(self, v: V, n: V) -> V {
+        #[inline(always)]
+        fn half(v: __m256, n: __m256) -> __m256 {
+            // SAFETY: see above the impl.
+            unsafe {
+                let n = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
+                _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), n))
+            }
+        }
+        (half(v.0, n.0), half(v.1, n.1))
+    }
+    #[inline(always)]
     fn zero_below(self, v: V, x: V, limit: f32) -> V {
         #[inline(always)]
         fn half(v: __m256, x: __m256, limit: f32) -> __m256 {

@@ -141,6 +141,50 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(p, _mm512_maskz_compress_ps(mask, v)) }
     }
     #[inline(always)]
+    fn round_bf16(self, v: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let half = _mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000));
+            _mm512_castsi512_ps(_mm512_and_si512(half, _mm512_set1_epi32(!0xffff)))
+        }
+    }
+    #[inline(always)]
+    fn add_exponent(self, v: __m512, n: __m512) -> __m512 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v), n))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
+        // SAFETY: see above the impl.
+        unsafe {
+            let words = _mm512_srli_epi32::<16>(_mm512_castps_si512(v));
+            _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(words));
+        }
+    }
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+            let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+            _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+        }
+    }
+    #[inline(always)]
+    fn max_lane(self, v: __m512) -> f32 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let v = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+            let v = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let v = _mm_max_ps(v, _mm_movehl_ps(v, v));
+            _mm_cvtss_f32(_mm_max_ss(v, _mm_movehdup_ps(v)))
+        }
+    }
+    #[inline(always)]
     fn zero_below(self, v: __m512, x: __m512, limit: f32) -> __m512 {
         // SAFETY: see above the impl.
         unsafe {

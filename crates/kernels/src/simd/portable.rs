@@ -109,6 +109,16 @@ impl Simd for Portable {
         (0..LANES).fold(0, |mask, i| mask | u16::from(a[i] >= b[i]) << i)
     }
     #[inline(always)]
+    fn round_bf16(self, v: Self::V) -> Self::V {
+        v.map(|v| f32::from_bits(v.to_bits().wrapping_add(0x8000) & !0xffff))
+    }
+    #[inline(always)]
+    fn add_exponent(self, v: Self::V, n: Self::V) -> Self::V {
+        zip(v, n, |v, n| {
+            f32::from_bits(v.to_bits().wrapping_add(n.to_bits() << 23))
+        })
+    }
+    #[inline(always)]
     fn zero_below(self, v: Self::V, x: Self::V, limit: f32) -> Self::V {
         zip(v, x, |v, x| if x >= limit { v } else { 0.0 })
     }

@@ -1,0 +1,239 @@
+//! Scores and weighted values in pairs of bfloat16: in tiles, or with multiply-adds of float32 in
+//! their order.
+
+use std::ops::Range;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::super::tiles;
+use super::super::unit::Block;
+use super::{Pairs, TAIL, VALUE_PAIRS};
+use crate::simd::{LANES, Simd};
+
+/// Pairs of keys whose products are summed apart from the rest.
+const KEY_PAIRS: usize = 16;
+
+impl Pairs {
+    #[inline(always)]
+    pub(super) unsafe fn scores<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
+        let page_size = self.shape.page_size;
+        let parts = page_size.div_ceil(LANES);
+        let vectors = block.n / page_size * parts + (block.n % page_size).div_ceil(LANES);
+        let key = |v: usize| -> *const u8 {
+            // SAFETY: a vector's first position is a position of the page.
+            unsafe { block.regions[v / parts].add(v % parts * LANES * 4) }
+        };
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.tiles {
+            use super::BLOCK;
+            use tiles::{Grid, HEADS, SUMS};
+            for first in (0..vectors).step_by(SUMS) {
+                let n = SUMS.min(vectors - first);
+                let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(first + i.min(n - 1)));
+                for m in heads.clone().step_by(HEADS) {
+                    // SAFETY: pages are whole vectors, heads whole tiles; the places in the
+                    // scratch memory are written or may be.
+                    unsafe {
+                        self.configure(heads.end - m);
+                        let queries = Grid {
+                            at: self.narrow_query(m).cast_const().cast(),
+                            stride: 2 * self.width,
+                        };
+                        let scores = Grid {
+                            at: self.weights(m).add(first * LANES),
+                            stride: 4 * (BLOCK + LANES),
+                        };
+                        let pairs = self.shape.head_dim / 2;
+                        tiles::scores(queries, pairs, &keys[..n], 4 * page_size, scores);
+                    }
+                }
+            }
+            return;
+        }
+        for v in 0..vectors {
+            let at = v / parts * page_size + v % parts * LANES;
+            let mut m = heads.start;
+            // SAFETY: a vector that begins at one of the page's positions is readable, also
+            // beyond its end. In rising order: what it writes beyond is overwritten by the next.
+            unsafe {
+                while m < heads.end {
+                    m += match heads.end - m {
+                        4.. if S::WIDE => self.score_vector::<S, 4>(s, key(v), m, at),
+                        2.. => self.score_vector::<S, 2>(s, key(v), m, at),
+                        _ => self.score_vector::<S, 1>(s, key(v), m, at),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Sixteen scores of `G` heads, which it returns.
+    #[inline(always)]
+    unsafe fn score_vector<S: Simd, const G: usize>(
+        &self,
+        s: S,
+        keys: *const u8,
+        m: usize,
+        at: usize,
+    ) -> usize {
+        let (width, pairs) = (self.width, self.shape.head_dim.div_ceil(2));
+        let mut total = [s.splat(0.0); G];
+        // SAFETY: queries are written to whole vectors; keys as in `scores`.
+        unsafe {
+            let queries = self.query(m);
+            for first in (0..pairs).step_by(KEY_PAIRS) {
+                let mut sum = [[s.splat(0.0); G]; 2];
+                for pair in first..pairs.min(first + KEY_PAIRS) {
+                    let key = keys.add(4 * pair * self.shape.page_size).cast::<u16>();
+                    for (odd, sum) in sum.iter_mut().enumerate() {
+                        let key = s.load_bf16(key, odd == 1);
+                        for (g, sum) in sum.iter_mut().enumerate() {
+                            let q = *queries.add(g * width + 2 * pair + odd);
+                            *sum = s.fma(s.splat(q), key, *sum);
+                        }
+                    }
+                }
+                for (g, total) in total.iter_mut().enumerate() {
+                    *total = s.add(*total, s.add(sum[0][g], sum[1][g]));
+                }
+            }
+            for (g, total) in total.iter().enumerate() {
+                s.store(self.weights(m + g).add(at), *total);
+            }
+        }
+        G
+    }
+
+    /// Values in pieces of eight pairs of a page: of the block's last, which may not be full,
+    /// a copy with zeros behind it, because what lies there in the page is another sequence's.
+    #[inline(always)]
+    pub(super) unsafe fn values<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
+        let (page_size, head_dim) = (self.shape.page_size, self.shape.head_dim);
+        let parts = page_size.div_ceil(LANES);
+        let (full, rest) = (block.n / page_size, block.n % page_size);
+        let vectors = full * parts + rest.div_ceil(LANES);
+        let key_bytes = self.key_bytes;
+        let place = |v: usize| -> *const u8 {
+            let pair = v % parts * VALUE_PAIRS;
+            // SAFETY: pairs of the page, whose values follow the keys.
+            unsafe { block.regions[v / parts].add(key_bytes + 4 * pair * head_dim) }
+        };
+        let partial = rest % LANES > 0;
+        let (last, stride) = (vectors - 1, 4 * head_dim);
+        let tail: *mut u16 = if partial {
+            // SAFETY: the rest's pairs in the page, and eight rows of the scratch memory that
+            // holds rows of at most `WIDEST` pairs.
+            unsafe {
+                let tail = (&raw mut (*self.scratch).tail).cast::<u16>();
+                let (from, n) = (place(last).cast::<u16>(), rest % LANES);
+                tail.write_bytes(0, TAIL);
+                std::ptr::copy_nonoverlapping(from, tail, n / 2 * 2 * head_dim);
+                if n % 2 == 1 {
+                    for i in 0..head_dim {
+                        let at = (n / 2 * head_dim + i) * 2;
+                        *tail.add(at) = *from.add(at);
+                    }
+                }
+                tail
+            }
+        } else {
+            std::ptr::null_mut()
+        };
+        let value = |v: usize| match partial && v == last {
+            true => tail.cast_const().cast::<u8>(),
+            false => place(v),
+        };
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.tiles {
+            use super::WORDS;
+            use tiles::{Grid, HEADS};
+            for m in heads.clone().step_by(HEADS) {
+                // SAFETY: pages are whole vectors, heads whole tiles; weights and sums are
+                // written.
+                unsafe {
+                    self.configure(heads.end - m);
+                    let weights = Grid {
+                        at: self.narrow_weights(m).cast_const().cast(),
+                        stride: 2 * WORDS,
+                    };
+                    let sums = Grid {
+                        at: self.sums(m),
+                        stride: 4 * self.width,
+                    };
+                    tiles::values(weights, head_dim, vectors, stride, value, sums);
+                }
+            }
+            return;
+        }
+        for column in (0..head_dim).step_by(LANES) {
+            for v in 0..vectors {
+                let at = v / parts * page_size + v % parts * LANES;
+                let slots = page_size - v % parts * LANES;
+                let pairs = slots.div_ceil(2).min(VALUE_PAIRS);
+                let mut m = heads.start;
+                // SAFETY: pairs of the page or of the tail, which are readable in whole vectors,
+                // also beyond the last; weights and sums are written.
+                unsafe {
+                    let from = value(v).add(4 * column);
+                    while m < heads.end {
+                        m += match heads.end - m {
+                            4.. if S::WIDE => {
+                                self.add_values::<S, 4>(s, from, pairs, m, at, column)
+                            }
+                            2.. => self.add_values::<S, 2>(s, from, pairs, m, at, column),
+                            _ => self.add_values::<S, 1>(s, from, pairs, m, at, column),
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds weighted pairs of values to sixteen sums of `G` heads, which it returns.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn add_values<S: Simd, const G: usize>(
+        &self,
+        s: S,
+        values: *const u8,
+        pairs: usize,
+        m: usize,
+        at: usize,
+        column: usize,
+    ) -> usize {
+        let mut sum = [[s.splat(0.0); G]; 2];
+        // SAFETY: as in `values`.
+        unsafe {
+            for pair in 0..pairs {
+                let value = values.add(4 * pair * self.shape.head_dim).cast::<u16>();
+                for (odd, sum) in sum.iter_mut().enumerate() {
+                    let value = s.load_bf16(value, odd == 1);
+                    for (g, sum) in sum.iter_mut().enumerate() {
+                        let weight = *self.weights(m + g).add(at + 2 * pair + odd);
+                        *sum = s.fma(s.splat(weight), value, *sum);
+                    }
+                }
+            }
+            for (g, (even, odd)) in sum[0].iter().zip(&sum[1]).enumerate() {
+                let to = self.sums(m + g).add(column);
+                s.store(to, s.add(s.load(to), s.add(*even, *odd)));
+            }
+        }
+        G
+    }
+
+    /// # Safety
+    /// Tiles must be allowed.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[inline(always)]
+    unsafe fn configure(&mut self, heads: usize) {
+        let heads = match self.together {
+            true => tiles::HEADS,
+            false => heads.min(tiles::HEADS),
+        };
+        if heads != self.configured {
+            // SAFETY: the caller's promise.
+            unsafe { tiles::configure(heads) };
+            self.configured = heads;
+        }
+    }
+}

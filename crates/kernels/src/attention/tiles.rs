@@ -1,0 +1,196 @@
+//! Scores and values of attention over bfloat16 in tiles (AMX).
+
+use std::arch::asm;
+
+/// Query heads of a tile.
+pub(super) const HEADS: usize = 16;
+
+/// Columns or positions of a tile.
+const COLUMNS: usize = 16;
+
+/// Tiles of sums at a time.
+pub(super) const SUMS: usize = 4;
+
+/// What the machine is told about its eight tiles.
+#[repr(C, align(64))]
+struct Layout {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+/// Tiles 0 to 3 hold sums of `heads` rows. Tile 4 holds queries and 5 keys, 32 of a head;
+/// tile 6 weights and 7 values, of 16 positions.
+///
+/// # Safety
+/// The process must be allowed to use tiles, and 0 < `heads` <= 16.
+pub(super) unsafe fn configure(heads: usize) {
+    let m = heads as u8;
+    let mut layout = Layout {
+        palette: 1,
+        start_row: 0,
+        reserved: [0; 14],
+        row_bytes: [0; 16],
+        rows: [0; 16],
+    };
+    layout.row_bytes[..8].copy_from_slice(&[64, 64, 64, 64, 64, 64, 32, 64]);
+    layout.rows[..8].copy_from_slice(&[m, m, m, m, m, 16, m, 8]);
+    // SAFETY: the caller's promise; a valid layout.
+    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const layout, options(nostack, readonly)) };
+}
+
+/// Gives the tiles back: saving them costs time when threads are switched.
+///
+/// # Safety
+/// The process must be allowed to use tiles.
+pub(super) unsafe fn release() {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("tilerelease", options(nostack, nomem)) };
+}
+
+macro_rules! load {
+    ($tile:literal, $from:expr, $stride:expr) => {
+        asm!(concat!("tileloadd ", $tile, ", [{} + {}]"), in(reg) $from, in(reg) $stride,
+            options(nostack, readonly))
+    };
+}
+
+macro_rules! store {
+    ($tile:literal, $to:expr, $stride:expr) => {
+        asm!(concat!("tilestored [{} + {}], ", $tile), in(reg) $to, in(reg) $stride,
+            options(nostack))
+    };
+}
+
+macro_rules! multiply {
+    ($sum:literal, $a:literal, $b:literal) => {
+        asm!(
+            concat!("tdpbf16ps ", $sum, ", ", $a, ", ", $b),
+            options(nostack)
+        )
+    };
+}
+
+macro_rules! zero {
+    ($tile:literal) => {
+        asm!(concat!("tilezero ", $tile), options(nostack))
+    };
+}
+
+/// Rows of numbers, `stride` bytes apart.
+#[derive(Clone, Copy)]
+pub(super) struct Grid<T> {
+    pub(super) at: T,
+    pub(super) stride: usize,
+}
+
+/// `scores = queries · keys` of `heads` (as configured) and one to four times sixteen positions,
+/// whose first pairs of keys lie at `keys`.
+///
+/// # Safety
+/// Tiles must be configured; `queries` must be valid for reading `heads` rows of `pairs` pairs, a
+/// multiple of 16, and the keys for reading `pairs` rows of 64 bytes; `scores` for writing
+/// `heads` rows of `16 * keys.len()` floats.
+#[inline(always)]
+pub(super) unsafe fn scores(
+    queries: Grid<*const u8>,
+    pairs: usize,
+    keys: &[*const u8],
+    key_stride: usize,
+    scores: Grid<*mut f32>,
+) {
+    let n = keys.len();
+    // SAFETY: the caller's promises.
+    unsafe {
+        zero!("tmm0");
+        zero!("tmm1");
+        zero!("tmm2");
+        zero!("tmm3");
+        for pair in (0..pairs).step_by(16) {
+            let at = pair * key_stride;
+            load!("tmm4", queries.at.add(4 * pair), queries.stride);
+            load!("tmm5", keys[0].add(at), key_stride);
+            multiply!("tmm0", "tmm4", "tmm5");
+            if n > 1 {
+                load!("tmm5", keys[1].add(at), key_stride);
+                multiply!("tmm1", "tmm4", "tmm5");
+            }
+            if n > 2 {
+                load!("tmm5", keys[2].add(at), key_stride);
+                multiply!("tmm2", "tmm4", "tmm5");
+            }
+            if n > 3 {
+                load!("tmm5", keys[3].add(at), key_stride);
+                multiply!("tmm3", "tmm4", "tmm5");
+            }
+        }
+        let to = scores.at;
+        store!("tmm0", to, scores.stride);
+        if n > 1 {
+            store!("tmm1", to.add(COLUMNS), scores.stride);
+        }
+        if n > 2 {
+            store!("tmm2", to.add(2 * COLUMNS), scores.stride);
+        }
+        if n > 3 {
+            store!("tmm3", to.add(3 * COLUMNS), scores.stride);
+        }
+    }
+}
+
+/// `sums += weights · values` of `heads` (as configured), `columns` columns, a multiple of 32, and
+/// `vectors` times sixteen positions. `value(v)` is where the first pairs of the values of vector
+/// `v` lie.
+///
+/// # Safety
+/// Tiles must be configured; `weights` must be valid for reading `heads` rows of `16 * vectors`
+/// words, the values for reading 8 rows of `4 * columns` bytes; `sums` for reading and writing
+/// `heads` rows of `columns` floats.
+#[inline(always)]
+pub(super) unsafe fn values(
+    weights: Grid<*const u8>,
+    columns: usize,
+    vectors: usize,
+    value_stride: usize,
+    value: impl Fn(usize) -> *const u8,
+    sums: Grid<*mut f32>,
+) {
+    let mut column = 0;
+    while column < columns {
+        let n = ((columns - column) / COLUMNS).min(SUMS);
+        // SAFETY: the caller's promises.
+        unsafe {
+            let to = sums.at.add(column);
+            load!("tmm0", to, sums.stride);
+            load!("tmm1", to.add(COLUMNS), sums.stride);
+            if n > 2 {
+                load!("tmm2", to.add(2 * COLUMNS), sums.stride);
+                load!("tmm3", to.add(3 * COLUMNS), sums.stride);
+            }
+            for v in 0..vectors {
+                let from = value(v).add(4 * column);
+                load!("tmm6", weights.at.add(2 * v * COLUMNS), weights.stride);
+                load!("tmm7", from, value_stride);
+                multiply!("tmm0", "tmm6", "tmm7");
+                load!("tmm7", from.add(4 * COLUMNS), value_stride);
+                multiply!("tmm1", "tmm6", "tmm7");
+                if n > 2 {
+                    load!("tmm7", from.add(8 * COLUMNS), value_stride);
+                    multiply!("tmm2", "tmm6", "tmm7");
+                    load!("tmm7", from.add(12 * COLUMNS), value_stride);
+                    multiply!("tmm3", "tmm6", "tmm7");
+                }
+            }
+            store!("tmm0", to, sums.stride);
+            store!("tmm1", to.add(COLUMNS), sums.stride);
+            if n > 2 {
+                store!("tmm2", to.add(2 * COLUMNS), sums.stride);
+                store!("tmm3", to.add(3 * COLUMNS), sums.stride);
+            }
+        }
+        // A multiple of 32 that is not one of 64 ends in two tiles.
+        column += n * COLUMNS;
+    }
+}

@@ -1,0 +1,138 @@
+//! Some query heads of some rows over one key-value head: the walk over pages, whatever the
+//! arithmetic.
+
+use super::{AttentionRow, BLOCK};
+use crate::Isa;
+use crate::kv::KvPages;
+use crate::simd::Simd;
+
+/// Most query heads of a unit. Their scores of a block are 70 kB, which the second-level cache
+/// holds beside the block's keys and values.
+pub(super) const MOST: usize = 64;
+
+/// Query heads `0..rows.len() * heads`, row by row.
+pub(super) struct Unit<'a> {
+    pub(super) pages: &'a KvPages,
+    pub(super) layer: usize,
+    pub(super) kv_head: usize,
+    pub(super) tables: &'a [u32],
+    pub(super) rows: &'a [AttentionRow],
+    /// Blocks that all rows share. None of the rows ends in them, or has a window that begins
+    /// later than the row.
+    pub(super) shared: usize,
+    pub(super) window: usize,
+    /// Heads of each row.
+    pub(super) heads: usize,
+    pub(super) scale: f32,
+    /// The first row's first query, and the floats from one row to the next.
+    pub(super) q: *const f32,
+    pub(super) q_stride: usize,
+    /// The same of the output.
+    pub(super) out: *mut f32,
+    pub(super) out_stride: usize,
+}
+
+/// Positions that one or more rows attend to next.
+pub(super) struct Block<'a> {
+    /// Start of each page's region of this layer and head.
+    pub(super) regions: &'a [*const u8],
+    /// Positions.
+    pub(super) n: usize,
+    /// Positions before the window, which only the first page has.
+    pub(super) skip: usize,
+    /// Whether it is the rows' first, and their last.
+    pub(super) first: bool,
+    pub(super) last: bool,
+}
+
+/// The arithmetic: a running softmax of every head, block by block.
+pub(super) trait Stage: Sized {
+    /// Most positions of a block, if a page has not more.
+    const POSITIONS: usize;
+
+    /// Working memory. Nothing in it is read before it is written.
+    type Scratch;
+
+    /// # Safety
+    /// `scratch` must be valid for writing as long as the stage is used.
+    unsafe fn new(isa: Isa, pages: &KvPages, scratch: *mut Self::Scratch) -> Self;
+
+    /// # Safety
+    /// As for [`Unit::run`].
+    unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>);
+
+    /// Takes rows `rows` over a block; after their last, their output is complete.
+    ///
+    /// # Safety
+    /// As for [`Unit::run`]; the regions are those of pages of `unit.pages`.
+    unsafe fn block<S: Simd>(
+        &mut self,
+        s: S,
+        unit: &Unit<'_>,
+        block: &Block<'_>,
+        rows: std::ops::Range<usize>,
+    );
+}
+
+impl Unit<'_> {
+    /// Shared blocks for all rows together, then the rest row by row. The blocks of a row are
+    /// the same whatever it shares.
+    ///
+    /// # Safety
+    /// `q` must be valid for reading and `out` for writing `heads * head_dim` floats of each
+    /// row, and nothing else may use that part of `out`. There are at most [`MOST`] heads.
+    #[inline(always)]
+    pub(super) unsafe fn run<S: Simd, T: Stage>(
+        &self,
+        s: S,
+        stage: &mut T,
+        regions: &mut [*const u8; BLOCK],
+    ) {
+        let page_size = self.pages.shape().page_size;
+        let per_block = (T::POSITIONS / page_size).max(1);
+        let all = 0..self.rows.len();
+        // SAFETY: the caller's promises; `find` gives regions of pages.
+        unsafe {
+            stage.begin(s, self);
+            for b in 0..self.shared {
+                let first = self.rows[0].table as usize + b * per_block;
+                let block = Block {
+                    regions: self.find(regions, &self.tables[first..][..per_block]),
+                    n: per_block * page_size,
+                    skip: 0,
+                    first: b == 0,
+                    last: false,
+                };
+                stage.block(s, self, &block, all.clone());
+            }
+            for r in all {
+                let row = &self.rows[r];
+                let len = row.len as usize;
+                let window = len.saturating_sub(self.window);
+                let before = window / page_size;
+                let table = &self.tables[row.table as usize..][before..len.div_ceil(page_size)];
+                let len = len - before * page_size;
+                for (b, table) in table.chunks(per_block).enumerate().skip(self.shared) {
+                    let start = b * per_block * page_size;
+                    let n = (len - start).min(per_block * page_size);
+                    let block = Block {
+                        regions: self.find(regions, table),
+                        n,
+                        skip: if b == 0 { window % page_size } else { 0 },
+                        first: b == 0,
+                        last: start + n == len,
+                    };
+                    stage.block(s, self, &block, r..r + 1);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find<'r>(&self, regions: &'r mut [*const u8; BLOCK], table: &[u32]) -> &'r [*const u8] {
+        for (region, page) in regions.iter_mut().zip(table) {
+            *region = self.pages.head(*page, self.layer, self.kv_head).as_ptr();
+        }
+        &regions[..table.len()]
+    }
+}

@@ -1,0 +1,192 @@
+//! How keys and values are stored.
+
+use half::{bf16, f16};
+
+use super::KvShape;
+use crate::buffer::Number;
+use crate::simd::Simd;
+
+/// How keys and values are stored. They are rounded to the nearest (ties to even, at most the
+/// largest finite number) when they are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KvFormat {
+    /// float32.
+    #[default]
+    F32,
+    /// bfloat16. Attention then rounds queries and weights, too, multiplies pairs of bfloat16 and
+    /// sums in float32 (`attention/bf16.rs`); numbers below 2^-50 become 0.
+    Bf16,
+    /// float16, widened when it is read: the arithmetic is that of float32.
+    F16,
+}
+
+/// Magnitude below which a bfloat16 operand of attention becomes 0. Products and their sums are
+/// then 0 or far above the smallest normal float32, so that units that flush subnormal numbers
+/// (AMX) give the same bits as those that do not.
+pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
+
+impl KvFormat {
+    /// Most values of a head in bfloat16.
+    pub const WIDEST_BF16: usize = 256;
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_bytes(self, shape: KvShape) -> usize {
+        shape.layers * shape.kv_heads * self.head_bytes(shape)
+    }
+
+    /// The number that is stored for `x`.
+    #[must_use]
+    pub fn round(self, x: f32) -> f32 {
+        match self {
+            Self::F32 => x,
+            Self::Bf16 => bf16::from_bits(narrow_bf16(x)).to_f32(),
+            Self::F16 => f16::from_bits(narrow_f16(x)).to_f32(),
+        }
+    }
+
+    /// Bytes of one head of one layer in a page: keys, then as many of values but for rounding up.
+    pub(crate) fn head_bytes(self, shape: KvShape) -> usize {
+        self.key_bytes(shape) + self.value_bytes(shape)
+    }
+
+    /// Bytes of the keys, where the values begin.
+    pub(crate) fn key_bytes(self, shape: KvShape) -> usize {
+        match self {
+            Self::F32 => 4 * shape.head_dim * shape.page_size,
+            Self::Bf16 => 4 * shape.head_dim.div_ceil(2) * shape.page_size,
+            Self::F16 => 2 * shape.head_dim * shape.page_size,
+        }
+    }
+
+    fn value_bytes(self, shape: KvShape) -> usize {
+        match self {
+            Self::F32 => 4 * shape.head_dim * shape.page_size,
+            Self::Bf16 => 4 * shape.head_dim * shape.page_size.div_ceil(2),
+            Self::F16 => 2 * shape.head_dim * shape.page_size,
+        }
+    }
+
+    /// Writes a position's key and value into its head's region. Keys are `[head_dim, page_size]`,
+    /// values `[page_size, head_dim]`; in bfloat16 two neighbours of the outer index lie side by
+    /// side, as the units that multiply pairs want them.
+    pub(crate) fn write(
+        self,
+        region: &mut [u8],
+        shape: KvShape,
+        offset: usize,
+        k: &[f32],
+        v: &[f32],
+    ) {
+        let (d, p) = (shape.head_dim, shape.page_size);
+        let (keys, values) = region.split_at_mut(self.key_bytes(shape));
+        match self {
+            Self::F32 => {
+                scatter(words(keys), offset, p, k, |x| x);
+                words(values)[offset * d..][..d].copy_from_slice(v);
+            }
+            Self::F16 => {
+                scatter(words(keys), offset, p, k, narrow_f16);
+                scatter(words(values), offset * d, 1, v, narrow_f16);
+            }
+            Self::Bf16 => {
+                for (i, k) in k.iter().enumerate() {
+                    words(keys)[(i / 2 * p + offset) * 2 + i % 2] = narrow_bf16(*k);
+                }
+                let first = offset / 2 * d * 2 + offset % 2;
+                scatter(words(values), first, 2, v, narrow_bf16);
+            }
+        }
+    }
+
+    /// A position's key and value, read back.
+    #[cfg(test)]
+    pub(crate) fn read(self, region: &[u8], shape: KvShape, offset: usize) -> (Vec<f32>, Vec<f32>) {
+        let (d, p) = (shape.head_dim, shape.page_size);
+        let number = |first: usize, place: usize| {
+            let at = |bytes: usize| &region[first + place * bytes..][..bytes];
+            match self {
+                Self::F32 => f32::from_ne_bytes(at(4).try_into().expect("four")),
+                Self::Bf16 => bf16::from_ne_bytes(at(2).try_into().expect("two")).to_f32(),
+                Self::F16 => f16::from_ne_bytes(at(2).try_into().expect("two")).to_f32(),
+            }
+        };
+        let key = |i: usize| match self {
+            Self::Bf16 => number(0, (i / 2 * p + offset) * 2 + i % 2),
+            _ => number(0, i * p + offset),
+        };
+        let value = |i: usize| match self {
+            Self::Bf16 => number(self.key_bytes(shape), (offset / 2 * d + i) * 2 + offset % 2),
+            _ => number(self.key_bytes(shape), offset * d + i),
+        };
+        ((0..d).map(key).collect(), (0..d).map(value).collect())
+    }
+}
+
+/// A region's bytes as its numbers.
+fn words<T: Number>(bytes: &mut [u8]) -> &mut [T] {
+    // SAFETY: any bits are a number (`Number`).
+    let (before, words, _) = unsafe { bytes.align_to_mut::<T>() };
+    assert!(before.is_empty(), "regions begin at whole numbers");
+    words
+}
+
+/// `to[first], to[first + step], ...` become `from`.
+#[inline(always)]
+fn scatter<T: Number>(
+    to: &mut [T],
+    first: usize,
+    step: usize,
+    from: &[f32],
+    narrow: impl Fn(f32) -> T,
+) {
+    for (to, from) in to[first..].iter_mut().step_by(step).zip(from) {
+        *to = narrow(*from);
+    }
+}
+
+fn narrow_bf16(x: f32) -> u16 {
+    if x.abs() < TINY {
+        return 0;
+    }
+    let most = bf16::MAX.to_f32();
+    bf16::from_f32(x.clamp(-most, most)).to_bits()
+}
+
+fn narrow_f16(x: f32) -> u16 {
+    let most = f16::MAX.to_f32();
+    f16::from_f32(x.clamp(-most, most)).to_bits()
+}
+
+/// Numbers that are stored one by one and widened to float32 when they are read.
+pub(crate) trait Numbers {
+    type Word;
+
+    /// # Safety
+    /// `p` must be valid for reading 16 words.
+    unsafe fn load<S: Simd>(s: S, p: *const Self::Word) -> S::V;
+}
+
+pub(crate) struct F32;
+
+impl Numbers for F32 {
+    type Word = f32;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, p: *const f32) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load(p) }
+    }
+}
+
+pub(crate) struct F16;
+
+impl Numbers for F16 {
+    type Word = u16;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, p: *const u16) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load_f16(p) }
+    }
+}
