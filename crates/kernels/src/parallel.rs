@@ -119,7 +119,7 @@ impl<'a> Parallel<'a> {
         const SMALL: usize = 512 << 10;
         let threads = self.threads_for(work);
         let runs = rows.div_ceil(MOST);
-        let worth = if bytes <= SMALL { 8 } else { 32 };
+        let worth = if bytes <= SMALL { 8 } else { 64 };
         if rows < worth * threads {
             runs
         } else {
