@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beamgen_kernels::{
-    AttentionRow, Cpu, Isa, IsaLevel, KvPages, KvShape, KvSlot, RopeTable, ThreadPool,
+    AttentionRow, Cpu, Isa, IsaLevel, KvPages, KvShape, KvSlot, MachineRates, RopeTable, ThreadPool,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,22 @@ pub enum IsaChoice {
     Avx2,
     /// What the compiler makes of plain loops.
     Portable,
+}
+
+impl EngineConfig {
+    /// What the machine can do at best with these instructions and threads, measured now with
+    /// `memory` bytes twice (see [`MachineRates::measure`]).
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the machine lacks the instructions or the memory.
+    pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
+        let pool = ThreadPool::new(self.threads);
+        let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
+        rates.map_err(|error| Error::Setting {
+            field: "memory",
+            reason: format!("{memory} bytes twice cannot be had: {error}"),
+        })
+    }
 }
 
 impl IsaChoice {
@@ -181,6 +197,12 @@ impl Engine {
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// Positions of a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.page_size
     }
 
     /// The threads.

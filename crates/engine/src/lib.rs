@@ -47,7 +47,7 @@ mod sequences;
 mod tokenizer;
 mod weights;
 
-pub use beamgen_kernels::ThreadPool;
+pub use beamgen_kernels::{MachineRates, ThreadPool};
 pub use chat::{ChatTemplate, Ending, Message};
 pub use checkpoint::Checkpoint;
 pub use config::{ModelConfig, Rope, RopeScaling};

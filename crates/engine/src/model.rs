@@ -141,6 +141,28 @@ impl Model {
         layers + self.embedding.bytes() + 4 * self.norm.len() + head
     }
 
+    /// Bytes of weights that a pass with logits streams through: all but a separate embedding, of
+    /// which it reads a row a token.
+    #[must_use]
+    pub fn streamed_bytes(&self) -> usize {
+        match &self.head {
+            Head::Own(_) => self.bytes() - self.embedding.bytes(),
+            Head::None | Head::Tied => self.bytes(),
+        }
+    }
+
+    /// Floating-point operations of one row with logits that attends to `context` tokens; a
+    /// multiply-add is two.
+    #[must_use]
+    pub fn row_flops(&self, context: usize) -> u64 {
+        let c = &self.config;
+        let head = self
+            .head()
+            .map_or(0, |head| 2 * head.inputs() * head.outputs());
+        let attention = 4 * context * c.num_hidden_layers * c.q_width();
+        self.row_work() + (head + attention) as u64
+    }
+
     pub(crate) fn head(&self) -> Option<&PackedLinear> {
         match &self.head {
             Head::None => None,

@@ -38,7 +38,7 @@ mod softmax;
 mod testing;
 
 pub use attention::{AttentionRow, AttentionShape, attention, attention_reference};
-pub use ceiling::Ceilings;
+pub use ceiling::{CeilingMemory, Ceilings, MachineRates};
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvPages, KvShape, KvSlot, kv_store};
