@@ -88,15 +88,16 @@ impl EngineBench {
                     name: String::new(),
                     weights: footprint.weights as u64,
                     buffers: footprint.buffers as u64,
-                    kv: config.engine.kv_bytes as u64,
+                    kv: 0,
                     kv_per_token: footprint.kv_per_token as u64,
                     context: shape.max_position_embeddings,
                 }],
+                kv: config.engine.kv_bytes as u64,
                 available: memory::available(),
             };
             plan.fit(positions)?;
             let engine = EngineConfig {
-                kv_bytes: usize::try_from(plan.models[0].kv).unwrap_or(usize::MAX),
+                kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
                 ..config.engine.clone()
             };
             let model = Arc::new(Model::from_weights(shape, &weights, dtype)?);

@@ -430,6 +430,9 @@ pub struct BenchEngineArgs {
     /// Threads to compute with; 0 means all
     #[arg(long)]
     pub threads: Option<usize>,
+    /// Most memory for the cache, e.g. 2GiB or 512MB [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
+    pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only
     #[arg(long)]
     pub offline: bool,
@@ -536,6 +539,9 @@ pub struct ModelFlags {
     /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
+    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size, help_heading = "Models")]
+    pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only
     #[arg(long, help_heading = "Models")]
     pub offline: bool,

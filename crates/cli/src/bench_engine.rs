@@ -75,6 +75,9 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
     config.engine.threads = args.threads.unwrap_or_default();
+    if let Some(bytes) = args.kv_memory {
+        config.engine.kv_bytes = bytes;
+    }
     let longest = args.prefix.iter().max().unwrap_or(&0) + args.new;
 
     let ceilings = config.engine.ceilings(CEILING_MEMORY);
@@ -99,7 +102,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
             if let Some(bytes) = bench.too_much(&point) {
                 return Err(Failure::Input(format!(
                     "--batch {batch} with --prefix {prefix} and --new {} needs {} of KV cache, which is more \
-                     than there may be: take fewer",
+                     than there may be: take fewer, or more --kv-memory",
                     args.new,
                     size(bytes as u64)
                 )));
