@@ -127,8 +127,10 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         "p10 to p90",
         "GFLOP/s",
     ]);
+    let mut most_kv = 0;
     for point in &points {
         let measured = bench.measure(point)?;
+        most_kv = measured.kv_bytes.max(most_kv);
         let row = Row::new(&bench, dtype, point, &measured, &rates);
         if args.json {
             output::json_line(&mut out, &row)?;
@@ -139,8 +141,13 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     }
     if !args.json {
         table.write(&mut out)?;
-        if let Some(mib) = peak_rss_mib() {
-            writeln!(out, "  peak resident memory {mib:.0} MiB")?;
+        if let Some(peak) = peak_rss_mib() {
+            let planned = mib(bench.weight_bytes() + most_kv);
+            writeln!(
+                out,
+                "  peak resident memory {peak:.0} MiB, loading included: {:.2} of weights and cache in use ({planned:.0} MiB)",
+                peak / planned
+            )?;
         }
     }
     Ok(out.flush()?)
