@@ -26,9 +26,10 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     let config = config(args)?;
     config.check()?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
-    let show = match args.quiet || args.json {
-        true => ShowPlan::Never,
-        false => ShowPlan::Always,
+    let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
+        (true, _) => ShowPlan::Never,
+        (false, true) => ShowPlan::OwnModels,
+        (false, false) => ShowPlan::Always,
     };
     let mut solver = settings::solver(config, &[(&problems, count)], show)?;
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
