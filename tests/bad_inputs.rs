@@ -119,9 +119,15 @@ fn settings() {
             &["speculate", "rounds"],
         ),
         (&["--threshold", "1.5"], &["threshold", "1.5"]),
-        (&["--kv-memory", "much"], &["--kv-memory", "\"much\"", "2GiB"]),
+        (
+            &["--kv-memory", "much"],
+            &["--kv-memory", "\"much\"", "2GiB"],
+        ),
         (&["--kv-memory", "1kB"], &["kv_bytes", "one page"]),
-        (&["--set", "engine.kv_bytes=2 gibs"], &["kv_bytes", "2 gibs"]),
+        (
+            &["--set", "engine.kv_bytes=2 gibs"],
+            &["kv_bytes", "2 gibs"],
+        ),
         (
             &["--strategy", "mcts", "--scorer", "none"],
             &["mcts", "scorer"],

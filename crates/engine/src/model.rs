@@ -87,16 +87,17 @@ impl Model {
         let parts = Parts::new(c, weights);
         parts.check(weights)?;
         let loader = Loader::new(weights, &parts, weight_type);
-        let layers = (0..c.num_hidden_layers)
-            .map(|i| loader.layer(c, i))
-            .collect::<Result<Vec<_>, _>>()?;
-        let norm = loader.vector(parts.vector("norm"), c.hidden_size)?;
+        // The largest first, while nothing else is in memory.
         let embedding = loader.matrix(&parts.embedding())?;
         let head = match parts.head(weights) {
             HeadParts::None => Head::None,
             HeadParts::Tied => Head::Tied,
             HeadParts::Own(matrix) => Head::Own(loader.matrix(&matrix)?),
         };
+        let layers = (0..c.num_hidden_layers)
+            .map(|i| loader.layer(c, i))
+            .collect::<Result<Vec<_>, _>>()?;
+        let norm = loader.vector(parts.vector("norm"), c.hidden_size)?;
         Ok(Self {
             config,
             embedding,
