@@ -120,6 +120,15 @@ fn settings() {
         ),
         (&["--threshold", "1.5"], &["threshold", "1.5"]),
         (
+            &["--kv-memory", "much"],
+            &["--kv-memory", "\"much\"", "2GiB"],
+        ),
+        (&["--kv-memory", "1kB"], &["kv_bytes", "one page"]),
+        (
+            &["--set", "engine.kv_bytes=2 gibs"],
+            &["kv_bytes", "2 gibs"],
+        ),
+        (
             &["--strategy", "mcts", "--scorer", "none"],
             &["mcts", "scorer"],
         ),

@@ -5,6 +5,7 @@ mod bad_checkpoints;
 mod bad_hub;
 mod bad_inputs;
 mod bench;
+mod bench_engine;
 mod configs;
 mod edges;
 mod in_flight;

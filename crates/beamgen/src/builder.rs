@@ -8,7 +8,7 @@ use beamgen_search::{Answers, Scorer};
 
 use crate::prepare::{Prepared, Wanted};
 use crate::source::Downloads;
-use crate::{Config, Error, Solver};
+use crate::{Config, EngineBench, Error, Solver};
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
@@ -109,6 +109,15 @@ impl SolverBuilder {
     /// As [`prepare`](Self::prepare).
     pub fn prepare_reward_model(self) -> Result<Prepared, Error> {
         self.wanting(Wanted::RewardModel)
+    }
+
+    /// Loads the generator alone, without its tokenizer, to time passes of the engine over at most
+    /// `positions` tokens.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn engine_bench(self, positions: usize) -> Result<EngineBench, Error> {
+        EngineBench::open(&self.config, positions, self.downloads)
     }
 
     fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {

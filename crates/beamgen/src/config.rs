@@ -23,7 +23,7 @@ pub struct Config {
     pub search: SearchConfig,
     /// Steps, limits, sampling and its seed.
     pub generator: GeneratorConfig,
-    /// Memory and threads, for each of the two models.
+    /// Memory and threads. `kv_bytes` is one budget for the caches of both models.
     pub engine: EngineConfig,
 }
 

@@ -62,7 +62,7 @@ pub enum Error {
     /// Weights and buffers do not fit into memory.
     #[error(
         "the models need {} with room for one chain each, {} are free: take smaller models or --dtype bf16, \
-         or lower engine.kv_bytes (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
+         or lower --kv-memory (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
     )]
     Memory {
         /// Bytes of weights, buffers and one chain in each model.

@@ -37,6 +37,7 @@
 mod builder;
 pub mod bundled;
 mod config;
+mod engine_bench;
 mod error;
 mod fingerprint;
 mod known;
@@ -45,7 +46,9 @@ mod prepare;
 mod solver;
 mod source;
 
-pub use beamgen_engine::{EngineConfig, KvType, SamplingParams, SamplingSettings, WeightType};
+pub use beamgen_engine::{
+    EngineConfig, KvType, MachineRates, SamplingParams, SamplingSettings, WeightType, parse_size,
+};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 pub use beamgen_generator::GeneratorConfig;
@@ -61,6 +64,7 @@ pub use beamgen_search::{
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};
+pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
 pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, recognise};
 pub use memory::{MemoryPlan, ModelMemory};

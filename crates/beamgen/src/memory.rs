@@ -13,6 +13,8 @@ const SPARE: u64 = 10;
 pub struct MemoryPlan {
     /// The generator first.
     pub models: Vec<ModelMemory>,
+    /// Most that all KV caches together may take.
+    pub kv: u64,
     /// Bytes that programs can have on this machine now; `None` if the system does not tell.
     pub available: Option<u64>,
 }
@@ -28,7 +30,8 @@ pub struct ModelMemory {
     pub weights: u64,
     /// Buffers of a forward pass.
     pub buffers: u64,
-    /// Most that its KV cache may take.
+    /// The part of the caches' budget that is its own. What the generator has no use for at a time,
+    /// the reward model borrows.
     pub kv: u64,
     /// KV cache of one token.
     pub kv_per_token: u64,
@@ -47,39 +50,39 @@ impl MemoryPlan {
     /// Bytes with full KV caches.
     #[must_use]
     pub fn most(&self) -> u64 {
-        self.fixed() + self.models.iter().map(|model| model.kv).sum::<u64>()
+        self.fixed() + self.kv
     }
 
-    /// Lowers what the KV caches may take until everything fits: what is left when each has one chain of
-    /// `longest` tokens (or its full context) is shared equally.
+    /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
+    /// part is what one chain of `longest` tokens (or its full context) takes: with that it can score any
+    /// chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
+    /// generator leaves; so all the rest is the generator's. Where there is too little for that, both have room
+    /// for as many tokens.
     ///
     /// # Errors
     /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
-    /// what its cache may take, whichever is less.
+    /// what the caches may take, whichever is less.
     pub(crate) fn fit(&mut self, longest: usize) -> Result<(), Error> {
-        let Some(available) = self.available else {
-            return Ok(());
-        };
-        let usable = available - available / SPARE;
-        let least = |model: &ModelMemory| {
-            let tokens = model.context.min(longest) as u64;
-            model.kv.min(tokens * model.kv_per_token)
-        };
-        let needed = self.fixed() + self.models.iter().map(least).sum::<u64>();
+        let usable = self
+            .available
+            .map_or(u64::MAX, |available| available - available / SPARE);
+        let chain = |model: &ModelMemory| model.context.min(longest) as u64 * model.kv_per_token;
+        let chains: u64 = self.models.iter().map(chain).sum();
+        let fixed = self.fixed();
+        let needed = fixed + chains.min(self.kv);
         if needed > usable {
             return Err(Error::Memory { needed, usable });
         }
-        // Whoever wants less than an equal share leaves the rest to the others.
-        let mut left = usable - needed;
-        let mut by_wish: Vec<&mut ModelMemory> = self.models.iter_mut().collect();
-        by_wish.sort_by_key(|model| model.kv - least(model));
-        let mut models = by_wish.len() as u64;
-        for model in by_wish {
-            let least = least(model);
-            let more = (model.kv - least).min(left / models);
-            model.kv = least + more;
-            left -= more;
-            models -= 1;
+        self.kv = self.kv.min(usable - fixed);
+        let per_token: u64 = self.models.iter().map(|model| model.kv_per_token).sum();
+        let mut left = self.kv;
+        for model in self.models.iter_mut().skip(1) {
+            let even = u128::from(self.kv) * u128::from(model.kv_per_token) / u128::from(per_token);
+            model.kv = chain(model).min(even as u64);
+            left -= model.kv;
+        }
+        if let Some(first) = self.models.first_mut() {
+            first.kv = left;
         }
         Ok(())
     }
@@ -100,68 +103,68 @@ pub(crate) fn available() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn model(weights: u64, kv: u64) -> ModelMemory {
+    fn model(weights: u64, kv_per_token: u64) -> ModelMemory {
         ModelMemory {
             role: "generator",
             name: "m".into(),
             weights,
             buffers: 10,
-            kv,
-            kv_per_token: 1,
+            kv: 0,
+            kv_per_token,
             context: 100,
         }
     }
 
     const LONGEST: usize = 1000;
 
-    fn fitted(available: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {
+    fn fitted(available: u64, kv: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {
         let mut plan = MemoryPlan {
             models,
+            kv,
             available: Some(available),
         };
         plan.fit(LONGEST).map(|()| plan)
     }
 
     #[test]
-    fn caches_share_what_is_left() {
-        let caches = |available, kv: &[u64]| -> Vec<u64> {
-            let models = kv.iter().map(|kv| model(40, *kv)).collect();
-            let plan = fitted(available, models).unwrap();
-            plan.models.iter().map(|model| model.kv).collect()
+    fn one_budget_for_all_caches() {
+        let caches = |available, kv, per_token: &[u64]| -> Vec<u64> {
+            let models = per_token.iter().map(|kv| model(40, *kv)).collect();
+            let plan = fitted(available, kv, models).unwrap();
+            let caches: Vec<u64> = plan.models.iter().map(|model| model.kv).collect();
+            assert_eq!(caches.iter().sum::<u64>(), plan.kv);
+            caches
         };
-        // 900 usable, 100 of them taken.
-        assert_eq!(caches(1000, &[300, 300]), [300, 300]);
-        assert_eq!(caches(1000, &[700, 700]), [400, 400]);
-        assert_eq!(caches(1000, &[700, 150]), [650, 150]);
-    }
-
-    #[test]
-    fn a_long_context_has_its_room() {
-        let long = ModelMemory {
-            context: 600,
-            ..model(40, 700)
-        };
-        let plan = fitted(1000, vec![long, model(40, 700)]).unwrap();
-        // 900 usable, 100 taken, 600 and 100 for a full context each.
-        assert_eq!((plan.models[0].kv, plan.models[1].kv), (650, 150));
+        // 900 usable, 100 of them taken; a chain is 100 tokens.
+        assert_eq!(caches(1000, 600, &[1, 1]), [500, 100]);
+        assert_eq!(caches(1000, 9000, &[1, 1]), [700, 100]);
+        assert_eq!(caches(1000, 9000, &[1, 2]), [600, 200]);
+        // Too little for a chain in each: as many tokens for the one as for the other.
+        assert_eq!(caches(1000, 150, &[1, 1]), [75, 75]);
+        assert_eq!(caches(1000, 150, &[1, 2]), [50, 100]);
+        assert_eq!(caches(1000, 9000, &[3]), [850]);
+        // A reference reads the reward model's tokens, out of its share.
+        assert_eq!(caches(2000, 600, &[1, 1, 0]), [500, 100, 0]);
     }
 
     #[test]
     fn what_cannot_fit_is_refused() {
-        assert!(fitted(1000, vec![model(700, 100)]).is_ok());
-        let error = fitted(1000, vec![model(900, 100)]).unwrap_err().to_string();
+        assert!(fitted(1000, 100, vec![model(700, 1)]).is_ok());
+        let error = fitted(1000, 100, vec![model(900, 1)]).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("--dtype"), "{error}");
-        assert!(error.contains("kv_bytes"), "{error}");
+        assert!(error.contains("--kv-memory"), "{error}");
     }
 
     /// A long context is no reason to refuse what short chains fit into.
     #[test]
     fn only_chains_that_can_be_count() {
-        let mut long = model(700, 100_000);
+        let mut long = model(700, 1);
         long.context = 131_072;
-        assert!(fitted(1000, vec![long.clone()]).is_err());
+        assert!(fitted(1000, 100_000, vec![long.clone()]).is_err());
         let mut plan = MemoryPlan {
             models: vec![long],
+            kv: 100_000,
             available: Some(1000),
         };
         assert!(plan.fit(150).is_ok());

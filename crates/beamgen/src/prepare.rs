@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Engine, EngineConfig, KvType, ThreadPool, WeightType};
+use beamgen_engine::{ChatTemplate, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType};
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
@@ -79,6 +79,7 @@ impl Prepared {
         };
         let mut plan = MemoryPlan {
             models: Vec::new(),
+            kv: config.engine.kv_bytes as u64,
             available: memory::available(),
         };
         if let Some(generator) = &generator {
@@ -94,13 +95,15 @@ impl Prepared {
             let reference = reference.transpose()?.map(|mut reference| {
                 // The two read the same tokens, out of one share.
                 prm.kv_per_token += reference.kv_per_token;
-                (reference.kv, reference.kv_per_token) = (0, 0);
+                reference.kv_per_token = 0;
                 reference
             });
             plan.models.push(prm);
             plan.models.extend(reference);
         }
-        plan.fit(config.generator.max_chain_tokens + PROMPT)?;
+        // Pages are taken whole, and a fork's last one twice.
+        let longest = config.generator.max_chain_tokens + PROMPT + 2 * config.engine.page_size;
+        plan.fit(longest)?;
         Ok(Self {
             config,
             generator,
@@ -176,7 +179,7 @@ impl Prepared {
             config.generator.clone_from(generator.config());
             Ok(generator)
         };
-        let generator = load().map_err(|error| error.at(path))?;
+        let mut generator = load().map_err(|error| error.at(path))?;
         self.notes.extend_from_slice(generator.notes());
 
         let engine = engine_config(&self.plan, &config, "prm");
@@ -184,6 +187,9 @@ impl Prepared {
             let shared = same_tokenizer(judge.prm.checkpoint.clone(), checkpoint)?;
             let mut model = judge.load(&config, engine, Some(&model), pool)?;
             model.share_tokens(shared);
+            let idle = Arc::new(IdleKv::default());
+            generator.lend(Arc::clone(&idle));
+            model.borrow(&idle);
             Ok(Box::new(model) as Box<dyn Scorer + Send>)
         });
         Ok(Solver {
@@ -369,7 +375,7 @@ fn needs(
         name: model.checkpoint.path().display().to_string(),
         weights: if shares { 0 } else { footprint.weights as u64 },
         buffers: footprint.buffers as u64,
-        kv: config.engine.kv_bytes as u64,
+        kv: 0,
         kv_per_token: footprint.kv_per_token as u64,
         context: model.config.max_position_embeddings,
     })

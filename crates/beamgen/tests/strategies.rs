@@ -1,6 +1,9 @@
 //! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
 
-use beamgen::{Config, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+
+use beamgen::{Config, Event, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
 
 fn sample(count: usize) -> Vec<Problem> {
     let mut problems = bundled::sample().expect("the sample").problems;
@@ -112,7 +115,7 @@ fn never_a_token_above_the_budget() {
 fn little_memory_is_no_error_and_still_answers() {
     for mut config in configs() {
         // 1600 tokens, when each step in the making is promised 256.
-        config.engine.kv_bytes = 1600 * 4 * 2 * 128 * 4;
+        config.engine.kv_bytes = budget(1600);
         let mut answered = 0;
         for result in solve(&config, 4) {
             assert_eq!(result.error, None, "{}", name(&config));
@@ -126,4 +129,98 @@ fn little_memory_is_no_error_and_still_answers() {
         }
         assert!(answered >= 2, "{}: {answered} of 4", name(&config));
     }
+}
+
+/// A budget of which the reward model's own part is room for one chain, and the generator's for so many tokens.
+fn budget(tokens: usize) -> usize {
+    let of_a_token = |layers: usize| layers * 2 * 128 * 4;
+    512 * of_a_token(6) + tokens * of_a_token(4)
+}
+
+/// Results, and whether memory was too short for some chain of each.
+fn solve_within(config: &Config, kv_bytes: usize, in_flight: usize) -> Vec<(ProblemResult, bool)> {
+    let mut config = config.clone();
+    config.engine.kv_bytes = kv_bytes;
+    config.search.in_flight = in_flight;
+    let solver = Solver::builder().config(config).build();
+    let mut results = Vec::new();
+    let starved = RefCell::new([false; PROBLEMS]);
+    let mut observe = |event: Event<'_>| match event {
+        Event::ProblemRestarted { index } => starved.borrow_mut()[index] = false,
+        Event::ChainFinished { index, finish, .. } => {
+            starved.borrow_mut()[index] |= finish == Finish::NoMemory;
+        }
+        _ => {}
+    };
+    let mut deliver = |result: ProblemResult| {
+        let starved = starved.borrow()[result.index];
+        results.push((result, starved));
+        ControlFlow::Continue(())
+    };
+    let run = solver
+        .expect("models")
+        .run(sample(PROBLEMS), &mut observe, &mut deliver);
+    run.expect("a run");
+    results.sort_by_key(|(result, _)| result.index);
+    results
+}
+
+const PROBLEMS: usize = 4;
+
+/// Generator and reward model share one budget: whoever holds it at a time, the chains are the same.
+#[test]
+fn the_same_chains_whatever_the_memory() {
+    let (mut short, mut whole, mut again) = (0, 0, 0);
+    for config in configs() {
+        let roomy = solve_within(&config, 1 << 30, PROBLEMS);
+        for tokens in [300, 1200, 3000] {
+            let bytes = budget(tokens);
+            let tight = solve_within(&config, bytes, PROBLEMS);
+            let alone = solve_within(&config, bytes, 1);
+            for (((roomy, _), (tight, starved)), (alone, _)) in roomy.iter().zip(&tight).zip(&alone)
+            {
+                let what = format!("{}, {tokens} tokens", name(&config));
+                assert_eq!(tight.error, None, "{what}");
+                let same = |other: &ProblemResult| {
+                    assert!(tight.tree == other.tree, "{what}");
+                    assert_eq!(
+                        (&tight.answer, tight.score),
+                        (&other.answer, other.score),
+                        "{what}"
+                    );
+                };
+                // What is given up where a problem does not fit even alone may depend on what was
+                // written ahead.
+                if !(config.search.speculate && *starved) {
+                    same(alone);
+                }
+                if !starved {
+                    same(roomy);
+                }
+                short += usize::from(*starved);
+                whole += usize::from(!starved);
+                let scored = |result: &ProblemResult| result.ledger.scored_tokens;
+                again += usize::from(!starved && scored(tight) > scored(roomy));
+            }
+        }
+    }
+    // Memory was short, it was enough, and it was enough because the scorer gave what it had borrowed back.
+    let seen = [short, whole, again];
+    assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+}
+
+/// Down to a page for each model.
+#[test]
+fn next_to_no_memory_is_no_error() {
+    let mut answered = 0;
+    for mut config in configs() {
+        for bytes in [200_000, 1_500_000, 4_000_000] {
+            config.engine.kv_bytes = bytes;
+            for result in solve(&config, 2) {
+                assert_eq!(result.error, None, "{}, {bytes}", name(&config));
+                answered += usize::from(result.answer.is_some());
+            }
+        }
+    }
+    assert!(answered > 0);
 }

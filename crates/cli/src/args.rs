@@ -66,6 +66,18 @@ A --config with [[run]] tables is a bench of its own: problem sets, runs, seeds 
 (see configs/bench/). Any other is settings for all strategies, as for `beamgen solve`. M is lowered
 to N where N is smaller.";
 
+const BENCH_ENGINE_EXAMPLES: &str = "\
+Examples:
+  beamgen bench-engine                                     the bundled generator
+  beamgen bench-engine --model DIR --dtype int8 --batch 1,64 --prefix 1024
+  beamgen bench-engine --model model.gguf --no-sample --json > rows.jsonl
+
+All sequences of a batch go on from one prompt of --prefix tokens that is read once; every pass appends a token to each
+and computes its logits, from which the next one is drawn at temperature 0.8: what a search asks of the engine. Tokens
+of the prompt mean nothing, so that no tokenizer is needed. GB/s are the weights of each pass against the memory's
+reading speed, GFLOP/s the multiply-adds (two each) against those of a loop in registers; both ceilings are measured by
+the same process on the same threads.";
+
 const MODELS_EXAMPLES: &str = "\
 Examples:
   beamgen models                                                  the cache, and what is known to work
@@ -115,6 +127,8 @@ pub enum Command {
     Solve(Box<SolveArgs>),
     /// Compare search strategies on the same problems: accuracy, tokens, seconds
     Bench(Box<BenchArgs>),
+    /// Time one engine without a search: tokens a second of decoding and prefill
+    BenchEngine(BenchEngineArgs),
     /// Score the steps of given chains with a reward model: JSON lines in and out
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps, as ProcessBench does
@@ -379,6 +393,54 @@ pub struct BenchArgs {
     pub json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_ENGINE_EXAMPLES)]
+pub struct BenchEngineArgs {
+    /// A folder, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled [default: bundled]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+    /// Sequences decoded together
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,4,16,64,256"
+    )]
+    pub batch: Vec<usize>,
+    /// Tokens of the prompt that they share
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "128,1024"
+    )]
+    pub prefix: Vec<usize>,
+    /// Tokens of each sequence after it
+    #[arg(long, value_name = "TOKENS", default_value_t = 32)]
+    pub new: usize,
+    /// Runs of each; the median and the spread are shown
+    #[arg(long, value_name = "RUNS", default_value_t = 5)]
+    pub repeat: usize,
+    /// Draw nothing: next tokens are given, and nobody looks at the logits
+    #[arg(long)]
+    pub no_sample: bool,
+    /// What weights are kept in, as for `beamgen solve` [default: auto]
+    #[arg(long, value_name = "TYPE")]
+    pub dtype: Option<WeightType>,
+    /// Threads to compute with; 0 means all
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Most memory for the cache, e.g. 2GiB or 512MB [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
+    pub kv_memory: Option<usize>,
+    /// Never ask the hub: take models from its cache only
+    #[arg(long)]
+    pub offline: bool,
+    /// One JSON object per measurement
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Flags that are configuration keys, shared by all commands that search.
 #[derive(Args, Debug)]
 pub struct SettingFlags {
@@ -480,6 +542,9 @@ pub struct ModelFlags {
     /// What keys and values are kept in: f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: f32]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv_dtype: Option<KvType>,
+    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size, help_heading = "Models")]
+    pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only
     #[arg(long, help_heading = "Models")]
     pub offline: bool,

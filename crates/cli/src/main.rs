@@ -10,6 +10,7 @@
 mod args;
 mod assign;
 mod bench;
+mod bench_engine;
 mod download;
 mod eval_prm;
 mod exact;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let result = args::parse().and_then(|command| match command {
         Command::Solve(args) => solve::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::BenchEngine(args) => bench_engine::main(&args),
         Command::Score(args) => score::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Models(args) => models::main(&args),

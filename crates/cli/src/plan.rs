@@ -6,13 +6,32 @@ use beamgen::MemoryPlan;
 
 use crate::table::{Table, grouped};
 
+/// Writes a line with the sums.
+pub fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
+    let weights: u64 = plan.models.iter().map(|model| model.weights).sum();
+    let buffers = plan.fixed() - weights;
+    let (weights, buffers, kv) = (size(weights), size(buffers), size(plan.kv));
+    let free = free(plan);
+    writeln!(
+        out,
+        "memory: weights {weights}, buffers {buffers}, KV caches up to {kv} (--kv-memory){free}"
+    )
+}
+
+fn free(plan: &MemoryPlan) -> String {
+    match plan.available {
+        Some(bytes) => format!(", {} are free", size(bytes)),
+        None => String::new(),
+    }
+}
+
 /// Writes the table and a line with the sum.
 pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",
         "weights",
         "buffers",
-        "KV cache, up to",
+        "KV cache",
         "KV per token",
         "context",
     ]);
@@ -24,16 +43,23 @@ pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
                 bytes => size(bytes),
             },
             size(model.buffers),
-            size(model.kv),
+            match (model.role, model.kv) {
+                ("reference", 0) => "the prm's".to_owned(),
+                (_, bytes) => size(bytes),
+            },
             size(model.kv_per_token),
             grouped(model.context as u64),
         ]);
     }
     table.write(out)?;
-    let free = match plan.available {
-        Some(bytes) => format!(", {} are free", size(bytes)),
-        None => String::new(),
-    };
+    if plan.models.len() > 1 {
+        writeln!(
+            out,
+            "  KV caches together up to {} (--kv-memory): what the generator leaves of its part, the prm borrows",
+            size(plan.kv)
+        )?;
+    }
+    let free = free(plan);
     writeln!(
         out,
         "  {} at least, {} at most{free}",

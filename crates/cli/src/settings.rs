@@ -68,6 +68,7 @@ fn file(path: Option<&Path>) -> Result<Config, Failure> {
 /// Sets what the flags on models say.
 pub fn set_models(config: &mut Config, flags: &ModelFlags) {
     set(&mut config.engine.threads, flags.threads);
+    set(&mut config.engine.kv_bytes, flags.kv_memory);
     set(&mut config.models.dtype, flags.dtype);
     set(&mut config.engine.kv_dtype, flags.kv_dtype);
     let models = &mut config.models;
@@ -136,9 +137,22 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
     Ok((problems, count))
 }
 
+/// Whether people want to see what the models will need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShowPlan {
+    Always,
+    /// The bundled models need next to nothing.
+    OwnModels,
+    Never,
+}
+
 /// Loads the models that the configuration asks for, after a look whether the first `count` of the
 /// problems of each set fit the generator's context.
-pub fn solver(config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
+pub fn solver(
+    config: Config,
+    sets: &[(&Problems, usize)],
+    show: ShowPlan,
+) -> Result<Solver, Failure> {
     config.check()?;
     let own_generator = config.models.generator.is_some();
     let bundled_scorer = config.models.prm.is_none()
@@ -153,7 +167,7 @@ pub fn solver(config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Fai
     for (problems, count) in sets {
         check_lengths(&prepared, problems, *count)?;
     }
-    announce(&prepared);
+    announce(&prepared, show);
     let solver = prepared.solver()?;
     for note in solver.notes() {
         output::note(format_args!("note: {note}"));
@@ -165,20 +179,23 @@ pub fn solver(config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Fai
 pub fn reward_model(config: Config) -> Result<RewardModel, Failure> {
     let builder = download::attach(Solver::builder().config(config))?;
     let prepared = builder.prepare_reward_model()?;
-    announce(&prepared);
+    announce(&prepared, ShowPlan::OwnModels);
     for note in prepared.notes() {
         output::note(format_args!("note: {note}"));
     }
     Ok(prepared.reward_model()?)
 }
 
-/// Shows what the models will need, before that takes its time; the bundled ones need next to
-/// nothing.
-fn announce(prepared: &Prepared) {
-    if !prepared.is_bundled() {
-        // That nobody reads it is no reason to stop.
-        let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
-    }
+/// Shows what the models will need, before that takes its time: a line for the bundled ones, a table
+/// for others.
+fn announce(prepared: &Prepared, show: ShowPlan) {
+    let mut out = std::io::stderr().lock();
+    // That nobody reads it is no reason to stop.
+    let _ = match (prepared.is_bundled(), show) {
+        (_, ShowPlan::Never) | (true, ShowPlan::OwnModels) => Ok(()),
+        (true, ShowPlan::Always) => plan::write_line(&mut out, prepared.plan()),
+        (false, _) => plan::write(&mut out, prepared.plan()),
+    };
 }
 
 /// Refuses problems that do not fit the generator's context, before any time is spent on the

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::palette::Palette;
 use crate::progress::Progress;
-use crate::settings;
+use crate::settings::{self, ShowPlan};
 use crate::show::{self, Graded};
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
@@ -26,7 +26,12 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     let config = config(args)?;
     config.check()?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
-    let mut solver = settings::solver(config, &[(&problems, count)])?;
+    let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
+        (true, _) => ShowPlan::Never,
+        (false, true) => ShowPlan::OwnModels,
+        (false, false) => ShowPlan::Always,
+    };
+    let mut solver = settings::solver(config, &[(&problems, count)], show)?;
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
 
     let todo: Vec<usize> = (0..count)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -187,6 +187,14 @@ impl Bytes {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// Says that these bytes will not be read soon.
+    pub(crate) fn set_aside(&self, bytes: Range<usize>) {
+        match self {
+            Self::Mapped(file) => file.set_aside(bytes),
+            Self::Static(_) => {}
+        }
     }
 }
 

@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use beamgen_kernels::{
-    AttentionRow, Cpu, Isa, IsaLevel, KvFormat, KvPages, KvShape, KvSlot, RopeTable, ThreadPool,
+    AttentionRow, Cpu, Isa, IsaLevel, KvFormat, KvPages, KvShape, KvSlot, MachineRates, RopeTable,
+    ThreadPool,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::decoder::{Buffers, Chunk, Pass};
+use crate::idle::{IdleKv, Loan};
 use crate::pages::PagePool;
 use crate::sequences::Sequences;
 use crate::{Append, Error, KvType, Model, Output, Rows, SeqId};
+
+/// Bytes of free pages that keep their memory, for whoever needs a page next; that of others goes back to
+/// the system.
+const WARM_BYTES: usize = 64 << 20;
 
 /// Settings of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +24,9 @@ use crate::{Append, Error, KvType, Model, Output, Rows, SeqId};
 pub struct EngineConfig {
     /// Positions of a page, 1 to 256. Multiples of 16 are fastest.
     pub page_size: usize,
-    /// Most bytes of keys and values. They are taken from the system when they are needed.
+    /// Most bytes of keys and values; in a file also as a size (`"2GiB"`). They are taken from the
+    /// system when they are needed.
+    #[serde(deserialize_with = "crate::size::deserialize")]
     pub kv_bytes: usize,
     /// How keys and values are kept.
     pub kv_dtype: KvType,
@@ -58,6 +66,22 @@ pub enum IsaChoice {
     Portable,
 }
 
+impl EngineConfig {
+    /// What the machine can do at best with these instructions and threads, measured now with
+    /// `memory` bytes twice (see [`MachineRates::measure`]).
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the machine lacks the instructions or the memory.
+    pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
+        let pool = ThreadPool::new(self.threads);
+        let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
+        rates.map_err(|error| Error::Setting {
+            field: "memory",
+            reason: format!("{memory} bytes twice cannot be had: {error}"),
+        })
+    }
+}
+
 impl IsaChoice {
     fn resolve(self) -> Result<Isa, Error> {
         let level = match self {
@@ -76,10 +100,14 @@ impl IsaChoice {
 /// The state of the key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvStats {
-    /// Pages of the budget.
+    /// Pages of the budget: its own, and what it may borrow now.
     pub pages_total: usize,
-    /// Pages no sequence uses.
+    /// Those of its own, which nobody takes back.
+    pub pages_own: usize,
+    /// Pages that may still be taken.
     pub pages_free: usize,
+    /// Pages used beyond the budget, because the lender claimed them: to be given back now.
+    pub pages_over: usize,
     /// Pages at least one sequence uses.
     pub pages_used: usize,
     /// Most pages used at once so far.
@@ -102,6 +130,12 @@ pub struct Engine {
     page_size: usize,
     max_rows: usize,
     pages: PagePool,
+    /// Pages of the engine's own budget.
+    own_pages: usize,
+    /// Pages that its sequences were promised beyond those they have.
+    promised: usize,
+    lends: Option<Arc<IdleKv>>,
+    borrows: Option<Loan>,
     kv: KvPages,
     sequences: Sequences,
     rope: RopeTable,
@@ -175,7 +209,11 @@ impl Engine {
             pool,
             page_size: config.page_size,
             max_rows: config.max_rows,
-            pages: PagePool::new(total),
+            pages: PagePool::new(total, WARM_BYTES / page_bytes),
+            own_pages: total,
+            promised: 0,
+            lends: None,
+            borrows: None,
             kv: KvPages::stored_as(shape, format),
             sequences: Sequences::default(),
             rope: c.rope.table(c.head_dim),
@@ -193,6 +231,12 @@ impl Engine {
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// Positions of a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        self.page_size
     }
 
     /// The threads.
@@ -243,9 +287,12 @@ impl Engine {
             sequence.len
         );
         for page in sequence.pages.drain(keep..) {
-            self.pages.release(page);
+            if let Some(cold) = self.pages.release(page) {
+                self.kv.discard_page(cold);
+            }
         }
         sequence.len = len;
+        self.say_idle();
     }
 
     /// Forgets a sequence; pages that nobody else uses are free at once.
@@ -281,13 +328,53 @@ impl Engine {
     /// The state of the key-value memory.
     #[must_use]
     pub fn kv(&self) -> KvStats {
+        let (total, used) = (self.most_pages(), self.pages.used());
         KvStats {
-            pages_total: self.pages.total(),
-            pages_free: self.pages.free(),
-            pages_used: self.pages.used(),
+            pages_total: total,
+            pages_own: self.own_pages,
+            pages_free: total.saturating_sub(used),
+            pages_over: used.saturating_sub(total),
+            pages_used: used,
             peak_pages: self.pages.peak(),
-            page_bytes: self.kv.page_bytes(),
-            token_bytes: self.kv.page_bytes().div_ceil(self.page_size),
+            page_bytes: self.page_bytes(),
+            token_bytes: self.page_bytes().div_ceil(self.page_size),
+        }
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.kv.page_bytes()
+    }
+
+    /// Pages that may be used now.
+    fn most_pages(&self) -> usize {
+        let loan = self.borrows.as_ref();
+        let borrowed = loan.map_or(0, |loan| loan.pages(self.page_bytes()));
+        self.own_pages
+            .saturating_add(borrowed)
+            .min(u32::MAX as usize)
+    }
+
+    /// Lets another engine have the cache memory that this one has no use for.
+    pub fn lend(&mut self, idle: Arc<IdleKv>) {
+        self.lends = Some(idle);
+        self.say_idle();
+    }
+
+    /// Lets this engine use `share.0 / share.1` of what another has no use for, beside its own.
+    pub fn borrow(&mut self, idle: Arc<IdleKv>, share: (usize, usize)) {
+        self.borrows = Some(Loan { from: idle, share });
+    }
+
+    /// Says how many pages its sequences were promised beyond those they have: these are not lent.
+    pub fn promise(&mut self, pages: usize) {
+        self.promised = pages;
+        self.say_idle();
+    }
+
+    fn say_idle(&self) {
+        if let Some(idle) = &self.lends {
+            let claimed = self.pages.used() + self.promised;
+            idle.set(self.own_pages.saturating_sub(claimed) * self.page_bytes());
         }
     }
 
@@ -384,6 +471,7 @@ impl Engine {
     /// Gives every sequence the pages for its new tokens, or changes nothing.
     fn reserve(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         let mut needed = 0;
+        self.pages.set_total(self.most_pages());
         self.copies.clear();
         for (i, item) in items.iter().enumerate() {
             if item.tokens.is_empty() {
@@ -395,8 +483,9 @@ impl Engine {
             if let Some(tail) = self.writes_to(sequence)
                 && self.pages.is_shared(tail)
             {
-                // Released at once: of sequences that share a page, the last to write keeps it.
-                self.pages.release(tail);
+                // Released at once: of sequences that share a page, the last to write keeps it. So it
+                // never becomes free here.
+                let _ = self.pages.release(tail);
                 self.copies.push(i);
                 needed += 1;
             }
@@ -440,6 +529,7 @@ impl Engine {
         }
         self.kv.grow_to(self.pages.touched());
         self.rope.cover(longest);
+        self.say_idle();
     }
 
     /// The page that the next token goes to, if it holds tokens already.

@@ -117,16 +117,17 @@ impl Model {
             weight_type,
             parallel,
         };
-        let layers = (0..c.num_hidden_layers)
-            .map(|i| loader.layer(c, i))
-            .collect::<Result<Vec<_>, _>>()?;
-        let norm = loader.vector(parts.vector("norm"), c.hidden_size)?;
+        // The largest first, while nothing else is in memory.
         let embedding = loader.matrix(&parts.embedding())?;
         let head = match parts.head(weights) {
             HeadParts::None => Head::None,
             HeadParts::Tied => Head::Tied,
             HeadParts::Own(matrix) => Head::Own(loader.matrix(&matrix)?),
         };
+        let layers = (0..c.num_hidden_layers)
+            .map(|i| loader.layer(c, i))
+            .collect::<Result<Vec<_>, _>>()?;
+        let norm = loader.vector(parts.vector("norm"), c.hidden_size)?;
         Ok(Self {
             config,
             embedding,
@@ -169,6 +170,28 @@ impl Model {
             Head::None | Head::Tied => 0,
         };
         layers + self.embedding.bytes() + 4 * self.norm.len() + head
+    }
+
+    /// Bytes of weights that a pass with logits streams through: all but a separate embedding, of
+    /// which it reads a row a token.
+    #[must_use]
+    pub fn streamed_bytes(&self) -> usize {
+        match &self.head {
+            Head::Own(_) => self.bytes() - self.embedding.bytes(),
+            Head::None | Head::Tied => self.bytes(),
+        }
+    }
+
+    /// Floating-point operations of one row with logits that attends to `context` tokens; a
+    /// multiply-add is two.
+    #[must_use]
+    pub fn row_flops(&self, context: usize) -> u64 {
+        let c = &self.config;
+        let head = self
+            .head()
+            .map_or(0, |head| 2 * head.inputs() * head.outputs());
+        let attention = 4 * context * c.num_hidden_layers * c.q_width();
+        self.row_work() + (head + attention) as u64
     }
 
     pub(crate) fn head(&self) -> Option<&PackedLinear> {

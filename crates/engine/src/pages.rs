@@ -1,36 +1,45 @@
 //! Which pages are used, and by how many sequences. Numbers only; the memory is elsewhere.
 
+use std::collections::VecDeque;
+
 /// Reference counts and free pages.
 #[derive(Debug)]
 pub(crate) struct PagePool {
     /// References of every page that was ever used; 0 is free.
     refs: Vec<u32>,
-    /// Free pages among those; the one freed last is used first.
-    free: Vec<u32>,
+    /// Free pages among those that still have their memory; the one freed last is used first.
+    warm: VecDeque<u32>,
+    /// Free pages whose memory went back to the system.
+    cold: Vec<u32>,
+    most_warm: usize,
     total: usize,
     peak: usize,
 }
 
 impl PagePool {
-    pub(crate) fn new(total: usize) -> Self {
+    /// A pool of `total` pages, of which at most `most_warm` keep their memory when they are free.
+    pub(crate) fn new(total: usize, most_warm: usize) -> Self {
         Self {
             refs: Vec::new(),
-            free: Vec::new(),
+            warm: VecDeque::new(),
+            cold: Vec::new(),
+            most_warm,
             total,
             peak: 0,
         }
     }
 
-    pub(crate) fn total(&self) -> usize {
-        self.total
+    /// Changes how many pages there may be. If more are used, none is free.
+    pub(crate) fn set_total(&mut self, total: usize) {
+        self.total = total;
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.refs.len() - self.free.len()
+        self.refs.len() - self.warm.len() - self.cold.len()
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.total - self.used()
+        self.total.saturating_sub(self.used())
     }
 
     /// Most pages used at once so far.
@@ -49,7 +58,8 @@ impl PagePool {
     /// If none is free; callers reserve first.
     pub(crate) fn take(&mut self) -> u32 {
         assert!(self.free() > 0, "pages are reserved before they are taken");
-        let page = self.free.pop().unwrap_or_else(|| {
+        let free = self.warm.pop_back().or_else(|| self.cold.pop());
+        let page = free.unwrap_or_else(|| {
             self.refs.push(0);
             (self.refs.len() - 1) as u32
         });
@@ -63,14 +73,20 @@ impl PagePool {
         self.refs[page as usize] += 1;
     }
 
-    /// Drops a reference; the page is free when it was the last.
-    pub(crate) fn release(&mut self, page: u32) {
+    /// Drops a reference; the page is free when it was the last. Returns a free page whose memory is
+    /// to be given back, if too many have theirs.
+    #[must_use]
+    pub(crate) fn release(&mut self, page: u32) -> Option<u32> {
         let refs = &mut self.refs[page as usize];
         assert!(*refs > 0, "a page is released once for each reference");
         *refs -= 1;
-        if *refs == 0 {
-            self.free.push(page);
+        if *refs > 0 {
+            return None;
         }
+        self.warm.push_back(page);
+        let cold = (self.warm.len() > self.most_warm).then(|| self.warm.pop_front());
+        self.cold.extend(cold.flatten());
+        cold.flatten()
     }
 
     pub(crate) fn is_shared(&self, page: u32) -> bool {
@@ -84,17 +100,30 @@ mod tests {
 
     #[test]
     fn counts() {
-        let mut pool = PagePool::new(3);
+        let mut pool = PagePool::new(3, 8);
         let (a, b) = (pool.take(), pool.take());
         assert_ne!(a, b);
         pool.share(a);
         assert!(pool.is_shared(a));
-        pool.release(a);
+        assert_eq!(pool.release(a), None);
         assert!(!pool.is_shared(a));
         assert_eq!((pool.used(), pool.free(), pool.touched()), (2, 1, 2));
-        pool.release(a);
+        assert_eq!(pool.release(a), None);
         assert_eq!(pool.take(), a, "the page freed last is warm");
         pool.take();
-        assert_eq!((pool.free(), pool.peak(), pool.total()), (0, 3, 3));
+        assert_eq!((pool.free(), pool.peak()), (0, 3));
+        pool.set_total(2);
+        assert_eq!((pool.free(), pool.used()), (0, 3));
+    }
+
+    #[test]
+    fn few_free_pages_keep_their_memory_and_those_are_used_first() {
+        let mut pool = PagePool::new(9, 2);
+        let pages = [(); 4].map(|()| pool.take());
+        let cold = pages.map(|page| pool.release(page));
+        assert_eq!(cold, [None, None, Some(pages[0]), Some(pages[1])]);
+        let again = [(); 5].map(|()| pool.take());
+        assert_eq!(again, [pages[3], pages[2], pages[1], pages[0], 4]);
+        assert_eq!((pool.used(), pool.touched()), (5, 5));
     }
 }

@@ -7,7 +7,9 @@ pub enum Error {
     Zero { field: &'static str },
     #[error("generator setting `{field}` must not be empty")]
     Empty { field: &'static str },
-    #[error("nothing ends a step: generator settings `boundaries` and `starts` are empty, and `step_tokens` is 0")]
+    #[error(
+        "nothing ends a step: generator settings `boundaries` and `starts` are empty, and `step_tokens` is 0"
+    )]
     NoBoundary,
     #[error(
         "the tokenizer names no end-of-text token, and a chain could never end: add eos_token_id to generation_config.json"

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Engine, Output, Request, Sampled, Sampler, SamplingParams, SeqId, Tokenizer, Want,
+    Append, Engine, IdleKv, Output, Request, Sampled, Sampler, SamplingParams, SeqId, Tokenizer,
+    Want,
 };
 use beamgen_search::{
     ChainId, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped, child_stream,
@@ -135,6 +136,12 @@ impl LmGenerator {
         &self.engine
     }
 
+    /// Lets a scorer use the cache memory that is neither held nor promised. Whatever the scorer
+    /// takes, this generator can hold as much.
+    pub fn lend(&mut self, idle: Arc<IdleKv>) {
+        self.engine.lend(idle);
+    }
+
     /// Bounds the memory for rows of logits that are kept where chains may branch again: 64 MiB
     /// unless set. Beyond it they are computed again; results are the same.
     pub fn limit_kept_logits(&mut self, bytes: usize) {
@@ -194,10 +201,7 @@ impl LmGenerator {
 
     /// Pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId, step: &Step) -> usize {
-        let step_left = self
-            .config
-            .longest_step()
-            .saturating_sub(step.tokens.len());
+        let step_left = self.config.longest_step().saturating_sub(step.tokens.len());
         // The newest token is still to be read, the last one never.
         let reads = step_left.min(self.room(chain));
         self.engine.pages_needed(seq, reads)
@@ -212,6 +216,11 @@ impl LmGenerator {
             false => self.engine.pages_needed(stem.seq, unread),
         };
         reading + branch_pages(&self.engine, stem.seq, unread, self.longest_read(chain))
+    }
+
+    fn promise(&mut self, pages: usize) {
+        self.promised = pages;
+        self.engine.promise(pages);
     }
 
     /// What active chains may still take. All of them are decoding: none waits after a pass.
@@ -439,7 +448,7 @@ impl Generator for LmGenerator {
         // What was promised to it stays promised until the next pass counts anew.
         self.active.retain(|&id| id != chain);
         if self.active.is_empty() {
-            self.promised = 0;
+            self.promise(0);
         }
         sampled
     }
@@ -477,7 +486,7 @@ impl Generator for LmGenerator {
                 panic!("a chain is started only between steps")
             }
         };
-        self.promised += pages;
+        self.promise(self.promised + pages);
         if let State::Waiting(stem, _) = &state {
             self.stems.get_mut(*stem).promised = true;
         }
@@ -540,7 +549,7 @@ impl Generator for LmGenerator {
         self.engine.recycle(logits);
         self.drop_idle();
         self.stems.forget_logits(&mut self.engine);
-        self.promised = self.count_promises();
+        self.promise(self.count_promises());
         Ok(closed)
     }
 

@@ -82,6 +82,35 @@ impl<T: Number> AlignedBuf<T> {
         })
     }
 
+    /// Lets the system have the memory of these numbers back, as far as it lies in whole pages of the
+    /// system. They are zero afterwards, or as they were.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    pub(crate) fn discard(&mut self, numbers: std::ops::Range<usize>) {
+        let part = &mut self[numbers];
+        #[cfg(target_os = "linux")]
+        {
+            // As large as pages get on machines of today: only whole ones are given back.
+            const PAGE: usize = if cfg!(target_arch = "x86_64") {
+                1 << 12
+            } else {
+                1 << 16
+            };
+            let start = (part.as_ptr() as usize).next_multiple_of(PAGE);
+            let end = part.as_ptr_range().end as usize / PAGE * PAGE;
+            if start < end {
+                // SAFETY: the pages lie inside memory that `self` owns and that is borrowed uniquely;
+                // private memory reads as zeros afterwards, which are numbers.
+                unsafe {
+                    libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED)
+                };
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = part;
+    }
+
     fn layout(len: usize) -> Layout {
         Layout::array::<T>(len)
             .and_then(|l| l.align_to(ALIGN))

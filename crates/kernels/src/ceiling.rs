@@ -1,10 +1,13 @@
-//! What a machine's multiply-adds can do, for benches to compare with.
+//! What a machine's multiply-adds and its memory can do, for benches to compare with.
 
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
-use crate::Isa;
+use memmap2::MmapMut;
+
 use crate::isa::{Int8Task, Task};
 use crate::simd::{Int8, LANES, Simd};
+use crate::{Isa, Parallel, ThreadPool};
 
 /// Independent sums of a loop: enough to hide the latency.
 const SUMS: usize = 12;
@@ -77,5 +80,162 @@ impl Int8Task for Bytes {
         for sum in sums {
             black_box(i.floats().to_array(i.to_floats(sum)));
         }
+    }
+}
+
+/// Two stretches of memory to read and to copy. They come from the system and go back to it.
+#[derive(Debug)]
+pub struct CeilingMemory {
+    from: MmapMut,
+    to: MmapMut,
+}
+
+impl CeilingMemory {
+    /// Floats of a piece that a thread takes.
+    const PIECE: usize = 1 << 16;
+
+    /// Two stretches of about `bytes`, written to once, so that the memory is there. To see the
+    /// memory and not a cache, they must be larger than the last cache.
+    ///
+    /// # Errors
+    /// The system does not give that much.
+    pub fn new(bytes: usize) -> std::io::Result<Self> {
+        let bytes = bytes.max(1).next_multiple_of(4 * Self::PIECE);
+        let stretch = |value| -> std::io::Result<MmapMut> {
+            let mut memory = MmapMut::map_anon(bytes)?;
+            memory.fill(value);
+            Ok(memory)
+        };
+        Ok(Self {
+            from: stretch(1)?,
+            to: stretch(2)?,
+        })
+    }
+
+    /// Bytes of one of the two.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.from.len()
+    }
+
+    /// Reads one stretch, as weights are streamed: [`bytes`](Self::bytes).
+    pub fn run_read(&self, isa: Isa, parallel: Parallel) {
+        let piece = 4 * Self::PIECE;
+        parallel.for_each(self.bytes() / piece, u64::MAX, |i| {
+            isa.run(Sum(&self.from[i * piece..][..piece]));
+        });
+    }
+
+    /// Copies one stretch to the other: twice [`bytes`](Self::bytes), read and written.
+    pub fn run_copy(&mut self, parallel: Parallel) {
+        let (from, len) = (&self.from, self.to.len() / 4);
+        // SAFETY: the mapping begins on a page and has four times as many bytes, all of them written;
+        // any bits are a float; it is borrowed uniquely.
+        let to = unsafe { std::slice::from_raw_parts_mut(self.to.as_mut_ptr().cast::<f32>(), len) };
+        parallel.for_row_runs(to, Self::PIECE, u64::MAX, |row, to| {
+            let from = from[4 * row * Self::PIECE..].as_ptr().cast::<f32>();
+            // SAFETY: both mappings are of one size, and `to` is a part of the other one that begins
+            // as far from its start.
+            to.copy_from_slice(unsafe { std::slice::from_raw_parts(from, to.len()) });
+        });
+    }
+}
+
+struct Sum<'a>(&'a [u8]);
+
+impl Task for Sum<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let mut sums = [s.splat(0.0); 8];
+        for block in self.0.chunks_exact(8 * 4 * LANES) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: a block has eight vectors, on no particular boundary.
+                let v = unsafe { s.load(block.as_ptr().cast::<f32>().add(i * LANES)) };
+                *sum = s.add(*sum, v);
+            }
+        }
+        for sum in sums {
+            black_box(s.to_array(sum));
+        }
+    }
+}
+
+/// The ceilings of all threads of a pool together, in 10^9 a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MachineRates {
+    /// Bytes read from memory.
+    pub read: f64,
+    /// Bytes read and written by a copy.
+    pub copy: f64,
+    /// Float32 operations; a multiply-add is two.
+    pub floats: f64,
+    /// Operations of byte dot products, as int8 layers use them; a multiply-add is two.
+    pub bytes: f64,
+}
+
+impl MachineRates {
+    /// Measures them: medians of seven short windows, the loops in turn. `memory` are the bytes that
+    /// are read and copied; twice as many are taken for that time. It takes about half a second.
+    ///
+    /// # Errors
+    /// The system does not give that much memory.
+    pub fn measure(pool: &ThreadPool, isa: Isa, memory: usize) -> std::io::Result<Self> {
+        let mut memory = CeilingMemory::new(memory)?;
+        let loops = Ceilings { turns: 20_000 };
+        let threads = pool.threads();
+        let stretch = memory.bytes() as f64;
+        pool.run(u64::MAX, |parallel| {
+            let all = |run: fn(Ceilings, Isa)| {
+                parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
+            };
+            let mut rates = [const { Vec::new() }; 4];
+            for _ in 0..7 {
+                rates[0].push(rate(stretch, || memory.run_read(isa, parallel)));
+                rates[1].push(rate(2.0 * stretch, || memory.run_copy(parallel)));
+                let operations = threads as f64 * loops.floats();
+                rates[2].push(rate(operations, || all(Ceilings::run_floats)));
+                rates[3].push(rate(4.0 * operations, || all(Ceilings::run_bytes)));
+            }
+            let [read, copy, floats, bytes] = rates.map(|mut rates: Vec<f64>| {
+                rates.sort_by(f64::total_cmp);
+                rates[rates.len() / 2]
+            });
+            Ok(Self {
+                read,
+                copy,
+                floats,
+                bytes,
+            })
+        })
+    }
+}
+
+/// 10^9 a second of a body that does `amount`, called for at least 15 ms.
+fn rate(amount: f64, mut body: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    let mut calls = 0;
+    while start.elapsed() < Duration::from_millis(15) {
+        body();
+        calls += 1;
+    }
+    amount * f64::from(calls) / start.elapsed().as_secs_f64() / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_measured_and_the_copy_is_one() {
+        let pool = ThreadPool::new(2);
+        let rates = MachineRates::measure(&pool, Isa::detect(), 1 << 20).unwrap();
+        for rate in [rates.read, rates.copy, rates.floats, rates.bytes] {
+            assert!(rate.is_finite() && rate > 0.0, "{rates:?}");
+        }
+        let mut memory = CeilingMemory::new(1000).unwrap();
+        assert_eq!(memory.bytes(), 4 * CeilingMemory::PIECE);
+        pool.run(u64::MAX, |parallel| memory.run_copy(parallel));
+        assert!(memory.to.iter().all(|x| *x == 1));
     }
 }

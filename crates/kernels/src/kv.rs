@@ -147,6 +147,17 @@ impl KvPages {
         }
     }
 
+    /// Gives a page's memory back to the system, as far as whole pages of the system go and where it
+    /// takes memory back. The page stays; its contents are lost.
+    ///
+    /// # Panics
+    /// If it does not exist.
+    pub fn discard_page(&mut self, page: u32) {
+        let (slab, start) = self.place(page);
+        let end = start + self.page_bytes();
+        self.slabs[slab].discard(start..end);
+    }
+
     /// Slab and index of a page's first byte.
     fn place(&self, page: u32) -> (usize, usize) {
         let page = page as usize;
@@ -261,6 +272,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_discarded_page_takes_nothing_of_its_neighbours() {
+        let mut pages = KvPages::new(KvShape {
+            head_dim: 160,
+            ..SHAPE
+        });
+        pages.grow_to(3);
+        let len = pages.page_bytes();
+        assert!(len > 3 * 4096, "there is something to give back");
+        pages.slabs[0].fill(1);
+        pages.discard_page(1);
+        let slab = &pages.slabs[0];
+        assert!(slab[..len].iter().all(|x| *x == 1));
+        assert!(slab[2 * len..3 * len].iter().all(|x| *x == 1));
+        if cfg!(target_os = "linux") {
+            assert!(slab[len..2 * len].contains(&0));
+        }
+        pages.slabs[0][len..2 * len].fill(2);
+        assert!(pages.slabs[0][len..2 * len].iter().all(|x| *x == 2));
     }
 
     #[test]

@@ -39,7 +39,7 @@ mod softmax;
 mod testing;
 
 pub use attention::{AttentionRow, AttentionShape, attention, attention_flat, attention_reference};
-pub use ceiling::Ceilings;
+pub use ceiling::{CeilingMemory, Ceilings, MachineRates};
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvFormat, KvPages, KvShape, KvSlot, kv_store};

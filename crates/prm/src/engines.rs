@@ -1,6 +1,8 @@
 //! The reward model's engine, and the reference model's in step with it.
 
-use beamgen_engine::{Append, Engine, Error, Output, Rows, SeqId, Want, log_prob};
+use std::sync::Arc;
+
+use beamgen_engine::{Append, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob};
 use beamgen_search::Memory;
 
 /// Most bytes of logits that are held at once.
@@ -68,10 +70,40 @@ impl Engines {
         self.body.pages_needed(seq.body, extra_tokens)
     }
 
+    /// Pages of so many tokens, of each engine.
+    pub fn pages(&self, tokens: usize) -> usize {
+        tokens.div_ceil(self.body.page_size())
+    }
+
     pub fn pages_free(&self) -> usize {
-        let free = |engine: &Engine| engine.kv().pages_free;
-        let reference = self.reference.as_ref().map_or(usize::MAX, free);
-        free(&self.body).min(reference)
+        self.least(|kv| kv.pages_free)
+    }
+
+    /// Pages that nobody takes back.
+    pub fn pages_own(&self) -> usize {
+        self.least(|kv| kv.pages_own)
+    }
+
+    /// Whether more is used than there may be, because what was borrowed is wanted back.
+    pub fn is_over(&self) -> bool {
+        let over = |engine: &Engine| engine.kv().pages_over > 0;
+        over(&self.body) || self.reference.as_ref().is_some_and(over)
+    }
+
+    /// Borrows cache memory: as many pages for the one as for the other.
+    pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
+        let bytes = |engine: &Engine| engine.kv().page_bytes;
+        let whole = bytes(&self.body) + self.reference.as_ref().map_or(0, bytes);
+        for engine in std::iter::once(&mut self.body).chain(&mut self.reference) {
+            let share = (bytes(engine), whole);
+            engine.borrow(Arc::clone(idle), share);
+        }
+    }
+
+    fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {
+        let of = |engine: &Engine| pages(engine.kv());
+        let reference = self.reference.as_ref().map_or(usize::MAX, of);
+        of(&self.body).min(reference)
     }
 
     /// Tokens of the longest chain.

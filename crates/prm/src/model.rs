@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Engine, Tokenizer};
+use beamgen_engine::{Checkpoint, Engine, IdleKv, Tokenizer};
 use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
 
 use crate::chains::Chains;
@@ -121,6 +121,12 @@ impl RewardModel {
     /// text again. For all others this changes nothing.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.segments.share(same_tokenizer);
+    }
+
+    /// Lets this model use the cache memory that a generator has no use for, beside its own. What it
+    /// borrowed it gives back when asked to ([`Scorer::give_way`]), by forgetting caches.
+    pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
+        self.engines.borrow(idle);
     }
 
     /// The engine, for its memory and model.

@@ -57,7 +57,8 @@ impl Scorer for RewardModel {
                     continue;
                 }
             };
-            let room = self.make_room(&mut batch, &planned, &mut results)?;
+            let room =
+                self.fits_alone(&planned) && self.make_room(&mut batch, &planned, &mut results)?;
             if room {
                 self.add(&mut batch, planned);
             } else {
@@ -69,6 +70,14 @@ impl Scorer for RewardModel {
         }
         self.read(std::mem::take(&mut batch), &mut results)?;
         Ok(results)
+    }
+
+    fn give_way(&mut self) {
+        while self.engines.is_over()
+            && self
+                .chains
+                .forget_oldest(&BTreeSet::new(), &mut self.engines)
+        {}
     }
 
     fn memory(&self) -> Memory {
@@ -106,6 +115,16 @@ impl RewardModel {
         }
         self.check_length(prompt.tokens.len() + chain.len() + planned.tokens.len())?;
         Ok(planned)
+    }
+
+    /// Whether the chain can be read with the model's own memory, whatever else it holds or borrows
+    /// now: which chains are refused does not depend on the company.
+    fn fits_alone(&self, planned: &Planned) -> bool {
+        let chain = self.chains.chain(planned.id);
+        let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();
+        let tokens = prompt + chain.len() + planned.tokens.len();
+        // The prompt is kept apart, with a last page of its own.
+        self.engines.pages(tokens) < self.engines.pages_own()
     }
 
     /// Pages that reading a chain takes at most, beside those of the batch.

@@ -309,6 +309,9 @@ impl Scheduler<'_, '_> {
         if rows == 0 {
             return Ok(false);
         }
+        if let Some(scorer) = self.models.scorer.as_deref_mut() {
+            scorer.give_way();
+        }
         let before = self.models.clock.now();
         let mut closed = self.models.generator.pass()?;
         let seconds = self.seconds_since(before);

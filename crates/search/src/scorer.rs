@@ -65,6 +65,11 @@ pub trait Scorer {
         items: &[ScoreItem<'_>],
     ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
 
+    /// Gives back cache memory that it borrowed from the generator and that the generator has claimed
+    /// meanwhile. Called before each of the generator's passes. What is forgotten for it is read
+    /// again when it is wanted; scores stay the same.
+    fn give_way(&mut self) {}
+
     /// Its cache memory now.
     fn memory(&self) -> Memory;
 }

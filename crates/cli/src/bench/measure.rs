@@ -14,7 +14,7 @@ use super::share::{self, Execution};
 use super::store::Store;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::settings;
+use crate::settings::{self, ShowPlan};
 
 /// What is to be run, checked: models load, and problems fit them.
 pub struct Measurement<'a> {
@@ -135,7 +135,7 @@ impl Series<'_> {
         let progress = Progress::new(todo.len(), "problems")
             .named(&format!("{} {} {name}", self.place, set.name));
         let progress = RefCell::new(progress);
-        let mut solver = settings::solver(config, &[])?;
+        let mut solver = settings::solver(config, &[], ShowPlan::OwnModels)?;
         let mut take = Taking {
             series: self,
             seed,
@@ -230,7 +230,7 @@ impl Identities {
             }
             let counts = plan.outline.sets.iter().map(|set| set.ids.len());
             let sets: Vec<_> = plan.problems.iter().zip(counts).collect();
-            let solver = settings::solver(execution.config.clone(), &sets)?;
+            let solver = settings::solver(execution.config.clone(), &sets, ShowPlan::OwnModels)?;
             known.0.push((models(&execution.config), solver.identity()));
         }
         Ok(known)

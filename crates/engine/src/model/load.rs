@@ -23,6 +23,10 @@ impl Loader<'_> {
 
     pub(super) fn matrix(&self, matrix: &Matrix) -> Result<PackedLinear, Error> {
         let layer = self.pack(matrix)?;
+        // Loading needs the packed weights and one unpacked matrix, not both of all.
+        for (name, _) in &matrix.tensors {
+            self.weights.set_aside(&format!("{name}.weight"));
+        }
         let mut bias = Vec::new();
         for (name, outputs) in &matrix.tensors {
             if matrix.bias {

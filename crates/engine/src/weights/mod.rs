@@ -210,6 +210,14 @@ impl Weights {
         self.tensors.remove(name).is_some()
     }
 
+    /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free for
+    /// others.
+    pub(crate) fn set_aside(&self, name: &str) {
+        if let Some(Data::Mapped { file, range, .. }) = self.tensors.get(name).map(|e| &e.data) {
+            file.set_aside(range.clone());
+        }
+    }
+
     /// Names of the tensors, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)

@@ -153,7 +153,7 @@ impl Case {
 }
 
 /// Every tier of this machine, the best one also without tiles.
-fn tiers() -> Vec<Cpu> {
+fn tiers() -> Vec<Cpu<'static>> {
     let mut all = cpus();
     let best = all[0];
     all.push(Cpu {

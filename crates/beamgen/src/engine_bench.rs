@@ -1,0 +1,303 @@
+//! Decoding and prefill of one engine, without a search: what its passes cost.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use beamgen_engine::rng::Key;
+use beamgen_engine::{
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, Sampler, SamplingParams, SeqId, Want,
+    Weights,
+};
+
+use crate::memory::{self, MemoryPlan, ModelMemory};
+use crate::source::{Downloads, Source};
+use crate::{Config, Error, bundled};
+
+/// Temperature of the draws.
+const TEMPERATURE: f32 = 0.8;
+/// Passes of the run that warms up and is not counted.
+const WARM_UP: usize = 2;
+
+/// A generator's engine, to be timed.
+#[derive(Debug)]
+pub struct EngineBench {
+    engine: Engine,
+    name: String,
+    notes: Vec<String>,
+}
+
+/// What is to be timed: `batch` sequences that go on from one prompt, a token each in every pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeBench {
+    /// Tokens of the prompt, read once and shared.
+    pub prefix: usize,
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each sequence after the prompt.
+    pub new: usize,
+    /// Runs that are counted.
+    pub repeat: usize,
+    /// Whether each row's next token is drawn from its logits, at temperature 0.8, as a search does;
+    /// otherwise the tokens are given and nobody looks at the logits.
+    pub sample: bool,
+}
+
+/// What it took. Each list has a value a run, ascending.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Seconds to read the prompt.
+    pub prefill: Vec<f64>,
+    /// Seconds of all passes after it.
+    pub decode: Vec<f64>,
+    /// Bytes of weights that a pass streams through.
+    pub streamed_bytes: usize,
+    /// Floating-point operations of all passes after the prompt.
+    pub decode_flops: f64,
+    /// Floating-point operations of reading the prompt.
+    pub prefill_flops: f64,
+    /// Bytes of the cache pages in use at the end.
+    pub kv_bytes: usize,
+}
+
+impl EngineBench {
+    pub(crate) fn open(
+        config: &Config,
+        positions: usize,
+        mut downloads: Option<Downloads>,
+    ) -> Result<Self, Error> {
+        let mut notes = Vec::new();
+        let name = config.models.generator.as_deref();
+        let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
+        let checkpoint = source.checkpoint();
+        let name = checkpoint.path().display().to_string();
+        let dtype = config.models.dtype;
+        let load = || -> Result<(Engine, Option<usize>), Error> {
+            let mut shape = ModelConfig::load(checkpoint.clone())?;
+            let weights = Weights::load(checkpoint)?;
+            if !shape.gives_logits(&weights) {
+                return Err(beamgen_engine::Error::NoHead.into());
+            }
+            // Only the time counts, and that does not depend on what the positions mean.
+            let context = shape.max_position_embeddings;
+            let beyond = (positions > context).then_some(context);
+            shape.max_position_embeddings = context.max(positions);
+            let footprint = shape.footprint(&weights, dtype, &config.engine)?;
+            let mut plan = MemoryPlan {
+                models: vec![ModelMemory {
+                    role: "generator",
+                    name: String::new(),
+                    weights: footprint.weights as u64,
+                    buffers: footprint.buffers as u64,
+                    kv: 0,
+                    kv_per_token: footprint.kv_per_token as u64,
+                    context: shape.max_position_embeddings,
+                }],
+                kv: config.engine.kv_bytes as u64,
+                available: memory::available(),
+            };
+            plan.fit(positions)?;
+            let engine = EngineConfig {
+                kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
+                ..config.engine.clone()
+            };
+            let model = Arc::new(Model::from_weights(shape, &weights, dtype)?);
+            Ok((Engine::new(model, engine)?, beyond))
+        };
+        let (engine, beyond) = load().map_err(|error| error.at(name.clone()))?;
+        notes.extend(beyond.map(|context| {
+            format!(
+                "positions beyond the model's context of {context} tokens are timed all the same"
+            )
+        }));
+        Ok(Self {
+            engine,
+            name,
+            notes,
+        })
+    }
+
+    /// Where the model comes from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the user should know, a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Bytes of the packed weights.
+    pub fn weight_bytes(&self) -> usize {
+        self.engine.model().bytes()
+    }
+
+    /// Threads that compute.
+    pub fn threads(&self) -> usize {
+        self.engine.pool().threads()
+    }
+
+    /// Bytes of cache that a measurement takes, if that is more than there may be.
+    pub fn too_much(&self, bench: &DecodeBench) -> Option<usize> {
+        let kv = self.engine.kv();
+        let page = self.engine.page_size();
+        let shared = bench.prefix / page;
+        let own = (bench.prefix + bench.new).div_ceil(page) - shared;
+        // The prompt keeps its own last page if that is not full.
+        let pages = shared + (own * bench.batch) + 1;
+        (pages > kv.pages_total).then_some(pages * kv.page_bytes)
+    }
+
+    /// Times it.
+    ///
+    /// # Errors
+    /// The engine refuses: too little cache, or a length beyond the positions that it was opened with.
+    pub fn measure(&mut self, bench: &DecodeBench) -> Result<Measured, Error> {
+        let warm_up = DecodeBench {
+            new: bench.new.min(WARM_UP),
+            ..*bench
+        };
+        self.once(&warm_up)?;
+        let (mut prefill, mut decode, mut kv_bytes) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..bench.repeat {
+            let once = self.once(bench)?;
+            prefill.push(once.prefill);
+            decode.push(once.decode);
+            kv_bytes = once.kv_bytes;
+        }
+        prefill.sort_by(f64::total_cmp);
+        decode.sort_by(f64::total_cmp);
+        let model = self.engine.model();
+        let tokens = (bench.batch * bench.new) as f64;
+        let context = bench.prefix + bench.new.div_ceil(2);
+        // Of a prompt only the last row goes through the head.
+        let head = (2 * model.config().hidden_size * model.config().vocab_size) as f64;
+        let row = model.row_flops(bench.prefix.div_ceil(2)) as f64 - head;
+        Ok(Measured {
+            prefill,
+            decode,
+            streamed_bytes: model.streamed_bytes(),
+            decode_flops: tokens * model.row_flops(context) as f64,
+            prefill_flops: bench.prefix as f64 * row + head,
+            kv_bytes,
+        })
+    }
+
+    fn once(&mut self, bench: &DecodeBench) -> Result<Once, Error> {
+        let engine = &mut self.engine;
+        let vocab = engine.model().config().vocab_size as u32;
+        let given = |step: usize, i: usize| (7919 * step + 31 * i) as u32 % vocab;
+        let prompt: Vec<u32> = (0..bench.prefix).map(|at| given(at, 0)).collect();
+        let root = engine.create();
+        let read = Append {
+            seq: root,
+            tokens: &prompt,
+            want: Want::Last,
+        };
+        let start = Instant::now();
+        let rows = engine.forward(&[read], Output::Logits)?;
+        let prefill = start.elapsed().as_secs_f64();
+
+        let params = SamplingParams {
+            temperature: TEMPERATURE,
+            ..SamplingParams::default()
+        };
+        let mut sampler = Sampler::new();
+        let mut draw = |i: usize, step: usize, logits: &[f32]| {
+            let key = Key {
+                seed: 0,
+                problem: 0,
+                chain: i as u64,
+            };
+            let mut draw = key.at(step as u32);
+            sampler.sample(logits, &params, &mut draw).token
+        };
+        let mut next: Vec<u32> = (0..bench.batch)
+            .map(|i| match bench.sample {
+                true => draw(i, 0, rows.row(0)),
+                false => given(0, i),
+            })
+            .collect();
+        engine.recycle(rows);
+        let seqs: Vec<SeqId> = (0..bench.batch).map(|_| engine.fork(root)).collect();
+        engine.free(root);
+
+        let start = Instant::now();
+        for step in 1..=bench.new {
+            let rows = {
+                let item = |(seq, token): (&SeqId, _)| Append {
+                    seq: *seq,
+                    tokens: std::slice::from_ref(token),
+                    want: Want::Last,
+                };
+                let items: Vec<Append<'_>> = seqs.iter().zip(&next).map(item).collect();
+                engine.forward(&items, Output::Logits)?
+            };
+            for (i, (next, logits)) in next.iter_mut().zip(&rows).enumerate() {
+                *next = match bench.sample {
+                    true => draw(i, step, logits),
+                    false => given(step, i),
+                };
+            }
+            engine.recycle(rows);
+        }
+        let decode = start.elapsed().as_secs_f64();
+        let kv = engine.kv();
+        for seq in seqs {
+            engine.free(seq);
+        }
+        Ok(Once {
+            prefill,
+            decode,
+            kv_bytes: kv.pages_used * kv.page_bytes,
+        })
+    }
+}
+
+/// One run.
+struct Once {
+    prefill: f64,
+    decode: f64,
+    kv_bytes: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_what_was_asked_for_and_gives_everything_back() {
+        let mut bench =
+            EngineBench::open(&Config::default(), 700, None).expect("the bundled model");
+        assert_eq!(
+            bench.notes().len(),
+            1,
+            "700 positions are beyond its context"
+        );
+        for (prefix, batch, sample) in [(32, 1, true), (690, 3, false)] {
+            let point = DecodeBench {
+                prefix,
+                batch,
+                new: 5,
+                repeat: 3,
+                sample,
+            };
+            assert_eq!(bench.too_much(&point), None);
+            let measured = bench.measure(&point).expect("it fits");
+            assert_eq!((measured.prefill.len(), measured.decode.len()), (3, 3));
+            assert!(measured.decode.is_sorted() && measured.decode[0] > 0.0);
+            assert!(measured.streamed_bytes <= bench.weight_bytes());
+            // Each token passes through the weights once.
+            let least = 2.0 * (batch * 5) as f64 * measured.streamed_bytes as f64 / 4.0;
+            assert!(measured.decode_flops > least, "{measured:?}");
+            assert!(measured.kv_bytes > 0 && bench.engine.is_empty());
+        }
+        let point = DecodeBench {
+            prefix: 600,
+            batch: 1 << 20,
+            new: 50,
+            repeat: 1,
+            sample: true,
+        };
+        assert!(bench.too_much(&point).is_some());
+    }
+}

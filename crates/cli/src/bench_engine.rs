@@ -1,0 +1,301 @@
+//! `beamgen bench-engine`: tokens a second of one engine, without a search.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use beamgen::{Config, DecodeBench, EngineBench, MachineRates, Measured, Solver, WeightType};
+use serde::Serialize;
+use sysinfo::System;
+
+use crate::args::BenchEngineArgs;
+use crate::download;
+use crate::failure::Failure;
+use crate::output;
+use crate::plan::size;
+use crate::table::Table;
+
+/// Bytes read and copied to see what the memory can do: more than caches hold.
+const CEILING_MEMORY: usize = 256 << 20;
+
+/// Keys that mean the same are called as in `llama_batched.py`, which measures llama.cpp.
+#[derive(Serialize)]
+struct Row<'a> {
+    tool: &'static str,
+    model: &'a str,
+    dtype: WeightType,
+    prompt: usize,
+    batch: usize,
+    new: usize,
+    threads: usize,
+    kv: &'static str,
+    sample: &'static str,
+    /// Of the fastest run; the others of the distribution of runs.
+    decode_tokens_per_s: f64,
+    decode_tokens_per_s_median: f64,
+    decode_tokens_per_s_p10: f64,
+    decode_tokens_per_s_p90: f64,
+    /// Of the fastest run.
+    step_ms: f64,
+    step_ms_median: f64,
+    prefill_tokens_per_s: f64,
+    prefill_tokens_per_s_median: f64,
+    prefill_tokens_per_s_p10: f64,
+    prefill_tokens_per_s_p90: f64,
+    repeat: usize,
+    /// Of the median run, in 10^9 a second.
+    weights_gb_per_s: f64,
+    decode_gflop_per_s: f64,
+    prefill_gflop_per_s: f64,
+    /// What the machine can do, measured by the same process.
+    read_gb_per_s: f64,
+    copy_gb_per_s: f64,
+    fma_gflop_per_s: f64,
+    byte_dot_gop_per_s: f64,
+    weights_mib: f64,
+    kv_mib: f64,
+    peak_rss_mib: Option<f64>,
+    loadavg: f64,
+}
+
+pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
+    for (flag, least) in [
+        ("--batch", args.batch.iter().min()),
+        ("--prefix", args.prefix.iter().min()),
+        ("--new", Some(&args.new)),
+        ("--repeat", Some(&args.repeat)),
+    ] {
+        if least == Some(&0) {
+            return Err(Failure::Input(format!("{flag} 0: give at least 1")));
+        }
+    }
+    let mut config = Config::default();
+    let bundled = |name: &Path| name == Path::new("bundled") && !name.exists();
+    let model = args.model.as_deref().filter(|name| !bundled(name));
+    config.models.generator = model.map(Path::to_owned);
+    config.models.dtype = args.dtype.unwrap_or_default();
+    config.models.offline = args.offline;
+    config.engine.threads = args.threads.unwrap_or_default();
+    if let Some(bytes) = args.kv_memory {
+        config.engine.kv_bytes = bytes;
+    }
+    let longest = args.prefix.iter().max().unwrap_or(&0) + args.new;
+
+    let ceilings = config.engine.ceilings(CEILING_MEMORY);
+    let rates = ceilings.map_err(beamgen::Error::from)?;
+    forget_peak_rss();
+    let dtype = config.models.dtype;
+    let builder = download::attach(Solver::builder().config(config))?;
+    let mut bench = builder.engine_bench(longest)?;
+    for note in bench.notes() {
+        output::note(format_args!("note: {note}"));
+    }
+    let mut points = Vec::new();
+    for &prefix in &args.prefix {
+        for &batch in &args.batch {
+            let point = DecodeBench {
+                prefix,
+                batch,
+                new: args.new,
+                repeat: args.repeat,
+                sample: !args.no_sample,
+            };
+            if let Some(bytes) = bench.too_much(&point) {
+                return Err(Failure::Input(format!(
+                    "--batch {batch} with --prefix {prefix} and --new {} needs {} of KV cache, which is more \
+                     than there may be: take fewer, or more --kv-memory",
+                    args.new,
+                    size(bytes as u64)
+                )));
+            }
+            points.push(point);
+        }
+    }
+
+    let mut out = io::stdout().lock();
+    if !args.json {
+        head(&mut out, args, &bench, dtype, &rates)?;
+    }
+    let mut table = Table::new(&[
+        "prompt",
+        "batch",
+        "decode tokens/s",
+        "p10 to p90",
+        "ms a pass",
+        "weights GB/s",
+        "GFLOP/s",
+        "prefill tokens/s",
+        "p10 to p90",
+        "GFLOP/s",
+    ]);
+    let mut most_kv = 0;
+    for point in &points {
+        let measured = bench.measure(point)?;
+        most_kv = measured.kv_bytes.max(most_kv);
+        let row = Row::new(&bench, dtype, point, &measured, &rates);
+        if args.json {
+            output::json_line(&mut out, &row)?;
+            out.flush()?;
+        } else {
+            table.row(row.cells(dtype));
+        }
+    }
+    if !args.json {
+        table.write(&mut out)?;
+        if let Some(peak) = peak_rss_mib() {
+            let planned = mib(bench.weight_bytes() + most_kv);
+            writeln!(
+                out,
+                "  peak resident memory {peak:.0} MiB, loading included: {:.2} of weights and cache in use ({planned:.0} MiB)",
+                peak / planned
+            )?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn head(
+    out: &mut dyn Write,
+    args: &BenchEngineArgs,
+    bench: &EngineBench,
+    dtype: WeightType,
+    rates: &MachineRates,
+) -> io::Result<()> {
+    let drawn = match args.no_sample {
+        true => "logits for every row, nothing drawn",
+        false => "logits and a draw at temperature 0.8 for every row",
+    };
+    writeln!(
+        out,
+        "{}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
+        bench.name(),
+        size(bench.weight_bytes() as u64),
+        bench.threads(),
+        args.new,
+        args.repeat,
+    )?;
+    writeln!(
+        out,
+        "this machine: reads {:.1} GB/s, copies {:.1} GB/s, {:.0} GFLOP/s of float32, {:.0} GOP/s of byte dot products\n",
+        rates.read, rates.copy, rates.floats, rates.bytes
+    )
+}
+
+impl<'a> Row<'a> {
+    fn new(
+        bench: &'a EngineBench,
+        dtype: WeightType,
+        point: &DecodeBench,
+        measured: &Measured,
+        rates: &MachineRates,
+    ) -> Self {
+        let (decode, prefill) = (&measured.decode, &measured.prefill);
+        let tokens = (point.batch * point.new) as f64;
+        let passes = point.new as f64;
+        let read = point.prefix as f64;
+        Self {
+            tool: "beamgen",
+            model: bench.name(),
+            dtype,
+            prompt: point.prefix,
+            batch: point.batch,
+            new: point.new,
+            threads: bench.threads(),
+            kv: "f32",
+            sample: match point.sample {
+                true => "temperature 0.8",
+                false => "none",
+            },
+            decode_tokens_per_s: rounded(tokens / at(decode, 0.0)),
+            decode_tokens_per_s_median: rounded(tokens / at(decode, 0.5)),
+            // The tenth of rates are the slowest runs.
+            decode_tokens_per_s_p10: rounded(tokens / at(decode, 0.9)),
+            decode_tokens_per_s_p90: rounded(tokens / at(decode, 0.1)),
+            step_ms: rounded(1e3 * at(decode, 0.0) / passes),
+            step_ms_median: rounded(1e3 * at(decode, 0.5) / passes),
+            prefill_tokens_per_s: rounded(read / at(prefill, 0.0)),
+            prefill_tokens_per_s_median: rounded(read / at(prefill, 0.5)),
+            prefill_tokens_per_s_p10: rounded(read / at(prefill, 0.9)),
+            prefill_tokens_per_s_p90: rounded(read / at(prefill, 0.1)),
+            repeat: point.repeat,
+            weights_gb_per_s: rounded(
+                measured.streamed_bytes as f64 * passes / at(decode, 0.5) / 1e9,
+            ),
+            decode_gflop_per_s: rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
+            prefill_gflop_per_s: rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
+            read_gb_per_s: rounded(rates.read),
+            copy_gb_per_s: rounded(rates.copy),
+            fma_gflop_per_s: rounded(rates.floats),
+            byte_dot_gop_per_s: rounded(rates.bytes),
+            weights_mib: rounded(mib(bench.weight_bytes())),
+            kv_mib: rounded(mib(measured.kv_bytes)),
+            peak_rss_mib: peak_rss_mib(),
+            loadavg: System::load_average().one,
+        }
+    }
+
+    fn cells(&self, dtype: WeightType) -> Vec<String> {
+        let of = |rate: f64, ceiling: f64| format!("{rate:.1} ({:.0} %)", 100.0 * rate / ceiling);
+        let most = match dtype {
+            WeightType::Int8 => self.byte_dot_gop_per_s,
+            _ => self.fma_gflop_per_s,
+        };
+        let spread = |low: f64, high: f64| format!("{low:.1} to {high:.1}");
+        vec![
+            self.prompt.to_string(),
+            self.batch.to_string(),
+            format!("{:.1}", self.decode_tokens_per_s_median),
+            spread(self.decode_tokens_per_s_p10, self.decode_tokens_per_s_p90),
+            format!("{:.2}", self.step_ms_median),
+            of(self.weights_gb_per_s, self.read_gb_per_s),
+            of(self.decode_gflop_per_s, most),
+            format!("{:.1}", self.prefill_tokens_per_s_median),
+            spread(self.prefill_tokens_per_s_p10, self.prefill_tokens_per_s_p90),
+            of(self.prefill_gflop_per_s, most),
+        ]
+    }
+}
+
+/// The value below which that share of an ascending list lies.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
+}
+
+/// Digits beyond the second say nothing.
+fn rounded(number: f64) -> f64 {
+    (100.0 * number).round() / 100.0
+}
+
+fn mib(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Most memory that was resident so far, where the system says it.
+fn peak_rss_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(rounded(kib / 1024.0))
+}
+
+/// The peak shall be the model's, not that of what the machine was measured with.
+fn forget_peak_rss() {
+    // Linux alone has it; elsewhere there is no peak to forget.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_list() {
+        let runs = [1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(
+            [0.0, 0.1, 0.5, 0.9].map(|s| at(&runs, s)),
+            [1.0, 1.0, 3.0, 5.0]
+        );
+        assert_eq!(at(&[7.0], 0.9), 7.0);
+    }
+}

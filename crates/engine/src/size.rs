@@ -1,0 +1,73 @@
+//! Sizes of memory as people write them.
+
+use serde::{Deserialize, Deserializer};
+
+const UNITS: [(&str, f64); 8] = [
+    ("", 1.0),
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1048576.0),
+    ("GiB", 1073741824.0),
+];
+
+/// Bytes of a size like `2GiB`, `512 MB` or `1000000`.
+///
+/// # Errors
+/// What would be one.
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim();
+    let factor = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    match (number.parse::<f64>(), factor) {
+        (Ok(number), Some((_, factor))) if number.is_finite() => Ok((number * factor) as usize),
+        _ => Err(format!(
+            "{text:?} is no size: a number and a unit, such as 2GiB, 512MB or 1000000"
+        )),
+    }
+}
+
+/// A number of bytes, or a size as a string.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number of bytes or a size such as \"2GiB\"")]
+    enum Size {
+        Bytes(usize),
+        Text(String),
+    }
+    match Size::deserialize(from)? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Text(text) => parse_size(&text).map_err(serde::de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_what_is_none() {
+        for (text, bytes) in [
+            ("2GiB", 2 << 30),
+            ("512MB", 512_000_000),
+            ("1.5 kb", 1500),
+            ("3kib", 3072),
+            ("17", 17),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "2 gibs", "-1GB", "1e9", "2G", "1.2.3MB", "NaN"] {
+            let error = parse_size(text).unwrap_err();
+            assert!(error.contains("2GiB"), "{error}");
+        }
+    }
+}

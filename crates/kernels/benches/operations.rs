@@ -1,0 +1,211 @@
+//! Every operation on one thread, beside what the machine can do.
+//!
+//!     cargo bench -p beamgen-kernels                 # all
+//!     cargo bench -p beamgen-kernels -- linear       # those with this in their name
+//!
+//! Shapes are those of Qwen2.5-0.5B. `Gelem/s` are GFLOP/s (a multiply-add is two operations; int8 products
+//! are counted alike), `GB/s` the bytes that an operation reads and writes. The group `ceilings` has the
+//! loops to hold them against: multiply-adds and byte dot products in registers, a copy and a read of
+//! 256 MiB.
+
+use std::time::Duration;
+
+use beamgen_kernels::{
+    AttentionRow, AttentionShape, CeilingMemory, Ceilings, Cpu, Epilogue, KvPages, KvShape, KvSlot,
+    LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, attention, exp_weights,
+    kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
+};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+const HIDDEN: usize = 896;
+const INTERMEDIATE: usize = 4864;
+const HEADS: usize = 14;
+const KV_HEADS: usize = 2;
+const HEAD_DIM: usize = 64;
+const PAGE: usize = 16;
+const VOCAB: usize = 151_936;
+const QKV: usize = (HEADS + 2 * KV_HEADS) * HEAD_DIM;
+const ROWS: usize = 64;
+
+fn noise(n: usize) -> Vec<f32> {
+    let mut state = 1u32;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+fn bytes_of(floats: usize) -> Throughput {
+    Throughput::BytesDecimal(4 * floats as u64)
+}
+
+/// One operation: what a call does, and the call.
+fn bench(c: &mut Criterion, group: &str, name: &str, amount: Throughput, mut call: impl FnMut()) {
+    let mut group = c.benchmark_group(group);
+    group.throughput(amount);
+    group.bench_function(name, |b| b.iter(&mut call));
+    group.finish();
+}
+
+fn ceilings(c: &mut Criterion) {
+    let isa = Cpu::serial().isa;
+    let loops = Ceilings { turns: 20_000 };
+    let floats = Throughput::Elements(loops.floats() as u64);
+    bench(c, "ceilings", "fma", floats, || loops.run_floats(isa));
+    let dots = Throughput::Elements(loops.bytes() as u64);
+    bench(c, "ceilings", "byte-dot", dots, || loops.run_bytes(isa));
+    let mut memory = CeilingMemory::new(256 << 20).expect("half a gigabyte");
+    let (read, copied) = (memory.bytes(), 2 * memory.bytes());
+    let serial = Parallel::serial();
+    bench(c, "ceilings", "copy", bytes_of(copied / 4), || {
+        memory.run_copy(serial)
+    });
+    bench(c, "ceilings", "read", bytes_of(read / 4), || {
+        memory.run_read(isa, serial)
+    });
+}
+
+fn linear(c: &mut Criterion) {
+    let cpu = Cpu::serial();
+    let weights = noise(HIDDEN * INTERMEDIATE);
+    for format in [WeightFormat::F32, WeightFormat::Bf16, WeightFormat::Int8] {
+        let layer = PackedLinear::from_rows(&weights, HIDDEN, INTERMEDIATE, format);
+        for rows in [1, 4, 16, ROWS] {
+            let x = noise(rows * HIDDEN);
+            let mut y = vec![0.0; rows * INTERMEDIATE];
+            let mut scratch = LinearScratch::new(rows, HIDDEN);
+            let flops = Throughput::Elements((2 * rows * HIDDEN * INTERMEDIATE) as u64);
+            let name = format!("{HIDDEN}x{INTERMEDIATE} {format:?} rows={rows}");
+            bench(c, "linear", &name, flops, || {
+                layer.forward(cpu, &mut scratch, &x, &mut y, Epilogue::Store);
+            });
+        }
+    }
+}
+
+/// Keys and values of `tokens` positions of one layer.
+fn cache(tokens: usize) -> KvPages {
+    let mut pages = KvPages::new(KvShape {
+        layers: 1,
+        kv_heads: KV_HEADS,
+        head_dim: HEAD_DIM,
+        page_size: PAGE,
+    });
+    pages.grow_to(tokens.div_ceil(PAGE));
+    let at = |position: usize| KvSlot {
+        page: (position / PAGE) as u32,
+        offset: (position % PAGE) as u32,
+    };
+    let slots: Vec<KvSlot> = (0..tokens).map(at).collect();
+    store(&mut pages, &noise(tokens * QKV), &slots);
+    pages
+}
+
+fn store(pages: &mut KvPages, qkv: &[f32], slots: &[KvSlot]) {
+    let k = HEADS * HEAD_DIM;
+    let v = k + KV_HEADS * HEAD_DIM;
+    kv_store(Cpu::serial(), pages, 0, qkv, QKV, k, v, slots);
+}
+
+/// All rows share one prefix; each reads it on its own.
+fn attend(c: &mut Criterion) {
+    let shape = AttentionShape {
+        heads: HEADS,
+        stride: QKV,
+        scale: 0.125,
+        window: None,
+    };
+    for (rows, context) in [(1, 128), (1, 1024), (32, 1024)] {
+        let pages = cache(context);
+        let tables: Vec<u32> = (0..context.div_ceil(PAGE) as u32).collect();
+        let row = AttentionRow {
+            table: 0,
+            len: context as u32,
+        };
+        let q = noise(rows * QKV);
+        let mut out = vec![0.0; rows * HEADS * HEAD_DIM];
+        let flops = Throughput::Elements((4 * rows * context * HEADS * HEAD_DIM) as u64);
+        let name = format!("rows={rows} context={context}");
+        let rows = vec![row; rows];
+        bench(c, "attention", &name, flops, || {
+            attention(
+                Cpu::serial(),
+                &pages,
+                0,
+                shape,
+                &q,
+                &tables,
+                &rows,
+                &mut out,
+            );
+        });
+    }
+}
+
+/// Operations that move numbers more than they compute.
+fn streams(c: &mut Criterion) {
+    let cpu = Cpu::serial();
+    let (x, weight) = (noise(ROWS * HIDDEN), noise(HIDDEN));
+    let mut y = vec![0.0; ROWS * HIDDEN];
+    bench(c, "streams", "rmsnorm", bytes_of(2 * x.len()), || {
+        rmsnorm(cpu, &x, &weight, 1e-6, &mut y);
+    });
+
+    let half = HEAD_DIM / 2;
+    let frequencies: Vec<f64> = (0..half)
+        .map(|i| 1e6f64.powf(-(i as f64) / half as f64))
+        .collect();
+    let mut table = RopeTable::new(HEAD_DIM, &frequencies, 1.0);
+    table.cover(1024);
+    let mut qkv = noise(ROWS * QKV);
+    let positions = vec![1000; ROWS];
+    bench(
+        c,
+        "streams",
+        "rope",
+        bytes_of(2 * ROWS * HEADS * HEAD_DIM),
+        || {
+            rope(cpu, &table, &mut qkv, QKV, 0, HEADS, &positions);
+        },
+    );
+
+    let gate_up = noise(2 * ROWS * INTERMEDIATE);
+    let mut y = vec![0.0; ROWS * INTERMEDIATE];
+    bench(c, "streams", "silu_mul", bytes_of(3 * y.len()), || {
+        silu_mul(cpu, &gate_up, INTERMEDIATE, &mut y);
+    });
+
+    let mut pages = cache(ROWS * PAGE);
+    let slots: Vec<KvSlot> = (0..ROWS as u32)
+        .map(|page| KvSlot { page, offset: 5 })
+        .collect();
+    let moved = 2 * 2 * ROWS * KV_HEADS * HEAD_DIM;
+    bench(c, "streams", "kv_store", bytes_of(moved), || {
+        store(&mut pages, &qkv, &slots)
+    });
+
+    let logits = noise(VOCAB);
+    let mut weights = vec![0.0; VOCAB];
+    bench(c, "streams", "exp_weights", bytes_of(2 * VOCAB), || {
+        exp_weights(cpu.isa, &logits, 1.0, 1.25, &mut weights);
+    });
+    bench(c, "streams", "log_sum_exp", bytes_of(2 * VOCAB), || {
+        std::hint::black_box(log_sum_exp(cpu.isa, &logits));
+    });
+    let mut largest = vec![0.0; maxima_len(VOCAB)];
+    bench(c, "streams", "maxima", bytes_of(VOCAB), || {
+        std::hint::black_box(maxima(cpu.isa, &logits, &mut largest));
+    });
+}
+
+criterion_group! {
+    name = operations;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(600));
+    targets = ceilings, linear, attend, streams
+}
+criterion_main!(operations);

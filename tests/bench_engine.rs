@@ -1,0 +1,116 @@
+//! `bench-engine`: it runs, its figures fit each other, and mistakes are one line.
+
+use crate::run::Place;
+
+#[test]
+fn a_row_a_measurement_whose_figures_fit_each_other() {
+    let place = Place::new();
+    let args = [
+        "bench-engine",
+        "--batch",
+        "1,3",
+        "--prefix",
+        "16,600",
+        "--new",
+        "4",
+        "--repeat",
+        "3",
+        "--json",
+    ];
+    let ran = place.run(&args).ok();
+    assert!(ran.stderr.contains("context of 512"), "{}", ran.stderr);
+    let rows = ran.json();
+    let asked = |row: &serde_json::Value| (row["prompt"].as_u64(), row["batch"].as_u64());
+    let points: Vec<_> = rows.iter().map(asked).collect();
+    let some = |prompt, batch| (Some(prompt), Some(batch));
+    assert_eq!(
+        points,
+        [some(16, 1), some(16, 3), some(600, 1), some(600, 3)]
+    );
+    for row in &rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+        assert_eq!(row["tool"], "beamgen");
+        assert_eq!(row["model"], "bundled generator");
+        assert_eq!(
+            (row["new"].as_u64(), row["repeat"].as_u64()),
+            (Some(4), Some(3))
+        );
+        assert_eq!(row["sample"], "temperature 0.8");
+        for rate in ["decode_tokens_per_s", "prefill_tokens_per_s"] {
+            let part = |name: &str| number(&format!("{rate}_{name}"));
+            assert!(0.0 < part("p10") && part("p10") <= part("median"), "{row}");
+            assert!(part("median") <= part("p90"), "{row}");
+            assert!(part("p90") <= number(rate), "{row}");
+        }
+        let in_a_pass = number("decode_tokens_per_s") * number("step_ms") / 1e3;
+        assert!((in_a_pass / number("batch") - 1.0).abs() < 0.1, "{row}");
+        for ceiling in [
+            "read_gb_per_s",
+            "copy_gb_per_s",
+            "fma_gflop_per_s",
+            "byte_dot_gop_per_s",
+        ] {
+            assert!(number(ceiling) > 0.0, "{row}");
+        }
+        assert!(number("weights_gb_per_s") > 0.0 && number("decode_gflop_per_s") > 0.0);
+        assert!(number("kv_mib") > 0.0 && number("weights_mib") > 1.0);
+        assert_eq!(
+            number("read_gb_per_s"),
+            rows[0]["read_gb_per_s"].as_f64().expect("a rate")
+        );
+    }
+}
+
+#[test]
+fn people_get_a_table_beside_the_ceilings() {
+    let place = Place::new();
+    let ran = place.run(&[
+        "bench-engine",
+        "--model",
+        "bundled",
+        "--batch",
+        "2",
+        "--prefix",
+        "8",
+        "--new",
+        "2",
+        "--repeat",
+        "1",
+        "--dtype",
+        "int8",
+        "--threads",
+        "1",
+        "--no-sample",
+    ]);
+    let text = ran.ok().stdout;
+    for words in [
+        "weights int8",
+        "1 threads",
+        "nothing drawn",
+        "this machine: reads",
+        "decode tokens/s",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    let place = Place::new();
+    for (args, words) in [
+        (&["--batch", "0"][..], &["--batch 0", "at least 1"][..]),
+        (&["--prefix", "8,0"], &["--prefix 0"]),
+        (&["--new", "0"], &["--new 0"]),
+        (&["--repeat", "0"], &["--repeat 0"]),
+        (&["--batch", "many"], &["many", "--batch"]),
+        (&["--dtype", "q3"], &["q3"]),
+        (&["--model", "no/such/folder"], &["no/such/folder"]),
+        (
+            &["--batch", "1000000", "--prefix", "8"],
+            &["--batch 1000000", "KV cache"],
+        ),
+    ] {
+        let all: Vec<&str> = ["bench-engine"].iter().chain(args).copied().collect();
+        place.run(&all).assert_refused(&args.join(" "), words);
+    }
+}
