@@ -4,6 +4,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use memmap2::MmapMut;
+
 /// A cache line, and the width of an AVX-512 load: unaligned ones cost a second access.
 const ALIGN: usize = 64;
 
@@ -20,11 +22,17 @@ unsafe impl Number for u16 {}
 // SAFETY: it is 0.
 unsafe impl Number for u8 {}
 
+/// Bytes from which a buffer has pages of its own: some of the system's huge ones (2 MiB on x86-64).
+const LARGE: usize = 4 << 20;
+
 /// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
-/// untouched pages.
+/// untouched pages, huge ones where it has them: weights are read at the speed of memory only if the
+/// machine need not look up an address every 4 KiB.
 pub(crate) struct AlignedBuf<T: Number = f32> {
     data: NonNull<T>,
     len: usize,
+    /// The pages that `data` lies in, if it is large.
+    pages: Option<MmapMut>,
 }
 
 // SAFETY: it owns its memory, as a `Vec<T>` does.
@@ -38,6 +46,15 @@ impl<T: Number> AlignedBuf<T> {
             return Self {
                 data: NonNull::dangling(),
                 len,
+                pages: None,
+            };
+        }
+        if let Some(mut pages) = Self::pages(len) {
+            return Self {
+                // Pages begin on boundaries of more than 64 bytes.
+                data: NonNull::from(&mut pages[..]).cast(),
+                len,
+                pages: Some(pages),
             };
         }
         let layout = Self::layout(len);
@@ -46,7 +63,21 @@ impl<T: Number> AlignedBuf<T> {
         let Some(data) = NonNull::new(raw.cast::<T>()) else {
             handle_alloc_error(layout)
         };
-        Self { data, len }
+        Self {
+            data,
+            len,
+            pages: None,
+        }
+    }
+
+    /// Pages for so many numbers, if they are large and the system has such pages.
+    fn pages(len: usize) -> Option<MmapMut> {
+        let bytes = len.checked_mul(size_of::<T>())?;
+        let pages = (bytes >= LARGE).then(|| MmapMut::map_anon(bytes).ok())??;
+        // Nothing but speed is lost if the system refuses.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Some(pages)
     }
 
     fn layout(len: usize) -> Layout {
@@ -58,7 +89,7 @@ impl<T: Number> AlignedBuf<T> {
 
 impl<T: Number> Drop for AlignedBuf<T> {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.len > 0 && self.pages.is_none() {
             // SAFETY: allocated in `zeroed` with the same layout.
             unsafe { dealloc(self.data.as_ptr().cast(), Self::layout(self.len)) }
         }
@@ -107,7 +138,7 @@ mod tests {
 
     #[test]
     fn is_aligned_zero_and_writable() {
-        for len in [0, 1, 15, 16, 17, 4099] {
+        for len in [0, 1, 15, 16, 17, 4099, LARGE + 3] {
             let half = AlignedBuf::<u16>::zeroed(len);
             assert!(half.len() == len && half.iter().all(|x| *x == 0));
             let mut buf = AlignedBuf::<f32>::zeroed(len);
