@@ -3,6 +3,7 @@
 use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{
+    amx,
     avx2::Avx2,
     avx512::Avx512,
     vnni::{Vnni256, Vnni512},
@@ -11,6 +12,8 @@ use crate::simd::{
 /// A tier of instructions, as a person names it in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsaLevel {
+    /// AVX-512 with AMX's tiles of bytes besides: other speed of int8 layers, same results.
+    Amx,
     /// AVX-512 F, VL, DQ and BW.
     Avx512,
     /// AVX2 with FMA and F16C.
@@ -33,7 +36,7 @@ impl Isa {
     /// The best tier of this machine.
     #[must_use]
     pub fn detect() -> Self {
-        [IsaLevel::Avx512, IsaLevel::Avx2]
+        [IsaLevel::Amx, IsaLevel::Avx512, IsaLevel::Avx2]
             .into_iter()
             .find_map(Self::new)
             .unwrap_or(Self {
@@ -46,6 +49,10 @@ impl Isa {
     #[must_use]
     pub fn new(level: IsaLevel) -> Option<Self> {
         let present = match level {
+            #[cfg(target_arch = "x86_64")]
+            IsaLevel::Amx => {
+                Self::new(IsaLevel::Avx512).is_some_and(|isa| isa.vnni) && amx::available()
+            }
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx512 => {
                 is_x86_feature_detected!("avx512f")
@@ -62,12 +69,12 @@ impl Isa {
                     && is_x86_feature_detected!("f16c")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            IsaLevel::Avx512 | IsaLevel::Avx2 => false,
+            IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2 => false,
             IsaLevel::Portable => true,
         };
         let vnni = match level {
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
+            IsaLevel::Amx | IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => is_x86_feature_detected!("avxvnni"),
             _ => false,
@@ -78,19 +85,25 @@ impl Isa {
     /// The same tier as on a machine without VNNI.
     #[cfg(test)]
     pub(crate) fn without_vnni(self) -> Self {
-        Self {
-            vnni: false,
-            ..self
-        }
+        let level = match self.level {
+            IsaLevel::Amx => IsaLevel::Avx512,
+            other => other,
+        };
+        Self { level, vnni: false }
     }
 
     /// Every tier of this machine, best first.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        [IsaLevel::Avx512, IsaLevel::Avx2, IsaLevel::Portable]
-            .into_iter()
-            .filter_map(Self::new)
-            .collect()
+        [
+            IsaLevel::Amx,
+            IsaLevel::Avx512,
+            IsaLevel::Avx2,
+            IsaLevel::Portable,
+        ]
+        .into_iter()
+        .filter_map(Self::new)
+        .collect()
     }
 
     /// Which tier this is.
@@ -105,7 +118,7 @@ impl Isa {
         match self.level {
             // SAFETY: an `Isa` of this level exists only if `Isa::new` found the features.
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Avx512 => unsafe { run_avx512(task) },
+            IsaLevel::Amx | IsaLevel::Avx512 => unsafe { run_avx512(task) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
@@ -116,7 +129,7 @@ impl Isa {
     /// Most rows of a register block of int8 layers.
     pub(crate) fn int8_rows(self) -> usize {
         match (self.level, self.vnni) {
-            (IsaLevel::Avx512, true) => 6,
+            (IsaLevel::Amx | IsaLevel::Avx512, true) => 6,
             _ => 3,
         }
     }
@@ -128,13 +141,15 @@ impl Isa {
             // SAFETY: an `Isa` of this level, and with `vnni`, exists only if `Isa::new` found the
             // features.
             #[cfg(target_arch = "x86_64")]
-            (IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
+            (IsaLevel::Amx | IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Avx2, true) => unsafe { run_vnni256(task) },
             // SAFETY: as above; AVX-512 is found only where AVX2 is.
             #[cfg(target_arch = "x86_64")]
-            (IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe { run_int8_avx2(task) },
+            (IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe {
+                run_int8_avx2(task)
+            },
             _ => task.run(Portable),
         }
     }

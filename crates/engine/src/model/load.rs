@@ -58,10 +58,10 @@ impl<'a> Loader<'a> {
             }
             (i, n)
         };
-        let layer = if format == WeightFormat::Int8 {
-            PackedLinear::pack_blocks(inputs, outputs, |n, blocks| {
+        let layer = if format.is_blocks() {
+            PackedLinear::pack_blocks(inputs, outputs, format, |n, blocks| {
                 let (i, n) = locate(n);
-                if !views[i].blocks(n, blocks) {
+                if !views[i].blocks(n, format, blocks) {
                     out_of_range.fetch_min(i, Ordering::Relaxed);
                 }
             })

@@ -265,4 +265,5 @@ fn bytes_are_known_before_packing() {
     }
 }
 
+mod blocks;
 mod int8;
