@@ -101,12 +101,14 @@ fn int8_keeps_blocks() {
     let (exact, _) = run(&weights, WeightType::Auto);
     assert!(kept_bytes < rounded_bytes);
     assert!(kept != rounded && kept != exact);
-    let square = |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x).powi(2)).sum();
-    let error: f64 = square(&mut kept.iter().zip(&exact).map(|(a, b)| a - b));
-    let size: f64 = square(&mut exact.iter().copied());
-    let relative = (error / size).sqrt();
-    println!("relative error of the logits with blocks kept: {relative:.1e}");
-    assert!(relative < 0.02, "{relative}");
+    let error = |found: &[f32]| {
+        let square = |x: f32| f64::from(x).powi(2);
+        let error: f64 = found.iter().zip(&exact).map(|(a, b)| square(a - b)).sum();
+        (error / exact.iter().copied().map(square).sum::<f64>()).sqrt()
+    };
+    let (kept, rounded) = (error(&kept), error(&rounded));
+    println!("relative error of the logits: {kept:.1e} with blocks kept, {rounded:.1e} rounded");
+    assert!(kept < 1.5 * rounded && kept < 0.05, "{kept} {rounded}");
 }
 
 #[test]

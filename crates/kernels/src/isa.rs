@@ -27,7 +27,8 @@ pub enum IsaLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Isa {
     level: IsaLevel,
-    /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI).
+    /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
+    /// aarch64's `dotprod`).
     /// It changes the speed of int8 layers, not their results.
     vnni: bool,
 }
@@ -39,10 +40,8 @@ impl Isa {
         [IsaLevel::Amx, IsaLevel::Avx512, IsaLevel::Avx2]
             .into_iter()
             .find_map(Self::new)
-            .unwrap_or(Self {
-                level: IsaLevel::Portable,
-                vnni: false,
-            })
+            .or_else(|| Self::new(IsaLevel::Portable))
+            .expect("plain loops run everywhere")
     }
 
     /// That tier, or `None` if this machine lacks it.
@@ -77,6 +76,8 @@ impl Isa {
             IsaLevel::Amx | IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "aarch64")]
+            IsaLevel::Portable => std::arch::is_aarch64_feature_detected!("dotprod"),
             _ => false,
         };
         present.then_some(Self { level, vnni })
@@ -150,6 +151,9 @@ impl Isa {
             (IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe {
                 run_int8_avx2(task)
             },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            (IsaLevel::Portable, true) => unsafe { run_dotprod(task) },
             _ => task.run(Portable),
         }
     }
@@ -191,6 +195,12 @@ fn run_vnni512<T: Int8Task>(task: T) {
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 fn run_vnni256<T: Int8Task>(task: T) {
     task.run(Vnni256::new());
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon,dotprod")]
+fn run_dotprod<T: Int8Task>(task: T) {
+    task.run(crate::simd::neon::Dotprod::new());
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -10,6 +10,8 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 mod int8;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vnni;
