@@ -224,8 +224,8 @@ impl RowBlocks {
     }
 }
 
-/// Rows from which tiles of AMX are worth their setting up.
-const AMX_ROWS: usize = 5;
+/// Rows from which tiles of AMX are faster: 1.1 times VNNI at 16, 1.25 at 64, 0.8 at 8.
+const AMX_ROWS: usize = 13;
 
 /// `x: [rows, inputs]` to `out`, with lengths that the caller has checked; there is at least one row
 /// and one output.

@@ -37,8 +37,8 @@ fn layer(format: usize, inputs: usize, outputs: usize) -> PackedLinear {
 
 #[test]
 fn equals_the_reference() {
-    for format in 0..FORMATS.len() {
-        for inputs in [FORMATS[format].1, 768] {
+    for (format, (_, values, ..)) in FORMATS.into_iter().enumerate() {
+        for inputs in [values, 768] {
             for outputs in [1, 33, 70] {
                 let bias = noise(outputs, 10);
                 let layer = layer(format, inputs, outputs).with_bias(&bias);
