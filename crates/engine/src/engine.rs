@@ -58,6 +58,8 @@ pub enum IsaChoice {
     /// The best the machine has.
     #[default]
     Auto,
+    /// AVX-512 with AMX's tiles of bytes.
+    Amx,
     /// AVX-512.
     Avx512,
     /// AVX2 with FMA and F16C.
@@ -86,6 +88,7 @@ impl IsaChoice {
     fn resolve(self) -> Result<Isa, Error> {
         let level = match self {
             Self::Auto => return Ok(Isa::detect()),
+            Self::Amx => IsaLevel::Amx,
             Self::Avx512 => IsaLevel::Avx512,
             Self::Avx2 => IsaLevel::Avx2,
             Self::Portable => IsaLevel::Portable,

@@ -5,7 +5,7 @@ mod load;
 mod parts;
 mod weight_type;
 
-use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
+use beamgen_kernels::{PackedLinear, Parallel};
 
 use crate::{Checkpoint, Error, ModelConfig, ThreadPool, Weights};
 pub use footprint::Footprint;
@@ -210,12 +210,12 @@ impl Model {
         }
     }
 
-    /// Most inputs of an int8 matrix; 0 without any.
+    /// Most inputs of a matrix that quantises them; 0 without any.
     pub(crate) fn int8_inputs(&self) -> usize {
         let matrices = self.layers.iter().flat_map(Layer::matrices);
         matrices
             .chain(self.head())
-            .filter(|m| m.format() == WeightFormat::Int8)
+            .filter(|m| m.format().is_blocks())
             .map(PackedLinear::inputs)
             .max()
             .unwrap_or(0)

@@ -5,7 +5,7 @@
 //! A table for each shape `inputs x outputs`: GFLOP/s (2 * rows * inputs * outputs / time; int8
 //! products counted alike) in each format for each number of rows. The formats take turns; a number
 //! is the median of nine turns. The ceilings are loops of multiply-adds that touch no memory, timed
-//! in turn with them. Time is that of the thread: others who share the core do not count. `isa=avx512|avx2|portable` picks a tier.
+//! in turn with them. Time is that of the thread: others who share the core do not count. `isa=amx|avx512|avx2|portable` picks a tier.
 
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,7 @@ fn main() {
     for arg in std::env::args().skip(1) {
         if let Some(name) = arg.strip_prefix("isa=") {
             let level = match name {
+                "amx" => IsaLevel::Amx,
                 "avx512" => IsaLevel::Avx512,
                 "avx2" => IsaLevel::Avx2,
                 "portable" => IsaLevel::Portable,

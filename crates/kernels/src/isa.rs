@@ -11,6 +11,9 @@ use crate::simd::{
 /// A tier of instructions, as a person names it in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsaLevel {
+    /// AVX-512 with AMX's tiles of bytes and of bfloat16 besides: other speed of int8 layers and of
+    /// attention over bfloat16, same results.
+    Amx,
     /// AVX-512 F, VL, DQ and BW.
     Avx512,
     /// AVX2 with FMA and F16C.
@@ -24,32 +27,31 @@ pub enum IsaLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Isa {
     level: IsaLevel,
-    /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI).
+    /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
+    /// aarch64's `dotprod`).
     /// It changes the speed of int8 layers, not their results.
     vnni: bool,
-    /// Whether the tier has tiles of bfloat16 (AMX). They change the speed of attention over
-    /// bfloat16, not its results.
-    tiles: bool,
 }
 
 impl Isa {
     /// The best tier of this machine.
     #[must_use]
     pub fn detect() -> Self {
-        [IsaLevel::Avx512, IsaLevel::Avx2]
+        [IsaLevel::Amx, IsaLevel::Avx512, IsaLevel::Avx2]
             .into_iter()
             .find_map(Self::new)
-            .unwrap_or(Self {
-                level: IsaLevel::Portable,
-                vnni: false,
-                tiles: false,
-            })
+            .or_else(|| Self::new(IsaLevel::Portable))
+            .expect("plain loops run everywhere")
     }
 
     /// That tier, or `None` if this machine lacks it.
     #[must_use]
     pub fn new(level: IsaLevel) -> Option<Self> {
         let present = match level {
+            #[cfg(target_arch = "x86_64")]
+            IsaLevel::Amx => {
+                Self::new(IsaLevel::Avx512).is_some_and(|isa| isa.vnni) && tiles::present()
+            }
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx512 => {
                 is_x86_feature_detected!("avx512f")
@@ -66,50 +68,48 @@ impl Isa {
                     && is_x86_feature_detected!("f16c")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            IsaLevel::Avx512 | IsaLevel::Avx2 => false,
+            IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2 => false,
             IsaLevel::Portable => true,
         };
         let vnni = match level {
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
+            IsaLevel::Amx | IsaLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "aarch64")]
+            IsaLevel::Portable => std::arch::is_aarch64_feature_detected!("dotprod"),
             _ => false,
         };
-        let tiles = level == IsaLevel::Avx512 && present && tiles::present();
-        present.then_some(Self { level, vnni, tiles })
+        present.then_some(Self { level, vnni })
     }
 
     /// The same tier as on a machine without VNNI.
     #[cfg(test)]
     pub(crate) fn without_vnni(self) -> Self {
-        Self {
-            vnni: false,
-            ..self
-        }
+        let level = match self.level {
+            IsaLevel::Amx => IsaLevel::Avx512,
+            other => other,
+        };
+        Self { level, vnni: false }
     }
 
-    /// The same tier as on a machine without tiles.
-    #[cfg(test)]
-    pub(crate) fn without_tiles(self) -> Self {
-        Self {
-            tiles: false,
-            ..self
-        }
-    }
-
-    /// Whether tiles of bfloat16 may be used.
+    /// Whether AMX's tiles may be used.
     pub(crate) fn tiles(self) -> bool {
-        self.tiles
+        self.level == IsaLevel::Amx
     }
 
     /// Every tier of this machine, best first.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        [IsaLevel::Avx512, IsaLevel::Avx2, IsaLevel::Portable]
-            .into_iter()
-            .filter_map(Self::new)
-            .collect()
+        [
+            IsaLevel::Amx,
+            IsaLevel::Avx512,
+            IsaLevel::Avx2,
+            IsaLevel::Portable,
+        ]
+        .into_iter()
+        .filter_map(Self::new)
+        .collect()
     }
 
     /// Which tier this is.
@@ -124,7 +124,7 @@ impl Isa {
         match self.level {
             // SAFETY: an `Isa` of this level exists only if `Isa::new` found the features.
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Avx512 => unsafe { run_avx512(task) },
+            IsaLevel::Amx | IsaLevel::Avx512 => unsafe { run_avx512(task) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
@@ -135,7 +135,7 @@ impl Isa {
     /// Most rows of a register block of int8 layers.
     pub(crate) fn int8_rows(self) -> usize {
         match (self.level, self.vnni) {
-            (IsaLevel::Avx512, true) => 6,
+            (IsaLevel::Amx | IsaLevel::Avx512, true) => 6,
             _ => 3,
         }
     }
@@ -147,13 +147,18 @@ impl Isa {
             // SAFETY: an `Isa` of this level, and with `vnni`, exists only if `Isa::new` found the
             // features.
             #[cfg(target_arch = "x86_64")]
-            (IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
+            (IsaLevel::Amx | IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Avx2, true) => unsafe { run_vnni256(task) },
             // SAFETY: as above; AVX-512 is found only where AVX2 is.
             #[cfg(target_arch = "x86_64")]
-            (IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe { run_int8_avx2(task) },
+            (IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe {
+                run_int8_avx2(task)
+            },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            (IsaLevel::Portable, true) => unsafe { run_dotprod(task) },
             _ => task.run(Portable),
         }
     }
@@ -195,6 +200,12 @@ fn run_vnni512<T: Int8Task>(task: T) {
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 fn run_vnni256<T: Int8Task>(task: T) {
     task.run(Vnni256::new());
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon,dotprod")]
+fn run_dotprod<T: Int8Task>(task: T) {
+    task.run(crate::simd::neon::Dotprod::new());
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,8 @@
 //! `y = x Wᵀ + b`, with the weights packed once for the register block.
 
+#[cfg(target_arch = "x86_64")]
+mod amx_tile;
+mod blocks;
 mod format;
 mod int8;
 mod int8_tile;
@@ -10,7 +13,7 @@ use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
 pub use format::WeightFormat;
-use format::{Bf16, F16, F32, Panels, Stored, unpack};
+use format::{Bf16, F16, F32, Panels, Stored, unpack, with_blocks};
 pub use int8::{LinearScratch, Q8Block};
 use out::Out;
 use tile::Tile;
@@ -23,7 +26,7 @@ const PANEL: usize = 32;
 ///
 /// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output is a sum over `k = 0..K` in that order, one fused multiply-add after the other
 /// (where the machine has it), then the bias: the same for every number of rows and every such format.
-/// Int8 layers ([`WeightFormat::Int8`]) sum in an order as fixed, group by group.
+/// Layers in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
 pub struct PackedLinear {
     inputs: usize,
     outputs: usize,
@@ -55,7 +58,8 @@ impl PackedLinear {
     /// Packs `outputs` rows of `inputs` weights; `row(n, buffer)` writes row `n`. What `format`
     /// does not hold is rounded ([`WeightFormat::round`]).
     /// # Panics
-    /// If the format is int8 and `inputs` is not a multiple of 32.
+    /// If the format is int8 and `inputs` is not a multiple of 32, or for blocks that are only kept
+    /// ([`pack_blocks`](Self::pack_blocks)).
     #[must_use]
     pub fn pack(
         parallel: Parallel<'_>,
@@ -69,14 +73,17 @@ impl PackedLinear {
             WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(parallel, inputs, outputs, row)),
             WeightFormat::F16 => Panels::F16(pack::<F16>(parallel, inputs, outputs, row)),
             WeightFormat::Int8 => {
-                return Self::pack_blocks(parallel, inputs, outputs, |n, blocks| {
+                return Self::pack_blocks(parallel, inputs, outputs, format, |n, bytes| {
                     let mut weights = vec![0.0; inputs];
                     row(n, &mut weights);
-                    for (block, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
-                        *block = Q8Block::quantize(weights);
+                    for (block, weights) in
+                        bytes.as_chunks_mut().0.iter_mut().zip(weights.chunks(32))
+                    {
+                        *block = Q8Block::quantize(weights).to_bytes();
                     }
                 });
             }
+            kept => panic!("{kept:?} is kept, not made"),
         };
         Self {
             inputs,
@@ -86,22 +93,26 @@ impl PackedLinear {
         }
     }
 
-    /// An int8 layer of `outputs` rows of `inputs` weights; `row(n, blocks)` writes the blocks of
-    /// row `n`, which are kept as they are.
+    /// A layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF file has
+    /// them. They are kept as they are.
     ///
     /// # Panics
-    /// If `inputs` is not a multiple of 32.
+    /// If the format is none of blocks, or `inputs` not a multiple of the values of a block.
     #[must_use]
     pub fn pack_blocks(
         parallel: Parallel<'_>,
         inputs: usize,
         outputs: usize,
-        row: impl Fn(usize, &mut [Q8Block]) + Sync,
+        format: WeightFormat,
+        row: impl Fn(usize, &mut [u8]) + Sync,
     ) -> Self {
+        let bytes = with_blocks!(format, F => int8::pack::<F>(parallel, inputs, outputs, row), {
+            panic!("{format:?} has no blocks")
+        });
         Self {
             inputs,
             outputs,
-            panels: Panels::Int8(int8::pack(parallel, inputs, outputs, row)),
+            panels: Panels::Blocks(format, bytes),
             bias: None,
         }
     }
@@ -150,7 +161,7 @@ impl PackedLinear {
             Panels::F32(_) => WeightFormat::F32,
             Panels::Bf16(_) => WeightFormat::Bf16,
             Panels::F16(_) => WeightFormat::F16,
-            Panels::Int8(_) => WeightFormat::Int8,
+            Panels::Blocks(format, _) => format,
         }
     }
 
@@ -161,7 +172,7 @@ impl PackedLinear {
         let weights = match format {
             WeightFormat::F32 => 4 * padded * inputs,
             WeightFormat::Bf16 | WeightFormat::F16 => 2 * padded * inputs,
-            WeightFormat::Int8 => int8::bytes_for(inputs, outputs),
+            blocks => with_blocks!(blocks, F => int8::bytes_for::<F>(inputs, outputs), 0),
         };
         weights + if bias { 4 * padded } else { 0 }
     }
@@ -172,7 +183,7 @@ impl PackedLinear {
         let weights = match &self.panels {
             Panels::F32(words) => size_of_val::<[f32]>(words),
             Panels::Bf16(words) | Panels::F16(words) => size_of_val::<[u16]>(words),
-            Panels::Int8(bytes) => bytes.len(),
+            Panels::Blocks(_, bytes) => bytes.len(),
         };
         weights + 4 * self.bias.as_ref().map_or(0, |b| b.len())
     }
@@ -187,12 +198,14 @@ impl PackedLinear {
             Panels::F32(words) => unpack::<F32>(words, self.inputs, n, row),
             Panels::Bf16(words) => unpack::<Bf16>(words, self.inputs, n, row),
             Panels::F16(words) => unpack::<F16>(words, self.inputs, n, row),
-            Panels::Int8(bytes) => int8::unpack(bytes, self.inputs, n, row),
+            Panels::Blocks(format, bytes) => {
+                with_blocks!(*format, F => blocks::unpack::<F>(bytes, self.inputs, n, row), ())
+            }
         }
     }
 
-    /// `x: [M, inputs]` to `y: [M, outputs]`, both row-major without gaps. Only int8 layers use
-    /// `scratch`.
+    /// `x: [M, inputs]` to `y: [M, outputs]`, both row-major without gaps. Only layers in blocks
+    /// use `scratch`.
     ///
     /// # Panics
     /// If the lengths disagree.
@@ -222,11 +235,10 @@ impl PackedLinear {
             Panels::F32(words) => self.run::<F32>(words, cpu, x, out),
             Panels::Bf16(words) => self.run::<Bf16>(words, cpu, x, out),
             Panels::F16(words) => self.run::<F16>(words, cpu, x, out),
-            Panels::Int8(bytes) => int8::Layer {
-                inputs: self.inputs,
-                panels: bytes,
+            Panels::Blocks(format, bytes) => {
+                let inputs = self.inputs;
+                with_blocks!(*format, F => int8::forward::<F>(inputs, bytes, cpu, scratch, x, out), ());
             }
-            .forward(cpu, scratch, x, out),
         }
     }
 

@@ -18,6 +18,9 @@ const WORTH_A_TASK: u64 = 50_000;
 /// Most tasks for each thread.
 const TASKS_PER_THREAD: usize = 8;
 
+/// Most rows of a matrix product in a task ([`Parallel::row_tasks`]).
+pub(crate) const TASK_ROWS: usize = 96;
+
 /// The threads of one process. Clones share them; both models should use one pool. They live as
 /// long as the last clone.
 #[derive(Clone, Debug)]
@@ -115,10 +118,9 @@ impl<'a> Parallel<'a> {
     /// by. Where there are many rows, each thread has rows of its own, which the operation before
     /// left in its cache; few rows are shared only over weights that every thread can keep.
     pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
-        const MOST: usize = 96;
         const SMALL: usize = 512 << 10;
         let threads = self.threads_for(work);
-        let runs = rows.div_ceil(MOST);
+        let runs = rows.div_ceil(TASK_ROWS);
         let worth = if bytes <= SMALL { 8 } else { 64 };
         if rows < worth * threads {
             runs

@@ -4,10 +4,14 @@
 //! with fused multiply-add give the same bits.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 mod int8;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 mod portable;
 pub(crate) mod tiles;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! What a model takes, known before anything is packed.
 
-use beamgen_kernels::{KvShape, PackedLinear, RopeTable, WeightFormat};
+use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 
 use super::WeightType;
 use super::parts::{HeadParts, Matrix, Parts};
@@ -45,7 +45,7 @@ impl ModelConfig {
         let mut matrix = |matrix: &Matrix| -> Result<usize, Error> {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
             let outputs = matrix.outputs();
-            if format == WeightFormat::Int8 {
+            if format.is_blocks() && !matrix.only_looked_up {
                 int8_inputs = int8_inputs.max(matrix.inputs);
             }
             Ok(PackedLinear::bytes_for(

@@ -55,10 +55,10 @@ impl Loader<'_> {
             }
             (i, n)
         };
-        let layer = if format == WeightFormat::Int8 {
-            PackedLinear::pack_blocks(self.parallel, inputs, outputs, |n, blocks| {
+        let layer = if format.is_blocks() {
+            PackedLinear::pack_blocks(self.parallel, inputs, outputs, format, |n, blocks| {
                 let (i, n) = locate(n);
-                if !views[i].blocks(n, blocks) {
+                if !views[i].blocks(n, format, blocks) {
                     out_of_range.fetch_min(i, Ordering::Relaxed);
                 }
             })

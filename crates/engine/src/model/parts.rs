@@ -38,12 +38,11 @@ impl Matrix {
 
     /// How it is stored.
     pub(super) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
-        let weight_type = if self.only_looked_up {
-            weight_type.of_lookups()
+        if self.only_looked_up {
+            weight_type.format_of_lookups(views)
         } else {
-            weight_type
-        };
-        weight_type.format(self.inputs, views)
+            weight_type.format(self.inputs, views)
+        }
     }
 
     pub(super) fn outputs(&self) -> usize {

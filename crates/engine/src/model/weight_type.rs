@@ -13,7 +13,8 @@ use crate::weights::View;
 #[serde(rename_all = "kebab-case")]
 pub enum WeightType {
     /// The narrowest that holds the checkpoint's own values exactly, for each matrix: the same
-    /// results as with `F32`, bit for bit, in less memory.
+    /// results as with `F32`, bit for bit, in less memory. GGUF's blocks are unpacked to float32, but for
+    /// embeddings that are only looked up.
     #[default]
     Auto,
     /// float32.
@@ -24,7 +25,7 @@ pub enum WeightType {
     F16,
     /// 8 bits with a float16 scale for every 32, multiplied by activations that are quantised the same
     /// way ([`WeightFormat::Int8`]): about half of `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's
-    /// Q8_0 are kept as they are, other values are rounded to the nearest. As in `Auto` stay matrices
+    /// Q4_0, Q4_1, Q8_0, Q4_K and Q6_K are kept as they are where a matrix has one kind of them, other values are rounded to the nearest. As in `Auto` stay matrices
     /// whose inputs are no multiple of 32, and embeddings that are not the head, too: their rows are
     /// only looked up.
     Int8,
@@ -39,31 +40,41 @@ impl WeightType {
         ("int8", Self::Int8),
     ];
 
-    /// That of a matrix whose rows are only looked up.
-    pub(crate) fn of_lookups(self) -> Self {
+    /// The format of a matrix whose rows are only looked up: blocks give back their values exactly.
+    pub(crate) fn format_of_lookups(self, views: &[View<'_>]) -> WeightFormat {
         match self {
-            Self::Int8 => Self::Auto,
-            other => other,
+            Self::Auto | Self::Int8 => kept(views).unwrap_or_else(|| Self::Auto.format(0, views)),
+            other => other.format(0, views),
         }
     }
 
     /// The format of a matrix of so many inputs made of these tensors.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         match self {
-            Self::Int8 if inputs.is_multiple_of(32) => WeightFormat::Int8,
+            Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
             Self::F32 => WeightFormat::F32,
             Self::Bf16 => WeightFormat::Bf16,
             Self::F16 => WeightFormat::F16,
             Self::Auto | Self::Int8 => {
-                let first = views.first().map_or(WeightFormat::F32, View::format);
-                if views.iter().all(|view| view.format() == first) {
-                    first
-                } else {
-                    WeightFormat::F32
-                }
+                same(views, |view| Some(view.format())).unwrap_or(WeightFormat::F32)
             }
         }
     }
+}
+
+/// The blocks that all of these tensors are made of.
+fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
+    same(views, |view| view.blocks_format())
+}
+
+/// What all of these tensors have in common.
+fn same(
+    views: &[View<'_>],
+    format: impl Fn(&View<'_>) -> Option<WeightFormat>,
+) -> Option<WeightFormat> {
+    let first = format(views.first()?)?;
+    let all = views.iter().all(|view| format(view) == Some(first));
+    all.then_some(first)
 }
 
 impl fmt::Display for WeightType {

@@ -3,8 +3,6 @@
 //! Every value is computed by the same operations in the same order as there and in Python's
 //! `gguf.quants`, so the results are the same bits.
 
-use beamgen_kernels::Q8Block;
-
 /// A half-precision number at `at`.
 fn half(block: &[u8], at: usize) -> f32 {
     half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
@@ -52,14 +50,6 @@ pub(super) fn q8_0(b: &[u8; 34], out: &mut [f32; 32]) {
     let d = half(b, 0);
     for (out, q) in out.iter_mut().zip(&b[2..]) {
         *out = f32::from(q.cast_signed()) * d;
-    }
-}
-
-/// The block itself.
-pub(super) fn q8_0_as_is(b: &[u8; 34]) -> Q8Block {
-    Q8Block {
-        scale: u16::from_le_bytes([b[0], b[1]]),
-        values: std::array::from_fn(|i| b[2 + i].cast_signed()),
     }
 }
 

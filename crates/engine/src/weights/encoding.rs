@@ -1,5 +1,7 @@
 //! How the values of a tensor lie in its bytes.
 
+use beamgen_kernels::WeightFormat;
+
 use crate::weights::blocks;
 
 /// How the values of a tensor lie in its bytes (little endian): numbers one by one, or GGUF's
@@ -51,6 +53,18 @@ impl Encoding {
             Self::Q4K => (256, 144),
             Self::Q5K => (256, 176),
             Self::Q6K => (256, 210),
+        }
+    }
+
+    /// The format that keeps blocks of this encoding as they are.
+    pub(crate) fn blocks_format(self) -> Option<WeightFormat> {
+        match self {
+            Self::Q4_0 => Some(WeightFormat::Q4_0),
+            Self::Q4_1 => Some(WeightFormat::Q4_1),
+            Self::Q8_0 => Some(WeightFormat::Int8),
+            Self::Q4K => Some(WeightFormat::Q4K),
+            Self::Q6K => Some(WeightFormat::Q6K),
+            _ => None,
         }
     }
 
@@ -125,6 +139,7 @@ fn widen<const BYTES: usize, const VALUES: usize>(
 mod tests {
     use std::path::Path;
 
+    use beamgen_kernels::{PackedLinear, Parallel};
     use safetensors::SafeTensors;
 
     use super::*;
@@ -165,38 +180,49 @@ mod tests {
         }
     }
 
-    /// Random blocks: some have no 127, some a -128.
+    /// Random blocks of each kind that layers keep: rows read back have the bits of Python's `gguf`.
     #[test]
-    fn blocks_of_q8_0_are_kept_as_they_are() {
+    fn kept_blocks_are_the_values_of_gguf() {
         use super::super::{RowOrder, Values, View};
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");
         let file = std::fs::read(root.join("blocks.safetensors")).unwrap();
         let file = SafeTensors::deserialize(&file).unwrap();
-        let bytes = file.tensor("Q8_0.bytes").unwrap();
-        let values = file.tensor("Q8_0.values").unwrap();
-        let expected = values.data().as_chunks::<4>().0;
-        let rows = expected.len() / 64;
-        let view = View {
-            shape: &[rows, 64],
-            values: Values::Encoded {
-                bytes: bytes.data(),
-                encoding: Encoding::Q8_0,
-                rows: RowOrder::AsIs,
-            },
-        };
-        let zero = beamgen_kernels::Q8Block {
-            scale: 0,
-            values: [0; 32],
-        };
-        for row in 0..rows {
-            let mut blocks = [zero; 2];
-            assert!(view.blocks(row, &mut blocks));
-            let mut weights = [0.0; 64];
-            for (block, weights) in blocks.iter().zip(weights.chunks_mut(32)) {
-                block.widen(weights);
-            }
-            for (got, want) in weights.iter().zip(&expected[row * 64..]) {
-                assert_eq!(got.to_le_bytes(), *want);
+        for (encoding, name) in [
+            (Encoding::Q4_0, "Q4_0"),
+            (Encoding::Q4_1, "Q4_1"),
+            (Encoding::Q8_0, "Q8_0"),
+            (Encoding::Q4K, "Q4_K"),
+            (Encoding::Q6K, "Q6_K"),
+        ] {
+            let bytes = file.tensor(&format!("{name}.bytes")).unwrap();
+            let values = file.tensor(&format!("{name}.values")).unwrap();
+            let expected = values.data().as_chunks::<4>().0;
+            let width = encoding.block().0.max(64);
+            let rows = expected.len() / width;
+            let view = View {
+                shape: &[rows, width],
+                values: Values::Encoded {
+                    bytes: bytes.data(),
+                    encoding,
+                    rows: RowOrder::AsIs,
+                },
+            };
+            let format = view.blocks_format().unwrap();
+            let layer = PackedLinear::pack_blocks(
+                Parallel::serial(),
+                width,
+                rows,
+                format,
+                |row, blocks| {
+                    assert!(view.blocks(row, format, blocks));
+                },
+            );
+            let mut weights = vec![0.0; width];
+            for (row, expected) in expected.chunks_exact(width).enumerate() {
+                layer.weight_row(row, &mut weights);
+                for (got, want) in weights.iter().zip(expected) {
+                    assert_eq!(got.to_le_bytes(), *want, "{name}, row {row}");
+                }
             }
         }
     }

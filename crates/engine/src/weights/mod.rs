@@ -406,29 +406,38 @@ impl View<'_> {
         }
     }
 
-    /// Writes row `row` of a matrix whose rows are multiples of 32, in blocks: its own, or the
-    /// nearest. Returns whether all that is finite remains so.
-    pub(crate) fn blocks(&self, row: usize, blocks: &mut [Q8Block]) -> bool {
-        let width = 32 * blocks.len();
-        if let Values::Encoded {
-            bytes,
-            encoding: Encoding::Q8_0,
-            rows,
-        } = self.values
-        {
-            let from = rows.source(row) * blocks.len();
-            let own = bytes.as_chunks().0[from..].iter();
-            for (block, bytes) in blocks.iter_mut().zip(own) {
-                *block = blocks::q8_0_as_is(bytes);
-            }
-            return true;
+    /// The format that keeps the tensor's blocks as they are, if they are such.
+    pub(crate) fn blocks_format(&self) -> Option<WeightFormat> {
+        match self.values {
+            Values::Encoded { encoding, .. } => encoding.blocks_format(),
+            Values::Owned(_) => None,
         }
+    }
+
+    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of Q8_0, for which
+    /// rows have to be multiples of 32. Returns whether all that is finite remains so.
+    pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
+        match self.values {
+            Values::Encoded {
+                bytes,
+                encoding,
+                rows,
+            } if encoding.blocks_format() == Some(format) => {
+                let from = rows.source(row) * blocks.len();
+                blocks.copy_from_slice(&bytes[from..][..blocks.len()]);
+                return true;
+            }
+            _ => {}
+        }
+        let width: usize = self.shape[1..].iter().product();
         let mut weights = vec![0.0; width];
         self.widen(row * width, &mut weights);
         let mut in_range = true;
-        for (block, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
-            *block = Q8Block::quantize(weights);
+        let blocks = blocks.as_chunks_mut().0;
+        for (to, weights) in blocks.iter_mut().zip(weights.chunks(32)) {
+            let block = Q8Block::quantize(weights);
             in_range &= block.is_finite() || !weights.iter().all(|w| w.is_finite());
+            *to = block.to_bytes();
         }
         in_range
     }

@@ -152,17 +152,6 @@ impl Case {
     }
 }
 
-/// Every tier of this machine, the best one also without tiles.
-fn tiers() -> Vec<Cpu<'static>> {
-    let mut all = cpus();
-    let best = all[0];
-    all.push(Cpu {
-        isa: best.isa.without_tiles(),
-        ..best
-    });
-    all
-}
-
 /// A tree: for each branch the pages it shares with the one before, and its positions.
 fn tree(kv: KvShape, group: usize, branches: &[(usize, usize)]) -> Case {
     let (mut tables, mut rows, mut pages) = (Vec::<u32>::new(), Vec::new(), 0);
@@ -215,7 +204,7 @@ fn what_rows_share_changes_no_bit() {
         let mut case = tree(kv, group, &branches);
         for format in FORMATS {
             case.store_as(format);
-            for cpu in tiers() {
+            for cpu in cpus() {
                 case.check(cpu);
                 let all = case.run(cpu, 0..branches.len());
                 let flat = case.run_with(attention_flat, cpu, 0..branches.len());
@@ -265,7 +254,7 @@ fn numbers_behind_the_end_of_a_page_do_not_matter() {
     for format in FORMATS {
         let mut case = case(kv, 2, 48, &[1, 19, 33]);
         case.store_as(format);
-        let before: Vec<Vec<f32>> = tiers().iter().map(|cpu| case.run(*cpu, 1..2)).collect();
+        let before: Vec<Vec<f32>> = cpus().iter().map(|cpu| case.run(*cpu, 1..2)).collect();
         // What an overflow of another sequence left there.
         let nan = vec![f32::NAN; 13 * 64];
         let slots: Vec<KvSlot> = (3..16)
@@ -275,7 +264,7 @@ fn numbers_behind_the_end_of_a_page_do_not_matter() {
             })
             .collect();
         kv_store(Cpu::serial(), &mut case.pages, 0, &nan, 64, 0, 32, &slots);
-        for (cpu, before) in tiers().into_iter().zip(before) {
+        for (cpu, before) in cpus().into_iter().zip(before) {
             assert_same_bits(&case.run(cpu, 1..2), &before);
         }
     }
@@ -283,10 +272,7 @@ fn numbers_behind_the_end_of_a_page_do_not_matter() {
 
 #[test]
 fn equals_the_reference() {
-    for (cpu, format) in tiers()
-        .into_iter()
-        .flat_map(|cpu| FORMATS.map(|f| (cpu, f)))
-    {
+    for (cpu, format) in cpus().into_iter().flat_map(|cpu| FORMATS.map(|f| (cpu, f))) {
         for head_dim in [2, 8, 12, 16, 32, 36, 64, 80, 128] {
             for (kv_heads, group) in [(1, 1), (2, 2), (1, 3), (2, 7)] {
                 let kv = KvShape {
@@ -305,10 +291,7 @@ fn equals_the_reference() {
 
 #[test]
 fn any_page_size_and_more_than_a_block() {
-    for (cpu, format) in tiers()
-        .into_iter()
-        .flat_map(|cpu| FORMATS.map(|f| (cpu, f)))
-    {
+    for (cpu, format) in cpus().into_iter().flat_map(|cpu| FORMATS.map(|f| (cpu, f))) {
         for page_size in [1, 2, 3, 7, 8, 16, 17, 32, 100, 256] {
             let kv = KvShape {
                 layers: 1,
@@ -325,10 +308,7 @@ fn any_page_size_and_more_than_a_block() {
 
 #[test]
 fn windows_of_any_size() {
-    for (cpu, format) in tiers()
-        .into_iter()
-        .flat_map(|cpu| FORMATS.map(|f| (cpu, f)))
-    {
+    for (cpu, format) in cpus().into_iter().flat_map(|cpu| FORMATS.map(|f| (cpu, f))) {
         for (page_size, head_dim) in [(16, 16), (5, 12), (1, 8), (256, 32)] {
             let kv = KvShape {
                 layers: 1,
@@ -389,7 +369,7 @@ fn rows_in_company(window: Option<usize>, format: KvFormat) {
     let mut case = case(kv, 3, 300, &lens);
     case.shape.window = window;
     case.store_as(format);
-    for cpu in tiers() {
+    for cpu in cpus() {
         let all = case.run(cpu, 0..300);
         let width = case.shape.heads * 32;
         for r in [0, 1, 15, 16, 137, 299] {
@@ -418,7 +398,7 @@ fn tiers_with_fma_agree_bitwise() {
         let fused = |c: &Cpu| c.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64");
         for format in FORMATS {
             case.store_as(format);
-            let results: Vec<Vec<f32>> = tiers()
+            let results: Vec<Vec<f32>> = cpus()
                 .into_iter()
                 .filter(fused)
                 .map(|cpu| case.run(cpu, 0..3))
@@ -442,7 +422,7 @@ fn large_scores_do_not_overflow() {
     case.shape.scale = 1e4;
     for format in FORMATS {
         case.store_as(format);
-        for cpu in tiers() {
+        for cpu in cpus() {
             assert!(case.run(cpu, 0..1).iter().all(|x| x.is_finite()));
         }
     }

@@ -21,14 +21,61 @@ pub enum WeightFormat {
     /// quantised, too, 32 by 32 of a row with a float32 scale; products of bytes are summed exactly
     /// within a group, and the groups in float32. For layers whose inputs are a multiple of 32.
     Int8,
+    /// GGUF's blocks of 32 values of 4 bits with a scale, kept as they are. Inputs are quantised as for
+    /// [`Int8`](Self::Int8), in all formats of blocks.
+    Q4_0,
+    /// GGUF's blocks of 32 values of 4 bits with a scale and a minimum, which is multiplied by the sum of the
+    /// quantised inputs.
+    Q4_1,
+    /// GGUF's blocks of 256 values of 4 bits with 8 scales and minima. For inputs in multiples of 256.
+    Q4K,
+    /// GGUF's blocks of 256 values of 6 bits with 16 scales. For inputs in multiples of 256.
+    Q6K,
 }
 
+/// `$body` with `$F` as the [`Blocks`](super::blocks::Blocks) of a format, or `$other` for floats.
+macro_rules! with_blocks {
+    ($format:expr, $F:ident => $body:expr, $other:expr) => {{
+        use $crate::linear::blocks;
+        match $format {
+            WeightFormat::Int8 => {
+                type $F = blocks::Q8_0;
+                $body
+            }
+            WeightFormat::Q4_0 => {
+                type $F = blocks::Q4_0;
+                $body
+            }
+            WeightFormat::Q4_1 => {
+                type $F = blocks::Q4_1;
+                $body
+            }
+            WeightFormat::Q4K => {
+                type $F = blocks::Q4K;
+                $body
+            }
+            WeightFormat::Q6K => {
+                type $F = blocks::Q6K;
+                $body
+            }
+            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => $other,
+        }
+    }};
+}
+pub(super) use with_blocks;
+
 impl WeightFormat {
+    /// Whether weights lie in blocks with scales, and inputs are quantised before they are multiplied.
+    #[must_use]
+    pub fn is_blocks(self) -> bool {
+        !matches!(self, Self::F32 | Self::Bf16 | Self::F16)
+    }
+
     /// Rounds a row of weights to the nearest that the format holds (ties to even); infinite or NaN
     /// where they are out of its range.
     ///
     /// # Panics
-    /// If the format is int8 and the row is not a multiple of 32.
+    /// If the format is int8 and the row is not a multiple of 32, or for blocks that are only kept.
     pub fn round(self, row: &mut [f32]) {
         match self {
             Self::F32 => {}
@@ -44,6 +91,7 @@ impl WeightFormat {
                     Q8Block::quantize(group).widen(group);
                 }
             }
+            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => panic!("{self:?} is kept, not made"),
         }
     }
 }
@@ -53,7 +101,8 @@ pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
     F16(AlignedBuf<u16>),
-    Int8(AlignedBuf<u8>),
+    /// In one of the formats of blocks.
+    Blocks(WeightFormat, AlignedBuf<u8>),
 }
 
 /// A format at compile time.

@@ -1,10 +1,17 @@
 //! The register blocks of int8 layers.
 
+use std::marker::PhantomData;
+
 use super::PANEL;
-use super::int8::{Blocks, GROUP, GROUP_BYTES, InputBlock};
+#[cfg(target_arch = "x86_64")]
+use super::amx_tile::Sums;
+use super::blocks::{self, Blocks, CHUNK, Scales, WIDE};
+use super::int8::{GROUP, InputBytes, InputScale, RowBlocks};
 use super::out::Out;
 use crate::isa::Int8Task;
-use crate::parallel::SharedOut;
+use crate::parallel::{SharedOut, TASK_ROWS};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::amx::Tiles;
 use crate::simd::{Int8, LANES, Simd, prefetch};
 
 /// Bytes of a cache line.
@@ -16,9 +23,10 @@ pub(super) struct Quantize<'a> {
     pub(super) groups: usize,
     /// All rows.
     pub(super) x: &'a [f32],
-    /// Room for the blocks of all rows. Tasks write different rows.
-    pub(super) to: SharedOut<InputBlock>,
-    pub(super) blocks: Blocks,
+    /// Room for the groups of all rows. Tasks write different rows.
+    pub(super) bytes: SharedOut<InputBytes>,
+    pub(super) scales: SharedOut<InputScale>,
+    pub(super) blocks: RowBlocks,
     /// The register blocks of this task.
     pub(super) range: std::ops::Range<usize>,
 }
@@ -32,8 +40,12 @@ impl Int8Task for Quantize<'_> {
                 let x = &self.x[row * self.groups * GROUP..][..self.groups * GROUP];
                 for (g, values) in x.as_chunks().0.iter().enumerate() {
                     let at = first * self.groups + g * (end - first) + row - first;
-                    // SAFETY: one of `rows * groups` blocks, and of a row of this task.
-                    unsafe { self.to.get().add(at).write(quantize(values)) };
+                    let (bytes, scale) = quantize(values);
+                    // SAFETY: one of `rows * groups` groups, and of a row of this task.
+                    unsafe {
+                        self.bytes.get().add(at).write(bytes);
+                        self.scales.get().add(at).write(scale);
+                    }
                 }
             }
         }
@@ -43,7 +55,7 @@ impl Int8Task for Quantize<'_> {
 /// The scale is the largest magnitude / 127, the bytes are rounded to the nearest, ties to even. A
 /// group with a value that is not finite becomes NaN.
 #[inline(always)]
-fn quantize(x: &[f32; GROUP]) -> InputBlock {
+fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     // Magnitudes are ordered as their bits are, NaN above all.
     let mut largest = 0;
     for x in x {
@@ -61,148 +73,317 @@ fn quantize(x: &[f32; GROUP]) -> InputBlock {
     // Adding it rounds to an integer, which stays in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let mut bytes = [0u8; GROUP];
-    let mut sum = 0i32;
     for (byte, x) in bytes.iter_mut().zip(x) {
         *byte = (x * inverse + ROUND).to_bits() as u8;
-        sum += i32::from(byte.cast_signed());
     }
+    let sum = |bytes: &[u8]| -> i32 { bytes.iter().map(|b| i32::from(b.cast_signed())).sum() };
+    let (first, second) = (sum(&bytes[..GROUP / 2]), sum(&bytes[GROUP / 2..]));
     let mut words = [0; GROUP / 4];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = i32::from_ne_bytes(*bytes);
     }
-    InputBlock {
-        words,
+    let scales = InputScale {
         scale,
-        offset: -128 * sum,
-    }
+        sum: scale * (first + second) as f32,
+        offset: -128 * (first + second),
+        first_offset: -128 * first,
+    };
+    (InputBytes(words), scales)
 }
 
 /// Some register blocks of rows by some panels of a layer.
-pub(super) struct Tile<'a> {
+pub(super) struct Tile<'a, F: Blocks> {
     pub(super) groups: usize,
     /// The whole layer's.
     pub(super) weights: &'a [u8],
-    /// All rows'.
-    pub(super) x: &'a [InputBlock],
+    /// All rows', and 16 groups more.
+    pub(super) bytes: &'a [InputBytes],
+    pub(super) scales: &'a [InputScale],
     /// All rows'.
     pub(super) out: Out<'a>,
-    pub(super) blocks: Blocks,
-    /// The register blocks of this task.
+    /// Whether register blocks are multiplied by tiles of AMX, which this machine has.
+    pub(super) tiles: bool,
+    pub(super) blocks: RowBlocks,
+    /// The register blocks of this task: up to `TASK_ROWS` rows.
     pub(super) range: std::ops::Range<usize>,
     pub(super) panels: std::ops::Range<usize>,
+    pub(super) format: PhantomData<F>,
 }
 
-impl Int8Task for Tile<'_> {
+/// Some groups of a panel as bytes and float32.
+struct Chunk {
+    scales: [Scales; CHUNK],
+    bytes: [[u8; WIDE]; CHUNK],
+}
+
+/// Where the bytes of a chunk's groups are.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes {
+    first: *const u8,
+    stride: usize,
+}
+
+impl Bytes {
+    /// Those of group `g` of the chunk.
+    #[inline(always)]
+    pub(super) fn of(self, g: usize) -> *const u8 {
+        self.first.wrapping_add(g * self.stride)
+    }
+}
+
+/// What a register block of rows has to do with a chunk.
+pub(super) struct Part<'a> {
+    /// Its rows.
+    pub(super) first: usize,
+    pub(super) rows: usize,
+    /// The first output of the panel.
+    pub(super) output: usize,
+    /// The groups.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) bytes: Bytes,
+    pub(super) scales: &'a [Scales; CHUNK],
+    /// Sums of the groups before, then those with these.
+    pub(super) held: &'a mut [[f32; PANEL]],
+    pub(super) ahead: Ahead,
+}
+
+/// Memory to fetch: so many lines for each group.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    from: *const u8,
+    lines: usize,
+}
+
+impl Ahead {
+    #[inline(always)]
+    pub(super) fn fetch(&mut self) {
+        for _ in 0..self.lines {
+            prefetch(self.from);
+            self.from = self.from.wrapping_add(LINE);
+        }
+    }
+}
+
+impl Chunk {
+    /// Unpacks groups of a panel.
+    #[inline(always)]
+    fn fill<F: Blocks, S: Simd>(&mut self, s: S, panel: &[u8], from: usize, to: usize) -> Bytes {
+        for g in from..to {
+            let (group, header) = blocks::place::<F>(g);
+            let group = &panel[group..][..F::GROUP];
+            F::scales(s, &panel[header..], group, &mut self.scales[g - from]);
+            if F::IN_PLACE.is_none() {
+                F::bytes(group, &mut self.bytes[g - from]);
+            }
+        }
+        match F::IN_PLACE {
+            Some(at) => Bytes {
+                // In place are only groups that lie one after the other.
+                first: panel.as_ptr().wrapping_add(from * F::GROUP + at),
+                stride: F::GROUP,
+            },
+            None => Bytes {
+                first: self.bytes.as_ptr().cast(),
+                stride: WIDE,
+            },
+        }
+    }
+}
+
+impl<F: Blocks> Int8Task for Tile<'_, F> {
     #[inline(always)]
     fn run<I: Int8>(self, i: I) {
-        // Lines of the next panel that a block fetches for each group, so that the first block need
-        // not wait for memory. A block alone reads everything once: the machine sees that itself.
-        let lines = match self.range.len() {
-            1 => 0,
-            blocks => (GROUP_BYTES / LINE).div_ceil(blocks),
+        // SAFETY: they were asked for, so the machine has them.
+        #[cfg(target_arch = "x86_64")]
+        let tiles = self
+            .tiles
+            .then(|| unsafe { Tiles::new(self.blocks.most(), GROUP / F::HALVES) });
+        #[cfg(target_arch = "x86_64")]
+        let mut sums = [Sums::ZERO; 2];
+        let mut chunk = Chunk {
+            scales: [Scales::EMPTY; CHUNK],
+            bytes: [[0; WIDE]; CHUNK],
+        };
+        let mut held = [[0.0; PANEL]; TASK_ROWS];
+        let task = self.blocks.first(self.range.start);
+        let panel_bytes = blocks::panel_bytes::<F>(self.groups);
+        let turns = self.range.len();
+        // Each turn fetches its share of the next chunk, evenly: only some lines can be under way.
+        // What a block alone reads, it reads once: the machine sees that itself.
+        let lines = match turns {
+            1 if !self.tiles => 0,
+            turns => (F::GROUP / LINE).div_ceil(turns),
         };
         for panel in self.panels.clone() {
-            for b in self.range.clone() {
-                let (first, end) = (self.blocks.first(b), self.blocks.first(b + 1));
-                let next = (panel + 1) * GROUP_BYTES + (b - self.range.start) * lines * LINE;
-                let ahead = Ahead {
-                    from: self.weights.as_ptr().wrapping_add(next * self.groups),
-                    lines,
-                };
-                if I::Floats::WIDE {
-                    match end - first {
-                        1 => self.block::<I, 1, 2, 0>(i, first, panel, ahead),
-                        2 => self.block::<I, 2, 2, 0>(i, first, panel, ahead),
-                        3 => self.block::<I, 3, 2, 0>(i, first, panel, ahead),
-                        4 => self.block::<I, 4, 2, 0>(i, first, panel, ahead),
-                        5 => self.block::<I, 5, 2, 0>(i, first, panel, ahead),
-                        _ => self.block::<I, 6, 2, 0>(i, first, panel, ahead),
+            let weights = &self.weights[panel * panel_bytes..][..panel_bytes];
+            let mut from = 0;
+            loop {
+                let to = self.groups.min(from + CHUNK);
+                let bytes = chunk.fill::<F, _>(i.floats(), weights, from, to);
+                for (turn, b) in self.range.clone().enumerate() {
+                    let (first, end) = (self.blocks.first(b), self.blocks.first(b + 1));
+                    let next = to * F::GROUP + turn * lines * LINE * (to - from);
+                    let part = Part {
+                        first,
+                        rows: end - first,
+                        output: panel * PANEL,
+                        from,
+                        to,
+                        bytes,
+                        scales: &chunk.scales,
+                        held: &mut held[first - task..end - task],
+                        ahead: Ahead {
+                            from: weights.as_ptr().wrapping_add(next),
+                            lines,
+                        },
+                    };
+                    #[cfg(target_arch = "x86_64")]
+                    if let Some(tiles) = &tiles {
+                        match end - first {
+                            0..=8 => self.tile_block::<I, 8>(i, tiles, &mut sums, part),
+                            9..=12 => self.tile_block::<I, 12>(i, tiles, &mut sums, part),
+                            _ => self.tile_block::<I, 16>(i, tiles, &mut sums, part),
+                        }
+                        continue;
                     }
-                } else {
-                    match end - first {
-                        1 => self.block::<I, 1, 2, 0>(i, first, panel, ahead),
-                        2 => self.halves::<I, 2>(i, first, panel, ahead),
-                        _ => self.halves::<I, 3>(i, first, panel, ahead),
-                    }
+                    self.registers(i, part);
                 }
+                if to == self.groups {
+                    break;
+                }
+                from = to;
             }
         }
     }
 }
 
-/// Memory to fetch: so many lines for each group.
-#[derive(Clone, Copy)]
-struct Ahead {
-    from: *const u8,
-    lines: usize,
-}
-
-impl Tile<'_> {
+impl<F: Blocks> Tile<'_, F> {
     #[inline(always)]
-    fn halves<I: Int8, const MR: usize>(&self, i: I, first: usize, panel: usize, ahead: Ahead) {
-        self.block::<I, MR, 1, 0>(i, first, panel, ahead);
-        self.block::<I, MR, 1, 1>(i, first, panel, Ahead { lines: 0, ..ahead });
+    fn registers<I: Int8>(&self, i: I, mut part: Part<'_>) {
+        if I::Floats::WIDE {
+            match part.rows {
+                1 => self.block::<I, 1, 2, 0>(i, &mut part),
+                2 => self.block::<I, 2, 2, 0>(i, &mut part),
+                3 => self.block::<I, 3, 2, 0>(i, &mut part),
+                4 => self.block::<I, 4, 2, 0>(i, &mut part),
+                5 => self.block::<I, 5, 2, 0>(i, &mut part),
+                _ => self.block::<I, 6, 2, 0>(i, &mut part),
+            }
+        } else {
+            match part.rows {
+                1 => self.block::<I, 1, 2, 0>(i, &mut part),
+                2 => self.halves::<I, 2>(i, &mut part),
+                _ => self.halves::<I, 3>(i, &mut part),
+            }
+        }
     }
 
-    /// `MR` rows from `first`, which are a register block, by `NV` vectors of outputs from vector
-    /// `HALF` of `panel` on. Every output is a sum over the groups in their order, of `scale of
-    /// weights * scale of inputs` (rounded) times the exact sum of the products of bytes.
+    #[inline(always)]
+    fn halves<I: Int8, const MR: usize>(&self, i: I, part: &mut Part<'_>) {
+        self.block::<I, MR, 1, 0>(i, part);
+        part.ahead.lines = 0;
+        self.block::<I, MR, 1, 1>(i, part);
+    }
+
+    /// `MR` rows, which are a register block, by `NV` vectors of outputs from vector `HALF` of the
+    /// panel on. Every output is a sum over the groups in their order, of `scale of weights * scale of
+    /// inputs` (rounded) times the exact sum of the products of bytes; then, where weights have a
+    /// minimum, of it times the scaled sum of the inputs.
     #[inline(always)]
     fn block<I: Int8, const MR: usize, const NV: usize, const HALF: usize>(
         &self,
         i: I,
-        first: usize,
-        panel: usize,
-        mut ahead: Ahead,
+        part: &mut Part<'_>,
     ) {
         let f = i.floats();
         let mut sum = [[f.splat(0.0); NV]; MR];
-        // SAFETY: rows `first..first + MR` are a register block of this task, whose quantised
-        // inputs lie together; the vectors lie in a panel of this task, which exists, and holds
-        // `groups` groups.
+        let held: &mut [[f32; PANEL]; MR] = (&mut *part.held)
+            .try_into()
+            .expect("a row of sums for each row");
+        let lane = |v: usize| (HALF + v) * LANES;
+        if part.from > 0 {
+            for (sum, held) in sum.iter_mut().zip(held.iter()) {
+                for (v, sum) in sum.iter_mut().enumerate() {
+                    // SAFETY: 16 of 32 floats.
+                    unsafe { *sum = f.load(held.as_ptr().add(lane(v))) };
+                }
+            }
+        }
+        // SAFETY: the rows are a register block of this task, whose quantised inputs lie together;
+        // the chunk has these groups.
         unsafe {
-            let mut x = self.x.as_ptr().add(first * self.groups);
-            let mut w = self.weights.as_ptr().add(panel * self.groups * GROUP_BYTES);
+            let at = part.first * self.groups + part.from * MR;
+            let (mut x, mut xs) = (self.bytes.as_ptr().add(at), self.scales.as_ptr().add(at));
             // A number that the compiler does not know: it would unroll the steps, begin with all
             // that belongs to a row, and run out of registers.
-            let steps = std::hint::black_box(GROUP / 4);
-            for _ in 0..self.groups {
-                for _ in 0..ahead.lines {
-                    prefetch(ahead.from);
-                    ahead.from = ahead.from.wrapping_add(LINE);
-                }
-                let mut dots = [[i.start(0); NV]; MR];
-                for (r, dots) in dots.iter_mut().enumerate() {
-                    *dots = [i.start((*x.add(r)).offset); NV];
-                }
-                for step in 0..steps {
-                    let bytes = w.add(2 * PANEL + step * 4 * PANEL + HALF * 4 * LANES);
-                    let mut weights = [i.load_bytes(bytes); NV];
-                    for (v, weights) in weights.iter_mut().enumerate() {
-                        *weights = i.load_bytes(bytes.add(v * 4 * LANES));
-                    }
+            let steps = std::hint::black_box(GROUP / 4 / F::HALVES);
+            for g in 0..part.to - part.from {
+                part.ahead.fetch();
+                let scales = part.scales.get_unchecked(g);
+                let mut whole = [[f.splat(0.0); NV]; MR];
+                for h in 0..F::HALVES {
+                    let mut dots = [[i.start(0); NV]; MR];
                     for (r, dots) in dots.iter_mut().enumerate() {
-                        let x = *(*x.add(r)).words.get_unchecked(step);
-                        for (dot, weights) in dots.iter_mut().zip(weights) {
-                            *dot = i.dot(*dot, weights, x);
+                        let x = &*xs.add(r);
+                        let offset = match (F::HALVES, h) {
+                            (1, _) => x.offset,
+                            (_, 0) => x.first_offset,
+                            _ => x.offset - x.first_offset,
+                        };
+                        *dots = [i.start(offset); NV];
+                    }
+                    for step in h * steps..(h + 1) * steps {
+                        let bytes = part.bytes.of(g).add(step * 4 * PANEL + HALF * 4 * LANES);
+                        let mut weights = [i.load_bytes(bytes); NV];
+                        for (v, weights) in weights.iter_mut().enumerate() {
+                            *weights = i.load_bytes(bytes.add(v * 4 * LANES));
+                        }
+                        for (r, dots) in dots.iter_mut().enumerate() {
+                            let x = *(*x.add(r)).0.get_unchecked(step);
+                            for (dot, weights) in dots.iter_mut().zip(weights) {
+                                *dot = i.dot(*dot, weights, x);
+                            }
+                        }
+                    }
+                    for (whole, dots) in whole.iter_mut().zip(dots) {
+                        for (v, (whole, dot)) in whole.iter_mut().zip(dots).enumerate() {
+                            let dot = i.to_floats(dot);
+                            *whole = if F::HALVES == 1 {
+                                dot
+                            } else {
+                                // Whole numbers below 2^24: exact.
+                                let sub = f.load(scales.sub[h].as_ptr().add(lane(v)));
+                                f.fma(sub, dot, *whole)
+                            };
                         }
                     }
                 }
-                let mut scales = [f.splat(0.0); NV];
-                for (v, scale) in scales.iter_mut().enumerate() {
-                    *scale = f.load_f16(w.cast::<u16>().add((HALF + v) * LANES));
-                }
-                for (r, (sum, dots)) in sum.iter_mut().zip(dots).enumerate() {
-                    let x = f.splat((*x.add(r)).scale);
-                    for ((sum, dot), scale) in sum.iter_mut().zip(dots).zip(scales) {
-                        *sum = f.fma(f.mul(scale, x), i.to_floats(dot), *sum);
+                for v in 0..NV {
+                    let scale = f.load(scales.scale.as_ptr().add(lane(v)));
+                    let min = f.load(scales.min.as_ptr().add(lane(v)));
+                    for r in 0..MR {
+                        let x = &*xs.add(r);
+                        let scale = f.mul(scale, f.splat(x.scale));
+                        sum[r][v] = f.fma(scale, whole[r][v], sum[r][v]);
+                        if F::MIN {
+                            sum[r][v] = f.fma(min, f.splat(x.sum), sum[r][v]);
+                        }
                     }
                 }
-                x = x.add(MR);
-                w = w.add(GROUP_BYTES);
+                (x, xs) = (x.add(MR), xs.add(MR));
             }
-            // Rows and panels of this task; tasks have different rows or different panels.
-            self.out.finish(f, sum, first, panel * PANEL + HALF * LANES);
+            if part.to == self.groups {
+                // Rows and panels of this task; tasks have different rows or different panels.
+                self.out
+                    .finish(f, sum, part.first, part.output + HALF * LANES);
+                return;
+            }
+            for (sum, held) in sum.iter().zip(held.iter_mut()) {
+                for (v, sum) in sum.iter().enumerate() {
+                    f.store(held.as_mut_ptr().add(lane(v)), *sum);
+                }
+            }
         }
     }
 }

@@ -40,31 +40,33 @@ fn equals_the_reference() {
 
 #[test]
 fn a_row_has_the_same_bits_in_any_company() {
-    let (inputs, outputs) = (137, 203);
-    let layer = packed(&noise(inputs * outputs, 12), inputs, outputs);
-    let x = noise(230 * inputs, 13);
-    for cpu in cpus() {
-        let mut alone = vec![0.0; 230 * outputs];
-        for r in 0..230 {
-            let y = &mut alone[r * outputs..][..outputs];
-            layer.forward(
-                cpu,
-                &mut LinearScratch::default(),
-                &x[r * inputs..][..inputs],
-                y,
-                Epilogue::Store,
-            );
-        }
-        for rows in (1..40).chain([96, 97, 108, 230]) {
-            let mut y = vec![0.0; rows * outputs];
-            layer.forward(
-                cpu,
-                &mut LinearScratch::default(),
-                &x[..rows * inputs],
-                &mut y,
-                Epilogue::Store,
-            );
-            assert_same_bits(&y, &alone[..rows * outputs]);
+    // Fewer inputs than a chunk of the register blocks, and more than two.
+    for (inputs, outputs) in [(137, 203), (401, 70)] {
+        let layer = packed(&noise(inputs * outputs, 12), inputs, outputs);
+        let x = noise(230 * inputs, 13);
+        for cpu in cpus() {
+            let mut alone = vec![0.0; 230 * outputs];
+            for r in 0..230 {
+                let y = &mut alone[r * outputs..][..outputs];
+                layer.forward(
+                    cpu,
+                    &mut LinearScratch::default(),
+                    &x[r * inputs..][..inputs],
+                    y,
+                    Epilogue::Store,
+                );
+            }
+            for rows in (1..40).chain([96, 97, 108, 230]) {
+                let mut y = vec![0.0; rows * outputs];
+                layer.forward(
+                    cpu,
+                    &mut LinearScratch::default(),
+                    &x[..rows * inputs],
+                    &mut y,
+                    Epilogue::Store,
+                );
+                assert_same_bits(&y, &alone[..rows * outputs]);
+            }
         }
     }
 }
@@ -263,4 +265,5 @@ fn bytes_are_known_before_packing() {
     }
 }
 
+mod blocks;
 mod int8;

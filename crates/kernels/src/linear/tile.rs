@@ -4,10 +4,29 @@ use super::PANEL;
 use super::format::Stored;
 use super::out::Out;
 use crate::isa::Task;
+use crate::parallel::TASK_ROWS;
 use crate::simd::{LANES, Simd, prefetch};
 
 /// How many inputs before they are needed weights are fetched.
 const AHEAD: usize = 32;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Inputs whose weights are used by one block of rows after the other before the next ones come:
+/// 24 KB of float32, which stay in the first-level cache.
+const CHUNK: usize = 192;
+
+/// Some inputs of a panel.
+#[derive(Clone, Copy)]
+struct Part {
+    panel: usize,
+    from: usize,
+    to: usize,
+    /// Which of so many blocks of rows this is for.
+    turn: usize,
+    turns: usize,
+}
 
 /// Some rows by some panels of a layer. `x` and `out` are all rows, `weights` the whole layer's.
 pub(super) struct Tile<'a, W: Stored> {
@@ -51,18 +70,107 @@ impl<W: Stored> Tile<'_, W> {
             _ => {}
         }
         let blocks = self.rows.len().div_ceil(12);
+        // One block reads everything once.
+        let step = if blocks == 1 { self.inputs } else { CHUNK };
+        let mut held = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
-            for b in 0..blocks {
-                // Even blocks: 16 rows are 8 and 8, not 12 and 4.
-                let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
-                match end - first {
-                    6 => self.block::<S, 6, 2, 0>(s, first, panel),
-                    7 => self.block::<S, 7, 2, 0>(s, first, panel),
-                    8 => self.block::<S, 8, 2, 0>(s, first, panel),
-                    9 => self.block::<S, 9, 2, 0>(s, first, panel),
-                    10 => self.block::<S, 10, 2, 0>(s, first, panel),
-                    11 => self.block::<S, 11, 2, 0>(s, first, panel),
-                    _ => self.block::<S, 12, 2, 0>(s, first, panel),
+            let mut from = 0;
+            loop {
+                let to = self.inputs.min(from + step);
+                for b in 0..blocks {
+                    // Even blocks: 16 rows are 8 and 8, not 12 and 4.
+                    let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
+                    let part = Part {
+                        panel,
+                        from,
+                        to,
+                        turn: b,
+                        turns: blocks,
+                    };
+                    let held = &mut held[first - self.rows.start..end - self.rows.start];
+                    match end - first {
+                        6 => self.part::<S, 6>(s, first, part, held),
+                        7 => self.part::<S, 7>(s, first, part, held),
+                        8 => self.part::<S, 8>(s, first, part, held),
+                        9 => self.part::<S, 9>(s, first, part, held),
+                        10 => self.part::<S, 10>(s, first, part, held),
+                        11 => self.part::<S, 11>(s, first, part, held),
+                        _ => self.part::<S, 12>(s, first, part, held),
+                    }
+                }
+                if to == self.inputs {
+                    break;
+                }
+                from = to;
+            }
+        }
+    }
+
+    /// `MR` rows from `first` by a panel, for some of the inputs: `held` has the sums of those before,
+    /// or takes the sums for those behind.
+    #[inline(always)]
+    fn part<S: Simd, const MR: usize>(
+        &self,
+        s: S,
+        first: usize,
+        part: Part,
+        held: &mut [[f32; PANEL]],
+    ) {
+        let inputs = self.inputs;
+        let held: &mut [[f32; PANEL]; MR] = held.try_into().expect("a row of sums for each row");
+        let mut sum = [[s.splat(0.0); 2]; MR];
+        if part.from > 0 {
+            for (sum, held) in sum.iter_mut().zip(held.iter()) {
+                // SAFETY: 32 floats.
+                unsafe { *sum = [s.load(held.as_ptr()), s.load(held.as_ptr().add(LANES))] };
+            }
+        }
+        // SAFETY: rows `first..first + MR` are rows of this task, and the panel exists; it holds
+        // `inputs * 32` weights.
+        unsafe {
+            let x = self.x.as_ptr().add(first * inputs);
+            let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
+            let bytes = PANEL * size_of::<W::Word>();
+            // Each turn fetches its share of the next chunk; a block alone, which reads everything
+            // once, what is a little ahead: with many sums between two loads the machine does not
+            // look far enough itself. Evenly: the core has buffers for 16 lines under way, and all
+            // that misses its first-level cache waits for one of them.
+            let lines = bytes / LINE;
+            let every = (part.turns / lines).max(1);
+            let each = lines.div_ceil(part.turns);
+            let ahead = if part.turns == 1 { AHEAD } else { CHUNK };
+            let share = (part.to - part.from).div_ceil(every) * each * LINE;
+            let ahead = (part.from + ahead) * bytes + part.turn * share;
+            let mut ahead = w.cast::<u8>().wrapping_add(ahead);
+            let mut k = part.from;
+            while k < part.to {
+                for _ in 0..each {
+                    prefetch(ahead);
+                    ahead = ahead.wrapping_add(LINE);
+                }
+                let stop = part.to.min(k + every);
+                while k < stop {
+                    let w = w.add(k * PANEL);
+                    let weights = [W::load(s, w, 0), W::load(s, w, 1)];
+                    for (r, sum) in sum.iter_mut().enumerate() {
+                        let x = s.splat(*x.add(r * inputs + k));
+                        for (sum, weight) in sum.iter_mut().zip(weights) {
+                            *sum = s.fma(x, weight, *sum);
+                        }
+                    }
+                    k += 1;
+                }
+            }
+        }
+        if part.to == inputs {
+            // SAFETY: rows and panels of this task; tasks have different rows or different panels.
+            unsafe { self.out.finish(s, sum, first, part.panel * PANEL) };
+        } else {
+            for (sum, held) in sum.iter().zip(held.iter_mut()) {
+                // SAFETY: 32 floats.
+                unsafe {
+                    s.store(held.as_mut_ptr(), sum[0]);
+                    s.store(held.as_mut_ptr().add(LANES), sum[1]);
                 }
             }
         }
@@ -127,12 +235,12 @@ impl<W: Stored> Tile<'_, W> {
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
-                // With many sums between two loads the machine does not look far enough ahead.
+                // The machine itself does not look far enough ahead in several panels.
                 if S::WIDE {
                     for panel in 0..NV / 2 {
                         let at = (panel * inputs + k + AHEAD) * bytes;
                         let ahead = w.cast::<u8>().wrapping_add(at);
-                        for line in (0..bytes).step_by(64) {
+                        for line in (0..bytes).step_by(LINE) {
                             prefetch(ahead.wrapping_add(line));
                         }
                     }

@@ -4,10 +4,10 @@ use super::{LANES, Portable, Simd};
 
 /// Sixteen int32 sums of products of bytes, exact in every tier.
 ///
-/// Weights come as unsigned bytes, `w + 128`, inputs as signed ones in -127..=127. The instruction
-/// of VNNI multiplies unsigned by signed: it counts every weight 128 too high, which the first
-/// value of the sum takes back (`-128` times the sum of the inputs, known to whoever quantised
-/// them). Tiers without it turn the weights' signs back and begin with zero.
+/// Weights and inputs are signed bytes; inputs are in -127..=127. The instruction of VNNI multiplies
+/// unsigned by signed bytes: there weights are loaded 128 too high, which the first value of the sum
+/// takes back (`-128` times the sum of the inputs, known to whoever quantised them). Tiers without it
+/// begin with zero.
 pub(crate) trait Int8: Copy {
     type Floats: Simd;
     /// 64 weights: four for each lane.
@@ -24,13 +24,16 @@ pub(crate) trait Int8: Copy {
     unsafe fn load_bytes(self, p: *const u8) -> Self::Bytes;
     /// `sum` and, in each lane, the products of its four weights with the four bytes of `x`.
     fn dot(self, sum: Self::Ints, weights: Self::Bytes, x: i32) -> Self::Ints;
+    /// # Safety
+    /// `p` must be valid for reading 16 numbers.
+    unsafe fn load_ints(self, p: *const i32) -> Self::Ints;
     /// Exact for sums below 2^24.
     fn to_floats(self, sum: Self::Ints) -> <Self::Floats as Simd>::V;
 }
 
 impl Int8 for Portable {
     type Floats = Self;
-    type Bytes = [[u8; 4]; LANES];
+    type Bytes = [[i8; 4]; LANES];
     type Ints = [i32; LANES];
 
     #[inline(always)]
@@ -38,8 +41,8 @@ impl Int8 for Portable {
         self
     }
     #[inline(always)]
-    fn start(self, offset: i32) -> Self::Ints {
-        [offset; LANES]
+    fn start(self, _: i32) -> Self::Ints {
+        [0; LANES]
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Self::Bytes {
@@ -55,6 +58,11 @@ impl Int8 for Portable {
             }
         }
         sum
+    }
+    #[inline(always)]
+    unsafe fn load_ints(self, p: *const i32) -> Self::Ints {
+        // SAFETY: the caller's promise.
+        unsafe { p.cast::<Self::Ints>().read() }
     }
     #[inline(always)]
     fn to_floats(self, sum: Self::Ints) -> [f32; LANES] {

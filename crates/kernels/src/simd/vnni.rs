@@ -49,12 +49,17 @@ impl Int8 for Vnni512 {
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> __m512i {
         // SAFETY: see above the impl.
-        unsafe { _mm512_loadu_si512(p.cast()) }
+        unsafe { _mm512_xor_si512(_mm512_loadu_si512(p.cast()), _mm512_set1_epi8(i8::MIN)) }
     }
     #[inline(always)]
     fn dot(self, sum: __m512i, weights: __m512i, x: i32) -> __m512i {
         // SAFETY: see above the impl.
         unsafe { _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load_ints(self, p: *const i32) -> __m512i {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_loadu_si512(p.cast()) }
     }
     #[inline(always)]
     fn to_floats(self, sum: __m512i) -> __m512 {
@@ -100,8 +105,14 @@ impl Int8 for Vnni256 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Pair {
-        // SAFETY: the caller's promise.
-        unsafe { load_pair(p) }
+        // SAFETY: the caller's promise, and see above the impl.
+        unsafe {
+            let (bytes, sign) = (load_pair(p), _mm256_set1_epi8(i8::MIN));
+            (
+                _mm256_xor_si256(bytes.0, sign),
+                _mm256_xor_si256(bytes.1, sign),
+            )
+        }
     }
     #[inline(always)]
     fn dot(self, sum: Pair, weights: Pair, x: i32) -> Pair {
@@ -113,6 +124,11 @@ impl Int8 for Vnni256 {
                 _mm256_dpbusd_avx_epi32(sum.1, weights.1, x),
             )
         }
+    }
+    #[inline(always)]
+    unsafe fn load_ints(self, p: *const i32) -> Pair {
+        // SAFETY: the caller's promise; 16 numbers are 64 bytes.
+        unsafe { load_pair(p.cast()) }
     }
     #[inline(always)]
     fn to_floats(self, sum: Pair) -> (__m256, __m256) {
@@ -141,14 +157,8 @@ impl Int8 for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Pair {
-        // SAFETY: the caller's promise, and see above the impl.
-        unsafe {
-            let (bytes, sign) = (load_pair(p), _mm256_set1_epi8(i8::MIN));
-            (
-                _mm256_xor_si256(bytes.0, sign),
-                _mm256_xor_si256(bytes.1, sign),
-            )
-        }
+        // SAFETY: the caller's promise.
+        unsafe { load_pair(p) }
     }
     #[inline(always)]
     fn dot(self, sum: Pair, weights: Pair, x: i32) -> Pair {
@@ -163,6 +173,11 @@ impl Int8 for Avx2 {
         // SAFETY: see above the impl.
         let x = unsafe { _mm256_set1_epi32(x) };
         (half(sum.0, weights.0, x), half(sum.1, weights.1, x))
+    }
+    #[inline(always)]
+    unsafe fn load_ints(self, p: *const i32) -> Pair {
+        // SAFETY: the caller's promise; 16 numbers are 64 bytes.
+        unsafe { load_pair(p.cast()) }
     }
     #[inline(always)]
     fn to_floats(self, sum: Pair) -> (__m256, __m256) {

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Every tier of this machine, with VNNI and without.
-fn all_cpus() -> Vec<Cpu<'static>> {
+pub(super) fn all_cpus() -> Vec<Cpu<'static>> {
     let plain = cpus().into_iter().map(|cpu| Cpu {
         isa: cpu.isa.without_vnni(),
         ..cpu
@@ -10,7 +10,7 @@ fn all_cpus() -> Vec<Cpu<'static>> {
 }
 
 /// Whether the tier rounds a multiply-add once.
-fn fused(cpu: &Cpu) -> bool {
+pub(super) fn fused(cpu: &Cpu) -> bool {
     cpu.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64")
 }
 
@@ -18,7 +18,7 @@ fn int8(weight: &[f32], inputs: usize, outputs: usize) -> PackedLinear {
     PackedLinear::from_rows(weight, inputs, outputs, WeightFormat::Int8)
 }
 
-fn forward(layer: &PackedLinear, cpu: Cpu, x: &[f32], rows: usize) -> Vec<f32> {
+pub(super) fn forward(layer: &PackedLinear, cpu: Cpu, x: &[f32], rows: usize) -> Vec<f32> {
     let mut y = vec![f32::NAN; rows * layer.outputs()];
     let scratch = &mut LinearScratch::default();
     layer.forward(cpu, scratch, x, &mut y, Epilogue::Store);
@@ -26,7 +26,7 @@ fn forward(layer: &PackedLinear, cpu: Cpu, x: &[f32], rows: usize) -> Vec<f32> {
 }
 
 /// A row of inputs as it is multiplied: whole numbers and a scale for each 32.
-fn quantized(x: &[f32]) -> Vec<(f64, Vec<i64>)> {
+pub(super) fn quantized(x: &[f32]) -> Vec<(f64, Vec<i64>)> {
     x.chunks(32)
         .map(|group| {
             let largest = group.iter().fold(0.0f32, |max, x| max.max(x.abs()));
@@ -140,12 +140,19 @@ fn threads_change_nothing() {
 fn sums_of_the_largest_bytes_are_exact() {
     for cpu in all_cpus() {
         for (weight, input) in [(-128, 1.0), (-128, -1.0), (127, 1.0), (127, -1.0)] {
-            let layer = PackedLinear::pack_blocks(Parallel::serial(), 64, 33, |_, blocks| {
-                blocks.fill(Q8Block {
-                    scale: half::f16::ONE.to_bits(),
-                    values: [weight; 32],
-                });
-            });
+            let layer = PackedLinear::pack_blocks(
+                Parallel::serial(),
+                64,
+                33,
+                WeightFormat::Int8,
+                |_, bytes| {
+                    let block = Q8Block {
+                        scale: half::f16::ONE.to_bits(),
+                        values: [weight; 32],
+                    };
+                    bytes.as_chunks_mut().0.fill(block.to_bytes());
+                },
+            );
             let y = forward(&layer, cpu, &[input * 127.0; 5 * 64], 5);
             let want = f32::from(weight) * input * 127.0 * 64.0;
             assert!(y.iter().all(|y| *y == want), "{cpu:?}: {} {want}", y[0]);

@@ -1,0 +1,122 @@
+//! Tiles of AMX: dot products of bytes, sixteen rows by sixteen outputs at a time.
+//!
+//! Their intrinsics are not stable yet, so this is assembly. Tile registers live from one block of it
+//! to the next: no compiler puts anything there by itself.
+
+use std::arch::asm;
+
+/// Rows of a tile.
+pub(crate) const ROWS: usize = 16;
+
+/// The shapes of the tile registers, as `ldtilecfg` reads them.
+#[repr(C, align(64))]
+struct Config {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+/// Tiles of this thread, configured until it is dropped.
+pub(crate) struct Tiles(());
+
+impl Tiles {
+    /// For products of `rows` rows by 16 outputs over `inputs` inputs, a multiple of 4.
+    ///
+    /// # Safety
+    /// The tier must have tiles.
+    pub(crate) unsafe fn new(rows: usize, inputs: usize) -> Self {
+        assert!((1..=ROWS).contains(&rows) && (4..=64).contains(&inputs));
+        let mut config = Config {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            row_bytes: [0; 16],
+            rows: [0; 16],
+        };
+        for tile in 0..8 {
+            let (row_bytes, rows) = match tile {
+                0..4 => (64, rows),
+                4..6 => (inputs, rows),
+                _ => (64, inputs / 4),
+            };
+            config.row_bytes[tile] = row_bytes as u16;
+            config.rows[tile] = rows as u8;
+        }
+        // SAFETY: the machine has the instruction (the caller's promise), and the shapes are within
+        // its palette: at most 16 rows of 64 bytes.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly));
+        }
+        Self(())
+    }
+
+    /// Sums `TILE` of four, sixteen int32 for each row: products of the signed bytes of the inputs, rows
+    /// 32 bytes apart from `x` on, and the weights, four of each of sixteen outputs in lines of 64
+    /// bytes, `stride` apart from `weights` on.
+    ///
+    /// # Safety
+    /// All that the tiles' shapes cover must be valid to read.
+    #[inline(always)]
+    pub(crate) unsafe fn dot<const TILE: usize>(
+        &self,
+        x: *const u8,
+        weights: *const u8,
+        stride: usize,
+    ) {
+        macro_rules! dot {
+            ($sum:literal, $x:literal, $weights:literal) => {
+                asm!(
+                    concat!("tilezero ", $sum),
+                    concat!("tileloadd ", $x, ", [{x} + {of_x}*1]"),
+                    concat!("tileloadd ", $weights, ", [{w} + {of_w}*1]"),
+                    concat!("tdpbssd ", $sum, ", ", $x, ", ", $weights),
+                    x = in(reg) x,
+                    of_x = in(reg) 32usize,
+                    w = in(reg) weights,
+                    of_w = in(reg) stride,
+                    options(nostack, readonly),
+                )
+            };
+        }
+        // SAFETY: the tiles are configured (they are this value), and the caller's promise.
+        unsafe {
+            match TILE {
+                0 => dot!("tmm0", "tmm4", "tmm6"),
+                1 => dot!("tmm1", "tmm5", "tmm7"),
+                2 => dot!("tmm2", "tmm4", "tmm6"),
+                _ => dot!("tmm3", "tmm5", "tmm7"),
+            }
+        }
+    }
+
+    /// Writes the sums of four [`dot`](Self::dot)s. Apart from them, because a sum takes fifty cycles,
+    /// in which others begin.
+    ///
+    /// # Safety
+    /// There must be room for four times sixteen rows.
+    #[inline(always)]
+    pub(crate) unsafe fn store(&self, sums: *mut [[i32; 16]; ROWS]) {
+        // SAFETY: the tiles are configured, and the caller's promise.
+        unsafe {
+            asm!(
+                "tilestored [{s} + {of_s}*1], tmm0",
+                "tilestored [{s} + {of_s}*1 + 1024], tmm1",
+                "tilestored [{s} + {of_s}*1 + 2048], tmm2",
+                "tilestored [{s} + {of_s}*1 + 3072], tmm3",
+                s = in(reg) sums,
+                of_s = in(reg) 64usize,
+                options(nostack),
+            );
+        }
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: the machine has the instruction. Without it the system would save the tiles at
+        // every switch between threads.
+        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}
