@@ -4,8 +4,8 @@
     benches/peers/compare.py --peers /work/peers --scripts ../shared/peers --out benches/results/DATE-peers decode smollm2 search
     benches/peers/compare.py --out benches/results/DATE-peers --table      # the table anew from the rows
 
-In each suite the engines take turns, one measurement each, `--rounds` times over; a figure is the median of its
-rounds, with the lowest and the highest. Every measurement is one line of rows.jsonl in the output folder, with the
+In each suite the engines take turns, one measurement each, `--rounds` times over. A figure is the median of all
+values: a round gives one, or in a search one for each problem. Every measurement is one line of rows.jsonl in the output folder, with the
 exact command; what is there already is not measured again, so an interrupted run goes on where it stopped.
 
 --peers is the folder that benches/peers/README.md tells how to fill, --scripts the peers' own scripts.
@@ -31,7 +31,7 @@ ap.add_argument("--smollm2", type=pathlib.Path, default=pathlib.Path("/work/weig
 ap.add_argument("--problems", type=pathlib.Path, default=ROOT.parent / "shared/data/gsm8k_test.jsonl")
 ap.add_argument("--beamgen", type=pathlib.Path, default=ROOT / "target/release/beamgen")
 ap.add_argument("--out", type=pathlib.Path, required=True)
-ap.add_argument("--rounds", type=int, default=5)
+ap.add_argument("--rounds", type=int, default=5, help="a search gives as many values a round as it has problems")
 ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--only", default="", help="measurements whose name has this in it")
 ap.add_argument("--table", action="store_true", help="measure nothing")
@@ -61,7 +61,7 @@ class Measurement:
 def decode_read(lines):
     """llama_batched.py and `bench-engine --json` call the same things by the same names."""
     return {f"B={row['batch']}, prefix {row['prompt']}": {
-        "tokens/s": row["decode_tokens_per_s_median"], "prefill tokens/s": row["prefill_tokens_per_s"],
+        "tokens/s": [row["decode_tokens_per_s_median"]], "prefill tokens/s": [row["prefill_tokens_per_s"]],
     } for row in lines}
 
 
@@ -79,7 +79,7 @@ def decode():
     models = a.peers / "models"
     cases = [(name, ["--model", models / "qwen0.5b-qwen2-gen", "--dtype", ours], [models / f"qwen0.5b-{theirs}.gguf"])
              for name, ours, theirs in [("f32", "f32", "f32"), ("bf16", "bf16", "bf16"), ("8 bits", "int8", "q8_0")]]
-    return decode_suite("decode, Qwen2.5-0.5B shape", cases, "1,4,16,64", "1024", 16)
+    return decode_suite("decode, Qwen2.5-0.5B shape", cases, "1,4,16,64", "1024", 8)
 
 
 def smollm2():
@@ -92,8 +92,8 @@ def smollm2():
 def sal_read(lines):
     row = lines[-1]
     return {f"n={row['n']}": {
-        "seconds a problem": row["seconds_per_problem"], "generator": row["gen_seconds"], "reward model": row["prm_seconds"],
-        "generated tokens": row["generated_tokens"], "scored tokens": row["prm_tokens"],
+        "seconds a problem": row["seconds"], "generator (mean)": [row["gen_seconds"]], "reward model (mean)": [row["prm_seconds"]],
+        "generated tokens (mean)": [row["generated_tokens"]], "scored tokens (mean)": [row["prm_tokens"]],
     }}
 
 
@@ -101,11 +101,11 @@ def solve_read(n):
     def read(lines):
         summary = lines[-1]["summary"]
         ledger, problems = summary["ledger"], summary["problems"]
-        figure = lambda key: round(ledger[key] / problems, 4)
+        mean = lambda key: [round(ledger[key] / problems, 4)]
         return {f"n={n}": {
-            "seconds a problem": figure("seconds"), "generator": figure("generate_seconds"),
-            "reward model": figure("score_seconds"),
-            "generated tokens": figure("generated_tokens"), "scored tokens": figure("scored_tokens"),
+            "seconds a problem": [round(line["ledger"]["seconds"], 4) for line in lines[:-1]],
+            "generator (mean)": mean("generate_seconds"), "reward model (mean)": mean("score_seconds"),
+            "generated tokens (mean)": mean("generated_tokens"), "scored tokens (mean)": mean("scored_tokens"),
         }}
     return read
 
@@ -135,15 +135,17 @@ def made_up():
 
 
 def search():
-    return search_suite("search, small (30M), 6 steps of 24 tokens", *models("small"), [16, 64], 6, 24, made_up(), 2)
+    return search_suite("search, small (30M), 6 steps of 24 tokens", *models("small"), [16, 64], 6, 24, made_up(), 5)
 
 
 def search_long():
-    return search_suite("search, small (30M), 12 steps of 24 tokens", *models("small"), [16, 64], 12, 24, made_up(), 1)
+    return search_suite("search, small (30M), 12 steps of 24 tokens", *models("small"), [16, 64], 12, 24, made_up(), 5,
+                        peers=("vLLM",))
 
 
 def search_big():
-    return search_suite("search, Qwen2.5-0.5B shape, 6 steps of 24 tokens", *models("qwen0.5b"), [16], 6, 24, made_up(), 1)
+    return search_suite("search, Qwen2.5-0.5B shape, 6 steps of 24 tokens", *models("qwen0.5b"), [16], 6, 24, made_up(), 3,
+                        peers=("vLLM",))
 
 
 def search_smollm2():
@@ -193,8 +195,8 @@ def table(rows):
         out += [f"\n## {suite}\n", "| case | engine | " + " | ".join(figures) + " | beamgen against it |",
                 "| --- | --- |" + " ---: |" * (len(figures) + 1)]
         for case in dict.fromkeys(row["case"] for row in of):
-            value = lambda engine, name: [row["figures"][name] for row in of
-                                          if (row["case"], row["engine"]) == (case, engine) and name in row["figures"]]
+            value = lambda engine, name: [value for row in of if (row["case"], row["engine"]) == (case, engine)
+                                          for value in row["figures"].get(name, [])]
             for engine in dict.fromkeys(row["engine"] for row in of if row["case"] == case):
                 cells, main = [], figures[0]
                 for name in figures:
@@ -219,7 +221,7 @@ def main():
         measure(rows_file)
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     head = (f"# beamgen beside its peers, {datetime.date.today()}\n\n{machine()}; {a.threads} threads for everyone. "
-            "Medians of the rounds, with the lowest, the highest and how many; engines took turns.\n"
+            "Medians, with the lowest, the highest and how many values; engines took turns.\n"
             "Written by benches/peers/compare.py; every command is in rows.jsonl.\n")
     (a.out / "table.md").write_text(head + table(rows))
     print((a.out / "table.md").read_text())

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, Sampler, SamplingParams, SeqId, Want,
-    Weights,
+    Append, Engine, EngineConfig, KvType, Model, ModelConfig, Output, Request, Rows, Sampler,
+    SamplingParams, SeqId, Want, Weights,
 };
 
 use crate::memory::{self, MemoryPlan, ModelMemory};
@@ -24,6 +24,7 @@ pub struct EngineBench {
     engine: Engine,
     name: String,
     notes: Vec<String>,
+    kv_dtype: KvType,
 }
 
 /// What is to be timed: `batch` sequences that go on from one prompt, a token each in every pass.
@@ -113,6 +114,7 @@ impl EngineBench {
             engine,
             name,
             notes,
+            kv_dtype: config.engine.kv_dtype,
         })
     }
 
@@ -129,6 +131,11 @@ impl EngineBench {
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         self.engine.model().bytes()
+    }
+
+    /// What keys and values are kept in.
+    pub fn kv_dtype(&self) -> KvType {
+        self.kv_dtype
     }
 
     /// Threads that compute.
@@ -202,21 +209,31 @@ impl EngineBench {
             ..SamplingParams::default()
         };
         let mut sampler = Sampler::new();
-        let mut draw = |i: usize, step: usize, logits: &[f32]| {
-            let key = Key {
-                seed: 0,
-                problem: 0,
-                chain: i as u64,
+        let (pool, mut drawn) = (engine.pool().clone(), Vec::new());
+        // As a search draws: all rows of a pass at once.
+        let mut choose = |step: usize, rows: &Rows, next: &mut [u32]| {
+            if !bench.sample {
+                let tokens = next.iter_mut().enumerate();
+                return tokens.for_each(|(i, token)| *token = given(step, i));
+            }
+            let request = |i: usize| Request {
+                logits: rows.row(i.min(rows.len() - 1)),
+                said: &[],
+                params,
+                draw: Key {
+                    seed: 0,
+                    problem: 0,
+                    chain: i as u64,
+                }
+                .at(step as u32),
             };
-            let mut draw = key.at(step as u32);
-            sampler.sample(logits, &params, &mut draw).token
+            sampler.sample_batch(&pool, next.len(), request, &mut drawn);
+            for (token, drawn) in next.iter_mut().zip(&drawn) {
+                *token = drawn.token;
+            }
         };
-        let mut next: Vec<u32> = (0..bench.batch)
-            .map(|i| match bench.sample {
-                true => draw(i, 0, rows.row(0)),
-                false => given(0, i),
-            })
-            .collect();
+        let mut next = vec![0; bench.batch];
+        choose(0, &rows, &mut next);
         engine.recycle(rows);
         let seqs: Vec<SeqId> = (0..bench.batch).map(|_| engine.fork(root)).collect();
         engine.free(root);
@@ -232,12 +249,7 @@ impl EngineBench {
                 let items: Vec<Append<'_>> = seqs.iter().zip(&next).map(item).collect();
                 engine.forward(&items, Output::Logits)?
             };
-            for (i, (next, logits)) in next.iter_mut().zip(&rows).enumerate() {
-                *next = match bench.sample {
-                    true => draw(i, step, logits),
-                    false => given(step, i),
-                };
-            }
+            choose(step, &rows, &mut next);
             engine.recycle(rows);
         }
         let decode = start.elapsed().as_secs_f64();

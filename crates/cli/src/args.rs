@@ -427,6 +427,9 @@ pub struct BenchEngineArgs {
     /// What weights are kept in, as for `beamgen solve` [default: auto]
     #[arg(long, value_name = "TYPE")]
     pub dtype: Option<WeightType>,
+    /// What keys and values are kept in, as for `beamgen solve` [default: f32]
+    #[arg(long, value_name = "TYPE")]
+    pub kv_dtype: Option<KvType>,
     /// Threads to compute with; 0 means all
     #[arg(long)]
     pub threads: Option<usize>,

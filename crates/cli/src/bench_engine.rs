@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use beamgen::{Config, DecodeBench, EngineBench, MachineRates, Measured, Solver, WeightType};
+use beamgen::{
+    Config, DecodeBench, EngineBench, KvType, MachineRates, Measured, Solver, WeightType,
+};
 use serde::Serialize;
 use sysinfo::System;
 
@@ -27,7 +29,7 @@ struct Row<'a> {
     batch: usize,
     new: usize,
     threads: usize,
-    kv: &'static str,
+    kv: KvType,
     sample: &'static str,
     /// Of the fastest run; the others of the distribution of runs.
     decode_tokens_per_s: f64,
@@ -74,6 +76,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     config.models.generator = model.map(Path::to_owned);
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
+    config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();
     config.engine.threads = args.threads.unwrap_or_default();
     if let Some(bytes) = args.kv_memory {
         config.engine.kv_bytes = bytes;
@@ -200,7 +203,7 @@ impl<'a> Row<'a> {
             batch: point.batch,
             new: point.new,
             threads: bench.threads(),
-            kv: "f32",
+            kv: bench.kv_dtype(),
             sample: match point.sample {
                 true => "temperature 0.8",
                 false => "none",

@@ -135,20 +135,18 @@ impl Workers {
     }
 
     /// Makes the calling thread the one that may open regions, and wakes the workers; `None` while
-    /// another is (or this one, further up), or the workers are late.
+    /// another is (or this one, further up).
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
         if self.shared.entered.swap(true, Ordering::Acquire) {
             return None;
         }
         let entered = Entered {
             workers: self,
-            alone: Cell::new(false),
+            alone_until: Cell::new(self.shared.state().alone_until),
         };
-        let until = self.shared.state().alone_until;
-        if until.is_some_and(|until| Instant::now() < until) {
-            return None;
+        if entered.threads() > 1 {
+            self.shared.call_workers();
         }
-        self.shared.call_workers();
         Some(entered)
     }
 }
@@ -168,8 +166,8 @@ impl Drop for Workers {
 #[derive(Debug)]
 pub(super) struct Entered<'a> {
     workers: &'a Workers,
-    /// The workers were late.
-    alone: Cell<bool>,
+    /// The workers were late: no region is shared before then.
+    alone_until: Cell<Option<Instant>>,
 }
 
 impl Drop for Entered<'_> {
@@ -181,10 +179,12 @@ impl Drop for Entered<'_> {
 impl Entered<'_> {
     /// Threads to share a region among.
     pub(super) fn threads(&self) -> usize {
-        if self.alone.get() {
-            1
-        } else {
-            self.workers.threads()
+        match self.alone_until.get() {
+            Some(until) if Instant::now() < until => 1,
+            _ => {
+                self.alone_until.set(None);
+                self.workers.threads()
+            }
         }
     }
 
@@ -224,9 +224,7 @@ impl Entered<'_> {
             shared.call_workers();
         }
         shared.take_tasks(0);
-        if shared.wait_for_the_end(start) {
-            self.alone.set(true);
-        }
+        self.alone_until.set(shared.wait_for_the_end(start));
         if shared.panicked.load(Ordering::Relaxed) {
             shared.panicked.store(false, Ordering::Relaxed);
             let thrown = shared.state().panic.take();
@@ -289,15 +287,15 @@ impl Shared {
         }
     }
 
-    /// Returns whether the workers were late with a region that was opened at `start`.
-    fn wait_for_the_end(&self, start: Instant) -> bool {
+    /// Until when the caller shall work alone, if the workers were late with a region that was opened at `start`.
+    fn wait_for_the_end(&self, start: Instant) -> Option<Instant> {
         let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
         if is_over() {
-            return false;
+            return None;
         }
         let worked = start.elapsed();
         if comes_soon(is_over) {
-            return false;
+            return None;
         }
         let mut state = self.state();
         self.caller_sleeps.store(true, Ordering::SeqCst);
@@ -307,11 +305,11 @@ impl Shared {
         self.caller_sleeps.store(false, Ordering::Relaxed);
         let now = Instant::now();
         let waited = (now - start).saturating_sub(worked);
-        let late = waited > worked + LATE;
-        if late {
-            state.alone_until = now.checked_add(waited * ALONE);
+        if waited <= worked + LATE {
+            return None;
         }
-        late
+        state.alone_until = now.checked_add(waited * ALONE);
+        state.alone_until
     }
 
     /// The life of worker `t`.
