@@ -6,7 +6,7 @@ use std::time::Instant;
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Engine, EngineConfig, KvType, Model, ModelConfig, Output, Request, Rows, Sampler,
-    SamplingParams, SeqId, Want, Weights,
+    SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
 use crate::memory::{self, MemoryPlan, ModelMemory};
@@ -96,13 +96,14 @@ impl EngineBench {
                 kv: config.engine.kv_bytes as u64,
                 available: memory::available(),
             };
-            plan.fit(positions)?;
+            plan.fit(positions, 2 * config.engine.page_size)?;
             let engine = EngineConfig {
                 kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
                 ..config.engine.clone()
             };
-            let model = Arc::new(Model::from_weights(shape, &weights, dtype)?);
-            Ok((Engine::new(model, engine)?, beyond))
+            let pool = ThreadPool::new(config.engine.threads);
+            let model = Arc::new(Model::with_pool(shape, &weights, dtype, &pool)?);
+            Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
         let (engine, beyond) = load().map_err(|error| error.at(name.clone()))?;
         notes.extend(beyond.map(|context| {

@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} with room for one chain each, {} are free: take smaller models or --dtype bf16, \
+        "the models need {} with room for one chain each, {} are free: take smaller models, --dtype int8 or --kv-dtype bf16, \
          or lower --kv-memory (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
     )]
     Memory {

@@ -54,19 +54,20 @@ impl MemoryPlan {
     }
 
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
-    /// part is what one chain of `longest` tokens (or its full context) takes: with that it can score any
-    /// chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
+    /// part is what one chain of `longest` tokens (or its full context) takes, with `spare` tokens for pages that
+    /// are not full: with that it can score any such chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
     /// generator leaves; so all the rest is the generator's. Where there is too little for that, both have room
     /// for as many tokens.
     ///
     /// # Errors
     /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
     /// what the caches may take, whichever is less.
-    pub(crate) fn fit(&mut self, longest: usize) -> Result<(), Error> {
+    pub(crate) fn fit(&mut self, longest: usize, spare: usize) -> Result<(), Error> {
         let usable = self
             .available
             .map_or(u64::MAX, |available| available - available / SPARE);
-        let chain = |model: &ModelMemory| model.context.min(longest) as u64 * model.kv_per_token;
+        let chain =
+            |model: &ModelMemory| (model.context.min(longest) + spare) as u64 * model.kv_per_token;
         let chains: u64 = self.models.iter().map(chain).sum();
         let fixed = self.fixed();
         let needed = fixed + chains.min(self.kv);
@@ -123,7 +124,7 @@ mod tests {
             kv,
             available: Some(available),
         };
-        plan.fit(LONGEST).map(|()| plan)
+        plan.fit(LONGEST, 0).map(|()| plan)
     }
 
     #[test]
@@ -147,6 +148,18 @@ mod tests {
         assert_eq!(caches(2000, 600, &[1, 1, 0]), [500, 100, 0]);
     }
 
+    /// Else a chain that fills the context would be refused for want of its last page, whatever the budget.
+    #[test]
+    fn pages_that_are_not_full_come_on_top_of_the_context() {
+        let mut plan = MemoryPlan {
+            models: vec![model(40, 1), model(40, 2)],
+            kv: 900,
+            available: None,
+        };
+        plan.fit(LONGEST, 32).unwrap();
+        assert_eq!(plan.models[1].kv, 2 * (100 + 32));
+    }
+
     #[test]
     fn what_cannot_fit_is_refused() {
         assert!(fitted(1000, 100, vec![model(700, 1)]).is_ok());
@@ -167,7 +180,7 @@ mod tests {
             kv: 100_000,
             available: Some(1000),
         };
-        assert!(plan.fit(150).is_ok());
+        assert!(plan.fit(150, 0).is_ok());
         assert_eq!(plan.models[0].kv, 190);
     }
 

@@ -101,9 +101,9 @@ impl Prepared {
             plan.models.push(prm);
             plan.models.extend(reference);
         }
+        let longest = config.generator.max_chain_tokens + PROMPT;
         // Pages are taken whole, and a fork's last one twice.
-        let longest = config.generator.max_chain_tokens + PROMPT + 2 * config.engine.page_size;
-        plan.fit(longest)?;
+        plan.fit(longest, 2 * config.engine.page_size)?;
         Ok(Self {
             config,
             generator,

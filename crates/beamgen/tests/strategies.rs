@@ -134,7 +134,7 @@ fn little_memory_is_no_error_and_still_answers() {
 /// A budget of which the reward model's own part is room for one chain, and the generator's for so many tokens.
 fn budget(tokens: usize) -> usize {
     let of_a_token = |layers: usize| layers * 2 * 128 * 4;
-    512 * of_a_token(6) + tokens * of_a_token(4)
+    (512 + 32) * of_a_token(6) + tokens * of_a_token(4)
 }
 
 /// Results, and whether memory was too short for some chain of each.

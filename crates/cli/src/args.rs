@@ -430,7 +430,7 @@ pub struct BenchEngineArgs {
     /// What keys and values are kept in, as for `beamgen solve` [default: f32]
     #[arg(long, value_name = "TYPE")]
     pub kv_dtype: Option<KvType>,
-    /// Threads to compute with; 0 means all
+    /// Threads to compute with; 0 means one for each physical core
     #[arg(long)]
     pub threads: Option<usize>,
     /// Most memory for the cache, e.g. 2GiB or 512MB [default: 4GiB]

@@ -14,8 +14,8 @@ use crate::pages::PagePool;
 use crate::sequences::Sequences;
 use crate::{Append, Error, KvType, Model, Output, Rows, SeqId};
 
-/// Bytes of free pages that keep their memory, for whoever needs a page next; that of others goes back to
-/// the system.
+/// Most bytes of free pages that keep their memory, for whoever needs a page next (and no more than a
+/// sixteenth of the budget); that of others goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// Settings of an [`Engine`].
@@ -58,7 +58,7 @@ pub enum IsaChoice {
     /// The best the machine has.
     #[default]
     Auto,
-    /// AVX-512 with AMX's tiles of bytes.
+    /// AVX-512 with AMX's tiles of bytes and of bfloat16.
     Amx,
     /// AVX-512.
     Avx512,
@@ -212,7 +212,7 @@ impl Engine {
             pool,
             page_size: config.page_size,
             max_rows: config.max_rows,
-            pages: PagePool::new(total, WARM_BYTES / page_bytes),
+            pages: PagePool::new(total, WARM_BYTES.min(config.kv_bytes / 16) / page_bytes),
             own_pages: total,
             promised: 0,
             lends: None,

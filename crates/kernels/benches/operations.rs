@@ -109,7 +109,7 @@ fn store(pages: &mut KvPages, qkv: &[f32], slots: &[KvSlot]) {
     kv_store(Cpu::serial(), pages, 0, qkv, QKV, k, v, slots);
 }
 
-/// All rows share one prefix; each reads it on its own.
+/// All rows share one prefix and take its whole blocks together.
 fn attend(c: &mut Criterion) {
     let shape = AttentionShape {
         heads: HEADS,

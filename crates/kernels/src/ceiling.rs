@@ -37,7 +37,7 @@ impl Ceilings {
         isa.run(Floats(self.turns));
     }
 
-    /// Dot products of bytes, as int8 layers use them.
+    /// Dot products of bytes by VNNI, or what the tier has instead. AMX's tiles can do more.
     pub fn run_bytes(self, isa: Isa) {
         isa.run_int8(Bytes(self.turns));
     }
@@ -177,7 +177,7 @@ pub struct MachineRates {
     pub copy: f64,
     /// Float32 operations; a multiply-add is two.
     pub floats: f64,
-    /// Operations of byte dot products, as int8 layers use them; a multiply-add is two.
+    /// Operations of byte dot products ([`Ceilings::run_bytes`]); a multiply-add is two.
     pub bytes: f64,
 }
 

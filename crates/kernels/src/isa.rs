@@ -1,10 +1,11 @@
 //! Which instructions to use: decided once, carried as a value.
 
-use crate::simd::{Int8, Portable, Simd, tiles};
+use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{
     avx2::Avx2,
     avx512::Avx512,
+    tiles,
     vnni::{Vnni256, Vnni512},
 };
 

@@ -154,7 +154,7 @@ impl Drop for Pairs {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.configured > 0 {
             // SAFETY: they were configured.
-            unsafe { super::tiles::release() };
+            unsafe { crate::simd::tiles::release() };
         }
     }
 }

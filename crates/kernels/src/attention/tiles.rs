@@ -2,6 +2,8 @@
 
 use std::arch::asm;
 
+use crate::simd::tiles;
+
 /// Query heads of a tile.
 pub(super) const HEADS: usize = 16;
 
@@ -11,43 +13,15 @@ const COLUMNS: usize = 16;
 /// Tiles of sums at a time.
 pub(super) const SUMS: usize = 4;
 
-/// What the machine is told about its eight tiles.
-#[repr(C, align(64))]
-struct Layout {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    row_bytes: [u16; 16],
-    rows: [u8; 16],
-}
-
 /// Tiles 0 to 3 hold sums of `heads` rows. Tile 4 holds queries and 5 keys, 32 of a head;
 /// tile 6 weights and 7 values, of 16 positions.
 ///
 /// # Safety
 /// The process must be allowed to use tiles, and 0 < `heads` <= 16.
 pub(super) unsafe fn configure(heads: usize) {
-    let m = heads as u8;
-    let mut layout = Layout {
-        palette: 1,
-        start_row: 0,
-        reserved: [0; 14],
-        row_bytes: [0; 16],
-        rows: [0; 16],
-    };
-    layout.row_bytes[..8].copy_from_slice(&[64, 64, 64, 64, 64, 64, 32, 64]);
-    layout.rows[..8].copy_from_slice(&[m, m, m, m, m, 16, m, 8]);
-    // SAFETY: the caller's promise; a valid layout.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const layout, options(nostack, readonly)) };
-}
-
-/// Gives the tiles back: saving them costs time when threads are switched.
-///
-/// # Safety
-/// The process must be allowed to use tiles.
-pub(super) unsafe fn release() {
+    let wide = (heads, 64);
     // SAFETY: the caller's promise.
-    unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    unsafe { tiles::configure([wide, wide, wide, wide, wide, (16, 64), (heads, 32), (8, 64)]) };
 }
 
 macro_rules! load {

@@ -14,7 +14,7 @@ pub enum KvFormat {
     #[default]
     F32,
     /// bfloat16. Attention then rounds queries and weights, too, multiplies pairs of bfloat16 and
-    /// sums in float32 (`attention/bf16.rs`); numbers below 2^-50 become 0.
+    /// sums in float32 (`attention/pairs.rs`); numbers below 2^-50 become 0.
     Bf16,
     /// float16, widened when it is read: the arithmetic is that of float32.
     F16,

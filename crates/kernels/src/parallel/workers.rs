@@ -271,7 +271,13 @@ impl Shared {
                 // SAFETY: the closure lives as long as the region.
                 let run = || unsafe { (job.call)(job.task, i) };
                 if let Err(thrown) = catch_unwind(AssertUnwindSafe(run)) {
-                    self.state().panic.get_or_insert(thrown);
+                    let mut state = self.state();
+                    match &state.panic {
+                        None => state.panic = Some(thrown),
+                        // Not dropped: that could panic too, and the caller would wait for ever.
+                        Some(_) => std::mem::forget(thrown),
+                    }
+                    drop(state);
                     self.panicked.store(true, Ordering::Relaxed);
                 }
                 done += 1;

@@ -1,22 +1,11 @@
 //! Tiles of AMX: dot products of bytes, sixteen rows by sixteen outputs at a time.
-//!
-//! Their intrinsics are not stable yet, so this is assembly. Tile registers live from one block of it
-//! to the next: no compiler puts anything there by itself.
 
 use std::arch::asm;
 
+use super::tiles;
+
 /// Rows of a tile.
 pub(crate) const ROWS: usize = 16;
-
-/// The shapes of the tile registers, as `ldtilecfg` reads them.
-#[repr(C, align(64))]
-struct Config {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    row_bytes: [u16; 16],
-    rows: [u8; 16],
-}
 
 /// Tiles of this thread, configured until it is dropped.
 pub(crate) struct Tiles(());
@@ -28,27 +17,9 @@ impl Tiles {
     /// The tier must have tiles.
     pub(crate) unsafe fn new(rows: usize, inputs: usize) -> Self {
         assert!((1..=ROWS).contains(&rows) && (4..=64).contains(&inputs));
-        let mut config = Config {
-            palette: 1,
-            start_row: 0,
-            reserved: [0; 14],
-            row_bytes: [0; 16],
-            rows: [0; 16],
-        };
-        for tile in 0..8 {
-            let (row_bytes, rows) = match tile {
-                0..4 => (64, rows),
-                4..6 => (inputs, rows),
-                _ => (64, inputs / 4),
-            };
-            config.row_bytes[tile] = row_bytes as u16;
-            config.rows[tile] = rows as u8;
-        }
-        // SAFETY: the machine has the instruction (the caller's promise), and the shapes are within
-        // its palette: at most 16 rows of 64 bytes.
-        unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly));
-        }
+        let (sum, x, weights) = ((rows, 64), (rows, inputs), (inputs / 4, 64));
+        // SAFETY: the caller's promise; at most 16 rows of 64 bytes.
+        unsafe { tiles::configure([sum, sum, sum, sum, x, x, weights, weights]) };
         Self(())
     }
 
@@ -115,8 +86,7 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: the machine has the instruction. Without it the system would save the tiles at
-        // every switch between threads.
-        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+        // SAFETY: the tier has tiles, or `self` would not be.
+        unsafe { tiles::release() };
     }
 }

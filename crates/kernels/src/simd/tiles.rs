@@ -1,6 +1,7 @@
-//! Whether AMX's tiles of bytes and of bfloat16 may be used.
+//! AMX's tiles of bytes and of bfloat16: whether they may be used, and their shapes.
 //!
 //! The compiler's own functions for them are not stable yet, hence assembly, here and where they are used.
+//! Tile registers live from one block of it to the next: no compiler puts anything there by itself.
 
 /// Whether this process may use them: the machine has both kinds, and the system grants their memory.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -45,6 +46,50 @@ fn machine_has_them() -> bool {
         && __cpuid_count(7, 0).edx & ALL == ALL
         // SAFETY: OSXSAVE says that the instruction is there.
         && unsafe { enabled_state() } >> 17 & 0b11 == 0b11
+}
+
+/// What `ldtilecfg` reads.
+#[cfg(target_arch = "x86_64")]
+#[repr(C, align(64))]
+struct Config {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+/// Gives the eight tiles of this thread their shapes: how many rows, of how many bytes.
+///
+/// # Safety
+/// The tier must have tiles; there are 1 to 16 rows of 1 to 64 bytes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
+    let mut config = Config {
+        palette: 1,
+        start_row: 0,
+        reserved: [0; 14],
+        row_bytes: [0; 16],
+        rows: [0; 16],
+    };
+    for (tile, (rows, row_bytes)) in shapes.into_iter().enumerate() {
+        config.rows[tile] = rows as u8;
+        config.row_bytes[tile] = row_bytes as u16;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::arch::asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly));
+    }
+}
+
+/// Gives the tiles back: as long as they are in use, the system saves them at every switch between threads.
+///
+/// # Safety
+/// The tier must have tiles.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn release() {
+    // SAFETY: the caller's promise.
+    unsafe { std::arch::asm!("tilerelease", options(nostack, nomem)) };
 }
 
 /// Whether this process may use them: not here.
