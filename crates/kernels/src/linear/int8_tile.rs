@@ -210,11 +210,7 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
         let panel_bytes = blocks::panel_bytes::<F>(self.groups);
         let turns = self.range.len();
         // Each turn fetches its share of the next chunk, evenly: only some lines can be under way.
-        // What a block alone reads, it reads once: the machine sees that itself.
-        let lines = match turns {
-            1 if !self.tiles => 0,
-            turns => (F::GROUP / LINE).div_ceil(turns),
-        };
+        let lines = (F::GROUP / LINE).div_ceil(turns);
         for panel in self.panels.clone() {
             let weights = &self.weights[panel * panel_bytes..][..panel_bytes];
             let mut from = 0;
