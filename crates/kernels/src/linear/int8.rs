@@ -202,6 +202,7 @@ impl RowBlocks {
 
     /// Most rows of a block.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) fn most(self) -> usize {
         self.rows.div_ceil(self.count)
     }

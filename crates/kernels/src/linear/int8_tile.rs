@@ -102,6 +102,7 @@ pub(super) struct Tile<'a, F: Blocks> {
     /// All rows'.
     pub(super) out: Out<'a>,
     /// Whether register blocks are multiplied by tiles of AMX, which this machine has.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) tiles: bool,
     pub(super) blocks: RowBlocks,
     /// The register blocks of this task: up to `TASK_ROWS` rows.

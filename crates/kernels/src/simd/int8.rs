@@ -26,6 +26,7 @@ pub(crate) trait Int8: Copy {
     fn dot(self, sum: Self::Ints, weights: Self::Bytes, x: i32) -> Self::Ints;
     /// # Safety
     /// `p` must be valid for reading 16 numbers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     unsafe fn load_ints(self, p: *const i32) -> Self::Ints;
     /// Exact for sums below 2^24.
     fn to_floats(self, sum: Self::Ints) -> <Self::Floats as Simd>::V;

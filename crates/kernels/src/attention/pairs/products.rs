@@ -118,7 +118,7 @@ impl Pairs {
             unsafe { block.regions[v / parts].add(key_bytes + 4 * pair * head_dim) }
         };
         let partial = rest % LANES > 0;
-        let (last, stride) = (vectors - 1, 4 * head_dim);
+        let last = vectors - 1;
         let tail: *mut u16 = if partial {
             // SAFETY: the rest's pairs in the page, and eight rows of the scratch memory that
             // holds rows of at most `WIDEST` pairs.
@@ -159,7 +159,7 @@ impl Pairs {
                         at: self.sums(m),
                         stride: 4 * self.width,
                     };
-                    tiles::values(weights, head_dim, vectors, stride, value, sums);
+                    tiles::values(weights, head_dim, vectors, 4 * head_dim, value, sums);
                 }
             }
             return;
