@@ -24,6 +24,8 @@ mod attention;
 mod buffer;
 mod ceiling;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod isa;
 mod kv;
 mod linear;

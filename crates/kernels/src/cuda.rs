@@ -1,0 +1,45 @@
+//! The operations on a CUDA device: the same as on the CPU, on [`Buffer`]s in its memory.
+//!
+//! The driver is opened when [`Device::open`] asks for it, so a program with this module starts and runs
+//! on machines without one. The kernels are portable PTX (`kernels/ptx`, made from `kernels/*.cu` by
+//! `kernels/build.sh`), which the driver compiles for its card.
+//!
+//! Work is queued on one stream in the order of the calls and runs while the host goes on; only
+//! [`Buffer::read`] and [`Device::synchronize`] wait. A failure of queued work shows at a later call.
+//! No operation allocates.
+
+mod buffer;
+mod device;
+mod error;
+mod ptx;
+
+pub use buffer::{Buffer, Element};
+pub use device::{Arg, Device, DeviceInfo, Launch};
+pub use error::CudaError;
+
+/// How numbers lie in a buffer of weights, activations or keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// float32.
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// float16.
+    F16,
+}
+
+impl Number {
+    /// Bytes of one.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
+    /// One of three names: for float32, bfloat16 and float16.
+    pub(crate) fn pick(self, names: [&'static str; 3]) -> &'static str {
+        names[self as usize]
+    }
+}

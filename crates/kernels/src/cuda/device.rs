@@ -1,0 +1,239 @@
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
+
+use super::ptx::MODULES;
+use super::{Buffer, CudaError, Element};
+
+/// A CUDA device: its context, one stream, the kernels loaded so far. Copies are the same device.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    info: DeviceInfo,
+    kernels: Mutex<HashMap<&'static str, Kernel>>,
+}
+
+/// A kernel of a module, which stays loaded as long as the process.
+#[derive(Clone, Copy)]
+struct Kernel(sys::CUfunction);
+
+// SAFETY: a handle; the driver's calls that take it may be made from any thread.
+unsafe impl Send for Kernel {}
+
+/// What a card is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its compute capability.
+    pub capability: (i32, i32),
+    /// Its memory in bytes.
+    pub memory: usize,
+    /// Its multiprocessors.
+    pub multiprocessors: usize,
+}
+
+/// How often a kernel runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Blocks.
+    pub grid: [usize; 3],
+    /// Threads of a block.
+    pub block: usize,
+    /// Bytes of dynamic shared memory of a block, at most 48 KiB.
+    pub shared: usize,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// A buffer's address.
+    At(&'a Buffer),
+    /// The address of a byte of a buffer.
+    Byte(&'a Buffer, usize),
+    /// A null pointer.
+    Null,
+    /// An `int`.
+    Int(usize),
+    /// A `float`.
+    Float(f32),
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Device").field(&self.inner.info).finish()
+    }
+}
+
+impl Device {
+    /// Least compute capability: bfloat16 tensor cores came with Ampere.
+    pub const LEAST: (i32, i32) = (8, 0);
+    /// Most arguments of a kernel.
+    const ARGS: usize = 24;
+
+    /// How many devices there are.
+    ///
+    /// # Errors
+    /// [`CudaError::NoDriver`], or what the driver says.
+    pub fn count() -> Result<usize, CudaError> {
+        // SAFETY: opening the driver's library runs its initialisers, as every CUDA program does.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver);
+        }
+        let none = sys::CUresult::CUDA_ERROR_NO_DEVICE;
+        match CudaContext::device_count() {
+            Ok(devices) => Ok(devices as usize),
+            Err(error) if error.0 == none => Ok(0),
+            Err(error) => Err(CudaError::failed("starting the driver")(error)),
+        }
+    }
+
+    /// Device `ordinal`, counted from 0 as `nvidia-smi` and `CUDA_VISIBLE_DEVICES` have it.
+    ///
+    /// # Errors
+    /// What is missing: the driver, the device, its instructions.
+    pub fn open(ordinal: usize) -> Result<Self, CudaError> {
+        let devices = Self::count()?;
+        if ordinal >= devices {
+            return Err(CudaError::NoDevice { ordinal, devices });
+        }
+        let failed = CudaError::failed("opening the device");
+        let context = CudaContext::new(ordinal).map_err(&failed)?;
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let info = DeviceInfo {
+            name: context.name().map_err(&failed)?,
+            capability: context.compute_capability().map_err(&failed)?,
+            memory: context.total_mem().map_err(&failed)?,
+            multiprocessors: context.attribute(attribute).map_err(&failed)? as usize,
+        };
+        if info.capability < Self::LEAST {
+            let DeviceInfo { name, capability, .. } = info;
+            return Err(CudaError::OldCard { name, capability });
+        }
+        let stream = context.new_stream().map_err(&failed)?;
+        let kernels = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { context, stream, info, kernels }) })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// Bytes that nobody uses.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn free_bytes(&self) -> Result<usize, CudaError> {
+        let info = self.inner.context.mem_get_info();
+        info.map(|(free, _)| free).map_err(CudaError::failed("asking for free memory"))
+    }
+
+    /// Memory of so many bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn alloc(&self, bytes: usize) -> Result<Buffer, CudaError> {
+        Buffer::new(self, bytes)
+    }
+
+    /// Memory with these values.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer, CudaError> {
+        let mut buffer = self.alloc(size_of_val(values))?;
+        buffer.write(0, values)?;
+        Ok(buffer)
+    }
+
+    /// Waits for all queued work.
+    ///
+    /// # Errors
+    /// What went wrong with it.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.inner.stream.synchronize().map_err(CudaError::failed("running kernels"))
+    }
+
+    pub(super) fn stream(&self) -> sys::CUstream {
+        self.inner.stream.cu_stream()
+    }
+
+    pub(super) fn bind(&self) -> Result<(), CudaError> {
+        let bound = self.inner.context.bind_to_thread();
+        bound.map_err(CudaError::failed("using the device from this thread"))
+    }
+
+    /// Queues a kernel.
+    ///
+    /// # Safety
+    /// The arguments must be those that the kernel declares (`kernels/`), and it may touch nothing
+    /// outside the buffers with them.
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &'static str,
+        launch: Launch,
+        args: &[Arg<'_>],
+    ) -> Result<(), CudaError> {
+        if launch.grid.contains(&0) {
+            return Ok(());
+        }
+        self.bind()?;
+        let function = self.kernel(kernel)?;
+        // Each argument is a word or two of memory that the driver reads by its own idea of the size.
+        let mut words = [0u64; Self::ARGS];
+        let mut pointers = [std::ptr::null_mut::<c_void>(); Self::ARGS];
+        for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {
+            *word = match *arg {
+                Arg::At(buffer) => buffer.pointer(0),
+                Arg::Byte(buffer, byte) => buffer.pointer(byte),
+                Arg::Null => 0,
+                Arg::Int(value) => u64::from(i32::try_from(value).expect("an int") as u32),
+                Arg::Float(value) => u64::from(value.to_bits()),
+            };
+            *pointer = std::ptr::from_mut(word).cast();
+        }
+        let [x, y, z] = launch.grid.map(|n| u32::try_from(n).expect("a grid"));
+        let block = (launch.block as u32, 1, 1);
+        // SAFETY: the caller's; the words live until the call returns, and the driver copies them.
+        unsafe {
+            result::launch_kernel(
+                function.0,
+                (x, y, z),
+                block,
+                launch.shared as u32,
+                self.stream(),
+                &mut pointers[..args.len()],
+            )
+        }
+        .map_err(CudaError::failed(kernel))
+    }
+
+    /// A kernel, loaded with its module at its first use.
+    fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
+        let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = kernels.get(name) {
+            return Ok(*kernel);
+        }
+        let module = MODULES.iter().find(|module| module.kernels.contains(&name));
+        let module = module.unwrap_or_else(|| panic!("no module has the kernel {name}"));
+        let failed = CudaError::failed("loading kernels");
+        // SAFETY: PTX with a zero at its end.
+        let loaded = unsafe { result::module::load_data(module.text.as_ptr().cast()) }.map_err(&failed)?;
+        for kernel in module.kernels {
+            let symbol = CString::new(*kernel).expect("a name without zeros");
+            // SAFETY: the module is loaded and stays so.
+            let function = unsafe { result::module::get_function(loaded, symbol) }.map_err(&failed)?;
+            kernels.insert(kernel, Kernel(function));
+        }
+        Ok(kernels[name])
+    }
+}

@@ -1,0 +1,68 @@
+use cudarc::driver::DriverError;
+
+/// What can go wrong with a CUDA device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CudaError {
+    /// The driver's library is not on this machine.
+    NoDriver,
+    /// There is a driver, but no such device.
+    NoDevice {
+        /// The device asked for.
+        ordinal: usize,
+        /// How many there are.
+        devices: usize,
+    },
+    /// The card lacks instructions that the kernels use.
+    OldCard {
+        /// Its name.
+        name: String,
+        /// Its compute capability.
+        capability: (i32, i32),
+    },
+    /// The device has not so much memory.
+    OutOfMemory {
+        /// Bytes asked for.
+        needed: usize,
+        /// Bytes that are free.
+        free: usize,
+    },
+    /// The driver refused something.
+    Failed {
+        /// What was tried.
+        what: &'static str,
+        /// What the driver says.
+        reason: String,
+    },
+}
+
+impl CudaError {
+    pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Self {
+        move |error| {
+            let text = |text: Result<&std::ffi::CStr, DriverError>| {
+                text.map_or_else(|_| format!("{:?}", error.0), |text| text.to_string_lossy().into_owned())
+            };
+            let reason = format!("{} ({})", text(error.error_string()), text(error.error_name()));
+            Self::Failed { what, reason }
+        }
+    }
+}
+
+impl std::fmt::Display for CudaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoDriver => f.write_str("there is no CUDA driver on this machine (libcuda.so.1 cannot be loaded)"),
+            Self::NoDevice { ordinal, devices } => write!(f, "there is no CUDA device {ordinal}: the driver shows {devices}"),
+            Self::OldCard { name, capability: (major, minor) } => write!(
+                f,
+                "{name} has compute capability {major}.{minor}; 8.0 (Ampere) or later is needed"
+            ),
+            Self::OutOfMemory { needed, free } => write!(
+                f,
+                "the CUDA device has {free} bytes free, {needed} more are needed"
+            ),
+            Self::Failed { what, reason } => write!(f, "CUDA: {what}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for CudaError {}
