@@ -77,6 +77,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
     config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();
+    config.engine.device = args.device.unwrap_or_default();
     config.engine.threads = args.threads.unwrap_or_default();
     if let Some(bytes) = args.kv_memory {
         config.engine.kv_bytes = bytes;

@@ -11,11 +11,13 @@
 mod buffer;
 mod device;
 mod error;
+mod graph;
 mod ptx;
 
 pub use buffer::{Buffer, Element};
 pub use device::{Arg, Device, DeviceInfo, Launch};
 pub use error::CudaError;
+pub use graph::Graph;
 
 /// How numbers lie in a buffer of weights, activations or keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

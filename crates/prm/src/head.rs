@@ -195,7 +195,9 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
 fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
     let mut weight = Vec::new();
     for id in token_ids(tokens, tokenizer)? {
-        weight.extend(model.head_row(id).ok_or_else(|| fault(TOKENS, NO_HEAD))?);
+        let row = model.head_row(id);
+        let row = row.map_err(|error| fault(TOKENS, error.to_string()))?;
+        weight.extend(row.ok_or_else(|| fault(TOKENS, NO_HEAD))?);
     }
     let bias = vec![0.0; tokens.len()];
     Ok(Layer { weight, bias })

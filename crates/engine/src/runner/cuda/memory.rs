@@ -1,0 +1,101 @@
+use beamgen_kernels::cuda::{Buffer, Device};
+
+use crate::{Error, ModelConfig};
+
+/// Activations of the largest chunk, `R` rows. All float32 but for the inputs of matrices, which have room for
+/// that.
+#[derive(Debug)]
+pub(super) struct Activations {
+    /// Residual stream `[R, hidden]`.
+    pub(super) residual: Buffer,
+    /// That of the wanted rows.
+    pub(super) kept: Buffer,
+    /// Normalised residual `[R, hidden]`.
+    pub(super) normed: Buffer,
+    /// `[R, queries | keys | values]`.
+    pub(super) qkv: Buffer,
+    /// Queries of the wanted rows `[R, queries]`.
+    pub(super) queries: Buffer,
+    /// Output of attention `[R, heads * head_dim]`.
+    pub(super) attended: Buffer,
+    /// `[R, gate | up]`.
+    pub(super) gate_up: Buffer,
+    /// `[R, intermediate]`.
+    pub(super) gated: Buffer,
+    /// `[R, cos | sin]`.
+    pub(super) angles: Buffer,
+    /// What attention makes of a row's segments: `[partials, heads, head_dim + 2]`.
+    pub(super) parts: Buffer,
+    /// The rotation's frequencies, float32.
+    pub(super) frequencies: Buffer,
+    /// The factor of its cosines and sines.
+    pub(super) scale: f32,
+}
+
+/// Partials that attention may have at a time. A row of the longest context has to fit.
+pub(super) fn most_parts(c: &ModelConfig, rows: usize) -> usize {
+    let longest = c.max_position_embeddings.div_ceil(super::lists::SEGMENT);
+    (4 * rows).max(longest)
+}
+
+/// Bytes of each buffer.
+fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
+    let pairs = c.rope.pairs(c.head_dim);
+    let row = |values: usize| 4 * rows * values;
+    [
+        row(c.hidden_size),
+        row(c.hidden_size),
+        row(c.hidden_size),
+        row(c.qkv_width()),
+        row(c.q_width()),
+        row(c.q_width()),
+        row(2 * c.intermediate_size),
+        row(c.intermediate_size),
+        row(2 * pairs),
+        4 * most_parts(c, rows) * c.num_attention_heads * (c.head_dim + 2),
+    ]
+}
+
+impl Activations {
+    pub(super) fn bytes_for(c: &ModelConfig, rows: usize) -> usize {
+        sizes(c, rows).iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
+    pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
+        let frequencies = c.rope.frequencies(c.head_dim);
+        let frequencies: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();
+        let [residual, kept, normed, qkv, queries, attended, gate_up, gated, angles, parts] =
+            sizes(c, rows);
+        let alloc = |bytes| device.alloc(bytes);
+        Ok(Self {
+            residual: alloc(residual)?,
+            kept: alloc(kept)?,
+            normed: alloc(normed)?,
+            qkv: alloc(qkv)?,
+            queries: alloc(queries)?,
+            attended: alloc(attended)?,
+            gate_up: alloc(gate_up)?,
+            gated: alloc(gated)?,
+            angles: alloc(angles)?,
+            parts: alloc(parts)?,
+            frequencies: device.upload(&frequencies)?,
+            scale: c.rope.attention_factor() as f32,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let all = [
+            &self.residual,
+            &self.kept,
+            &self.normed,
+            &self.qkv,
+            &self.queries,
+            &self.attended,
+            &self.gate_up,
+            &self.gated,
+            &self.angles,
+            &self.parts,
+        ];
+        all.iter().map(|buffer| buffer.bytes()).sum()
+    }
+}
