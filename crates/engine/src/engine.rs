@@ -404,7 +404,7 @@ impl Engine {
         let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
-        self.compute(items, output, To::Host(&mut data))?;
+        self.compute(items, output, wanted, To::Host(&mut data))?;
         self.lengthen(items);
         Ok(Rows { width, data })
     }
@@ -414,7 +414,7 @@ impl Engine {
     pub(crate) fn forward_on_device(&mut self, items: &[Append<'_>]) -> Result<usize, Error> {
         let wanted = self.check(items, Output::Logits)?;
         self.reserve(items)?;
-        self.compute(items, Output::Logits, To::Device)?;
+        self.compute(items, Output::Logits, wanted, To::Device)?;
         self.lengthen(items);
         Ok(wanted)
     }
@@ -544,7 +544,14 @@ impl Engine {
     }
 
     /// Runs all rows, `max_rows` at a time; the wanted ones go where `to` says.
-    fn compute(&mut self, items: &[Append<'_>], output: Output, to: To<'_>) -> Result<(), Error> {
+    fn compute(
+        &mut self,
+        items: &[Append<'_>],
+        output: Output,
+        wanted: usize,
+        to: To<'_>,
+    ) -> Result<(), Error> {
+        let _ = wanted;
         let work = self.work(items);
         self.tables.clear();
         for item in items {
@@ -571,7 +578,7 @@ impl Engine {
             }
             #[cfg(feature = "cuda")]
             (Runner::Cuda(runner), Packed::Cuda(decoder), to) => {
-                let mut pass = runner.begin(model.config(), decoder, &self.tables, output)?;
+                let mut pass = runner.begin(model.config(), decoder, &self.tables, output, wanted)?;
                 chunks.each(chunk, &mut |chunk| pass.run(chunk))?;
                 match to {
                     To::Host(out) => pass.read(out),

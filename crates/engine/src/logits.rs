@@ -102,11 +102,13 @@ impl Engine {
         if (0..count).any(penalised) {
             let width = self.model().config().vocab_size;
             let mut host = Rows { width, data: vec![0.0; rows * width] };
-            self.device().read_rows(0, &mut host.data)?;
+            self.device().read_rows(0, width, &mut host.data)?;
             draw_on_host(self.pool(), &host, tokens, sampler, count, choice, out);
             return Ok(());
         }
-        self.device().draw(rows, tokens, count, choice, out)
+        debug_assert!((0..count).all(|i| choice(i).row < rows));
+        let width = self.model().config().vocab_size;
+        self.device().draw(width, tokens, count, choice, out)
     }
 
     /// Copies row `row` to `out`.
@@ -126,8 +128,9 @@ impl Engine {
         #[cfg(feature = "cuda")]
         if logits.call > 0 {
             assert!(row < self.rows_of(logits), "row {row} of {}", logits.rows);
-            out.resize(self.model().config().vocab_size, 0.0);
-            return self.device().read_rows(row, out);
+            let width = self.model().config().vocab_size;
+            out.resize(width, 0.0);
+            return self.device().read_rows(row, width, out);
         }
         out.extend_from_slice(logits.host.row(row));
         Ok(())

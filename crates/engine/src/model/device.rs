@@ -2,8 +2,10 @@
 
 use std::thread;
 
-use beamgen_kernels::WeightFormat;
-use beamgen_kernels::cuda::{Buffer, Device, Element, Number};
+use beamgen_kernels::cuda::{
+    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear,
+};
+use beamgen_kernels::{Epilogue, WeightFormat};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
@@ -22,18 +24,16 @@ pub(crate) type CudaDecoder = Decoder<DeviceLinear, Buffer>;
 #[derive(Debug)]
 pub(crate) struct DeviceLinear {
     pub(crate) weight: Buffer,
-    pub(crate) bias: Option<Buffer>,
-    pub(crate) number: Number,
-    pub(crate) inputs: usize,
-    pub(crate) outputs: usize,
+    bias: Option<Buffer>,
+    pub(crate) shape: LinearShape,
 }
 
 impl PackedMatrix for DeviceLinear {
     fn inputs(&self) -> usize {
-        self.inputs
+        self.shape.inputs
     }
     fn outputs(&self) -> usize {
-        self.outputs
+        self.shape.outputs
     }
     fn bytes(&self) -> usize {
         self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
@@ -41,10 +41,29 @@ impl PackedMatrix for DeviceLinear {
 }
 
 impl DeviceLinear {
+    /// What the weights are in, and the inputs have to be.
+    pub(crate) fn number(&self) -> Number {
+        self.shape.number
+    }
+
+    /// `out = x Wᵀ + b`, or added to it, for `rows` rows.
+    pub(crate) fn forward(
+        &self,
+        x: &Buffer,
+        out: &mut Buffer,
+        rows: usize,
+        epilogue: Epilogue,
+        workspace: &LinearWorkspace,
+    ) -> Result<(), Error> {
+        let (weight, bias) = (&self.weight, self.bias.as_ref());
+        linear(out, x, &self.shape, weight, bias, rows, epilogue, workspace)?;
+        Ok(())
+    }
+
     /// Copies a row of weights to the host.
     pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
-        let at = row * self.inputs * self.number.bytes();
-        match self.number {
+        let at = row * self.shape.inputs * self.number().bytes();
+        match self.number() {
             Number::F32 => self.weight.read(at, out)?,
             Number::Bf16 => {
                 let mut narrow = vec![bf16::ZERO; out.len()];
@@ -147,9 +166,11 @@ impl Pack for OnDevice<'_> {
         Ok(DeviceLinear {
             weight,
             bias,
-            number,
-            inputs: source.inputs,
-            outputs: source.outputs,
+            shape: LinearShape {
+                inputs: source.inputs,
+                outputs: source.outputs,
+                number,
+            },
         })
     }
 

@@ -68,7 +68,7 @@ impl CudaRunner {
             return setting("page_size", reason);
         }
         let device = decoder.norm.device().clone();
-        let weights = decoder.layers.last().map_or(Number::F32, |layer| layer.down.number);
+        let weights = decoder.layers.last().map_or(Number::F32, |layer| layer.down.number());
         let layout = KvLayout {
             number: config.kv_dtype.number(weights),
             page_size: config.page_size,

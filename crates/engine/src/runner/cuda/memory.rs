@@ -1,4 +1,4 @@
-use beamgen_kernels::cuda::{Buffer, Device};
+use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number};
 
 use crate::{Error, ModelConfig};
 
@@ -26,6 +26,8 @@ pub(super) struct Activations {
     pub(super) angles: Buffer,
     /// What attention makes of a row's segments: `[partials, heads, head_dim + 2]`.
     pub(super) parts: Buffer,
+    /// Sums of matrices that several blocks share.
+    pub(super) workspace: LinearWorkspace,
     /// The rotation's frequencies, float32.
     pub(super) frequencies: Buffer,
     /// The factor of its cosines and sines.
@@ -56,9 +58,28 @@ fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     ]
 }
 
+/// The matrices of a decoder, in the type that takes most workspace.
+fn matrices(c: &ModelConfig) -> [LinearShape; 5] {
+    [
+        (c.hidden_size, c.qkv_width()),
+        (c.q_width(), c.hidden_size),
+        (c.hidden_size, 2 * c.intermediate_size),
+        (c.intermediate_size, c.hidden_size),
+        (c.hidden_size, c.vocab_size),
+    ]
+    .map(|(inputs, outputs)| LinearShape {
+        inputs,
+        outputs,
+        number: Number::Bf16,
+    })
+}
+
 impl Activations {
     pub(super) fn bytes_for(c: &ModelConfig, rows: usize) -> usize {
-        sizes(c, rows).iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        let workspace = LinearWorkspace::bytes(&matrices(c), rows);
+        sizes(c, rows)
+            .iter()
+            .fold(workspace, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
@@ -78,11 +99,13 @@ impl Activations {
             gated: alloc(gated)?,
             angles: alloc(angles)?,
             parts: alloc(parts)?,
+            workspace: LinearWorkspace::new(device, &matrices(c), rows)?,
             frequencies: device.upload(&frequencies)?,
             scale: c.rope.attention_factor() as f32,
         })
     }
 
+    /// Bytes of all but the workspace of matrices and the frequencies.
     pub(super) fn bytes(&self) -> usize {
         let all = [
             &self.residual,

@@ -1,6 +1,6 @@
 //! The kernels of a pass, in their order.
 
-use beamgen_kernels::AttentionShape;
+use beamgen_kernels::{AttentionShape, Epilogue};
 use beamgen_kernels::cuda::{
     Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, embed, gather_rows, rmsnorm,
     rmsnorm_heads, rope_angles, rope_kv, silu_mul,
@@ -45,7 +45,7 @@ impl Steps<'_> {
         let residual = &mut into(&a.residual);
         embed(
             residual,
-            table.number,
+            table.number(),
             &table.weight,
             &lists.tokens(),
             now.rows,
@@ -110,8 +110,8 @@ impl Steps<'_> {
             Output::Logits => {
                 let head = self.decoder.head().expect("checked before the pass");
                 let normed = &mut into(&a.normed);
-                rmsnorm(normed, head.number, residual, norm, rows, hidden, eps)?;
-                head.forward(normed, out, rows, false)?;
+                rmsnorm(normed, head.number(), residual, norm, rows, hidden, eps)?;
+                head.forward(normed, out, rows, Epilogue::Store, &a.workspace)?;
             }
         }
         Ok(())
@@ -124,8 +124,8 @@ impl Steps<'_> {
         let (stride, eps, hidden) = (c.qkv_width(), c.rms_norm_eps, c.hidden_size);
         let (normed, qkv) = (&mut into(&a.normed), &mut into(&a.qkv));
         let norm = &layer.attention_norm;
-        rmsnorm(normed, layer.qkv.number, &a.residual, norm, rows, hidden, eps)?;
-        layer.qkv.forward(normed, qkv, rows, false)?;
+        rmsnorm(normed, layer.qkv.number(), &a.residual, norm, rows, hidden, eps)?;
+        layer.qkv.forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             let columns = |offset, heads| HeadColumns {
@@ -159,9 +159,9 @@ impl Steps<'_> {
             window: c.window(i),
         };
         for wave in &stream.attending.waves {
-            self.lists.attend(wave, stream, self, i, shape, out.number)?;
+            self.lists.attend(wave, stream, self, i, shape, out.number())?;
         }
-        out.forward(&a.attended, &mut into(stream.residual), stream.rows, true)
+        out.forward(&a.attended, &mut into(stream.residual), stream.rows, Epilogue::Add, &a.workspace)
     }
 
     fn feed_forward(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
@@ -174,9 +174,9 @@ impl Steps<'_> {
             &mut into(&a.gated),
         );
         let norm = &layer.mlp_norm;
-        rmsnorm(normed, gate_up.number, stream.residual, norm, rows, c.hidden_size, eps)?;
-        gate_up.forward(normed, both, rows, false)?;
-        silu_mul(gated, down.number, both, rows, c.intermediate_size)?;
-        down.forward(gated, &mut into(stream.residual), rows, true)
+        rmsnorm(normed, gate_up.number(), stream.residual, norm, rows, c.hidden_size, eps)?;
+        gate_up.forward(normed, both, rows, Epilogue::Store, &a.workspace)?;
+        silu_mul(gated, down.number(), both, rows, c.intermediate_size)?;
+        down.forward(gated, &mut into(stream.residual), rows, Epilogue::Add, &a.workspace)
     }
 }
