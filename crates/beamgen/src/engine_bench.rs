@@ -64,6 +64,7 @@ impl EngineBench {
     pub(crate) fn open(
         config: &Config,
         positions: usize,
+        random: bool,
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
         let mut notes = Vec::new();
@@ -74,7 +75,10 @@ impl EngineBench {
         let dtype = config.models.dtype;
         let load = || -> Result<(Engine, Option<usize>), Error> {
             let mut shape = ModelConfig::load(checkpoint.clone())?;
-            let weights = Weights::load(checkpoint)?;
+            let weights = match random {
+                true => Weights::random(&shape),
+                false => Weights::load(checkpoint)?,
+            };
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());
             }
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn times_what_was_asked_for_and_gives_everything_back() {
         let mut bench =
-            EngineBench::open(&Config::default(), 700, None).expect("the bundled model");
+            EngineBench::open(&Config::default(), 700, false, None).expect("the bundled model");
         assert_eq!(
             bench.notes().len(),
             1,

@@ -399,6 +399,9 @@ pub struct BenchEngineArgs {
     /// A folder, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled [default: bundled]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
+    /// Random bfloat16 weights in the shape that the folder's config.json says; nothing else of it is read
+    #[arg(long, requires = "model")]
+    pub random: bool,
     /// Sequences decoded together
     #[arg(
         long,

@@ -89,7 +89,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     forget_peak_rss();
     let dtype = config.models.dtype;
     let builder = download::attach(Solver::builder().config(config))?;
-    let mut bench = builder.engine_bench(longest)?;
+    let mut bench = builder.engine_bench(longest, args.random)?;
     for note in bench.notes() {
         output::note(format_args!("note: {note}"));
     }
