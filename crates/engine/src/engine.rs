@@ -563,6 +563,7 @@ impl Engine {
             sequences: &self.sequences,
             page_size: self.page_size,
             max_rows: self.max_rows,
+            most_segments: self.runner.most_segments(self.model.config(), self.max_rows),
         };
         let (model, chunk) = (&*self.model, &mut self.chunk);
         match (&mut self.runner, model.packed(), to) {
@@ -621,12 +622,17 @@ enum To<'a> {
     Device,
 }
 
+/// Positions of a segment, of which a device keeps a result for each row.
+const SEGMENT: usize = 256;
+
 /// The rows of a call, cut into chunks.
 struct Chunks<'a> {
     items: &'a [Append<'a>],
     sequences: &'a Sequences,
     page_size: usize,
     max_rows: usize,
+    /// Most segments of positions that the rows of a chunk attend to.
+    most_segments: usize,
 }
 
 impl Chunks<'_> {
@@ -637,12 +643,20 @@ impl Chunks<'_> {
         flush: &mut dyn FnMut(&mut Chunk) -> Result<(), Error>,
     ) -> Result<(), Error> {
         chunk.clear();
-        let mut table = 0;
+        let (mut table, mut segments) = (0, 0);
         for item in self.items {
             let sequence = self.sequences.get(item.seq).expect("checked");
             let mut from = 0;
             while from < item.tokens.len() {
-                let to = item.tokens.len().min(from + self.max_rows - chunk.len());
+                let most = item.tokens.len().min(from + self.max_rows - chunk.len());
+                let mut to = from;
+                while to < most {
+                    let more = (sequence.len + to) / SEGMENT + 1;
+                    if segments + more > self.most_segments {
+                        break;
+                    }
+                    (segments, to) = (segments + more, to + 1);
+                }
                 let first = chunk.len();
                 for (i, token) in item.tokens[from..to].iter().enumerate() {
                     let position = sequence.len + from + i;
@@ -661,9 +675,10 @@ impl Chunks<'_> {
                     chunk.wanted.push((first + i - from) as u32);
                 });
                 from = to;
-                if chunk.len() == self.max_rows {
+                if chunk.len() == self.max_rows || to < most {
                     flush(chunk)?;
                     chunk.clear();
+                    segments = 0;
                 }
             }
             table += sequence.pages.len() as u32;

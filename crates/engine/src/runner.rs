@@ -8,7 +8,7 @@ mod cuda;
 use std::sync::Arc;
 
 use crate::model::Packed;
-use crate::{EngineConfig, Error, Model, ThreadPool};
+use crate::{EngineConfig, Error, Model, ModelConfig, ThreadPool};
 pub(crate) use cpu::CpuRunner;
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::CudaRunner;
@@ -59,6 +59,15 @@ impl Runner {
     /// Bytes held besides weights, keys and values.
     pub(crate) fn buffer_bytes(&self) -> usize {
         on_each!(self, runner => runner.buffer_bytes())
+    }
+
+    /// Most segments of positions that the rows of a chunk may attend to together.
+    pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
+        match self {
+            Self::Cpu(_) => usize::MAX,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(runner) => runner.most_segments(c, rows),
+        }
     }
 
     /// Makes pages `0..pages` exist, and positions up to `longest`.

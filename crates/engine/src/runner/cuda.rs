@@ -88,7 +88,7 @@ impl CudaRunner {
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
             lists: Lists::new(&device, c, config)?,
-            drawing: Drawing::new(&device),
+            drawing: Drawing::new(&device, config.max_rows)?,
             out: device.alloc(0)?,
             graphs: HashMap::new(),
             device,
@@ -137,6 +137,11 @@ impl CudaRunner {
         })
     }
 
+    /// Most segments of attention in a chunk.
+    pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
+        lists::most_partials(c, rows)
+    }
+
     /// Copies rows of the last call from row `from` on to the host.
     pub(crate) fn read_rows(&self, from: usize, width: usize, out: &mut [f32]) -> Result<(), Error> {
         Ok(self.out.read(4 * width * from, out)?)
@@ -159,8 +164,8 @@ impl CudaCall<'_> {
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let decoding = chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
-        let rounded = runner.lists.write(chunk, self.tables, config, runner.shape, decoding)?;
-        if rounded.moved {
+        let (key, moved) = runner.lists.write(chunk, self.tables, runner.shape, decoding)?;
+        if moved {
             // What was recorded reads lists where they are no more.
             runner.graphs.clear();
         }
@@ -172,7 +177,7 @@ impl CudaCall<'_> {
             activations: &runner.activations,
             lists: &runner.lists,
         };
-        match rounded.key {
+        match key {
             None => steps.layers()?,
             Some(key) => {
                 if runner.graphs.len() >= GRAPHS && !runner.graphs.contains_key(&key) {

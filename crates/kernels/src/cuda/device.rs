@@ -56,6 +56,8 @@ pub struct Launch {
 pub enum Arg<'a> {
     /// A buffer's address.
     At(&'a Buffer),
+    /// The address of a byte of a buffer.
+    Byte(&'a Buffer, usize),
     /// A null pointer.
     Null,
     /// An `int`.
@@ -196,6 +198,7 @@ impl Device {
         for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {
             *word = match *arg {
                 Arg::At(buffer) => buffer.pointer(),
+                Arg::Byte(buffer, byte) => buffer.from(byte).pointer(),
                 Arg::Null => 0,
                 Arg::Int(value) => u64::from(i32::try_from(value).expect("an int") as u32),
                 Arg::Float(value) => u64::from(value.to_bits()),

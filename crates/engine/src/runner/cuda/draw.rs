@@ -1,30 +1,26 @@
 //! Tokens drawn on the device.
 
-use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, sample};
+use beamgen_kernels::cuda::{Device, SampleRequest, Samples};
 
 use super::CudaRunner;
 use crate::logits::Choice;
 use crate::{Error, Sampled};
 
-/// Requests and what was drawn, on both sides.
+/// Requests and what was drawn for them.
 #[derive(Debug)]
 pub(super) struct Drawing {
-    device: Device,
     requests: Vec<SampleRequest>,
-    on_device: Option<Buffer>,
-    drawn: Option<Buffer>,
-    words: Vec<u32>,
+    samples: Samples,
+    capacity: usize,
 }
 
 impl Drawing {
-    pub(super) fn new(device: &Device) -> Self {
-        Self {
-            device: device.clone(),
-            requests: Vec::new(),
-            on_device: None,
-            drawn: None,
-            words: Vec::new(),
-        }
+    pub(super) fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
+        Ok(Self {
+            requests: Vec::with_capacity(capacity),
+            samples: Samples::new(device, capacity)?,
+            capacity,
+        })
     }
 }
 
@@ -39,12 +35,12 @@ impl CudaRunner {
         out: &mut Vec<Sampled>,
     ) -> Result<(), Error> {
         out.clear();
-        if count == 0 {
-            return Ok(());
+        if count > self.drawing.capacity {
+            self.drawing = Drawing::new(&self.device, count.next_power_of_two())?;
         }
-        let drawing = &mut self.drawing;
-        drawing.requests.clear();
-        drawing.requests.extend((0..count).map(|i| {
+        let Drawing { requests, samples, .. } = &mut self.drawing;
+        requests.clear();
+        requests.extend((0..count).map(|i| {
             let Choice { row, params, draw, .. } = choice(i);
             let (key, counter) = draw.state();
             SampleRequest {
@@ -57,25 +53,9 @@ impl CudaRunner {
                 counter,
             }
         }));
-        let bytes = size_of::<SampleRequest>() * count;
-        let device = &drawing.device;
-        for (buffer, bytes) in [(&mut drawing.on_device, bytes), (&mut drawing.drawn, 8 * count)] {
-            if buffer.as_ref().is_none_or(|buffer| buffer.bytes() < bytes) {
-                *buffer = Some(device.alloc(bytes.next_power_of_two())?);
-            }
-        }
-        let requests = drawing.on_device.as_mut().expect("just taken");
-        let drawn = drawing.drawn.as_ref().expect("just taken");
-        requests.write(0, &drawing.requests)?;
-        // Tokens, then the bits of their log-probabilities.
-        sample(drawn.at(0), drawn.at(4 * count), self.out.at(0), requests.at(0), count, tokens, width)?;
-        drawing.words.resize(2 * count, 0);
-        drawn.read(0, &mut drawing.words)?;
-        let (tokens, logprobs) = drawing.words.split_at(count);
-        out.extend(tokens.iter().zip(logprobs).map(|(token, logprob)| Sampled {
-            token: *token,
-            logprob: f32::from_bits(*logprob),
-        }));
+        samples.request(requests)?;
+        samples.draw(&self.out, tokens, width)?;
+        out.extend(samples.read()?.map(|(token, logprob)| Sampled { token, logprob }));
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number};
 
+use super::lists::capacity;
 use crate::{Error, ModelConfig};
 
 /// Activations of the largest chunk, `R` rows. All float32 but for the inputs of matrices, which have room for
@@ -34,12 +35,6 @@ pub(super) struct Activations {
     pub(super) scale: f32,
 }
 
-/// Partials that attention may have at a time. A row of the longest context has to fit.
-pub(super) fn most_parts(c: &ModelConfig, rows: usize) -> usize {
-    let longest = c.max_position_embeddings.div_ceil(super::lists::SEGMENT);
-    (4 * rows).max(longest)
-}
-
 /// Bytes of each buffer.
 fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     let pairs = c.rope.pairs(c.head_dim);
@@ -54,7 +49,7 @@ fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
         row(2 * c.intermediate_size),
         row(c.intermediate_size),
         row(2 * pairs),
-        4 * most_parts(c, rows) * c.num_attention_heads * (c.head_dim + 2),
+        capacity(c, rows, 0).partial_bytes(c.num_attention_heads, c.head_dim),
     ]
 }
 

@@ -2,11 +2,11 @@
 
 use beamgen_kernels::{AttentionShape, Epilogue};
 use beamgen_kernels::cuda::{
-    Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, embed, gather_rows, rmsnorm,
-    rmsnorm_heads, rope_angles, rope_kv, silu_mul,
+    Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, attention, attention_merge, embed,
+    gather_rows, rmsnorm, rmsnorm_heads, rope_angles, rope_kv, silu_mul,
 };
 
-use super::lists::{Attending, Lists};
+use super::lists::Lists;
 use super::memory::Activations;
 use crate::model::CudaDecoder;
 use crate::{Error, ModelConfig, Output};
@@ -23,7 +23,8 @@ pub(super) struct Steps<'a> {
 
 /// Rows that go on through a layer behind its keys and values.
 struct Stream<'a> {
-    attending: &'a Attending,
+    /// The wanted rows only.
+    wanted: bool,
     rows: usize,
     queries: &'a Buffer,
     /// Floats from one row of queries to the next.
@@ -55,7 +56,7 @@ impl Steps<'_> {
         let positions = lists.positions();
         rope_angles(angles, &positions, &a.frequencies, a.scale, now.rows, pairs)?;
         let every = Stream {
-            attending: &now.every,
+            wanted: false,
             rows: now.rows,
             queries: &a.qkv,
             stride: c.qkv_width(),
@@ -74,7 +75,7 @@ impl Steps<'_> {
         }
         // Beyond the last keys and values only the wanted rows matter.
         let wanted = Stream {
-            attending: &now.last,
+            wanted: true,
             rows: now.wanted,
             queries: &a.queries,
             stride: c.q_width(),
@@ -158,9 +159,24 @@ impl Steps<'_> {
             scale: 1.0 / (c.head_dim as f32).sqrt(),
             window: c.window(i),
         };
-        for wave in &stream.attending.waves {
-            self.lists.attend(wave, stream, self, i, shape, out.number())?;
-        }
+        let reaching = match stream.wanted {
+            true => self.lists.last(),
+            false => self.lists.every(shape.window),
+        };
+        let (lists, items) = (&reaching.lists, reaching.items);
+        let (parts, attended) = (&mut into(&a.parts), &mut into(&a.attended));
+        attention(
+            parts,
+            stream.queries,
+            &shape,
+            self.kv,
+            &self.layout,
+            i,
+            lists,
+            items,
+        )?;
+        let (heads, dim) = (c.num_attention_heads, c.head_dim);
+        attention_merge(attended, out.number(), parts, lists, stream.rows, heads, dim)?;
         out.forward(&a.attended, &mut into(stream.residual), stream.rows, Epilogue::Add, &a.workspace)
     }
 
