@@ -81,7 +81,7 @@ fn the_same_search_on_an_emulated_device() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     let args = |device| {
-        let search = ["-n", "4", "-m", "2", "--max-steps", "4", "--kv-memory", "8MiB", "--json", "--quiet"];
+        let search = ["-n", "4", "-m", "2", "--max-steps", "4", "--dtype", "f32", "--kv-dtype", "f32", "--kv-memory", "8MiB", "--json", "--quiet"];
         [&["solve", "p.jsonl", "--device", device][..], &search].concat()
     };
     let Some(cuda) = emulated(&place, &args("cuda"), &[]) else {

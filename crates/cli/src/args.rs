@@ -279,7 +279,7 @@ pub struct TrainArgs {
     /// Held-out problems for each gate [default: 500]
     #[arg(long, value_name = "COUNT")]
     pub gate_problems: Option<usize>,
-    /// Where to train: cpu, or cuda in a build with that feature
+    /// Where to train: cpu, or cuda in a build with the feature train-cuda
     #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
     pub device: DeviceFlag,
 }
