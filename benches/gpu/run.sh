@@ -55,7 +55,9 @@ if [ -e "$bin/sal_pipeline.py" ] && python3 -c 'import transformers, torch; asse
         step "$beamgen" solve $problems --generator $models/qwen1.5b-qwen2-gen --prm $models/qwen1.5b-qwen2-prm-mlp --config configs/search/fixed-length.toml \
             -n $n -m 4 --max-steps 6 --set generator.step_tokens=24 --temperature 0.8 --set "generator.system_prompt=$system" --in-flight 1 --limit 3 \
             --dtype bf16 --device cuda --kv-memory 32GiB --json --quiet
-        step python3 "$bin/sal_pipeline.py" --gen $models/qwen1.5b-qwen2-gen --prm $models/qwen1.5b-qwen2-prm-mlp --n $n --beam-width 4 --max-steps 6 \
+        # The script names no device, so everything is made on the card.
+        step python3 -c 'import runpy, sys, torch; torch.set_default_device("cuda"); sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name="__main__")' \
+            "$bin/sal_pipeline.py" --gen $models/qwen1.5b-qwen2-gen --prm $models/qwen1.5b-qwen2-prm-mlp --n $n --beam-width 4 --max-steps 6 \
             --step-tokens 24 --problems $problems --limit 3 --dtype bf16
     done
 fi
