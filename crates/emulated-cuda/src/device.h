@@ -207,13 +207,13 @@ inline T emulated_swap(T* at, T value) {
   return old;
 }
 // clang-format off
-template <class T> inline T atomicAdd(T* at, T v) { return emulated_swap(at, T(*at + v)); }
-template <class T> inline T atomicMin(T* at, T v) { return emulated_swap(at, std::min(*at, v)); }
-template <class T> inline T atomicMax(T* at, T v) { return emulated_swap(at, std::max(*at, v)); }
-template <class T> inline T atomicAnd(T* at, T v) { return emulated_swap(at, T(*at & v)); }
-template <class T> inline T atomicOr(T* at, T v) { return emulated_swap(at, T(*at | v)); }
-template <class T> inline T atomicExch(T* at, T v) { return emulated_swap(at, v); }
-template <class T> inline T atomicCAS(T* at, T expected, T v) { return emulated_swap(at, *at == expected ? v : *at); }
+template <class T, class V> inline T atomicAdd(T* at, V v) { return emulated_swap(at, T(*at + v)); }
+template <class T, class V> inline T atomicMin(T* at, V v) { return emulated_swap(at, std::min(*at, T(v))); }
+template <class T, class V> inline T atomicMax(T* at, V v) { return emulated_swap(at, std::max(*at, T(v))); }
+template <class T, class V> inline T atomicAnd(T* at, V v) { return emulated_swap(at, T(*at & v)); }
+template <class T, class V> inline T atomicOr(T* at, V v) { return emulated_swap(at, T(*at | v)); }
+template <class T, class V> inline T atomicExch(T* at, V v) { return emulated_swap(at, T(v)); }
+template <class T, class U, class V> inline T atomicCAS(T* at, U expected, V v) { return emulated_swap(at, *at == T(expected) ? T(v) : *at); }
 
 // Arithmetic.
 inline float __int_as_float(int v) { return emulated::bits<float>(v); }
