@@ -4,18 +4,37 @@
 
 #include <cstring>
 
+#include "embed.cu"
+#include "gather.cu"
 #include "rmsnorm.cu"
+#include "rope.cu"
+#include "silu.cu"
 
 namespace emulated {
 namespace {
 
 #define REGISTER(name) Signature<name>::kernel(#name),
 const Kernel KERNELS[] = {
+    // embed.cu
+    REGISTER(embed_f32)
+    REGISTER(embed_bf16)
+    REGISTER(embed_f16)
+    // gather.cu
+    REGISTER(gather_rows)
     // rmsnorm.cu
     REGISTER(rmsnorm_f32)
     REGISTER(rmsnorm_bf16)
     REGISTER(rmsnorm_f16)
     REGISTER(rmsnorm_heads)
+    // rope.cu
+    REGISTER(rope_angles)
+    REGISTER(rope_kv_f32)
+    REGISTER(rope_kv_bf16)
+    REGISTER(rope_kv_f16)
+    // silu.cu
+    REGISTER(silu_mul_f32)
+    REGISTER(silu_mul_bf16)
+    REGISTER(silu_mul_f16)
 };
 
 }  // namespace
