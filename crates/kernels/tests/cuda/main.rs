@@ -3,6 +3,7 @@
 
 mod device;
 mod helpers;
+mod refusals;
 mod rmsnorm;
 mod rope;
 mod rows;
