@@ -43,11 +43,11 @@ impl Fixture {
     fn launch(&self, kernel: &str, grid: u32, block: u32, number: i32) -> Result<(), DriverError> {
         let name = CString::new(kernel).expect("a name");
         let (mut memory, mut number) = (self.memory, number);
-        let arguments: [*mut c_void; 2] = [(&raw mut memory).cast(), (&raw mut number).cast()];
+        let mut arguments: [*mut c_void; 2] = [(&raw mut memory).cast(), (&raw mut number).cast()];
         // SAFETY: the arguments of `planted.cu`; those with one take the first.
         unsafe {
             let function = result::module::get_function(self.module, name)?;
-            result::launch_kernel(function, (grid, 1, 1), (block, 1, 1), 0, self.stream.cu_stream(), &mut arguments.clone())
+            result::launch_kernel(function, (grid, 1, 1), (block, 1, 1), 0, self.stream.cu_stream(), &mut arguments)
         }
     }
 
