@@ -46,15 +46,14 @@ __device__ __forceinline__ float4 start(const float* out, const float* bias, int
   return add ? plus(v, load(out, valid, whole)) : v;
 }
 
-// For few rows: a block has 64 outputs and ROWS rows, its four warps a slice each. Grid (row tiles, output tiles,
-// 1 or groups). With 1 a block goes through all groups; else each block has one, and the last block of a tile to end
-// adds them up from `parts` [groups, rows, outputs]. `arrived` [output tiles, row tiles] counts them; it is zero
-// between launches.
+// For few rows: a block has 64 outputs, ROWS rows and one group, its four warps a slice each. Grid (row tiles, output
+// tiles, groups). If there are several groups, the last block of a tile to end adds them up from `parts` [groups, rows,
+// output tiles * 64] float; `arrived` [output tiles, row tiles] counts them, and is zero between launches.
 constexpr int OUTPUTS = 64, THREADS = 32 * SLICES;
 
 template <class T, int ROWS>
 __device__ __forceinline__ void few(float* out, float* parts, unsigned* arrived, const T* x, const T* w, const float* bias,
-                                    int rows, int inputs, int outputs, int groups, int add) {
+                                    int rows, int inputs, int outputs, int add) {
   constexpr int M = OUTPUTS / 16, N = ROWS / 8;      // tiles of 16 outputs and of 8 rows
   constexpr int DEPTH = ROWS <= 16 ? 2 : 1;          // chunks in registers
   constexpr bool AHEAD = ROWS == 32;                 // the next chunk's rows, too
@@ -75,98 +74,96 @@ __device__ __forceinline__ void few(float* out, float* parts, unsigned* arrived,
 #pragma unroll
   for (int i = 0; i < N; i++) input_row[i] = min(8 * i + g, rows - 1 - first_row) * (inputs / 8);
 
-  const bool split = gridDim.z > 1, whole = outputs % 4 == 0;
+  const int group = blockIdx.z, groups = gridDim.z;
+  const size_t width = (size_t)gridDim.y * OUTPUTS;  // of a row of `parts`
+  const bool whole = outputs % 4 == 0;
   const int chunks = inputs / CHUNK;
-  const int from_group = split ? blockIdx.z : 0, to_group = split ? from_group + 1 : groups;
-  for (int group = from_group; group < to_group; group++) {
-    const int group_begin = cut(chunks, group, groups), length = cut(chunks, group + 1, groups) - group_begin;
-    const int begin = group_begin + cut(length, warp, SLICES), end = group_begin + cut(length, warp + 1, SLICES);
-    float acc[M][N][4];
+  const int group_begin = cut(chunks, group, groups), length = cut(chunks, group + 1, groups) - group_begin;
+  const int begin = group_begin + cut(length, warp, SLICES), end = group_begin + cut(length, warp + 1, SLICES);
+  float acc[M][N][4];
 #pragma unroll
-    for (int m = 0; m < M; m++)
+  for (int m = 0; m < M; m++)
 #pragma unroll
-      for (int n = 0; n < N; n++)
+    for (int n = 0; n < N; n++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) acc[m][n][i] = 0.f;
+      for (int i = 0; i < 4; i++) acc[m][n][i] = 0.f;
 
-    uint4 a[DEPTH][2 * M], b[DEPTH][N], next[N];
+  uint4 a[DEPTH][2 * M], b[DEPTH][N], next[N];
+#pragma unroll
+  for (int d = 0; d < DEPTH; d++) {
+    if (begin + d >= end) continue;
+#pragma unroll
+    for (int i = 0; i < 2 * M; i++) a[d][i] = load_once(weights + weight_row[i] + 4 * (begin + d));
+#pragma unroll
+    for (int i = 0; i < N; i++) b[d][i] = __ldg(inputs_at + input_row[i] + 4 * (begin + d));
+  }
+  for (int chunk = begin; chunk < end; chunk += DEPTH) {
 #pragma unroll
     for (int d = 0; d < DEPTH; d++) {
-      if (begin + d >= end) continue;
+      const int later = chunk + d + DEPTH;
+      if (chunk + d >= end) break;
+      if (AHEAD && later < end) {
 #pragma unroll
-      for (int i = 0; i < 2 * M; i++) a[d][i] = load_once(weights + weight_row[i] + 4 * (begin + d));
+        for (int i = 0; i < N; i++) next[i] = __ldg(inputs_at + input_row[i] + 4 * later);
+      }
 #pragma unroll
-      for (int i = 0; i < N; i++) b[d][i] = __ldg(inputs_at + input_row[i] + 4 * (begin + d));
-    }
-    for (int chunk = begin; chunk < end; chunk += DEPTH) {
+      for (int m = 0; m < M; m++) {
+        const uint4 low = a[d][2 * m], high = a[d][2 * m + 1];
+        const unsigned a0[4] = {low.x, high.x, low.y, high.y}, a1[4] = {low.z, high.z, low.w, high.w};
 #pragma unroll
-      for (int d = 0; d < DEPTH; d++) {
-        const int later = chunk + d + DEPTH;
-        if (chunk + d >= end) break;
-        if (AHEAD && later < end) {
-#pragma unroll
-          for (int i = 0; i < N; i++) next[i] = __ldg(inputs_at + input_row[i] + 4 * later);
-        }
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-          const uint4 low = a[d][2 * m], high = a[d][2 * m + 1];
-          const unsigned a0[4] = {low.x, high.x, low.y, high.y}, a1[4] = {low.z, high.z, low.w, high.w};
-#pragma unroll
-          for (int n = 0; n < N; n++) {
-            const unsigned b0[2] = {b[d][n].x, b[d][n].y}, b1[2] = {b[d][n].z, b[d][n].w};
-            mma<T>(acc[m][n], a0, b0);
-            mma<T>(acc[m][n], a1, b1);
-          }
-          if (later < end) {
-            a[d][2 * m] = load_once(weights + weight_row[2 * m] + 4 * later);
-            a[d][2 * m + 1] = load_once(weights + weight_row[2 * m + 1] + 4 * later);
-          }
+        for (int n = 0; n < N; n++) {
+          const unsigned b0[2] = {b[d][n].x, b[d][n].y}, b1[2] = {b[d][n].z, b[d][n].w};
+          mma<T>(acc[m][n], a0, b0);
+          mma<T>(acc[m][n], a1, b1);
         }
         if (later < end) {
-#pragma unroll
-          for (int i = 0; i < N; i++) b[d][i] = AHEAD ? next[i] : __ldg(inputs_at + input_row[i] + 4 * later);
+          a[d][2 * m] = load_once(weights + weight_row[2 * m] + 4 * later);
+          a[d][2 * m + 1] = load_once(weights + weight_row[2 * m + 1] + 4 * later);
         }
       }
-    }
-
+      if (later < end) {
 #pragma unroll
-    for (int pass = 0; pass < ROWS; pass += PASS) {
-      __syncthreads();  // everybody has read what was there
-#pragma unroll
-      for (int n = 0; n < PASS / 8; n++)
-#pragma unroll
-        for (int m = 0; m < M; m++)
-#pragma unroll
-          for (int i = 0; i < 4; i++)
-            sums[(warp * PASS + 8 * n + 2 * t + (i & 1)) * STRIDE + 16 * m + g + 8 * (i >> 1)] = acc[m][pass / 8 + n][i];
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < PASS * OUTPUTS / 4 / THREADS; i++) {
-        const int at = i * THREADS + threadIdx.x, r = at / (OUTPUTS / 4), n = at % (OUTPUTS / 4) * 4;
-        const int row = first_row + pass + r, valid = outputs - first - n;
-        if (row >= rows || valid <= 0) continue;
-        float4 v = *reinterpret_cast<const float4*>(sums + r * STRIDE + n);
-#pragma unroll
-        for (int slice = 1; slice < SLICES; slice++)
-          v = plus(v, *reinterpret_cast<const float4*>(sums + (slice * PASS + r) * STRIDE + n));
-        float* to = out + (size_t)row * outputs + first + n;
-        if (split) {
-          to = parts + ((size_t)group * rows + row) * outputs + first + n;
-        } else {
-          v = plus(group == 0 ? start(to, bias, first + n, valid, whole, add) : load(to, valid, whole), v);
-        }
-        store(to, v, valid, whole);
+        for (int i = 0; i < N; i++) b[d][i] = AHEAD ? next[i] : __ldg(inputs_at + input_row[i] + 4 * later);
       }
     }
   }
-  if (!split) return;
+
+#pragma unroll
+  for (int pass = 0; pass < ROWS; pass += PASS) {
+    if (pass > 0) __syncthreads();  // everybody has read what was there
+#pragma unroll
+    for (int n = 0; n < PASS / 8; n++)
+#pragma unroll
+      for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+          sums[(warp * PASS + 8 * n + 2 * t + (i & 1)) * STRIDE + 16 * m + g + 8 * (i >> 1)] = acc[m][pass / 8 + n][i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < PASS * OUTPUTS / 4 / THREADS; i++) {
+      const int at = i * THREADS + threadIdx.x, r = at / (OUTPUTS / 4), n = at % (OUTPUTS / 4) * 4;
+      const int row = first_row + pass + r, valid = outputs - first - n;
+      if (row >= rows || valid <= 0) continue;
+      float4 v = *reinterpret_cast<const float4*>(sums + r * STRIDE + n);
+#pragma unroll
+      for (int slice = 1; slice < SLICES; slice++)
+        v = plus(v, *reinterpret_cast<const float4*>(sums + (slice * PASS + r) * STRIDE + n));
+      if (groups > 1) {
+        *reinterpret_cast<float4*>(parts + ((size_t)group * rows + row) * width + first + n) = v;
+      } else {
+        float* to = out + (size_t)row * outputs + first + n;
+        store(to, plus(start(to, bias, first + n, valid, whole, add), v), valid, whole);
+      }
+    }
+  }
+  if (groups == 1) return;
 
   __threadfence();  // the parts are seen before the count is
   __syncthreads();
   unsigned* count = arrived + (size_t)blockIdx.y * gridDim.x + blockIdx.x;
   if (threadIdx.x == 0) ticket = atomicAdd(count, 1u);
   __syncthreads();
-  if (ticket + 1 != gridDim.z) return;
+  if ((int)ticket + 1 != groups) return;
   if (threadIdx.x == 0) *count = 0;
   __threadfence();
   for (int i = threadIdx.x; i < ROWS * OUTPUTS / 4; i += THREADS) {
@@ -174,15 +171,16 @@ __device__ __forceinline__ void few(float* out, float* parts, unsigned* arrived,
     if (row >= rows || valid <= 0) continue;
     float* to = out + (size_t)row * outputs + n;
     float4 v = start(to, bias, n, valid, whole, add);
-    for (int group = 0; group < groups; group += 8) {
+    for (int begin = 0; begin < groups; begin += 8) {
       float4 part[8];
 #pragma unroll
       for (int j = 0; j < 8; j++) {
-        if (group + j < groups) part[j] = load(parts + ((size_t)(group + j) * rows + row) * outputs + n, valid, whole);
+        if (begin + j < groups)
+          part[j] = __ldcg(reinterpret_cast<const float4*>(parts + ((size_t)(begin + j) * rows + row) * width + n));
       }
 #pragma unroll
       for (int j = 0; j < 8; j++) {
-        if (group + j < groups) v = plus(v, part[j]);
+        if (begin + j < groups) v = plus(v, part[j]);
       }
     }
     store(to, v, valid, whole);
@@ -319,8 +317,8 @@ __device__ __forceinline__ void any(float* out, const T* x, const T* w, const fl
 #define LINEAR_FEW(SUFFIX, T, ROWS, BLOCKS)                                                                         \
   KERNEL __launch_bounds__(linear::THREADS, BLOCKS)                                                                 \
       linear_##ROWS##_##SUFFIX(float* out, float* parts, unsigned* arrived, const T* x, const T* w, const float* bias, \
-                               int rows, int inputs, int outputs, int groups, int add) {                            \
-    linear::few<T, ROWS>(out, parts, arrived, x, w, bias, rows, inputs, outputs, groups, add);                      \
+                               int rows, int inputs, int outputs, int add) {                                        \
+    linear::few<T, ROWS>(out, parts, arrived, x, w, bias, rows, inputs, outputs, add);                              \
   }
 #define LINEAR_TENSOR(SUFFIX, T)                                                                                    \
   LINEAR_FEW(SUFFIX, T, 8, 4)                                                                                       \
