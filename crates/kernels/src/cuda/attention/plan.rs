@@ -115,8 +115,10 @@ impl AttentionPlan {
             let ((first, end), (row_first, row_end)) = (pages(item), pages(&row));
             let (first, common) = (first.min(row_first), end.min(row_end));
             let of = |table: usize| &tables[table + first..table + common];
-            let most = (Self::QUERIES / group).max(1);
-            if item.count < most && (item.table == row.table || of(item.table) == of(row.table)) {
+            // Without gaps: every position of an item is one that some row sees.
+            let joins = row.from <= item.to && item.from <= row.to;
+            let room = item.count < (Self::QUERIES / group).max(1);
+            if joins && room && (item.table == row.table || of(item.table) == of(row.table)) {
                 if row.to > item.to {
                     item.table = row.table;
                 }
