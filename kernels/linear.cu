@@ -172,23 +172,24 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
         for (int i = 0; i < 4; i++)
           sums[(warp * PASS + 8 * n + 2 * t + (i & 1)) * STRIDE + 16 * m + g + 8 * (i >> 1)] = acc[m][pass / 8 + n][i];
     __syncthreads();
-    auto slices = [&](float4 base, int row, int n) {
+    auto slices = [&](int row, int n) {
       const float* from = sums + (row - first_row - pass) * STRIDE + n;
       float4 v = *reinterpret_cast<const float4*>(from);
 #pragma unroll
       for (int slice = 1; slice < SLICES; slice++)
         v = plus(v, *reinterpret_cast<const float4*>(from + slice * PASS * STRIDE));
-      return plus(base, v);
+      return v;
     };
     if (groups == 1) {
       for (int i = threadIdx.x; i < PASS * RESULTS / 4; i += THREADS)
-        finish(first_row + pass + i / (RESULTS / 4), i % (RESULTS / 4) * 4, slices);
+        finish(first_row + pass + i / (RESULTS / 4), i % (RESULTS / 4) * 4,
+               [&](float4 base, int row, int n) { return plus(base, slices(row, n)); });
     } else {
       for (int i = threadIdx.x; i < PASS * OUTPUTS / 4; i += THREADS) {
         const int row = first_row + pass + i / (OUTPUTS / 4), n = i % (OUTPUTS / 4) * 4;
         if (row >= rows) continue;
         float* to = parts + ((size_t)group * rows + row) * part_width + part_first + n;
-        *reinterpret_cast<float4*>(to) = slices(make_float4(0.f, 0.f, 0.f, 0.f), row, n);
+        *reinterpret_cast<float4*>(to) = slices(row, n);
       }
     }
   }
@@ -316,7 +317,11 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
             const int at = first + warp_outputs + 16 * m + g + 8 * (i >> 1);
             if (row >= rows || at >= outputs) continue;
             float* to = out + (size_t)row * outputs + at;
-            const float base = group == 0 ? (bias ? bias[at] : 0.f) + (add ? *to : 0.f) : *to;
+            float base = bias ? bias[at] : 0.f;
+            if (group > 0)
+              base = *to;
+            else if (add)
+              base += *to;
             *to = base + sum[m][n][i];
           }
         }

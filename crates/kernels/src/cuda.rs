@@ -30,7 +30,7 @@ pub use embed::embed;
 pub use error::CudaError;
 pub use gather::{Gather, gather_rows};
 pub use kv::KvLayout;
-pub use linear::{LinearShape, LinearWorkspace, linear};
+pub use linear::{LinearShape, LinearWorkspace, linear, linear_silu};
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
 pub use silu::silu_mul;

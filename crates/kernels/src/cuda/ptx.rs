@@ -27,7 +27,9 @@ pub(super) const MODULES: &[Module] = modules! {
     "gather": ["gather_rows"],
     "linear": [
         "linear_8_bf16", "linear_16_bf16", "linear_32_bf16", "linear_64_bf16", "linear_many_bf16",
+        "linear_silu_8_bf16", "linear_silu_16_bf16", "linear_silu_32_bf16", "linear_silu_64_bf16", "linear_silu_many_bf16",
         "linear_8_f16", "linear_16_f16", "linear_32_f16", "linear_64_f16", "linear_many_f16",
+        "linear_silu_8_f16", "linear_silu_16_f16", "linear_silu_32_f16", "linear_silu_64_f16", "linear_silu_many_f16",
         "linear_any_f32", "linear_any_bf16", "linear_any_f16",
     ],
     "rmsnorm": ["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16", "rmsnorm_heads"],

@@ -1,4 +1,6 @@
-use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number, linear};
+use beamgen_kernels::cuda::{
+    Buffer, Device, LinearShape, LinearWorkspace, Number, linear, linear_silu, silu_mul,
+};
 use beamgen_kernels::{Epilogue, linear_reference};
 
 use crate::helpers::{
@@ -97,6 +99,28 @@ fn rows_do_not_depend_on_their_company() {
             for (first, count) in [(0, 1), (17, 1), (269, 1), (5, 37), (200, 70), (3, 16), (100, 32), (64, 60)] {
                 let (x, before) = (&x[first * inputs..][..count * inputs], &before[first * outputs..][..count * outputs]);
                 assert_same_bits(&layer.run(x, true, Some(before)), &together[first * outputs..][..count * outputs]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gate_is_that_of_silu_mul() {
+    let Some(device) = device() else { return };
+    for number in [Number::Bf16, Number::F16] {
+        for (inputs, width) in [(32, 1), (64, 33), (1056, 35), (96, 130)] {
+            let mut layer = Layer::new(device, number, inputs, 2 * width, 270);
+            for rows in [1, 8, 13, 32, 40, 70, 270] {
+                let x = rounded(number, &noise(rows * inputs, 8));
+                let gate_up = upload(device, Number::F32, &layer.run(&x, false, None));
+                let on_device = upload(device, number, &x);
+                let [mut want, mut out] =
+                    [(); 2].map(|()| device.alloc(rows * width * number.bytes()).expect("memory"));
+                silu_mul(&mut want, number, &gate_up, rows, width).expect("a launch");
+                let Layer { shape, weight, workspace, .. } = &mut layer;
+                linear_silu(&mut out, &on_device, shape, weight, rows, workspace).expect("a launch");
+                let [want, out] = [want, out].map(|buffer| download(&buffer, number, rows * width));
+                assert_same_bits(&out, &want);
             }
         }
     }
