@@ -4,8 +4,10 @@
 
 #include <cstring>
 
+#include "attention.cu"
 #include "embed.cu"
 #include "gather.cu"
+#include "linear.cu"
 #include "rmsnorm.cu"
 #include "rope.cu"
 #include "silu.cu"
@@ -17,12 +19,49 @@ namespace {
 
 #define REGISTER(name) Signature<name>::kernel(#name),
 const Kernel KERNELS[] = {
+    // attention.cu
+    REGISTER(attention_64_bf16)
+    REGISTER(attention_96_bf16)
+    REGISTER(attention_128_bf16)
+    REGISTER(attention_64_f16)
+    REGISTER(attention_96_f16)
+    REGISTER(attention_128_f16)
+    REGISTER(attention_any_f32)
+    REGISTER(attention_any_bf16)
+    REGISTER(attention_any_f16)
+    REGISTER(attention_merge_f32)
+    REGISTER(attention_merge_bf16)
+    REGISTER(attention_merge_f16)
     // embed.cu
     REGISTER(embed_f32)
     REGISTER(embed_bf16)
     REGISTER(embed_f16)
     // gather.cu
     REGISTER(gather_rows)
+    // linear.cu
+    REGISTER(linear_8_bf16)
+    REGISTER(linear_16_bf16)
+    REGISTER(linear_32_bf16)
+    REGISTER(linear_64_bf16)
+    REGISTER(linear_many_bf16)
+    REGISTER(linear_silu_8_bf16)
+    REGISTER(linear_silu_16_bf16)
+    REGISTER(linear_silu_32_bf16)
+    REGISTER(linear_silu_64_bf16)
+    REGISTER(linear_silu_many_bf16)
+    REGISTER(linear_8_f16)
+    REGISTER(linear_16_f16)
+    REGISTER(linear_32_f16)
+    REGISTER(linear_64_f16)
+    REGISTER(linear_many_f16)
+    REGISTER(linear_silu_8_f16)
+    REGISTER(linear_silu_16_f16)
+    REGISTER(linear_silu_32_f16)
+    REGISTER(linear_silu_64_f16)
+    REGISTER(linear_silu_many_f16)
+    REGISTER(linear_any_f32)
+    REGISTER(linear_any_bf16)
+    REGISTER(linear_any_f16)
     // rmsnorm.cu
     REGISTER(rmsnorm_f32)
     REGISTER(rmsnorm_bf16)

@@ -8,6 +8,7 @@
 //! [`Buffer::read`] and [`Device::synchronize`] wait. A failure of queued work shows at a later call.
 //! No operation allocates.
 
+mod attention;
 mod buffer;
 mod device;
 mod embed;
@@ -15,11 +16,15 @@ mod error;
 mod graph;
 mod gather;
 mod kv;
+mod linear;
 mod ptx;
 mod rmsnorm;
 mod rope;
 mod silu;
 
+pub use attention::{
+    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, attention, attention_merge,
+};
 pub use buffer::{Buffer, Element};
 pub use device::{Arg, Device, DeviceInfo, Launch};
 pub use embed::embed;
@@ -27,6 +32,7 @@ pub use error::CudaError;
 pub use graph::Graph;
 pub use gather::{Gather, gather_rows};
 pub use kv::KvLayout;
+pub use linear::{LinearShape, LinearWorkspace, linear, linear_silu};
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
 pub use silu::silu_mul;
