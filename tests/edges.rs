@@ -10,6 +10,7 @@ use crate::run::root;
 /// Every crate of the workspace and the crates of it that it may depend on (outside of tests).
 const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-kernels", &[]),
+    ("beamgen-emulated-cuda", &[]),
     ("beamgen-search", &[]),
     ("beamgen-engine", &["beamgen-kernels"]),
     ("beamgen-generator", &["beamgen-engine", "beamgen-search"]),

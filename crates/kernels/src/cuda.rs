@@ -10,12 +10,24 @@
 
 mod buffer;
 mod device;
+mod embed;
 mod error;
+mod gather;
+mod kv;
 mod ptx;
+mod rmsnorm;
+mod rope;
+mod silu;
 
 pub use buffer::{Buffer, Element};
 pub use device::{Arg, Device, DeviceInfo, Launch};
+pub use embed::embed;
 pub use error::CudaError;
+pub use gather::{Gather, gather_rows};
+pub use kv::KvLayout;
+pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
+pub use rope::{QkvRows, rope_angles, rope_kv};
+pub use silu::silu_mul;
 
 /// How numbers lie in a buffer of weights, activations or keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

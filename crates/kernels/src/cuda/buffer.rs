@@ -66,6 +66,16 @@ impl Buffer {
         self.pointer + offset as u64
     }
 
+    /// Panics unless `count` numbers of `bytes` bytes fit.
+    #[track_caller]
+    pub(super) fn assert_holds(&self, count: usize, bytes: usize) {
+        assert!(
+            count.checked_mul(bytes).is_some_and(|all| all <= self.bytes),
+            "{count} numbers of {bytes} bytes in a buffer of {}",
+            self.bytes
+        );
+    }
+
     fn check<T: Element>(&self, offset: usize, values: &[T]) {
         let bytes = size_of_val(values);
         assert!(

@@ -17,4 +17,9 @@ macro_rules! modules {
 }
 
 pub(super) const MODULES: &[Module] = modules! {
+    "embed": ["embed_f32", "embed_bf16", "embed_f16"],
+    "gather": ["gather_rows"],
+    "rmsnorm": ["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16", "rmsnorm_heads"],
+    "rope": ["rope_angles", "rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"],
+    "silu": ["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"],
 };

@@ -1,0 +1,51 @@
+// Types and codes of the driver API, as <cuda.h> has them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+// An entry point of the library.
+#define API extern "C" __attribute__((visibility("default"))) Result
+
+namespace emulated {
+
+enum Result : int {
+  SUCCESS = 0,
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  NOT_INITIALIZED = 3,
+  NO_DEVICE = 100,
+  INVALID_DEVICE = 101,
+  INVALID_CONTEXT = 201,
+  INVALID_PTX = 218,
+  UNSUPPORTED_PTX_VERSION = 222,
+  INVALID_HANDLE = 400,
+  ILLEGAL_STATE = 401,
+  NOT_FOUND = 500,
+  STREAM_CAPTURE_UNSUPPORTED = 900,
+  STREAM_CAPTURE_INVALIDATED = 901,
+};
+
+// What EMULATED_CUDA_DEVICES, _CAPABILITY (as "8.0") and _DRIVER (as "12.4") say.
+int device_count();
+int capability_major();
+int capability_minor();
+int driver_version();
+
+// INVALID_CONTEXT or NOT_INITIALIZED, if this thread cannot use the device.
+Result check_context();
+
+// Whether a capture forbids calls that wait or take memory; such a call ends the capture, too.
+bool capture_forbids();
+
+// The calls come from any thread; each holds this.
+struct Locked {
+  Locked();
+  ~Locked();
+};
+
+// Begins a call that needs a context.
+#define IN_CONTEXT()  \
+  Locked locked;      \
+  if (const Result failed = check_context()) return failed;
+
+}  // namespace emulated

@@ -1,0 +1,56 @@
+// All kernels, compiled for the CPU. Each file of kernels/ has its `#include`, and each kernel of it its line in
+// `KERNELS`: keep both lists in the order of the file names.
+#include "registry.h"
+
+#include <cstring>
+
+#include "embed.cu"
+#include "gather.cu"
+#include "rmsnorm.cu"
+#include "rope.cu"
+#include "silu.cu"
+// With errors, for the tests of this crate.
+#include "planted.cu"
+
+namespace emulated {
+namespace {
+
+#define REGISTER(name) Signature<name>::kernel(#name),
+const Kernel KERNELS[] = {
+    // embed.cu
+    REGISTER(embed_f32)
+    REGISTER(embed_bf16)
+    REGISTER(embed_f16)
+    // gather.cu
+    REGISTER(gather_rows)
+    // rmsnorm.cu
+    REGISTER(rmsnorm_f32)
+    REGISTER(rmsnorm_bf16)
+    REGISTER(rmsnorm_f16)
+    REGISTER(rmsnorm_heads)
+    // rope.cu
+    REGISTER(rope_angles)
+    REGISTER(rope_kv_f32)
+    REGISTER(rope_kv_bf16)
+    REGISTER(rope_kv_f16)
+    // silu.cu
+    REGISTER(silu_mul_f32)
+    REGISTER(silu_mul_bf16)
+    REGISTER(silu_mul_f16)
+    // planted.cu
+    REGISTER(planted_increment)
+    REGISTER(planted_turn)
+    REGISTER(planted_write)
+    REGISTER(planted_shuffle)
+    REGISTER(planted_pairs)
+};
+
+}  // namespace
+
+const Kernel* find_kernel(const char* name, size_t length) {
+  for (const Kernel& kernel : KERNELS)
+    if (strlen(kernel.name) == length && memcmp(kernel.name, name, length) == 0) return &kernel;
+  return nullptr;
+}
+
+}  // namespace emulated

@@ -1,0 +1,57 @@
+//! A CUDA driver for tests on machines without one: a `libcuda.so` with the part of the driver API that
+//! this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. What calls CUDA is tested
+//! as it is, from the choice of the device to the last launch.
+//!
+//! All work runs in the call that queues it, one thread of a block at a time. Threads are fibers that go
+//! on at barriers, shuffles and tensor-core operations in a changing order, so that a barrier that is
+//! missing shows. Memory is poisoned when it is taken, and lies between guard zones that are checked
+//! after each launch. What has no meaning on a real device stops the program with one line that begins
+//! with `emulated CUDA:`.
+//!
+//! Environment variables let a device look otherwise: `EMULATED_CUDA_DEVICES=0` there is none,
+//! `EMULATED_CUDA_CAPABILITY=7.5` it is old, `EMULATED_CUDA_DRIVER=11.0` its driver is,
+//! `EMULATED_CUDA_MEMORY` it has so many bytes (512 MiB); `EMULATED_CUDA_SEED` is the order of threads.
+//!
+//! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
+
+#![deny(missing_docs)]
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The library; none where no C++ compiler was found. A program with its directory on
+/// `LD_LIBRARY_PATH` finds an emulated device.
+#[must_use]
+pub fn library() -> Option<&'static Path> {
+    let path = env!("EMULATED_CUDA_LIBRARY");
+    (!path.is_empty()).then_some(Path::new(path))
+}
+
+/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more calls
+/// do nothing. With false, the test that asks should say that it was skipped.
+#[must_use]
+pub fn load() -> bool {
+    static LOADED: OnceLock<bool> = OnceLock::new();
+    *LOADED.get_or_init(|| {
+        if std::env::var("BEAMGEN_TEST_CUDA").is_ok_and(|value| value == "real") {
+            return true;
+        }
+        library().is_some_and(open)
+    })
+}
+
+/// Opens the library for good. Who asks for `libcuda.so` later gets it: the loader knows its name.
+#[cfg(target_os = "linux")]
+fn open(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).expect("a path");
+    // SAFETY: the library does nothing when it is loaded; the path ends with a zero.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    assert!(!handle.is_null(), "the emulated driver cannot be loaded");
+    true
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_: &Path) -> bool {
+    false
+}

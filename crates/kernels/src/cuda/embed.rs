@@ -1,0 +1,28 @@
+use super::{Arg, Buffer, CudaError, Launch, Number};
+
+/// Rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out: [rows, hidden]` and
+/// a table of as many rows of `hidden` `number`s as it holds. A token outside of it gives zeros.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small.
+pub fn embed(
+    out: &mut Buffer,
+    number: Number,
+    table: &Buffer,
+    tokens: &Buffer,
+    rows: usize,
+    hidden: usize,
+) -> Result<(), CudaError> {
+    assert!(hidden > 0);
+    out.assert_holds(rows * hidden, 4);
+    tokens.assert_holds(rows, 4);
+    let vocab = table.bytes() / (hidden * number.bytes());
+    let launch = Launch { grid: [rows, 1, 1], block: 256, shared: 0 };
+    let args = [Arg::At(out), Arg::At(table), Arg::At(tokens), Arg::Int(hidden), Arg::Int(vocab)];
+    let kernel = number.pick(["embed_f32", "embed_bf16", "embed_f16"]);
+    // SAFETY: `rows` rows of tokens and of the output, checked; the kernel checks the tokens.
+    unsafe { out.device().launch(kernel, launch, &args) }
+}

@@ -1,0 +1,39 @@
+use super::{Arg, Buffer, CudaError, Launch};
+
+/// Columns of [`gather_rows`], in floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gather {
+    /// Columns that are copied, the first ones of a row.
+    pub width: usize,
+    /// From one row of the source to the next.
+    pub x_stride: usize,
+    /// From one row of the output to the next.
+    pub out_stride: usize,
+}
+
+/// Chosen rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count` rows. A row
+/// that `x` has not gives zeros.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small or the rows overlap.
+pub fn gather_rows(
+    out: &mut Buffer,
+    x: &Buffer,
+    rows: &Buffer,
+    count: usize,
+    shape: Gather,
+) -> Result<(), CudaError> {
+    let Gather { width, x_stride, out_stride } = shape;
+    assert!(0 < width && width <= x_stride.min(out_stride));
+    out.assert_holds((count * out_stride).saturating_sub(out_stride - width), 4);
+    rows.assert_holds(count, 4);
+    let x_rows = (x.bytes() / 4 + x_stride - width) / x_stride;
+    let launch = Launch { grid: [count, 1, 1], block: 256, shared: 0 };
+    let ints = [width, x_stride, out_stride, x_rows].map(Arg::Int);
+    let args = [Arg::At(out), Arg::At(x), Arg::At(rows), ints[0], ints[1], ints[2], ints[3]];
+    // SAFETY: so many rows are there, checked; the kernel checks the numbers of the rows.
+    unsafe { out.device().launch("gather_rows", launch, &args) }
+}

@@ -1,0 +1,68 @@
+use super::{Arg, Buffer, CudaError, Launch, Number};
+
+/// Normalises `rows` rows of `n` floats of `x` into rows of `n` `number`s: `x / sqrt(mean(x²) + eps) * weight`.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small.
+pub fn rmsnorm(
+    out: &mut Buffer,
+    number: Number,
+    x: &Buffer,
+    weight: &Buffer,
+    rows: usize,
+    n: usize,
+    eps: f32,
+) -> Result<(), CudaError> {
+    assert!(n > 0);
+    out.assert_holds(rows * n, number.bytes());
+    x.assert_holds(rows * n, 4);
+    weight.assert_holds(n, 4);
+    // By the width alone: the order of a row's sum must not depend on the other rows.
+    let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
+    let launch = Launch { grid: [rows, 1, 1], block, shared: 0 };
+    let args = [Arg::At(out), Arg::At(x), Arg::At(weight), Arg::Int(n), Arg::Float(eps)];
+    let kernel = number.pick(["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16"]);
+    // SAFETY: so many rows and weights are there, checked.
+    unsafe { out.device().launch(kernel, launch, &args) }
+}
+
+/// Which columns of a row are heads, in floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadColumns {
+    /// From one row to the next.
+    pub stride: usize,
+    /// Where the first head begins.
+    pub offset: usize,
+    /// How many heads there are, one behind the other.
+    pub heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+}
+
+/// [`rmsnorm`] of each head by itself, in place: the norm of queries and keys of Qwen3.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small, or the heads do not fit into a row.
+pub fn rmsnorm_heads(
+    x: &mut Buffer,
+    rows: usize,
+    columns: HeadColumns,
+    weight: &Buffer,
+    eps: f32,
+) -> Result<(), CudaError> {
+    let HeadColumns { stride, offset, heads, head_dim } = columns;
+    assert!(head_dim > 0 && offset + heads * head_dim <= stride);
+    x.assert_holds(rows * stride, 4);
+    weight.assert_holds(head_dim, 4);
+    let launch = Launch { grid: [rows, 1, 1], block: 32 * heads.clamp(1, 16), shared: 0 };
+    let [stride, offset, heads, head_dim] = [stride, offset, heads, head_dim].map(Arg::Int);
+    let args = [Arg::At(x), stride, offset, heads, head_dim, Arg::At(weight), Arg::Float(eps)];
+    // SAFETY: so many rows are there and the heads lie in them, checked.
+    unsafe { x.device().launch("rmsnorm_heads", launch, &args) }
+}

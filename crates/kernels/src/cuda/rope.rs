@@ -1,0 +1,78 @@
+use super::{Arg, Buffer, CudaError, KvLayout, Launch};
+
+/// Cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32: those of
+/// [`crate::RopeTable`] with the same frequencies (float32, `half` of them) and `scale`, at each row's
+/// position.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small.
+pub fn rope_angles(
+    out: &mut Buffer,
+    positions: &Buffer,
+    frequencies: &Buffer,
+    scale: f32,
+    rows: usize,
+    half: usize,
+) -> Result<(), CudaError> {
+    out.assert_holds(rows * 2 * half, 4);
+    positions.assert_holds(rows, 4);
+    frequencies.assert_holds(half, 4);
+    let launch = Launch { grid: [rows, 1, 1], block: 64, shared: 0 };
+    let args = [Arg::At(out), Arg::At(positions), Arg::At(frequencies), Arg::Float(scale), Arg::Int(half)];
+    // SAFETY: so many rows and frequencies are there, checked.
+    unsafe { out.device().launch("rope_angles", launch, &args) }
+}
+
+/// Rows `[queries: heads | keys: kv_heads | values: kv_heads]` of `head_dim` floats each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QkvRows {
+    /// How many rows.
+    pub rows: usize,
+    /// Floats from one row to the next.
+    pub stride: usize,
+    /// Heads of queries.
+    pub heads: usize,
+}
+
+/// Turns queries and keys in place and writes keys and values of one layer to their places in `kv`. Element
+/// `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; those from `2 * half` on stay.
+/// `slots: [rows][page, offset]` u32; what lies outside of the pages of `kv` is not written.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small, the heads do not fit into a row, or there is no such layer.
+#[expect(clippy::too_many_arguments, reason = "four buffers, two shapes")]
+pub fn rope_kv(
+    qkv: &mut Buffer,
+    shape: QkvRows,
+    kv: &mut Buffer,
+    layout: &KvLayout,
+    layer: usize,
+    angles: &Buffer,
+    half: usize,
+    slots: &Buffer,
+) -> Result<(), CudaError> {
+    let QkvRows { rows, stride, heads } = shape;
+    let KvLayout { number, page_size, layers, kv_heads, head_dim } = *layout;
+    assert!(kv_heads > 0 && (heads + 2 * kv_heads) * head_dim <= stride);
+    assert!(2 * half <= head_dim && layer < layers);
+    qkv.assert_holds(rows * stride, 4);
+    angles.assert_holds(rows * 2 * half, 4);
+    slots.assert_holds(2 * rows, 4);
+    let launch = Launch { grid: [rows, heads + 2 * kv_heads, 1], block: 64, shared: 0 };
+    let pages = layout.pages(kv);
+    let ints = [stride, heads, kv_heads, head_dim, half, page_size, layers, layer, pages].map(Arg::Int);
+    let buffers = [Arg::At(qkv), Arg::At(kv), Arg::At(angles), Arg::At(slots)];
+    let mut args = [Arg::Null; 13];
+    args[..4].copy_from_slice(&buffers);
+    args[4..].copy_from_slice(&ints);
+    let kernel = number.pick(["rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"]);
+    // SAFETY: so many rows are there, and heads in them, and the layer in a page, checked; the kernel
+    // checks the slots.
+    unsafe { qkv.device().launch(kernel, launch, &args) }
+}

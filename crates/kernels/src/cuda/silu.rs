@@ -1,0 +1,26 @@
+use super::{Arg, Buffer, CudaError, Launch, Number};
+
+/// The gate of a SwiGLU block, from `rows` rows `[gate | up]` of `2 * width` floats to rows of `width` `number`s:
+/// `gate / (1 + e^-gate) * up`.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small.
+pub fn silu_mul(
+    out: &mut Buffer,
+    number: Number,
+    gate_up: &Buffer,
+    rows: usize,
+    width: usize,
+) -> Result<(), CudaError> {
+    out.assert_holds(rows * width, number.bytes());
+    gate_up.assert_holds(rows * 2 * width, 4);
+    let block = 256;
+    let launch = Launch { grid: [rows, width.div_ceil(4 * block), 1], block, shared: 0 };
+    let kernel = number.pick(["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"]);
+    let args = [Arg::At(out), Arg::At(gate_up), Arg::Int(width)];
+    // SAFETY: so many rows are there, checked.
+    unsafe { out.device().launch(kernel, launch, &args) }
+}

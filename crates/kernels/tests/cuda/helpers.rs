@@ -1,0 +1,99 @@
+//! What all tests share.
+
+use std::sync::OnceLock;
+
+use beamgen_kernels::cuda::{Buffer, Device, Number};
+use half::{bf16, f16};
+
+/// All types of weights, activations, keys and values.
+pub const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
+
+/// Sizes around the widths of warps, loads and blocks.
+pub const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027, 5000];
+
+/// The device, one for all tests. Without one the caller returns: it was said why.
+pub fn device() -> Option<&'static Device> {
+    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        if !beamgen_emulated_cuda::load() {
+            eprintln!("skipped: no C++ compiler for the emulated CUDA device");
+            return None;
+        }
+        Some(Device::open(0).expect("a device"))
+    });
+    device.as_ref()
+}
+
+/// Uniform in -1..1, the same for the same seed.
+pub fn noise(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// The values as the type keeps them.
+pub fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
+    let round = |v: &f32| match number {
+        Number::F32 => *v,
+        Number::Bf16 => bf16::from_f32(*v).to_f32(),
+        Number::F16 => f16::from_f32(*v).to_f32(),
+    };
+    values.iter().map(round).collect()
+}
+
+/// A buffer with the values in the type.
+pub fn upload(device: &Device, number: Number, values: &[f32]) -> Buffer {
+    match number {
+        Number::F32 => device.upload(values),
+        Number::Bf16 => device.upload(&values.iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>()),
+        Number::F16 => device.upload(&values.iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>()),
+    }
+    .expect("memory")
+}
+
+/// The first `n` values of a buffer.
+pub fn download(buffer: &Buffer, number: Number, n: usize) -> Vec<f32> {
+    fn read<T: beamgen_kernels::cuda::Element>(buffer: &Buffer, mut values: Vec<T>) -> Vec<T> {
+        buffer.read(0, &mut values).expect("a copy");
+        values
+    }
+    match number {
+        Number::F32 => read(buffer, vec![0.0; n]),
+        Number::Bf16 => read(buffer, vec![bf16::ZERO; n]).iter().map(|v| v.to_f32()).collect(),
+        Number::F16 => read(buffer, vec![f16::ZERO; n]).iter().map(|v| v.to_f32()).collect(),
+    }
+}
+
+/// The largest relative error of rounding to the type.
+pub fn rounding(number: Number) -> f64 {
+    match number {
+        Number::F32 => 0.0,
+        Number::Bf16 => 1.0 / 256.0,
+        Number::F16 => 1.0 / 2048.0,
+    }
+}
+
+/// `|a - b| <= tolerance * (1 + |b|)` for every element.
+#[track_caller]
+pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let difference = (f64::from(*a) - b).abs();
+        assert!(difference <= tolerance * (1.0 + b.abs()), "at {i}: {a} instead of {b}");
+    }
+}
+
+/// Bitwise equality, for what must not depend on the company.
+#[track_caller]
+pub fn assert_same_bits(a: &[f32], b: &[f32]) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert_eq!(a.to_bits(), b.to_bits(), "at {i}: {a} instead of {b}");
+    }
+}
