@@ -6,8 +6,10 @@
 
 #include "embed.cu"
 #include "gather.cu"
+#include "prm.cu"
 #include "rmsnorm.cu"
 #include "rope.cu"
+#include "sample.cu"
 #include "silu.cu"
 // With errors, for the tests of this crate.
 #include "planted.cu"
@@ -23,6 +25,11 @@ const Kernel KERNELS[] = {
     REGISTER(embed_f16)
     // gather.cu
     REGISTER(gather_rows)
+    // prm.cu
+    REGISTER(prm_head)
+    REGISTER(prm_layer)
+    REGISTER(prm_scores)
+    REGISTER(prm_select)
     // rmsnorm.cu
     REGISTER(rmsnorm_f32)
     REGISTER(rmsnorm_bf16)
@@ -33,6 +40,9 @@ const Kernel KERNELS[] = {
     REGISTER(rope_kv_f32)
     REGISTER(rope_kv_bf16)
     REGISTER(rope_kv_f16)
+    // sample.cu
+    REGISTER(sample)
+    REGISTER(log_prob)
     // silu.cu
     REGISTER(silu_mul_f32)
     REGISTER(silu_mul_bf16)

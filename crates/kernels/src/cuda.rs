@@ -14,9 +14,11 @@ mod embed;
 mod error;
 mod gather;
 mod kv;
+mod prm;
 mod ptx;
 mod rmsnorm;
 mod rope;
+mod sample;
 mod silu;
 
 pub use buffer::{Buffer, Element};
@@ -25,8 +27,12 @@ pub use embed::embed;
 pub use error::CudaError;
 pub use gather::{Gather, gather_rows};
 pub use kv::KvLayout;
+pub use prm::{
+    Contender, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing, prm_head, prm_layer, prm_scores,
+};
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
+pub use sample::{SampleRequest, Samples, log_probs};
 pub use silu::silu_mul;
 
 /// How numbers lie in a buffer of weights, activations or keys and values.

@@ -19,7 +19,9 @@ macro_rules! modules {
 pub(super) const MODULES: &[Module] = modules! {
     "embed": ["embed_f32", "embed_bf16", "embed_f16"],
     "gather": ["gather_rows"],
+    "prm": ["prm_head", "prm_layer", "prm_scores", "prm_select"],
     "rmsnorm": ["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16", "rmsnorm_heads"],
     "rope": ["rope_angles", "rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"],
+    "sample": ["sample", "log_prob"],
     "silu": ["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"],
 };

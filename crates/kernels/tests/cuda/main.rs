@@ -3,8 +3,10 @@
 
 mod device;
 mod helpers;
+mod prm;
 mod refusals;
 mod rmsnorm;
 mod rope;
 mod rows;
+mod sample;
 mod silu;
