@@ -1,8 +1,10 @@
 #include "common.cuh"
 
 // Draws tokens from rows of logits as the CPU does (crates/engine/src/sampling/): by inversion in the order of the tokens with one
-// uniform number, after temperature, top-k, top-p and min-p. A block of 512 threads for each request; grid requests.
+// uniform number, after repetition penalty, temperature, top-k, top-p and min-p. A block of 512 threads for each request; grid requests.
 //   token[i], logprob[i] of requests[i]      logits [rows, stride], the first `vocab` of a row stand for tokens (at least one)
+// A request penalises the tokens said[said_first .. said_first + said_count], some of which may be there twice; if any does, a block
+// needs dynamic shared memory of a bit for each token, in whole words.
 // NaN counts as minus infinity; of equals the lowest token comes first; temperature 0 takes the largest logit. The log-probability
 // is that under the row itself. A request for a row that does not exist gets token 0 and NaN.
 //
@@ -23,8 +25,8 @@ static_assert(THREADS <= (int)FEW, "each thread has a key");
 
 // As `SampleRequest` of crates/kernels/src/cuda/sample.rs.
 struct Request {
-  unsigned row, top_k;
-  float temperature, top_p, min_p;
+  unsigned row, said_first, said_count, top_k;
+  float penalty, temperature, top_p, min_p;
   unsigned key[2], counter[4];
 };
 
@@ -41,9 +43,13 @@ struct Scratch {
 struct Row {
   const float* x;
   int n;
+  // A bit for each token that is penalised; null for none.
+  const unsigned* said;
+  float penalty;
   // There is one zero, and nothing that is not a number.
   __device__ __forceinline__ float at(int i) const {
-    const float v = x[i];
+    float v = x[i];
+    if (said && (said[i >> 5] >> (i & 31) & 1)) v = v < 0.f ? v * penalty : v / penalty;
     return v == v ? v + 0.f : -INFINITY;
   }
 };
@@ -346,6 +352,13 @@ __device__ __forceinline__ unsigned long long largest(const Row& row, unsigned& 
   return block_largest(best, s);
 }
 
+// Log of the sum of exponentials of a row with this maximum.
+__device__ __forceinline__ double log_sum(const Row& row, float max, Scratch& s) {
+  if (max == INFINITY || max == -INFINITY) return max;
+  const Kept kept = {max, 1.f, 0.f, {0, ALL}, {0, ALL}};
+  return max + log(weigh(row, kept, 0, row.n, false, s).kept);
+}
+
 // Log-probability of a logit, where neither infinities nor NaN make a NaN.
 __device__ __forceinline__ float relative_to(double total, float logit) {
   if (logit == -INFINITY) return -INFINITY;
@@ -356,9 +369,11 @@ __device__ __forceinline__ float relative_to(double total, float logit) {
 }  // namespace sampling
 
 KERNEL __launch_bounds__(sampling::THREADS)
-    sample(unsigned* token, float* logprob, const float* logits, const sampling::Request* requests, int rows, int vocab, int stride) {
+    sample(unsigned* token, float* logprob, const float* logits, const sampling::Request* requests, const unsigned* said, int rows,
+           int vocab, int stride) {
   using namespace sampling;
   __shared__ Scratch s;
+  DYNAMIC_SHARED(unsigned, marks);
   const Request request = requests[blockIdx.x];
   if (request.row >= (unsigned)rows) {
     if (threadIdx.x == 0) {
@@ -367,7 +382,19 @@ KERNEL __launch_bounds__(sampling::THREADS)
     }
     return;
   }
-  const Row row = {logits + (size_t)request.row * stride, vocab};
+  const Row raw = {logits + (size_t)request.row * stride, vocab, nullptr, 1.f};
+  Row row = raw;
+  if (request.said_count > 0 && request.penalty != 1.f) {
+    for (int i = threadIdx.x; i < (vocab + 31) / 32; i += THREADS) marks[i] = 0;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < request.said_count; i += THREADS) {
+      const unsigned known = said[request.said_first + i];
+      if (known < (unsigned)vocab) atomicOr(&marks[known >> 5], 1u << (known & 31));
+    }
+    __syncthreads();
+    row.said = marks;
+    row.penalty = request.penalty;
+  }
   unsigned own;
   const unsigned long long best = largest(row, own, s);
   const float max = unordered((unsigned)(best >> 32));
@@ -393,9 +420,11 @@ KERNEL __launch_bounds__(sampling::THREADS)
     }
     if (drawn) chosen = locate(row, kept, uniform(request) * sums.kept, s);
   }
+  // Under the row as the model gave it.
+  if (row.said) total = log_sum(raw, unordered((unsigned)(largest(raw, own, s) >> 32)), s);
   if (threadIdx.x == 0) {
     token[blockIdx.x] = (unsigned)chosen;
-    logprob[blockIdx.x] = relative_to(total, row.at(chosen));
+    logprob[blockIdx.x] = relative_to(total, raw.at(chosen));
   }
 }
 
@@ -405,14 +434,9 @@ KERNEL __launch_bounds__(sampling::THREADS)
     log_prob(float* out, const float* logits, const unsigned* tokens, int vocab, int stride) {
   using namespace sampling;
   __shared__ Scratch s;
-  const Row row = {logits + (size_t)blockIdx.x * stride, vocab};
+  const Row row = {logits + (size_t)blockIdx.x * stride, vocab, nullptr, 1.f};
   unsigned own;
-  const float max = unordered((unsigned)(largest(row, own, s) >> 32));
-  double total = max;
-  if (max > -INFINITY && max < INFINITY) {
-    const Kept kept = {max, 1.f, 0.f, {0, ALL}, {0, ALL}};
-    total += log(weigh(row, kept, 0, vocab, false, s).kept);
-  }
+  const double total = log_sum(row, unordered((unsigned)(largest(row, own, s) >> 32)), s);
   if (threadIdx.x == 0) {
     const unsigned token = tokens[blockIdx.x];
     out[blockIdx.x] = token < (unsigned)vocab ? relative_to(total, row.at((int)token)) : __uint_as_float(0x7fffffffu);

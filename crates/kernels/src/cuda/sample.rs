@@ -3,15 +3,24 @@ use super::{Arg, Buffer, CudaError, Device, Element, Launch};
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
 
-/// A token to draw from a row of logits. Filters apply in the order top-k, top-p, min-p; settings outside
-/// their ranges act as the nearest that makes sense.
+/// Most bytes of marks for said tokens: what a block's own memory leaves of 48 KiB.
+const MARKS: usize = 36 << 10;
+
+/// A token to draw from a row of logits. The repetition penalty applies first, the filters in the order
+/// top-k, top-p, min-p; settings outside their ranges act as the nearest that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct SampleRequest {
     /// The row of logits.
     pub row: u32,
+    /// Where the tokens that the repetition penalty is for begin, in the list that comes with the requests.
+    pub said_first: u32,
+    /// How many they are; some may be there twice.
+    pub said_count: u32,
     /// Keeps that many most likely tokens; 0 keeps all.
     pub top_k: u32,
+    /// Divides the positive and multiplies the negative logits of tokens said before; 1 changes nothing.
+    pub penalty: f32,
     /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
     pub temperature: f32,
     /// Keeps the fewest most likely tokens that have this probability together; 1 keeps all.
@@ -24,13 +33,15 @@ pub struct SampleRequest {
     pub counter: [u32; 4],
 }
 
-// SAFETY: eleven words without gaps, of which every bit pattern is a value.
+// SAFETY: fourteen words without gaps, of which every bit pattern is a value.
 unsafe impl Element for SampleRequest {}
 
 /// Requests and what was drawn for them, in memory of a device.
 #[derive(Debug)]
 pub struct Samples {
     requests: Buffer,
+    /// Tokens that were said.
+    said: Buffer,
     /// Tokens of the requests, then their log-probabilities.
     drawn: Buffer,
     words: Vec<u32>,
@@ -38,28 +49,34 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Room for `capacity` requests.
+    /// Room for `capacity` requests with `said` said tokens; 0 if there is no repetition penalty.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
-    pub fn new(device: &Device, capacity: usize) -> Result<Self, CudaError> {
+    pub fn new(device: &Device, capacity: usize, said: usize) -> Result<Self, CudaError> {
         Ok(Self {
             requests: device.alloc(capacity * size_of::<SampleRequest>())?,
+            said: device.alloc(4 * said)?,
             drawn: device.alloc(capacity * 8)?,
             words: Vec::with_capacity(2 * capacity),
             count: 0,
         })
     }
 
-    /// Copies the requests of the next draw to the device, at once.
+    /// Copies the requests of the next draw to the device, at once, and the tokens said that they refer to.
     ///
     /// # Errors
     /// What the driver says.
     ///
     /// # Panics
-    /// If there is no room for so many.
-    pub fn request(&mut self, requests: &[SampleRequest]) -> Result<(), CudaError> {
+    /// If there is no room for so many, or a request refers to more than was said.
+    pub fn request(&mut self, requests: &[SampleRequest], said: &[u32]) -> Result<(), CudaError> {
+        for request in requests {
+            let end = u64::from(request.said_first) + u64::from(request.said_count);
+            assert!(end <= said.len() as u64, "{end} of {} said tokens", said.len());
+        }
         self.requests.write(0, requests)?;
+        self.said.write(0, said)?;
         self.count = requests.len();
         Ok(())
     }
@@ -73,26 +90,33 @@ impl Samples {
     /// What the driver says.
     ///
     /// # Panics
-    /// If `vocab` is 0 or more than `stride`.
+    /// If `vocab` is 0 or more than `stride`, or more than 294912 where there is room for said tokens.
     pub fn draw(&mut self, logits: &Buffer, vocab: usize, stride: usize) -> Result<(), CudaError> {
         assert!(vocab > 0 && vocab <= stride);
         let rows = logits.bytes() / (4 * stride);
+        // Whatever these requests are: a launch may be repeated with others.
+        let shared = match self.said.bytes() {
+            0 => 0,
+            _ => 4 * vocab.div_ceil(32),
+        };
+        assert!(shared <= MARKS, "a repetition penalty over {vocab} tokens");
         let launch = Launch {
             grid: [self.count, 1, 1],
             block: BLOCK,
-            shared: 0,
+            shared,
         };
         let args = [
             Arg::At(&self.drawn),
             Arg::Byte(&self.drawn, 4 * self.count),
             Arg::At(logits),
             Arg::At(&self.requests),
+            Arg::At(&self.said),
             Arg::Int(rows),
             Arg::Int(vocab),
             Arg::Int(stride),
         ];
-        // SAFETY: `request` has written so many, and there is room for what they get; the kernel passes over
-        // rows that are not there.
+        // SAFETY: `request` has written so many, whose said tokens are there, and there is room for what they
+        // get; the kernel passes over rows that are not there.
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 

@@ -16,7 +16,10 @@ fn margin() -> f64 {
 
 const OFF: SampleRequest = SampleRequest {
     row: 0,
+    said_first: 0,
+    said_count: 0,
     top_k: 0,
+    penalty: 1.0,
     temperature: 1.0,
     top_p: 1.0,
     min_p: 0.0,
@@ -56,6 +59,16 @@ struct Model {
 }
 
 impl Model {
+    fn penalised(x: &[f32], request: &SampleRequest, said: &[u32]) -> Self {
+        let mut row = x.to_vec();
+        for token in &said[request.said_first as usize..][..request.said_count as usize] {
+            let (at, logit) = (*token as usize, x[*token as usize]);
+            row[at] = if logit < 0.0 { logit * request.penalty } else { logit / request.penalty };
+        }
+        let raw = Self::new(x, &OFF);
+        Self { total: raw.total, ..Self::new(&row, request) }
+    }
+
     fn new(x: &[f32], request: &SampleRequest) -> Self {
         let values: Vec<f32> = x.iter().map(|v| if v.is_nan() { f32::NEG_INFINITY } else { *v }).collect();
         let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -132,8 +145,8 @@ fn compare(device: &Device, rows: &[Vec<f32>], stride: usize, vocab: usize, requ
     // What is behind a row's tokens is not drawn, however likely.
     let fill = |row: &Vec<f32>| [&row[..vocab], &vec![1e30; stride - vocab]].concat();
     let logits = upload(device, Number::F32, &rows.iter().flat_map(fill).collect::<Vec<_>>());
-    let mut samples = Samples::new(device, requests.len()).expect("memory");
-    samples.request(requests).expect("a copy");
+    let mut samples = Samples::new(device, requests.len(), 0).expect("memory");
+    samples.request(requests, &[]).expect("a copy");
     samples.draw(&logits, vocab, stride).expect("a launch");
     let mut near = 0;
     let mut before: Option<(SampleRequest, Model)> = None;
@@ -265,8 +278,8 @@ fn odd_rows_never_make_a_nan() {
     compare(device, &rows, 4, 3, &requests(rows.len(), &settings, 2));
     // A row of one token, and one that is not there.
     compare(device, &rows, 3, 1, &requests(rows.len(), &settings, 1));
-    let mut samples = Samples::new(device, 2).expect("memory");
-    samples.request(&[SampleRequest { row: 1, ..OFF }, OFF]).expect("a copy");
+    let mut samples = Samples::new(device, 2, 0).expect("memory");
+    samples.request(&[SampleRequest { row: 1, ..OFF }, OFF], &[]).expect("a copy");
     samples.draw(&upload(device, Number::F32, &[0.5; 4]), 4, 4).expect("a launch");
     let drawn: Vec<(u32, f32)> = samples.read().expect("a copy").collect();
     assert!(drawn[0].0 == 0 && drawn[0].1.is_nan());
@@ -282,8 +295,8 @@ fn of_equals_the_first_stay() {
     for (top_k, top_p, last) in [(7, 1.0, 13), (0, 0.004, 11), (7, 0.5, 7), (1251, 1.0, 2499)] {
         let settings = SampleRequest { top_k, top_p, temperature: 0.25, ..OFF };
         let requests = requests(1, &[settings], 150);
-        let mut samples = Samples::new(device, requests.len()).expect("memory");
-        samples.request(&requests).expect("a copy");
+        let mut samples = Samples::new(device, requests.len(), 0).expect("memory");
+        samples.request(&requests, &[]).expect("a copy");
         samples.draw(&logits, 2500, 2500).expect("a launch");
         let mut seen: Vec<u32> = samples.read().expect("a copy").map(|(token, _)| token).collect();
         seen.sort_unstable();
@@ -327,9 +340,9 @@ fn a_draw_does_not_depend_on_its_company() {
         SampleRequest { top_k: 40, top_p: 0.9, ..OFF },
         SampleRequest { top_p: 0.8, min_p: 0.01, temperature: 0.6, ..OFF },
     ];
-    let mut samples = Samples::new(device, 64).expect("memory");
+    let mut samples = Samples::new(device, 64, 0).expect("memory");
     let mut draw = |requests: &[SampleRequest]| -> Vec<(u32, u32)> {
-        samples.request(requests).expect("a copy");
+        samples.request(requests, &[]).expect("a copy");
         samples.draw(&logits, vocab, vocab).expect("a launch");
         let drawn = samples.read().expect("a copy");
         drawn.map(|(token, logprob)| (token, logprob.to_bits())).collect()
@@ -344,15 +357,45 @@ fn a_draw_does_not_depend_on_its_company() {
     assert_eq!(reversed, together);
 }
 
+/// As RepetitionPenaltyLogitsProcessor of `transformers`; the log-probability is the model's own.
+#[test]
+fn said_tokens_are_penalised_once() {
+    let Some(device) = device() else { return };
+    for vocab in [1, 2, 40, 700] {
+        let rows = rows(vocab);
+        let logits = upload(device, Number::F32, &rows.concat());
+        let mut said: Vec<u32> = (0..90).map(|i| i * i % vocab as u32).collect();
+        said.push(0);
+        let mut settings = Vec::new();
+        for (said_first, said_count) in [(0, 0), (0, 91), (7, 3), (90, 1)] {
+            for (penalty, top_k) in [(1.3, 0), (0.5, 4), (1.0, 0), (2.0, 1)] {
+                settings.push(SampleRequest { said_first, said_count, penalty, top_k, ..OFF });
+            }
+        }
+        let requests = requests(rows.len(), &settings, 3);
+        let mut samples = Samples::new(device, requests.len(), said.len()).expect("memory");
+        samples.request(&requests, &said).expect("a copy");
+        samples.draw(&logits, vocab, vocab).expect("a launch");
+        for (request, (token, logprob)) in requests.iter().zip(samples.read().expect("a copy")) {
+            let row = &rows[request.row as usize];
+            let model = Model::penalised(row, request, &said);
+            let (want, distance) = model.token(uniform(request));
+            let case = format!("{request:?} of {vocab}");
+            assert!(token as usize == want || distance < margin(), "{case}: {token}, not {want}");
+            assert_logprob(&model, row[token as usize], logprob, &case);
+        }
+    }
+}
+
 #[test]
 fn tokens_lie_ready_for_the_next_step() {
     let Some(device) = device() else { return };
     let rows = rows(99);
     let logits = upload(device, Number::F32, &rows.concat());
-    let mut samples = Samples::new(device, 9).expect("memory");
+    let mut samples = Samples::new(device, 9, 0).expect("memory");
     for count in [5, 0, 3] {
         let requests = &requests(rows.len(), &[OFF], 1)[..count];
-        samples.request(requests).expect("a copy");
+        samples.request(requests, &[]).expect("a copy");
         samples.draw(&logits, 99, 99).expect("a launch");
         let read: Vec<u32> = samples.read().expect("a copy").map(|(token, _)| token).collect();
         assert_eq!(read.len(), count);
