@@ -75,8 +75,8 @@ impl Samples {
             let end = u64::from(request.said_first) + u64::from(request.said_count);
             assert!(end <= said.len() as u64, "{end} of {} said tokens", said.len());
         }
-        self.requests.write(0, requests)?;
         self.said.write(0, said)?;
+        self.requests.write(0, requests)?;
         self.count = requests.len();
         Ok(())
     }
