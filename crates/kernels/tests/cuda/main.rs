@@ -4,9 +4,11 @@
 mod attention;
 mod device;
 mod helpers;
+mod prm;
 mod refusals;
 mod linear;
 mod rmsnorm;
 mod rope;
 mod rows;
+mod sample;
 mod silu;
