@@ -1,7 +1,5 @@
 //! Logits that stay where they were computed, and tokens drawn from them there.
 
-use beamgen_kernels::ThreadPool;
-
 use crate::rng::Draw;
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
@@ -80,9 +78,14 @@ impl Engine {
     ) -> Result<(), Error> {
         #[cfg(feature = "cuda")]
         if logits.call > 0 {
-            return self.draw_on_device(logits, tokens, sampler, count, &choice, out);
+            return self.draw_on_device(logits, tokens, count, &choice, out);
         }
-        draw_on_host(self.pool(), &logits.host, tokens, sampler, count, &choice, out);
+        let rows = &logits.host;
+        let request = |i| {
+            let Choice { row, said, params, draw } = choice(i);
+            Request { logits: &rows.row(row)[..tokens], said, params, draw }
+        };
+        sampler.sample_batch(self.pool(), count, request, out);
         Ok(())
     }
 
@@ -91,21 +94,11 @@ impl Engine {
         &mut self,
         logits: &Logits,
         tokens: usize,
-        sampler: &mut Sampler,
         count: usize,
-        choice: &(impl Fn(usize) -> Choice<'a> + Sync),
+        choice: &dyn Fn(usize) -> Choice<'a>,
         out: &mut Vec<Sampled>,
     ) -> Result<(), Error> {
         let rows = self.rows_of(logits);
-        // A penalty is for tokens that the host knows: such rows are drawn from there.
-        let penalised = |i| choice(i).params.repetition_penalty != 1.0;
-        if (0..count).any(penalised) {
-            let width = self.model().config().vocab_size;
-            let mut host = Rows { width, data: vec![0.0; rows * width] };
-            self.device().read_rows(0, width, &mut host.data)?;
-            draw_on_host(self.pool(), &host, tokens, sampler, count, choice, out);
-            return Ok(());
-        }
         debug_assert!((0..count).all(|i| choice(i).row < rows));
         let width = self.model().config().vocab_size;
         self.device().draw(width, tokens, count, choice, out)
@@ -166,21 +159,4 @@ impl Engine {
             Runner::Cpu(_) => unreachable!("its logits are on the host"),
         }
     }
-}
-
-fn draw_on_host<'a>(
-    pool: &ThreadPool,
-    rows: &Rows,
-    tokens: usize,
-    sampler: &mut Sampler,
-    count: usize,
-    choice: &(impl Fn(usize) -> Choice<'a> + Sync),
-    out: &mut Vec<Sampled>,
-) {
-    let request = |i| {
-        let Choice { row, said, params, draw } = choice(i);
-        // Rows outlive the call, as what is said does.
-        Request { logits: &rows.row(row)[..tokens], said, params, draw }
-    };
-    sampler.sample_batch(pool, count, request, out);
 }

@@ -3,7 +3,7 @@
 use std::thread;
 
 use beamgen_kernels::cuda::{
-    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear,
+    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear, linear_silu,
 };
 use beamgen_kernels::{Epilogue, WeightFormat};
 use half::slice::HalfFloatSliceExt;
@@ -56,7 +56,25 @@ impl DeviceLinear {
         workspace: &LinearWorkspace,
     ) -> Result<(), Error> {
         let (weight, bias) = (&self.weight, self.bias.as_ref());
+        let workspace = &mut workspace.share();
         linear(out, x, &self.shape, weight, bias, rows, epilogue, workspace)?;
+        Ok(())
+    }
+
+    /// Whether [`gated`](Self::gated) can be, for a matrix with inputs in `number`.
+    pub(crate) fn gates(&self, number: Number) -> bool {
+        self.bias.is_none() && self.number() == number && self.shape.on_tensor_cores()
+    }
+
+    /// The outputs are gates and what they let through: `out` is that, half as wide, for a next matrix.
+    pub(crate) fn gated(
+        &self,
+        x: &Buffer,
+        out: &mut Buffer,
+        rows: usize,
+        workspace: &LinearWorkspace,
+    ) -> Result<(), Error> {
+        linear_silu(out, x, &self.shape, &self.weight, rows, &mut workspace.share())?;
         Ok(())
     }
 

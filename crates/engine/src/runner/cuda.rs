@@ -88,7 +88,7 @@ impl CudaRunner {
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
             lists: Lists::new(&device, c, config)?,
-            drawing: Drawing::new(&device, config.max_rows)?,
+            drawing: Drawing::new(&device, config.max_rows, 0)?,
             out: device.alloc(0)?,
             graphs: HashMap::new(),
             device,

@@ -76,6 +76,12 @@ impl AttentionLists {
         Ok(lists)
     }
 
+    /// Where they are.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.tables.device()
+    }
+
     /// What there is room for.
     #[must_use]
     pub fn capacity(&self) -> AttentionCapacity {

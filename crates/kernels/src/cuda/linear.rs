@@ -99,6 +99,13 @@ impl LinearWorkspace {
         arrived.clear()?;
         Ok(Self { partials, arrived })
     }
+
+    /// The same memory.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let [partials, arrived] = [&self.partials, &self.arrived].map(|buffer| buffer.from(0));
+        Self { partials, arrived }
+    }
 }
 
 /// Kernels for bfloat16 and float16, for at most 8, 16, 32, 64 rows and for many.

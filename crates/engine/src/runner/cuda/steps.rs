@@ -191,8 +191,12 @@ impl Steps<'_> {
         );
         let norm = &layer.mlp_norm;
         rmsnorm(normed, gate_up.number(), stream.residual, norm, rows, c.hidden_size, eps)?;
-        gate_up.forward(normed, both, rows, Epilogue::Store, &a.workspace)?;
-        silu_mul(gated, down.number(), both, rows, c.intermediate_size)?;
+        if gate_up.gates(down.number()) {
+            gate_up.gated(normed, gated, rows, &a.workspace)?;
+        } else {
+            gate_up.forward(normed, both, rows, Epilogue::Store, &a.workspace)?;
+            silu_mul(gated, down.number(), both, rows, c.intermediate_size)?;
+        }
         down.forward(gated, &mut into(stream.residual), rows, Epilogue::Add, &a.workspace)
     }
 }
