@@ -409,12 +409,16 @@ impl Engine {
         Ok(Rows { width, data })
     }
 
-    /// As [`forward`](Self::forward) for logits, which stay where they were computed. Returns how many rows there are.
+    /// As [`forward`](Self::forward), but rows stay where they were computed. Returns how many they are.
     #[cfg(feature = "cuda")]
-    pub(crate) fn forward_on_device(&mut self, items: &[Append<'_>]) -> Result<usize, Error> {
-        let wanted = self.check(items, Output::Logits)?;
+    pub(crate) fn forward_on_device(
+        &mut self,
+        items: &[Append<'_>],
+        output: Output,
+    ) -> Result<usize, Error> {
+        let wanted = self.check(items, output)?;
         self.reserve(items)?;
-        self.compute(items, Output::Logits, wanted, To::Device)?;
+        self.compute(items, output, wanted, To::Device)?;
         self.lengthen(items);
         Ok(wanted)
     }

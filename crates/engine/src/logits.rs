@@ -52,7 +52,7 @@ impl Engine {
     pub fn logits(&mut self, items: &[Append<'_>]) -> Result<Logits, Error> {
         #[cfg(feature = "cuda")]
         if let Runner::Cuda(_) = self.runner {
-            let rows = self.forward_on_device(items)?;
+            let rows = self.forward_on_device(items, Output::Logits)?;
             let call = self.calls();
             return Ok(Logits { host: Rows::default(), rows, call });
         }
@@ -150,6 +150,11 @@ impl Engine {
     fn rows_of(&self, logits: &Logits) -> usize {
         assert_eq!(logits.call, self.calls(), "logits of an earlier call");
         logits.rows
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_rows(&mut self) -> &beamgen_kernels::cuda::Buffer {
+        self.device().rows()
     }
 
     #[cfg(feature = "cuda")]

@@ -96,6 +96,12 @@ impl Head {
         self.layers.last().map_or(0, |layer| layer.bias.len())
     }
 
+    /// Weights and biases of the layers.
+    pub(crate) fn layers(&self) -> Vec<(&[f32], &[f32])> {
+        let layers = self.layers.iter();
+        layers.map(|layer| (&layer.weight[..], &layer.bias[..])).collect()
+    }
+
     /// Numbers from a hidden state `[hidden]`; always summed in the same order.
     pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();

@@ -142,6 +142,11 @@ impl CudaRunner {
         lists::most_partials(c, rows)
     }
 
+    /// Rows of the last call.
+    pub(crate) fn rows(&self) -> &Buffer {
+        &self.out
+    }
+
     /// Copies rows of the last call from row `from` on to the host.
     pub(crate) fn read_rows(&self, from: usize, width: usize, out: &mut [f32]) -> Result<(), Error> {
         Ok(self.out.read(4 * width * from, out)?)
