@@ -131,6 +131,22 @@ impl EngineBench {
         &self.notes
     }
 
+    /// What computes.
+    pub fn device(&self) -> String {
+        self.engine.model().compute().to_string()
+    }
+
+    /// Bytes that a copy within the memory of a CUDA device moves in a second; `None` on the processor.
+    ///
+    /// # Errors
+    /// The device fails, or has too little memory left.
+    pub fn copy_rate(&self) -> Result<Option<f64>, Error> {
+        const BYTES: usize = 256 << 20;
+        let compute = self.engine.model().compute();
+        let most = compute.free_bytes()?.map_or(BYTES, |free| free / 4);
+        Ok(compute.copy_rate(BYTES.min(most))?)
+    }
+
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         self.engine.model().bytes()

@@ -63,6 +63,31 @@ impl Compute {
         }
     }
 
+    /// Bytes that a copy of `bytes` within a device's memory moves in a second, read and written counted, at best
+    /// of five; `None` for the processor ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
+    ///
+    /// # Errors
+    /// [`Error::Device`], if so much memory twice is not to be had, say.
+    pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
+        match self {
+            Self::Cpu => Ok(None),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => {
+                let mut memory = device.alloc(2 * bytes)?;
+                memory.clear()?;
+                let mut best = f64::INFINITY;
+                for _ in 0..5 {
+                    device.synchronize()?;
+                    let start = std::time::Instant::now();
+                    memory.copy_within(0, bytes, bytes)?;
+                    device.synchronize()?;
+                    best = best.min(start.elapsed().as_secs_f64());
+                }
+                Ok(Some(2.0 * bytes as f64 / best))
+            }
+        }
+    }
+
     /// Whether it is the processor.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
