@@ -18,8 +18,10 @@ tests() {
 cp "$(tests beamgen-kernels cuda)" "$bin/test-kernels"
 cp "$(tests beamgen-engine cuda)" "$bin/test-engine"
 cp "$(tests beamgen-engine golden)" "$bin/test-golden"
+cargo build --release -p beamgen-kernels --example cuda
+cp target/release/examples/cuda "$bin/kernels"
 # Fixtures are where the tests were built.
 pwd >"$bin/built-in"
 [ $# -eq 0 ] || cp "$1"/{make_models,sal_pipeline}.py "$bin/"
-strip "$bin"/beamgen "$bin"/test-*
+strip "$bin"/beamgen "$bin"/kernels "$bin"/test-*
 du -ch "$bin"/* | sort -h

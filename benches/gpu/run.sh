@@ -39,6 +39,9 @@ done
 command -v compute-sanitizer >/dev/null && step compute-sanitizer --error-exitcode 9 "$beamgen" solve $sample -q --limit 2 -n 4 --device cuda
 [ $failed = 0 ] || { echo "# parity failed: no timings" && exit 1; }
 
+echo "# kernels at the sizes of Qwen2.5-1.5B in bfloat16"
+step "$bin/kernels"
+
 echo "# decoding: tokens a second, weights GB/s beside the card's"
 for shape in 0.5b 1.5b 7b; do
     step "$beamgen" bench-engine --model benches/gpu/shapes/$shape --random --device cuda --batch 1,16,64,256 --prefix 512,4096 --new 32 \
