@@ -82,7 +82,7 @@ impl Prepared {
             false => None,
         };
         let mut plan = MemoryPlan::new(&compute, config.engine.kv_bytes)?;
-        let needs = |role, model, shares| needs(role, model, &config, &compute, shares);
+        let needs = |role, model: &Opened, shares| needs(role, model, &config, &compute, shares);
         if let Some(generator) = &generator {
             plan.models.push(needs("generator", generator, false)?);
         }

@@ -92,7 +92,7 @@ impl CpuRunner {
         self.pool.run(pass.work, |parallel| {
             let cpu = Cpu { isa, parallel };
             let mut out = out;
-            fill(&mut |chunk| {
+            fill(&mut |chunk: &mut Chunk| {
                 let (rows, rest) =
                     std::mem::take(&mut out).split_at_mut(chunk.wanted.len() * width);
                 running.run(cpu, chunk, pass.output, rows);
