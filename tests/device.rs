@@ -49,10 +49,22 @@ fn devices_that_do_not_serve() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     let cases: [(&str, &[(&str, &str)], &[&str]); 5] = [
-        ("cuda", &[("EMULATED_CUDA_DEVICES", "0")], &["no CUDA device 0"]),
+        (
+            "cuda",
+            &[("EMULATED_CUDA_DEVICES", "0")],
+            &["no CUDA device 0"],
+        ),
         ("cuda:3", &[], &["no CUDA device 3"]),
-        ("cuda", &[("EMULATED_CUDA_CAPABILITY", "7.5")], &["7.5", "8.0"]),
-        ("cuda", &[("EMULATED_CUDA_MEMORY", "1000000")], &["free", "--device cpu"]),
+        (
+            "cuda",
+            &[("EMULATED_CUDA_CAPABILITY", "7.5")],
+            &["7.5", "8.0"],
+        ),
+        (
+            "cuda",
+            &[("EMULATED_CUDA_MEMORY", "1000000")],
+            &["free", "--device cpu"],
+        ),
         ("gpu", &[], &["gpu", "cuda:N"]),
     ];
     for (device, environment, parts) in cases {
@@ -73,7 +85,9 @@ fn devices_that_do_not_serve() {
 fn results(ran: &Ran) -> Vec<Value> {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let lines = ran.stdout.lines();
-    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 #[test]
@@ -81,7 +95,22 @@ fn the_same_search_on_an_emulated_device() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     let args = |device| {
-        let search = ["-n", "4", "-m", "2", "--max-steps", "4", "--dtype", "f32", "--kv-dtype", "f32", "--kv-memory", "8MiB", "--json", "--quiet"];
+        let search = [
+            "-n",
+            "4",
+            "-m",
+            "2",
+            "--max-steps",
+            "4",
+            "--dtype",
+            "f32",
+            "--kv-dtype",
+            "f32",
+            "--kv-memory",
+            "8MiB",
+            "--json",
+            "--quiet",
+        ];
         [&["solve", "p.jsonl", "--device", device][..], &search].concat()
     };
     let Some(cuda) = emulated(&place, &args("cuda"), &[]) else {
@@ -95,7 +124,10 @@ fn the_same_search_on_an_emulated_device() {
         let steps = result["steps"].as_array().expect("steps").clone();
         let text = |step: &Value| step["text"].as_str().expect("text").to_owned();
         let score = |step: &Value| step["score"].as_f64().expect("score");
-        steps.iter().map(|step| (text(step), score(step))).collect::<Vec<_>>()
+        steps
+            .iter()
+            .map(|step| (text(step), score(step)))
+            .collect::<Vec<_>>()
     };
     let (cuda, cpu) = (steps(cuda), steps(cpu));
     assert!(!cpu.is_empty());

@@ -248,7 +248,14 @@ impl EngineBench {
                 .at(step as u32),
             };
             let count = next.len();
-            engine.draw(logits, vocab as usize, &mut sampler, count, choice, &mut drawn)?;
+            engine.draw(
+                logits,
+                vocab as usize,
+                &mut sampler,
+                count,
+                choice,
+                &mut drawn,
+            )?;
             for (token, drawn) in next.iter_mut().zip(&drawn) {
                 *token = drawn.token;
             }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Checkpoint, Compute, Model, ModelConfig, ThreadPool, Tokenizer, WeightType, Weights,
+    ChatTemplate, Checkpoint, Compute, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
+    Weights,
 };
 use beamgen_hub::{Hub, ModelId, Progress};
 use beamgen_prm::Unread;

@@ -190,7 +190,10 @@ fn head(
         rates.machine.read, rates.machine.copy, rates.machine.floats, rates.machine.bytes
     )?;
     match rates.card {
-        Some(copy) => writeln!(out, "its card copies {copy:.0} GB/s, read and written counted\n"),
+        Some(copy) => writeln!(
+            out,
+            "its card copies {copy:.0} GB/s, read and written counted\n"
+        ),
         None => Ok(()),
     }
 }

@@ -113,7 +113,8 @@ impl Pass<'_> {
     /// Runs `chunk`, writes its keys and values, and the wanted rows to `out`.
     pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
         let c = self.config;
-        self.decoder.embed(&chunk.tokens, &mut self.buffers.residual);
+        self.decoder
+            .embed(&chunk.tokens, &mut self.buffers.residual);
         let mut rows = chunk.len();
         let last = self.decoder.layers.len() - 1;
         for i in 0..=last {

@@ -43,7 +43,9 @@ impl DeviceChoice {
             Self::Cpu => Ok(Compute::Cpu),
             Self::Auto => Ok(Self::Cuda(0).open().unwrap_or_default()),
             #[cfg(feature = "cuda")]
-            Self::Cuda(ordinal) => cuda::Device::open(ordinal).map(Compute::Cuda).map_err(Error::from),
+            Self::Cuda(ordinal) => cuda::Device::open(ordinal)
+                .map(Compute::Cuda)
+                .map_err(Error::from),
             #[cfg(not(feature = "cuda"))]
             Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
         }
@@ -103,7 +105,11 @@ impl fmt::Display for Compute {
             Self::Cuda(device) => {
                 let info = device.info();
                 let (major, minor) = info.capability;
-                write!(f, "{} (CUDA, compute capability {major}.{minor})", info.name)
+                write!(
+                    f,
+                    "{} (CUDA, compute capability {major}.{minor})",
+                    info.name
+                )
             }
         }
     }
@@ -158,7 +164,12 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        let all = [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)];
+        let all = [
+            DeviceChoice::Auto,
+            DeviceChoice::Cpu,
+            DeviceChoice::Cuda(0),
+            DeviceChoice::Cuda(3),
+        ];
         for choice in all {
             assert_eq!(choice.to_string().parse::<DeviceChoice>().unwrap(), choice);
             let json = serde_json::to_string(&choice).unwrap();

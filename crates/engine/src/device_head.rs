@@ -1,6 +1,7 @@
 //! Numbers that are read off hidden states where these are computed: a head of a few linear layers, on a
 //! device. On the processor hidden states are at hand, and whoever wants numbers of them computes them.
 
+#[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};
 
 /// Linear layers with ReLU between them, in the memory of a model's device; sums are in float64.

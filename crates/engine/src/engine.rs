@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use beamgen_kernels::{
-    AttentionRow, Isa, IsaLevel, KvShape, KvSlot, MachineRates, ThreadPool,
-};
+use beamgen_kernels::{AttentionRow, Isa, IsaLevel, KvShape, KvSlot, MachineRates, ThreadPool};
 use serde::{Deserialize, Serialize};
 
 use crate::decoder::Chunk;
@@ -567,7 +565,9 @@ impl Engine {
             sequences: &self.sequences,
             page_size: self.page_size,
             max_rows: self.max_rows,
-            most_segments: self.runner.most_segments(self.model.config(), self.max_rows),
+            most_segments: self
+                .runner
+                .most_segments(self.model.config(), self.max_rows),
         };
         let (model, chunk) = (&*self.model, &mut self.chunk);
         match (&mut self.runner, model.packed(), to) {
@@ -583,7 +583,8 @@ impl Engine {
             }
             #[cfg(feature = "cuda")]
             (Runner::Cuda(runner), Packed::Cuda(decoder), to) => {
-                let mut pass = runner.begin(model.config(), decoder, &self.tables, output, wanted)?;
+                let mut pass =
+                    runner.begin(model.config(), decoder, &self.tables, output, wanted)?;
                 chunks.each(chunk, &mut |chunk| pass.run(chunk))?;
                 match to {
                     To::Host(out) => pass.read(out),

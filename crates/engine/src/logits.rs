@@ -3,9 +3,7 @@
 use crate::rng::Draw;
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
-use crate::{
-    Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams,
-};
+use crate::{Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams};
 
 /// Logits of one call. Those on a device are there until the engine's next call.
 #[derive(Debug, Default)]
@@ -54,10 +52,18 @@ impl Engine {
         if let Runner::Cuda(_) = self.runner {
             let rows = self.forward_on_device(items, Output::Logits)?;
             let call = self.calls();
-            return Ok(Logits { host: Rows::default(), rows, call });
+            return Ok(Logits {
+                host: Rows::default(),
+                rows,
+                call,
+            });
         }
         let host = self.forward(items, Output::Logits)?;
-        Ok(Logits { rows: host.len(), host, call: 0 })
+        Ok(Logits {
+            rows: host.len(),
+            host,
+            call: 0,
+        })
     }
 
     /// Draws `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
@@ -82,8 +88,18 @@ impl Engine {
         }
         let rows = &logits.host;
         let request = |i| {
-            let Choice { row, said, params, draw } = choice(i);
-            Request { logits: &rows.row(row)[..tokens], said, params, draw }
+            let Choice {
+                row,
+                said,
+                params,
+                draw,
+            } = choice(i);
+            Request {
+                logits: &rows.row(row)[..tokens],
+                said,
+                params,
+                draw,
+            }
         };
         sampler.sample_batch(self.pool(), count, request, out);
         Ok(())

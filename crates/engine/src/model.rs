@@ -11,7 +11,7 @@ use beamgen_kernels::PackedLinear;
 
 use crate::{Checkpoint, Compute, Error, ModelConfig, ThreadPool, Weights};
 #[cfg(feature = "cuda")]
-pub(crate) use device::{CudaDecoder, DeviceLinear};
+pub(crate) use device::CudaDecoder;
 pub use footprint::Footprint;
 use load::{Loader, OnCpu};
 use parts::Parts;
@@ -199,9 +199,11 @@ impl Model {
             weight_type,
         };
         let packed = match compute {
-            Compute::Cpu => pool.run(u64::MAX, |parallel| {
-                loader.decoder(&config, &OnCpu { parallel })
-            }).map(Packed::Cpu),
+            Compute::Cpu => pool
+                .run(u64::MAX, |parallel| {
+                    loader.decoder(&config, &OnCpu { parallel })
+                })
+                .map(Packed::Cpu),
             #[cfg(feature = "cuda")]
             Compute::Cuda(device) => device::load(&loader, &config, device, pool).map(Packed::Cuda),
         }?;

@@ -74,11 +74,16 @@ fn tree(engine: &mut Engine, config: &ModelConfig) -> Vec<Vec<f32>> {
     let mut branches: Vec<SeqId> = (0..5).map(|_| engine.fork(root)).collect();
     for step in 0..20 {
         if step == 9 {
-            let grown = branches.iter().map(|seq| engine.fork(*seq)).collect::<Vec<_>>();
+            let grown = branches
+                .iter()
+                .map(|seq| engine.fork(*seq))
+                .collect::<Vec<_>>();
             branches.extend(grown);
             engine.truncate(branches[1], 65);
         }
-        let next: Vec<Vec<u32>> = (0..branches.len()).map(|i| tokens(1, step + 3 * i, config)).collect();
+        let next: Vec<Vec<u32>> = (0..branches.len())
+            .map(|i| tokens(1, step + 3 * i, config))
+            .collect();
         let items: Vec<Append<'_>> = branches
             .iter()
             .zip(&next)
@@ -88,7 +93,11 @@ fn tree(engine: &mut Engine, config: &ModelConfig) -> Vec<Vec<f32>> {
                 want: Want::Last,
             })
             .collect();
-        let output = if step % 4 == 3 { Output::Hidden } else { Output::Logits };
+        let output = if step % 4 == 3 {
+            Output::Hidden
+        } else {
+            Output::Logits
+        };
         let rows = engine.forward(&items, output).unwrap();
         seen.extend(rows.iter().map(<[f32]>::to_vec));
         engine.recycle(rows);
@@ -139,7 +148,12 @@ fn a_row_does_not_depend_on_the_others() {
             let others: Vec<SeqId> = (0..company)
                 .map(|i| {
                     let other = engine.create();
-                    append(&mut engine, other, &tokens(1 + 5 * i, i, &config), Want::None);
+                    append(
+                        &mut engine,
+                        other,
+                        &tokens(1 + 5 * i, i, &config),
+                        Want::None,
+                    );
                     other
                 })
                 .collect();
@@ -191,7 +205,9 @@ fn tokens_are_drawn_as_on_the_processor() {
         assert_eq!(row.len(), config.vocab_size);
         let (mut sampler, mut drawn, mut all) = (Sampler::new(), Vec::new(), Vec::new());
         for penalty in [1.0, 1.3] {
-            for (temperature, top_k, top_p) in [(0.0, 0, 1.0), (1.0, 0, 1.0), (0.7, 5, 1.0), (1.2, 0, 0.8)] {
+            for (temperature, top_k, top_p) in
+                [(0.0, 0, 1.0), (1.0, 0, 1.0), (0.7, 5, 1.0), (1.2, 0, 0.8)]
+            {
                 let params = SamplingParams {
                     temperature,
                     top_k,
@@ -203,21 +219,35 @@ fn tokens_are_drawn_as_on_the_processor() {
                     row: i % 9,
                     said: &said,
                     params,
-                    draw: Key { seed: 1, problem: 2, chain: i as u64 }.at(i as u32),
+                    draw: Key {
+                        seed: 1,
+                        problem: 2,
+                        chain: i as u64,
+                    }
+                    .at(i as u32),
                 };
                 let few = config.vocab_size - 3;
-                engine.draw(&logits, few, &mut sampler, 40, choice, &mut drawn).unwrap();
+                engine
+                    .draw(&logits, few, &mut sampler, 40, choice, &mut drawn)
+                    .unwrap();
                 all.extend(drawn.iter().copied());
             }
         }
         draws.push(all);
     }
     let [cpu, cuda] = [&draws[0], &draws[1]];
-    let same = cpu.iter().zip(cuda).filter(|(a, b)| a.token == b.token).count();
+    let same = cpu
+        .iter()
+        .zip(cuda)
+        .filter(|(a, b)| a.token == b.token)
+        .count();
     // A draw may fall between two roundings of a sum.
     assert!(same + 1 >= cpu.len(), "{same} of {}", cpu.len());
     for (a, b) in cpu.iter().zip(cuda) {
-        assert!(a.token != b.token || (a.logprob - b.logprob).abs() < 1e-4, "{a:?} {b:?}");
+        assert!(
+            a.token != b.token || (a.logprob - b.logprob).abs() < 1e-4,
+            "{a:?} {b:?}"
+        );
     }
 }
 
@@ -236,12 +266,42 @@ fn what_a_device_cannot_do_is_said() {
         assert!(!error.to_string().contains('\n'));
         error
     };
-    let settings = EngineConfig { kv_bytes: BYTES, ..EngineConfig::default() };
-    let error = refuse(EngineConfig { page_size: 8, ..settings.clone() });
-    assert!(matches!(error, Error::Setting { field: "page_size", .. }), "{error}");
-    let error = refuse(EngineConfig { kv_bytes: 1, ..settings.clone() });
-    assert!(matches!(error, Error::Setting { field: "kv_bytes", .. }), "{error}");
-    let error = refuse(EngineConfig { kv_bytes: 1 << 50, ..settings });
+    let settings = EngineConfig {
+        kv_bytes: BYTES,
+        ..EngineConfig::default()
+    };
+    let error = refuse(EngineConfig {
+        page_size: 8,
+        ..settings.clone()
+    });
+    assert!(
+        matches!(
+            error,
+            Error::Setting {
+                field: "page_size",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = refuse(EngineConfig {
+        kv_bytes: 1,
+        ..settings.clone()
+    });
+    assert!(
+        matches!(
+            error,
+            Error::Setting {
+                field: "kv_bytes",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = refuse(EngineConfig {
+        kv_bytes: 1 << 50,
+        ..settings
+    });
     assert!(matches!(error, Error::Device(_)), "{error}");
     assert!(error.to_string().contains("free"), "{error}");
 }
@@ -263,7 +323,10 @@ fn a_full_cache_refuses_and_goes_on() {
         want: Want::Last,
     };
     let error = engine.forward(&[item], Output::Logits).unwrap_err();
-    assert!(matches!(error, Error::OutOfMemory { needed: 1, free: 0 }), "{error}");
+    assert!(
+        matches!(error, Error::OutOfMemory { needed: 1, free: 0 }),
+        "{error}"
+    );
     engine.free(fork);
     engine.truncate(seq, 39);
     let again = append(&mut engine, seq, &text[39..], Want::Last);

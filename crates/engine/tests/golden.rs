@@ -5,12 +5,12 @@ mod common;
 
 use std::sync::Arc;
 
-#[cfg(feature = "cuda")]
-use beamgen_engine::{DeviceChoice, ThreadPool};
 use beamgen_engine::{
     Append, Engine, EngineConfig, IsaChoice, Model, ModelConfig, Output, RopeScaling, Want,
     WeightType, Weights,
 };
+#[cfg(feature = "cuda")]
+use beamgen_engine::{DeviceChoice, ThreadPool};
 use common::{append, fixture};
 use safetensors::SafeTensors;
 

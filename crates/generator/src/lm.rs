@@ -260,8 +260,15 @@ impl LmGenerator {
         let logits = &logits[..self.tokenizer.len()];
         let request = |i: usize| {
             let (id, row) = drawing[i];
-            let Choice { said, params, draw, .. } = choice(&chains[&id], row, sampling, config.seed);
-            Request { logits, said, params, draw }
+            let Choice {
+                said, params, draw, ..
+            } = choice(&chains[&id], row, sampling, config.seed);
+            Request {
+                logits,
+                said,
+                params,
+                draw,
+            }
         };
         let pool = self.engine.pool();
         self.sampler
@@ -558,7 +565,9 @@ impl Generator for LmGenerator {
             {
                 // Kept for chains that still wait for memory.
                 let mut kept = Vec::new();
-                self.engine.copy_logits(&logits, at, &mut kept).map_err(failed)?;
+                self.engine
+                    .copy_logits(&logits, at, &mut kept)
+                    .map_err(failed)?;
                 self.stems.keep_logits(stem, kept);
             }
         }

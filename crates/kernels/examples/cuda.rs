@@ -24,12 +24,17 @@ struct Bench {
 }
 
 fn main() -> Result<(), CudaError> {
-    let divisor = std::env::args().nth(1).map_or(1, |n| n.parse().expect("a divisor"));
+    let divisor = std::env::args()
+        .nth(1)
+        .map_or(1, |n| n.parse().expect("a divisor"));
     let device = Device::open(0)?;
     println!("{:?}", device.info());
     let bench = Bench { device, divisor };
     bench.copies()?;
-    println!("{:<40} {:>10} {:>10} {:>10}", "operation", "us", "GB/s", "TFLOP/s");
+    println!(
+        "{:<40} {:>10} {:>10} {:>10}",
+        "operation", "us", "GB/s", "TFLOP/s"
+    );
     for rows in [1, 16, 64, 256] {
         bench.layers(rows)?;
     }
@@ -89,7 +94,10 @@ impl Bench {
         let mut memory = self.device.alloc(2 * bytes)?;
         memory.clear()?;
         let seconds = self.time(|| memory.copy_within(0, bytes, bytes))?;
-        println!("copies {:.1} GB/s, read and written counted", 2e-9 * bytes as f64 / seconds);
+        println!(
+            "copies {:.1} GB/s, read and written counted",
+            2e-9 * bytes as f64 / seconds
+        );
         Ok(())
     }
 
@@ -112,10 +120,24 @@ impl Bench {
             let mut out = self.device.alloc(4 * rows * outputs)?;
             let mut workspace = LinearWorkspace::new(&self.device, &[shape], rows)?;
             let seconds = self.time(|| {
-                linear(&mut out, &x, &shape, &weight, None, rows, Epilogue::Store, &mut workspace)
+                linear(
+                    &mut out,
+                    &x,
+                    &shape,
+                    &weight,
+                    None,
+                    rows,
+                    Epilogue::Store,
+                    &mut workspace,
+                )
             })?;
             let flops = 2 * rows * inputs * outputs;
-            self.row(&format!("{name}, {rows} rows"), seconds, weight.bytes(), flops);
+            self.row(
+                &format!("{name}, {rows} rows"),
+                seconds,
+                weight.bytes(),
+                flops,
+            );
         }
         Ok(())
     }
@@ -132,7 +154,9 @@ impl Bench {
             kv_heads: KV_HEADS,
             head_dim: HEAD_DIM,
         };
-        let kv = self.device.upload(&noise(pages * layout.page_bytes() / 2))?;
+        let kv = self
+            .device
+            .upload(&noise(pages * layout.page_bytes() / 2))?;
         let mut tables = Vec::new();
         let mut attends = Vec::new();
         for row in 0..rows {
@@ -167,8 +191,25 @@ impl Bench {
         let mut parts = self.device.alloc(capacity.partial_bytes(HEADS, HEAD_DIM))?;
         let mut out = self.device.alloc(2 * rows * shape.stride)?;
         let seconds = self.time(|| {
-            attention(&mut parts, &q, &shape, &kv, &layout, 0, &lists, plan.items())?;
-            attention_merge(&mut out, Number::Bf16, &parts, &lists, rows, HEADS, HEAD_DIM)
+            attention(
+                &mut parts,
+                &q,
+                &shape,
+                &kv,
+                &layout,
+                0,
+                &lists,
+                plan.items(),
+            )?;
+            attention_merge(
+                &mut out,
+                Number::Bf16,
+                &parts,
+                &lists,
+                rows,
+                HEADS,
+                HEAD_DIM,
+            )
         })?;
         let flops = 4 * rows * (prefix + own * PAGE) * shape.stride;
         let name = format!("attention, {rows} rows over {prefix} shared");
@@ -183,7 +224,12 @@ impl Bench {
         let weight = self.floats(hidden)?;
         let seconds =
             self.time(|| rmsnorm(&mut out, Number::Bf16, &x, &weight, rows, hidden, 1e-6))?;
-        self.row(&format!("rmsnorm, {rows} rows"), seconds, 6 * rows * hidden, 0);
+        self.row(
+            &format!("rmsnorm, {rows} rows"),
+            seconds,
+            6 * rows * hidden,
+            0,
+        );
         let seconds = self.time(|| silu_mul(&mut out, Number::Bf16, &x, rows, width))?;
         self.row(&format!("silu, {rows} rows"), seconds, 10 * rows * width, 0);
 
@@ -207,10 +253,19 @@ impl Bench {
         let half = HEAD_DIM / 2;
         let seconds =
             self.time(|| rope_kv(&mut qkv, shape, &mut kv, &layout, 0, &angles, half, &slots))?;
-        self.row(&format!("rope and cache, {rows} rows"), seconds, 8 * rows * shape.stride, 0);
+        self.row(
+            &format!("rope and cache, {rows} rows"),
+            seconds,
+            8 * rows * shape.stride,
+            0,
+        );
 
         let logits = self.floats(rows * vocab)?;
-        for (name, top_k, top_p) in [("temperature", 0, 1.0), ("top-p", 0, 0.95), ("top-k", 50, 1.0)] {
+        for (name, top_k, top_p) in [
+            ("temperature", 0, 1.0),
+            ("top-p", 0, 0.95),
+            ("top-k", 50, 1.0),
+        ] {
             let requests: Vec<SampleRequest> = (0..rows as u32)
                 .map(|row| SampleRequest {
                     row,
@@ -228,7 +283,12 @@ impl Bench {
             let mut samples = Samples::new(&self.device, rows, 0)?;
             samples.request(&requests, &[])?;
             let seconds = self.time(|| samples.draw(&logits, vocab, vocab))?;
-            self.row(&format!("draw, {name}, {rows} rows"), seconds, logits.bytes(), 0);
+            self.row(
+                &format!("draw, {name}, {rows} rows"),
+                seconds,
+                logits.bytes(),
+                0,
+            );
         }
         Ok(())
     }

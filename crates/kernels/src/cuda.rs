@@ -13,8 +13,8 @@ mod buffer;
 mod device;
 mod embed;
 mod error;
-mod graph;
 mod gather;
+mod graph;
 mod kv;
 mod linear;
 mod prm;
@@ -31,12 +31,13 @@ pub use buffer::{Buffer, Element};
 pub use device::{Arg, Device, DeviceInfo, Launch};
 pub use embed::embed;
 pub use error::CudaError;
-pub use graph::Graph;
 pub use gather::{Gather, gather_rows};
+pub use graph::Graph;
 pub use kv::KvLayout;
 pub use linear::{LinearShape, LinearWorkspace, linear, linear_silu};
 pub use prm::{
-    Contender, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing, prm_head, prm_layer, prm_scores,
+    Contender, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing, prm_head, prm_layer,
+    prm_scores,
 };
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob};
+use beamgen_engine::{
+    Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob,
+};
 use beamgen_search::Memory;
 
 /// Most bytes of logits that are held at once.

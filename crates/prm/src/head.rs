@@ -99,7 +99,9 @@ impl Head {
     /// Weights and biases of the layers.
     pub(crate) fn layers(&self) -> Vec<(&[f32], &[f32])> {
         let layers = self.layers.iter();
-        layers.map(|layer| (&layer.weight[..], &layer.bias[..])).collect()
+        layers
+            .map(|layer| (&layer.weight[..], &layer.bias[..]))
+            .collect()
     }
 
     /// Numbers from a hidden state `[hidden]`; always summed in the same order.

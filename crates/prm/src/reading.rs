@@ -102,7 +102,9 @@ impl RewardModel {
                 if let Some(on_device) = on_device {
                     let numbers = self.engines.read_out(reads, &marks, on_device)?;
                     let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
-                    let outputs = marks.iter().map(|marks| row.by_ref().take(marks.len()).collect());
+                    let outputs = marks
+                        .iter()
+                        .map(|marks| row.by_ref().take(marks.len()).collect());
                     return Ok(outputs.collect());
                 }
                 let rows = self.engines.hidden(reads, &marks)?;

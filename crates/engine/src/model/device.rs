@@ -74,7 +74,14 @@ impl DeviceLinear {
         rows: usize,
         workspace: &LinearWorkspace,
     ) -> Result<(), Error> {
-        linear_silu(out, x, &self.shape, &self.weight, rows, &mut workspace.share())?;
+        linear_silu(
+            out,
+            x,
+            &self.shape,
+            &self.weight,
+            rows,
+            &mut workspace.share(),
+        )?;
         Ok(())
     }
 
@@ -146,7 +153,8 @@ pub(super) fn footprint(
     for matrix in parts.matrices(weights) {
         let number = number(matrix.format(weight_type, &matrix.views(weights)?));
         let outputs = matrix.outputs();
-        bytes += number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };
+        bytes +=
+            number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };
         last = number;
     }
     let kv = engine.kv_dtype.number(last);

@@ -68,7 +68,11 @@ impl Source<'_> {
     }
 
     fn check(&self) -> Result<(), Error> {
-        match self.matrix.tensors.get(self.out_of_range.load(Ordering::Relaxed)) {
+        match self
+            .matrix
+            .tensors
+            .get(self.out_of_range.load(Ordering::Relaxed))
+        {
             Some((name, _)) => Err(Error::WeightRange {
                 name: format!("{name}.weight"),
                 weight_type: self.weight_type,

@@ -64,11 +64,17 @@ impl CudaRunner {
     ) -> Result<(Self, usize), Error> {
         let setting = |field, reason| Err(Error::Setting { field, reason });
         if !config.page_size.is_multiple_of(16) {
-            let reason = format!("{} is not a multiple of 16, as on a CUDA device", config.page_size);
+            let reason = format!(
+                "{} is not a multiple of 16, as on a CUDA device",
+                config.page_size
+            );
             return setting("page_size", reason);
         }
         let device = decoder.norm.device().clone();
-        let weights = decoder.layers.last().map_or(Number::F32, |layer| layer.down.number());
+        let weights = decoder
+            .layers
+            .last()
+            .map_or(Number::F32, |layer| layer.down.number());
         let layout = KvLayout {
             number: config.kv_dtype.number(weights),
             page_size: config.page_size,
@@ -148,7 +154,12 @@ impl CudaRunner {
     }
 
     /// Copies rows of the last call from row `from` on to the host.
-    pub(crate) fn read_rows(&self, from: usize, width: usize, out: &mut [f32]) -> Result<(), Error> {
+    pub(crate) fn read_rows(
+        &self,
+        from: usize,
+        width: usize,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
         Ok(self.out.read(4 * width * from, out)?)
     }
 }
@@ -169,7 +180,9 @@ impl CudaCall<'_> {
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let decoding = chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
-        let (key, moved) = runner.lists.write(chunk, self.tables, runner.shape, decoding)?;
+        let (key, moved) = runner
+            .lists
+            .write(chunk, self.tables, runner.shape, decoding)?;
         if moved {
             // What was recorded reads lists where they are no more.
             runner.graphs.clear();

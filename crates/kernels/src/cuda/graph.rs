@@ -29,7 +29,9 @@ impl Graph {
         let stream = device.shared_stream();
         stream.begin_capture(mode).map_err(&failed)?;
         let recorded = record();
-        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0)).map_err(&failed);
+        let graph = stream
+            .end_capture(sys::CUgraphInstantiate_flags(0))
+            .map_err(&failed);
         recorded?;
         let nothing = || CudaError::Failed {
             what: "recording a graph",
@@ -43,6 +45,8 @@ impl Graph {
     /// # Errors
     /// What the driver says.
     pub fn launch(&mut self) -> Result<(), CudaError> {
-        self.0.launch().map_err(CudaError::failed("launching a graph"))
+        self.0
+            .launch()
+            .map_err(CudaError::failed("launching a graph"))
     }
 }

@@ -68,10 +68,7 @@ pub fn prm_head(
         Arg::Int(layer.outputs),
     ];
     // SAFETY: layer and room are there, checked; the kernel reads no row that is not there.
-    unsafe {
-        out.device()
-            .launch("prm_head", layer.launch(count), &args)
-    }
+    unsafe { out.device().launch("prm_head", layer.launch(count), &args) }
 }
 
 /// A further layer, on what the one before it gave: `x: [count, inputs]` to `out: [count, outputs]`, both
@@ -101,10 +98,7 @@ pub fn prm_layer(
         Arg::Int(layer.outputs),
     ];
     // SAFETY: layer, inputs and room are there, checked.
-    unsafe {
-        out.device()
-            .launch("prm_layer", layer.launch(count), &args)
-    }
+    unsafe { out.device().launch("prm_layer", layer.launch(count), &args) }
 }
 
 /// From the numbers of a head to a probability.

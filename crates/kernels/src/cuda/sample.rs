@@ -73,7 +73,11 @@ impl Samples {
     pub fn request(&mut self, requests: &[SampleRequest], said: &[u32]) -> Result<(), CudaError> {
         for request in requests {
             let end = u64::from(request.said_first) + u64::from(request.said_count);
-            assert!(end <= said.len() as u64, "{end} of {} said tokens", said.len());
+            assert!(
+                end <= said.len() as u64,
+                "{end} of {} said tokens",
+                said.len()
+            );
         }
         self.said.write(0, said)?;
         self.requests.write(0, requests)?;

@@ -4,9 +4,9 @@
 mod attention;
 mod device;
 mod helpers;
+mod linear;
 mod prm;
 mod refusals;
-mod linear;
 mod rmsnorm;
 mod rope;
 mod rows;

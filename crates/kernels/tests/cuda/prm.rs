@@ -1,8 +1,8 @@
 //! The read-out of reward models, against the same in float64 as crates/prm and crates/search do it.
 
 use beamgen_kernels::cuda::{
-    Buffer, Contender, Device, Number, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing,
-    prm_head, prm_layer, prm_scores,
+    Buffer, Contender, Device, Number, PrmAggregation, PrmLayer, PrmNormaliser, Selection,
+    Standing, prm_head, prm_layer, prm_scores,
 };
 
 use crate::helpers::{device, download, noise, upload};
@@ -17,7 +17,12 @@ struct Layer {
 impl Layer {
     fn new(inputs: usize, outputs: usize, bias: bool, seed: u64) -> Self {
         let bias = bias.then(|| noise(outputs, seed + 1));
-        Self { weight: noise(inputs * outputs, seed), bias, inputs, outputs }
+        Self {
+            weight: noise(inputs * outputs, seed),
+            bias,
+            inputs,
+            outputs,
+        }
     }
 
     /// Each output, and the sum of its magnitudes, which its error is measured by.
@@ -25,18 +30,41 @@ impl Layer {
         let output = |(o, row): (usize, &[f32])| {
             let bias = self.bias.as_ref().map_or(0.0, |bias| f64::from(bias[o]));
             let terms = || row.iter().zip(x).map(|(w, x)| f64::from(*w) * x);
-            (terms().sum::<f64>() + bias, terms().map(f64::abs).sum::<f64>() + bias.abs())
+            (
+                terms().sum::<f64>() + bias,
+                terms().map(f64::abs).sum::<f64>() + bias.abs(),
+            )
         };
-        self.weight.chunks_exact(self.inputs).enumerate().map(output).collect()
+        self.weight
+            .chunks_exact(self.inputs)
+            .enumerate()
+            .map(output)
+            .collect()
     }
 
     /// Runs `launch` with the layer on the device; returns the outputs of `count` rows.
-    fn on(&self, device: &Device, count: usize, launch: impl FnOnce(&mut Buffer, PrmLayer<'_>)) -> Vec<f64> {
+    fn on(
+        &self,
+        device: &Device,
+        count: usize,
+        launch: impl FnOnce(&mut Buffer, PrmLayer<'_>),
+    ) -> Vec<f64> {
         let weight = upload(device, Number::F32, &self.weight);
-        let bias = self.bias.as_ref().map(|bias| upload(device, Number::F32, bias));
+        let bias = self
+            .bias
+            .as_ref()
+            .map(|bias| upload(device, Number::F32, bias));
         let mut out = device.alloc(8 * count * self.outputs).expect("memory");
         let (inputs, outputs) = (self.inputs, self.outputs);
-        launch(&mut out, PrmLayer { weight: &weight, bias: bias.as_ref(), inputs, outputs });
+        launch(
+            &mut out,
+            PrmLayer {
+                weight: &weight,
+                bias: bias.as_ref(),
+                inputs,
+                outputs,
+            },
+        );
         let mut values = vec![0.0; count * outputs];
         out.read(0, &mut values).expect("a copy");
         values
@@ -44,7 +72,14 @@ impl Layer {
 }
 
 /// Sizes of layers; rows from 1 to more than two tiles.
-const SHAPES: [(usize, usize, usize); 6] = [(1, 1, 1), (2, 3, 7), (31, 8, 8), (33, 9, 9), (896, 2, 17), (129, 40, 3)];
+const SHAPES: [(usize, usize, usize); 6] = [
+    (1, 1, 1),
+    (2, 3, 7),
+    (31, 8, 8),
+    (33, 9, 9),
+    (896, 2, 17),
+    (129, 40, 3),
+];
 
 #[test]
 fn heads_equal_the_reference() {
@@ -56,13 +91,23 @@ fn heads_equal_the_reference() {
             let rows: Vec<u32> = (0..count as u32).map(|i| i * 3 % 5).collect();
             let got = layer.on(device, count, |out, layer| {
                 let list = device.upload(&rows).expect("memory");
-                prm_head(out, &upload(device, Number::F32, &hidden), &list, layer, count).expect("a launch");
+                prm_head(
+                    out,
+                    &upload(device, Number::F32, &hidden),
+                    &list,
+                    layer,
+                    count,
+                )
+                .expect("a launch");
             });
             for (row, got) in rows.iter().zip(got.chunks(outputs)) {
                 let x = hidden.chunks(inputs).nth(*row as usize).expect("a row");
                 let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
                 for ((want, size), got) in layer.forward(&x).into_iter().zip(got) {
-                    assert!((got - want).abs() <= 1e-14 * size, "{got} instead of {want}");
+                    assert!(
+                        (got - want).abs() <= 1e-14 * size,
+                        "{got} instead of {want}"
+                    );
                 }
             }
         }
@@ -74,7 +119,10 @@ fn further_layers_take_what_is_above_zero() {
     let Some(device) = device() else { return };
     for (inputs, outputs, count) in SHAPES {
         let layer = Layer::new(inputs, outputs, true, 5);
-        let mut x: Vec<f64> = noise(count * inputs, 6).iter().map(|x| f64::from(*x)).collect();
+        let mut x: Vec<f64> = noise(count * inputs, 6)
+            .iter()
+            .map(|x| f64::from(*x))
+            .collect();
         // As `f64::max` of the CPU has it.
         x[0] = f64::NAN;
         let got = layer.on(device, count, |out, layer| {
@@ -83,7 +131,10 @@ fn further_layers_take_what_is_above_zero() {
         for (x, got) in x.chunks(inputs).zip(got.chunks(outputs)) {
             let x: Vec<f64> = x.iter().map(|x| x.max(0.0)).collect();
             for ((want, size), got) in layer.forward(&x).into_iter().zip(got) {
-                assert!((got - want).abs() <= 1e-14 * size, "{got} instead of {want}");
+                assert!(
+                    (got - want).abs() <= 1e-14 * size,
+                    "{got} instead of {want}"
+                );
             }
         }
     }
@@ -108,7 +159,11 @@ fn a_row_does_not_depend_on_its_company_and_a_missing_one_is_no_number() {
     }
     let missing = run(&[1, 4, u32::MAX]);
     assert_eq!(missing[..11], run(&[1]));
-    assert!(missing[11..].iter().all(|bits| f64::from_bits(*bits).is_nan()));
+    assert!(
+        missing[11..]
+            .iter()
+            .all(|bits| f64::from_bits(*bits).is_nan())
+    );
 }
 
 /// As `Normaliser::probability` of crates/prm/src/head.rs.
@@ -129,9 +184,26 @@ fn probability(normaliser: PrmNormaliser, outputs: &[f64]) -> Option<f32> {
 fn numbers_become_the_same_probabilities() {
     let Some(device) = device() else { return };
     const INF: f64 = f64::INFINITY;
-    let special = [0.0, -0.0, 1.0, -1.0, 1e30, -1e30, INF, -INF, f64::NAN, 0.25, 1.25, 700.0, -800.0];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        1e30,
+        -1e30,
+        INF,
+        -INF,
+        f64::NAN,
+        0.25,
+        1.25,
+        700.0,
+        -800.0,
+    ];
     for (outputs, count) in [(1, 1), (1, 300), (2, 169), (3, 128), (10, 7)] {
-        let mut values: Vec<f64> = noise(outputs * count, 9).iter().map(|x| 6.0 * f64::from(*x)).collect();
+        let mut values: Vec<f64> = noise(outputs * count, 9)
+            .iter()
+            .map(|x| 6.0 * f64::from(*x))
+            .collect();
         if outputs < 3 {
             // Every pair of them, or each.
             for (i, row) in values.chunks_mut(outputs).take(169).enumerate() {
@@ -142,7 +214,10 @@ fn numbers_become_the_same_probabilities() {
             }
         }
         let on_device = device.upload(&values).expect("memory");
-        let mut normalisers = vec![PrmNormaliser::Softmax(0), PrmNormaliser::Softmax(outputs - 1)];
+        let mut normalisers = vec![
+            PrmNormaliser::Softmax(0),
+            PrmNormaliser::Softmax(outputs - 1),
+        ];
         if outputs == 1 {
             normalisers.extend([PrmNormaliser::Sigmoid, PrmNormaliser::Clamp]);
         }
@@ -155,7 +230,10 @@ fn numbers_become_the_same_probabilities() {
             for (row, got) in values.chunks(outputs).zip(&scores[first..]) {
                 match probability(normaliser, row) {
                     None => assert!(got.is_nan(), "{normaliser:?} of {row:?}: {got}"),
-                    Some(want) => assert!((got - want).abs() <= 1e-7 * want, "{normaliser:?} of {row:?}: {got}, not {want}"),
+                    Some(want) => assert!(
+                        (got - want).abs() <= 1e-7 * want,
+                        "{normaliser:?} of {row:?}: {got}, not {want}"
+                    ),
                 }
             }
         }
@@ -208,13 +286,29 @@ fn standings(scores: &[f32], copies: &[u32], slots: u32) -> Vec<(u32, u32)> {
 /// Chains of each problem as lists of steps, with copies.
 type Problem = (u32, Vec<(Vec<u32>, u32)>);
 
-fn choose(selection: &mut Selection, scores: &Buffer, problems: &[Problem], how: PrmAggregation) -> Vec<Standing> {
+fn choose(
+    selection: &mut Selection,
+    scores: &Buffer,
+    problems: &[Problem],
+    how: PrmAggregation,
+) -> Vec<Standing> {
     let lists: Vec<Vec<Contender<'_>>> = problems
         .iter()
-        .map(|(_, chains)| chains.iter().map(|(steps, copies)| Contender { steps, copies: *copies }).collect())
+        .map(|(_, chains)| {
+            chains
+                .iter()
+                .map(|(steps, copies)| Contender {
+                    steps,
+                    copies: *copies,
+                })
+                .collect()
+        })
         .collect();
-    let plan: Vec<(u32, &[Contender<'_>])> =
-        problems.iter().zip(&lists).map(|((slots, _), chains)| (*slots, &chains[..])).collect();
+    let plan: Vec<(u32, &[Contender<'_>])> = problems
+        .iter()
+        .zip(&lists)
+        .map(|((slots, _), chains)| (*slots, &chains[..]))
+        .collect();
     selection.plan(&plan).expect("a copy");
     selection.select(scores, how).expect("a launch");
     selection.read().expect("a copy").collect()
@@ -224,21 +318,37 @@ fn choose(selection: &mut Selection, scores: &Buffer, problems: &[Problem], how:
 fn the_best_chains_of_every_problem_survive() {
     let Some(device) = device() else { return };
     // Few different scores, so that chains are equal.
-    let scores: Vec<f32> = noise(500, 10).iter().map(|x| ((x + 1.0) * 4.0).floor() / 8.0).collect();
+    let scores: Vec<f32> = noise(500, 10)
+        .iter()
+        .map(|x| ((x + 1.0) * 4.0).floor() / 8.0)
+        .collect();
     let on_device = upload(device, Number::F32, &scores);
     let mut selection = Selection::new(device, 8, 800, 8000).expect("memory");
     // Slots and chains: more chains than slots, as many, fewer, none.
-    let sizes = [(4, 16), (1, 1), (16, 16), (8, 3), (0, 5), (3, 0), (64, 600), (1, 40)];
+    let sizes = [
+        (4, 16),
+        (1, 1),
+        (16, 16),
+        (8, 3),
+        (0, 5),
+        (3, 0),
+        (64, 600),
+        (1, 40),
+    ];
     for copies in [1, 3] {
         let mut steps = noise(20_000, 11).into_iter();
-        let mut random = |below: usize| ((steps.next().expect("enough") + 1.0) * 0.5 * below as f32) as usize % below;
+        let mut random = |below: usize| {
+            ((steps.next().expect("enough") + 1.0) * 0.5 * below as f32) as usize % below
+        };
         let mut chain = || {
             // Some have no score yet.
             let steps = (0..random(9)).map(|_| random(500) as u32).collect();
             (steps, 1 + random(copies) as u32)
         };
-        let problems: Vec<Problem> =
-            sizes.iter().map(|(slots, chains)| (*slots, (0..*chains).map(|_| chain()).collect())).collect();
+        let problems: Vec<Problem> = sizes
+            .iter()
+            .map(|(slots, chains)| (*slots, (0..*chains).map(|_| chain()).collect()))
+            .collect();
         for how in AGGREGATIONS {
             let got = choose(&mut selection, &on_device, &problems, how);
             let mut got = &got[..];
@@ -250,7 +360,11 @@ fn the_best_chains_of_every_problem_survive() {
                     let want = fold(how, &steps);
                     let exact = !matches!(how, PrmAggregation::SoftMin { .. });
                     let same = own.score == want || !exact && (own.score - want).abs() < 1e-6;
-                    assert!(same, "{how:?} of {steps:?}: {} instead of {want}", own.score);
+                    assert!(
+                        same,
+                        "{how:?} of {steps:?}: {} instead of {want}",
+                        own.score
+                    );
                 }
                 let folded: Vec<f32> = own.iter().map(|own| own.score).collect();
                 let copies: Vec<u32> = chains.iter().map(|(_, copies)| *copies).collect();
@@ -270,12 +384,18 @@ fn of_equal_chains_the_earlier_survive() {
     let scores = upload(device, Number::F32, &[0.5, 0.75, 0.5]);
     let mut selection = Selection::new(device, 2, 9, 9).expect("memory");
     let chain = |step: u32| (vec![step], 1);
-    let problems = [(2, vec![chain(0), chain(2), chain(1), chain(0)]), (1, vec![chain(2), chain(0)])];
+    let problems = [
+        (2, vec![chain(0), chain(2), chain(1), chain(0)]),
+        (1, vec![chain(2), chain(0)]),
+    ];
     let got = choose(&mut selection, &scores, &problems, PrmAggregation::Last);
     let held: Vec<u32> = got.iter().map(|own| own.held).collect();
     assert_eq!(held, [1, 0, 1, 0, 1, 0]);
     let places: Vec<u32> = got.iter().map(|own| own.place).collect();
     assert_eq!(places, [1, 2, 0, 3, 0, 1]);
     // Nothing to choose from.
-    assert_eq!(choose(&mut selection, &scores, &[], PrmAggregation::Min), []);
+    assert_eq!(
+        choose(&mut selection, &scores, &[], PrmAggregation::Min),
+        []
+    );
 }

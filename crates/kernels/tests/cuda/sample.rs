@@ -30,14 +30,18 @@ const OFF: SampleRequest = SampleRequest {
 /// Philox4x32 with ten rounds (Salmon et al., SC 2011).
 fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
-        let [a, b] = [(0xD251_1F53u64, 0), (0xCD9E_8D57, 2)].map(|(m, i)| m * u64::from(counter[i]));
+        let [a, b] =
+            [(0xD251_1F53u64, 0), (0xCD9E_8D57, 2)].map(|(m, i)| m * u64::from(counter[i]));
         counter = [
             (b >> 32) as u32 ^ counter[1] ^ key[0],
             b as u32,
             (a >> 32) as u32 ^ counter[3] ^ key[1],
             a as u32,
         ];
-        key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
+        key = [
+            key[0].wrapping_add(0x9E37_79B9),
+            key[1].wrapping_add(0xBB67_AE85),
+        ];
     }
     counter
 }
@@ -63,17 +67,31 @@ impl Model {
         let mut row = x.to_vec();
         for token in &said[request.said_first as usize..][..request.said_count as usize] {
             let (at, logit) = (*token as usize, x[*token as usize]);
-            row[at] = if logit < 0.0 { logit * request.penalty } else { logit / request.penalty };
+            row[at] = if logit < 0.0 {
+                logit * request.penalty
+            } else {
+                logit / request.penalty
+            };
         }
         let raw = Self::new(x, &OFF);
-        Self { total: raw.total, ..Self::new(&row, request) }
+        Self {
+            total: raw.total,
+            ..Self::new(&row, request)
+        }
     }
 
     fn new(x: &[f32], request: &SampleRequest) -> Self {
-        let values: Vec<f32> = x.iter().map(|v| if v.is_nan() { f32::NEG_INFINITY } else { *v }).collect();
+        let values: Vec<f32> = x
+            .iter()
+            .map(|v| if v.is_nan() { f32::NEG_INFINITY } else { *v })
+            .collect();
         let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let first = values.iter().position(|v| *v == max).expect("a largest");
-        let mut model = Self { kept: vec![(first, 1.0)], total: f64::from(max), nucleus: 1.0 };
+        let mut model = Self {
+            kept: vec![(first, 1.0)],
+            total: f64::from(max),
+            nucleus: 1.0,
+        };
         if max.is_infinite() {
             return model;
         }
@@ -107,7 +125,11 @@ impl Model {
                 stays
             });
         }
-        let min_p = if request.min_p > 0.0 { request.min_p.min(1.0) } else { 0.0 };
+        let min_p = if request.min_p > 0.0 {
+            request.min_p.min(1.0)
+        } else {
+            0.0
+        };
         ids.retain(|i| weights[*i] >= min_p);
         ids.sort_unstable();
         model.kept = ids.iter().map(|i| (*i, f64::from(weights[*i]))).collect();
@@ -141,10 +163,20 @@ fn assert_logprob(model: &Model, logit: f32, got: f32, case: &str) {
 }
 
 /// Draws for every request and holds them against the model; returns how many were too near to a boundary.
-fn compare(device: &Device, rows: &[Vec<f32>], stride: usize, vocab: usize, requests: &[SampleRequest]) -> usize {
+fn compare(
+    device: &Device,
+    rows: &[Vec<f32>],
+    stride: usize,
+    vocab: usize,
+    requests: &[SampleRequest],
+) -> usize {
     // What is behind a row's tokens is not drawn, however likely.
     let fill = |row: &Vec<f32>| [&row[..vocab], &vec![1e30; stride - vocab]].concat();
-    let logits = upload(device, Number::F32, &rows.iter().flat_map(fill).collect::<Vec<_>>());
+    let logits = upload(
+        device,
+        Number::F32,
+        &rows.iter().flat_map(fill).collect::<Vec<_>>(),
+    );
     let mut samples = Samples::new(device, requests.len(), 0).expect("memory");
     samples.request(requests, &[]).expect("a copy");
     samples.draw(&logits, vocab, stride).expect("a launch");
@@ -152,7 +184,11 @@ fn compare(device: &Device, rows: &[Vec<f32>], stride: usize, vocab: usize, requ
     let mut before: Option<(SampleRequest, Model)> = None;
     for (request, (token, logprob)) in requests.iter().zip(samples.read().expect("a copy")) {
         let row = &rows[request.row as usize][..vocab];
-        let settings = SampleRequest { key: [0; 2], counter: [0; 4], ..*request };
+        let settings = SampleRequest {
+            key: [0; 2],
+            counter: [0; 4],
+            ..*request
+        };
         // Settings that are not numbers are equal to nothing.
         let model = match before.take() {
             Some((last, model)) if last == settings => model,
@@ -177,7 +213,12 @@ fn requests(rows: usize, settings: &[SampleRequest], draws: u32) -> Vec<SampleRe
     for row in 0..rows as u32 {
         for (i, settings) in settings.iter().enumerate() {
             let position = |draw| [0, draw, 7 * row, i as u32];
-            let request = |draw| SampleRequest { row, key: [11, 5], counter: position(draw), ..*settings };
+            let request = |draw| SampleRequest {
+                row,
+                key: [11, 5],
+                counter: position(draw),
+                ..*settings
+            };
             all.extend((0..draws).map(request));
         }
     }
@@ -191,7 +232,13 @@ fn settings(vocab: usize) -> Vec<SampleRequest> {
         for top_k in [0, 1, 5, 700, vocab as u32 / 2 + 1, vocab as u32 - 1] {
             for top_p in [1.0, 0.95, 0.5] {
                 for min_p in [0.0, 0.05] {
-                    all.push(SampleRequest { top_k, temperature, top_p, min_p, ..OFF });
+                    all.push(SampleRequest {
+                        top_k,
+                        temperature,
+                        top_p,
+                        min_p,
+                        ..OFF
+                    });
                 }
             }
         }
@@ -203,7 +250,8 @@ const INF: f32 = f32::INFINITY;
 
 /// Rows of `n`: spread as a model's, flat, with few different values, with odd ones.
 fn rows(n: usize) -> Vec<Vec<f32>> {
-    let spread = |width: f32, seed| -> Vec<f32> { noise(n, seed).iter().map(|x| x * width).collect() };
+    let spread =
+        |width: f32, seed| -> Vec<f32> { noise(n, seed).iter().map(|x| x * width).collect() };
     let mut odd = spread(8.0, 3);
     for (i, x) in odd.iter_mut().enumerate() {
         match i % 7 {
@@ -225,7 +273,15 @@ fn rows(n: usize) -> Vec<Vec<f32>> {
 fn tokens_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let (mut near, mut all) = (0, 0);
-    for (vocab, draws) in [(2, 2), (3, 2), (32, 3), (33, 1), (515, 1), (1027, 1), (5000, 1)] {
+    for (vocab, draws) in [
+        (2, 2),
+        (3, 2),
+        (32, 3),
+        (33, 1),
+        (515, 1),
+        (1027, 1),
+        (5000, 1),
+    ] {
         let rows = rows(vocab);
         let requests = requests(rows.len(), &settings(vocab), draws);
         near += compare(device, &rows, vocab + 3, vocab, &requests);
@@ -240,8 +296,19 @@ fn settings_at_and_beyond_their_ends() {
     let rows = rows(601);
     let mut settings = Vec::new();
     for temperature in [0.0, 1e-40, 1e-3, 1e8, 1e30, f32::NAN, INF, -1.0] {
-        for (top_k, top_p, min_p) in [(0, 1.0, 0.0), (3, 0.9, 0.0), (0, 0.3, 0.01), (600, 0.999_999_94, 0.0)] {
-            settings.push(SampleRequest { temperature, top_k, top_p, min_p, ..OFF });
+        for (top_k, top_p, min_p) in [
+            (0, 1.0, 0.0),
+            (3, 0.9, 0.0),
+            (0, 0.3, 0.01),
+            (600, 0.999_999_94, 0.0),
+        ] {
+            settings.push(SampleRequest {
+                temperature,
+                top_k,
+                top_p,
+                min_p,
+                ..OFF
+            });
         }
     }
     for (top_k, top_p, min_p) in [
@@ -255,7 +322,12 @@ fn settings_at_and_beyond_their_ends() {
         (0, 1.0, 7.0),
         (5, 0.5, 1.0),
     ] {
-        settings.push(SampleRequest { top_k, top_p, min_p, ..OFF });
+        settings.push(SampleRequest {
+            top_k,
+            top_p,
+            min_p,
+            ..OFF
+        });
     }
     compare(device, &rows, 601, 601, &requests(rows.len(), &settings, 2));
 }
@@ -274,13 +346,20 @@ fn odd_rows_never_make_a_nan() {
     ]
     .map(|row| row.to_vec());
     let mut settings = settings(3);
-    settings.push(SampleRequest { temperature: 0.0, ..OFF });
+    settings.push(SampleRequest {
+        temperature: 0.0,
+        ..OFF
+    });
     compare(device, &rows, 4, 3, &requests(rows.len(), &settings, 2));
     // A row of one token, and one that is not there.
     compare(device, &rows, 3, 1, &requests(rows.len(), &settings, 1));
     let mut samples = Samples::new(device, 2, 0).expect("memory");
-    samples.request(&[SampleRequest { row: 1, ..OFF }, OFF], &[]).expect("a copy");
-    samples.draw(&upload(device, Number::F32, &[0.5; 4]), 4, 4).expect("a launch");
+    samples
+        .request(&[SampleRequest { row: 1, ..OFF }, OFF], &[])
+        .expect("a copy");
+    samples
+        .draw(&upload(device, Number::F32, &[0.5; 4]), 4, 4)
+        .expect("a launch");
     let drawn: Vec<(u32, f32)> = samples.read().expect("a copy").collect();
     assert!(drawn[0].0 == 0 && drawn[0].1.is_nan());
     assert_eq!(drawn[1].1, -(4f32.ln()));
@@ -290,18 +369,32 @@ fn odd_rows_never_make_a_nan() {
 #[test]
 fn of_equals_the_first_stay() {
     let Some(device) = device() else { return };
-    let row: Vec<f32> = (0..2500).map(|i| if i % 2 == 1 { 2.0 } else { 1.0 }).collect();
+    let row: Vec<f32> = (0..2500)
+        .map(|i| if i % 2 == 1 { 2.0 } else { 1.0 })
+        .collect();
     let logits = upload(device, Number::F32, &row);
     for (top_k, top_p, last) in [(7, 1.0, 13), (0, 0.004, 11), (7, 0.5, 7), (1251, 1.0, 2499)] {
-        let settings = SampleRequest { top_k, top_p, temperature: 0.25, ..OFF };
+        let settings = SampleRequest {
+            top_k,
+            top_p,
+            temperature: 0.25,
+            ..OFF
+        };
         let requests = requests(1, &[settings], 150);
         let mut samples = Samples::new(device, requests.len(), 0).expect("memory");
         samples.request(&requests, &[]).expect("a copy");
         samples.draw(&logits, 2500, 2500).expect("a launch");
-        let mut seen: Vec<u32> = samples.read().expect("a copy").map(|(token, _)| token).collect();
+        let mut seen: Vec<u32> = samples
+            .read()
+            .expect("a copy")
+            .map(|(token, _)| token)
+            .collect();
         seen.sort_unstable();
         seen.dedup();
-        assert!(seen.iter().all(|token| token % 2 == 1 && *token <= last), "{seen:?}");
+        assert!(
+            seen.iter().all(|token| token % 2 == 1 && *token <= last),
+            "{seen:?}"
+        );
         if last < 20 {
             assert_eq!(seen.len() as u32, last / 2 + 1);
         }
@@ -323,7 +416,13 @@ fn a_vocabulary_of_152_thousand() {
         (0.3, 0, 0.9, 0.02),
         (1.0, 100_000, 0.99, 0.0),
     ] {
-        settings.push(SampleRequest { temperature, top_k, top_p, min_p, ..OFF });
+        settings.push(SampleRequest {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            ..OFF
+        });
     }
     let requests = requests(2, &settings, 2);
     compare(device, &[row, vec![0.25; VOCAB]], VOCAB, VOCAB, &requests);
@@ -337,15 +436,26 @@ fn a_draw_does_not_depend_on_its_company() {
     let logits = upload(device, Number::F32, &rows.concat());
     let settings = [
         OFF,
-        SampleRequest { top_k: 40, top_p: 0.9, ..OFF },
-        SampleRequest { top_p: 0.8, min_p: 0.01, temperature: 0.6, ..OFF },
+        SampleRequest {
+            top_k: 40,
+            top_p: 0.9,
+            ..OFF
+        },
+        SampleRequest {
+            top_p: 0.8,
+            min_p: 0.01,
+            temperature: 0.6,
+            ..OFF
+        },
     ];
     let mut samples = Samples::new(device, 64, 0).expect("memory");
     let mut draw = |requests: &[SampleRequest]| -> Vec<(u32, u32)> {
         samples.request(requests, &[]).expect("a copy");
         samples.draw(&logits, vocab, vocab).expect("a launch");
         let drawn = samples.read().expect("a copy");
-        drawn.map(|(token, logprob)| (token, logprob.to_bits())).collect()
+        drawn
+            .map(|(token, logprob)| (token, logprob.to_bits()))
+            .collect()
     };
     let mut all = requests(rows.len(), &settings, 2);
     let together = draw(&all);
@@ -369,7 +479,13 @@ fn said_tokens_are_penalised_once() {
         let mut settings = Vec::new();
         for (said_first, said_count) in [(0, 0), (0, 91), (7, 3), (90, 1)] {
             for (penalty, top_k) in [(1.3, 0), (0.5, 4), (1.0, 0), (2.0, 1)] {
-                settings.push(SampleRequest { said_first, said_count, penalty, top_k, ..OFF });
+                settings.push(SampleRequest {
+                    said_first,
+                    said_count,
+                    penalty,
+                    top_k,
+                    ..OFF
+                });
             }
         }
         let requests = requests(rows.len(), &settings, 3);
@@ -381,7 +497,10 @@ fn said_tokens_are_penalised_once() {
             let model = Model::penalised(row, request, &said);
             let (want, distance) = model.token(uniform(request));
             let case = format!("{request:?} of {vocab}");
-            assert!(token as usize == want || distance < margin(), "{case}: {token}, not {want}");
+            assert!(
+                token as usize == want || distance < margin(),
+                "{case}: {token}, not {want}"
+            );
             assert_logprob(&model, row[token as usize], logprob, &case);
         }
     }
@@ -397,7 +516,11 @@ fn tokens_lie_ready_for_the_next_step() {
         let requests = &requests(rows.len(), &[OFF], 1)[..count];
         samples.request(requests, &[]).expect("a copy");
         samples.draw(&logits, 99, 99).expect("a launch");
-        let read: Vec<u32> = samples.read().expect("a copy").map(|(token, _)| token).collect();
+        let read: Vec<u32> = samples
+            .read()
+            .expect("a copy")
+            .map(|(token, _)| token)
+            .collect();
         assert_eq!(read.len(), count);
         let mut words = vec![0u32; count];
         samples.tokens().read(0, &mut words).expect("a copy");
@@ -411,18 +534,34 @@ fn log_probabilities_of_given_tokens() {
     for vocab in [1, 31, 600, 5000] {
         let mut rows = rows(vocab);
         rows.push(vec![-INF; vocab]);
-        rows.push((0..vocab).map(|i| if i % 3 == 0 { INF } else { 1.0 }).collect());
+        rows.push(
+            (0..vocab)
+                .map(|i| if i % 3 == 0 { INF } else { 1.0 })
+                .collect(),
+        );
         let tokens: Vec<u32> = (0..rows.len()).map(|i| (i * 31 % vocab) as u32).collect();
         let logits = upload(device, Number::F32, &rows.concat());
         let mut out = device.alloc(4 * rows.len()).expect("memory");
         let list = device.upload(&tokens).expect("memory");
         log_probs(&mut out, &logits, &list, rows.len(), vocab, vocab).expect("a launch");
-        for ((row, token), got) in rows.iter().zip(&tokens).zip(download(&out, Number::F32, rows.len())) {
-            assert_logprob(&Model::new(row, &OFF), row[*token as usize], got, &format!("{token} of {vocab}"));
+        for ((row, token), got) in
+            rows.iter()
+                .zip(&tokens)
+                .zip(download(&out, Number::F32, rows.len()))
+        {
+            assert_logprob(
+                &Model::new(row, &OFF),
+                row[*token as usize],
+                got,
+                &format!("{token} of {vocab}"),
+            );
         }
     }
     let mut out = device.alloc(4).expect("memory");
-    let (logits, token) = (upload(device, Number::F32, &[0.0; 3]), device.upload(&[3u32]).expect("memory"));
+    let (logits, token) = (
+        upload(device, Number::F32, &[0.0; 3]),
+        device.upload(&[3u32]).expect("memory"),
+    );
     log_probs(&mut out, &logits, &token, 1, 3, 3).expect("a launch");
     assert!(download(&out, Number::F32, 1)[0].is_nan());
 }

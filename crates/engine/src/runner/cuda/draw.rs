@@ -46,7 +46,12 @@ impl CudaRunner {
         requests.clear();
         all.clear();
         for i in 0..count {
-            let Choice { row, said, params, draw } = choice(i);
+            let Choice {
+                row,
+                said,
+                params,
+                draw,
+            } = choice(i);
             let (key, counter) = draw.state();
             let said = match params.repetition_penalty == 1.0 {
                 true => &[],
@@ -79,7 +84,11 @@ impl CudaRunner {
         let samples = &mut drawing.samples;
         samples.request(requests, all)?;
         samples.draw(&self.out, tokens, width)?;
-        out.extend(samples.read()?.map(|(token, logprob)| Sampled { token, logprob }));
+        out.extend(
+            samples
+                .read()?
+                .map(|(token, logprob)| Sampled { token, logprob }),
+        );
         Ok(())
     }
 }

@@ -185,7 +185,10 @@ impl Lists {
 
     /// What all rows attend to in a layer with this window.
     pub(super) fn every(&self, window: Option<usize>) -> &Reaching {
-        let found = self.every.iter().find(|reaching| reaching.reach.window == window);
+        let found = self
+            .every
+            .iter()
+            .find(|reaching| reaching.reach.window == window);
         found.expect("made for each window")
     }
 

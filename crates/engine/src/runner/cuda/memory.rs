@@ -80,8 +80,18 @@ impl Activations {
     pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
         let frequencies = c.rope.frequencies(c.head_dim);
         let frequencies: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();
-        let [residual, kept, normed, qkv, queries, attended, gate_up, gated, angles, parts] =
-            sizes(c, rows);
+        let [
+            residual,
+            kept,
+            normed,
+            qkv,
+            queries,
+            attended,
+            gate_up,
+            gated,
+            angles,
+            parts,
+        ] = sizes(c, rows);
         let alloc = |bytes| device.alloc(bytes);
         Ok(Self {
             residual: alloc(residual)?,

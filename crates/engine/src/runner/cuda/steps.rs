@@ -1,10 +1,10 @@
 //! The kernels of a pass, in their order.
 
-use beamgen_kernels::{AttentionShape, Epilogue};
 use beamgen_kernels::cuda::{
     Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, attention, attention_merge, embed,
     gather_rows, rmsnorm, rmsnorm_heads, rope_angles, rope_kv, silu_mul,
 };
+use beamgen_kernels::{AttentionShape, Epilogue};
 
 use super::lists::Lists;
 use super::memory::Activations;
@@ -99,7 +99,12 @@ impl Steps<'_> {
     }
 
     /// What the first `rows` wanted rows are.
-    pub(super) fn output(&self, output: Output, rows: usize, out: &mut Buffer) -> Result<(), Error> {
+    pub(super) fn output(
+        &self,
+        output: Output,
+        rows: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
         let (c, a) = (self.config, self.activations);
         let (hidden, eps, norm) = (c.hidden_size, c.rms_norm_eps, &self.decoder.norm);
         let residual = match self.lists.now.all {
@@ -125,8 +130,18 @@ impl Steps<'_> {
         let (stride, eps, hidden) = (c.qkv_width(), c.rms_norm_eps, c.hidden_size);
         let (normed, qkv) = (&mut into(&a.normed), &mut into(&a.qkv));
         let norm = &layer.attention_norm;
-        rmsnorm(normed, layer.qkv.number(), &a.residual, norm, rows, hidden, eps)?;
-        layer.qkv.forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
+        rmsnorm(
+            normed,
+            layer.qkv.number(),
+            &a.residual,
+            norm,
+            rows,
+            hidden,
+            eps,
+        )?;
+        layer
+            .qkv
+            .forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             let columns = |offset, heads| HeadColumns {
@@ -176,8 +191,22 @@ impl Steps<'_> {
             items,
         )?;
         let (heads, dim) = (c.num_attention_heads, c.head_dim);
-        attention_merge(attended, out.number(), parts, lists, stream.rows, heads, dim)?;
-        out.forward(&a.attended, &mut into(stream.residual), stream.rows, Epilogue::Add, &a.workspace)
+        attention_merge(
+            attended,
+            out.number(),
+            parts,
+            lists,
+            stream.rows,
+            heads,
+            dim,
+        )?;
+        out.forward(
+            &a.attended,
+            &mut into(stream.residual),
+            stream.rows,
+            Epilogue::Add,
+            &a.workspace,
+        )
     }
 
     fn feed_forward(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
@@ -190,13 +219,27 @@ impl Steps<'_> {
             &mut into(&a.gated),
         );
         let norm = &layer.mlp_norm;
-        rmsnorm(normed, gate_up.number(), stream.residual, norm, rows, c.hidden_size, eps)?;
+        rmsnorm(
+            normed,
+            gate_up.number(),
+            stream.residual,
+            norm,
+            rows,
+            c.hidden_size,
+            eps,
+        )?;
         if gate_up.gates(down.number()) {
             gate_up.gated(normed, gated, rows, &a.workspace)?;
         } else {
             gate_up.forward(normed, both, rows, Epilogue::Store, &a.workspace)?;
             silu_mul(gated, down.number(), both, rows, c.intermediate_size)?;
         }
-        down.forward(gated, &mut into(stream.residual), rows, Epilogue::Add, &a.workspace)
+        down.forward(
+            gated,
+            &mut into(stream.residual),
+            rows,
+            Epilogue::Add,
+            &a.workspace,
+        )
     }
 }
