@@ -11,7 +11,7 @@ use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
 use serde_json::{Map, Value};
 
-use crate::memory::{self, MemoryPlan, ModelMemory};
+use crate::memory::{MemoryPlan, ModelMemory};
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 

@@ -70,6 +70,7 @@ impl Compute {
     ///
     /// # Errors
     /// [`Error::Device`], if so much memory twice is not to be had, say.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
         match self {
             Self::Cpu => Ok(None),

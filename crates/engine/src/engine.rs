@@ -546,6 +546,7 @@ impl Engine {
     }
 
     /// Runs all rows, `max_rows` at a time; the wanted ones go where `to` says.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     fn compute(
         &mut self,
         items: &[Append<'_>],
@@ -553,7 +554,7 @@ impl Engine {
         wanted: usize,
         to: To<'_>,
     ) -> Result<(), Error> {
-        let _ = wanted;
+
         let work = self.work(items);
         self.tables.clear();
         for item in items {

@@ -11,6 +11,7 @@ pub struct Logits {
     host: Rows,
     rows: usize,
     /// Which call of the engine they are of; 0 if they are on the host.
+    #[cfg(feature = "cuda")]
     call: u64,
 }
 
@@ -62,6 +63,7 @@ impl Engine {
         Ok(Logits {
             rows: host.len(),
             host,
+            #[cfg(feature = "cuda")]
             call: 0,
         })
     }

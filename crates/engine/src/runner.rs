@@ -62,6 +62,7 @@ impl Runner {
     }
 
     /// Most segments of positions that the rows of a chunk may attend to together.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
         match self {
             Self::Cpu(_) => usize::MAX,
