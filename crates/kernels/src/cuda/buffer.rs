@@ -42,11 +42,18 @@ impl Buffer {
             Ok(pointer) => pointer,
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let free = device.free_bytes()?;
-                return Err(CudaError::OutOfMemory { needed: bytes, free });
+                return Err(CudaError::OutOfMemory {
+                    needed: bytes,
+                    free,
+                });
             }
             Err(error) => return Err(CudaError::failed("taking memory")(error)),
         };
-        Ok(Self { device: device.clone(), pointer, bytes })
+        Ok(Self {
+            device: device.clone(),
+            pointer,
+            bytes,
+        })
     }
 
     /// Its length.
@@ -70,7 +77,9 @@ impl Buffer {
     #[track_caller]
     pub(super) fn assert_holds(&self, count: usize, bytes: usize) {
         assert!(
-            count.checked_mul(bytes).is_some_and(|all| all <= self.bytes),
+            count
+                .checked_mul(bytes)
+                .is_some_and(|all| all <= self.bytes),
             "{count} numbers of {bytes} bytes in a buffer of {}",
             self.bytes
         );
@@ -79,7 +88,9 @@ impl Buffer {
     fn check<T: Element>(&self, offset: usize, values: &[T]) {
         let bytes = size_of_val(values);
         assert!(
-            offset.checked_add(bytes).is_some_and(|end| end <= self.bytes),
+            offset
+                .checked_add(bytes)
+                .is_some_and(|end| end <= self.bytes),
             "{bytes} bytes at {offset} of {}",
             self.bytes
         );
@@ -100,8 +111,10 @@ impl Buffer {
         self.device.bind()?;
         // SAFETY: inside the buffer, checked. The source is pageable memory, which the driver has
         // copied when the call returns.
-        unsafe { result::memcpy_htod_async(self.pointer + offset as u64, values, self.device.stream()) }
-            .map_err(CudaError::failed("copying to the device"))
+        unsafe {
+            result::memcpy_htod_async(self.pointer + offset as u64, values, self.device.stream())
+        }
+        .map_err(CudaError::failed("copying to the device"))
     }
 
     /// Waits for all work queued so far and copies what is at byte `offset` to `values`.
@@ -118,8 +131,10 @@ impl Buffer {
         }
         self.device.bind()?;
         // SAFETY: inside the buffer, checked; every bit pattern is a value; the call below waits for the copy.
-        unsafe { result::memcpy_dtoh_async(values, self.pointer + offset as u64, self.device.stream()) }
-            .map_err(CudaError::failed("copying from the device"))?;
+        unsafe {
+            result::memcpy_dtoh_async(values, self.pointer + offset as u64, self.device.stream())
+        }
+        .map_err(CudaError::failed("copying from the device"))?;
         self.device.synchronize()
     }
 
@@ -135,7 +150,12 @@ impl Buffer {
         self.device.bind()?;
         // SAFETY: inside the buffer and apart, checked.
         unsafe {
-            result::memcpy_dtod_async(self.pointer + to as u64, self.pointer + from as u64, bytes, self.device.stream())
+            result::memcpy_dtod_async(
+                self.pointer + to as u64,
+                self.pointer + from as u64,
+                bytes,
+                self.device.stream(),
+            )
         }
         .map_err(CudaError::failed("copying on the device"))
     }
