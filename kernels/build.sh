@@ -74,8 +74,7 @@ if [ "${1-}" != --check ]; then
     exit
 fi
 stale=0
-for file in "$out"/*.ptx "$out/registers.txt" ptx/*; do
-    name=$(basename "$file")
+for name in $(ls "$out" ptx | grep -E '\.(ptx|txt)$' | sort -u); do
     if ! cmp -s "$out/$name" "ptx/$name"; then
         echo "kernels/ptx/$name is stale: run kernels/build.sh"
         stale=1
