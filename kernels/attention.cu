@@ -34,9 +34,11 @@ __device__ __forceinline__ int first_seen(int len, int window) { return window >
 
 // For 16-bit keys and values of head_dim 64, 96 or 128, on tensor cores. page_size is a multiple of 16, and a
 // group of heads at most 64. Grid (items or more, kv_heads); a block has 64 queries, 16 for each warp, and goes over
-// 64 positions at a time. Positions are permuted so that a lane has scores of eight neighbours, which is
-// what it needs of the weights to multiply values read with one load.
-constexpr int QUERIES = 64, POSITIONS = 64, THREADS = 128, PLACES = 16;
+// 64 positions at a time. With at most 32 or 16 queries, 2 or 4 warps share 16: each computes the scores of some of
+// the positions and the output of some of head_dim, in the same order as one warp would. Positions are permuted so
+// that a lane has scores of eight neighbours, which is what it needs of the weights to multiply values read with
+// one load.
+constexpr int POSITIONS = 64, THREADS = 128, PLACES = 16;
 
 template <class S, int D>
 __device__ __forceinline__ void tensor(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,
@@ -46,6 +48,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   constexpr int C = D / 32;                       // runs of 32 of head_dim
   __shared__ uint4 keys[C][POSITIONS][4];         // 32 of head_dim in a row, for each position
   __shared__ uint4 values[POSITIONS / 32][D][4];  // 32 positions in a row
+  __shared__ float4 scores[2][POSITIONS / 8][32];  // what warps that share queries tell each other
   __shared__ const S* places[SEGMENT / PLACES];   // the keys of each 16 positions of the segment
   __shared__ const S* value_places[SEGMENT / PLACES];
   if ((int)blockIdx.x >= *item_count) return;
@@ -53,6 +56,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   const int kv_head = blockIdx.y, group = heads / kv_heads, queries = item.count * group;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const int segment = item.from & -SEGMENT, to = item.to;
+  const int ways = queries <= 16 ? 4 : queries <= 32 ? 2 : 1, set = warp / ways, share = warp % ways;
 
   for (int i = threadIdx.x; i < SEGMENT / PLACES; i += THREADS) {
     const int p = segment + i * PLACES;
@@ -63,13 +67,13 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
     value_places[i] = base + page_size * D + p % page_size;
   }
 
-  // This lane's queries: g and g + 8 of the warp. What a lane takes as k is 8t .. 8t+7 of each 32.
+  // This lane's queries: g and g + 8 of its set of 16. What a lane takes as k is 8t .. 8t+7 of each 32.
   unsigned query[C][2][4];
   int len[2], low[2];
   size_t result[2];
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    const int index = warp * 16 + 8 * i + g, member = index / group;
+    const int index = set * 16 + 8 * i + g, member = index / group;
     const bool there = index < queries;
     const unsigned row = there ? members[item.first + member] : 0;
     const int head = kv_head * group + index - member * group;
@@ -119,7 +123,9 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   for (int n = 0; n < D / 8; n++)
 #pragma unroll
     for (int i = 0; i < 4; i++) out[n][i] = 0.f;
-  const bool active = warp * 16 < queries;
+  const bool active = set * 16 < queries;
+  auto scores_here = [&](int n) { return n * ways / (POSITIONS / 8) == share; };
+  auto out_here = [&](int n) { return n * ways / (D / 8) == share; };
   const float factor = scale * LOG2_E;
   int start = item.from & -POSITIONS;
   copy_keys(start);
@@ -132,6 +138,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       // Column 2c + e of tile j of a half is position 8c + 2j + e of its 32.
 #pragma unroll
       for (int n = 0; n < POSITIONS / 8; n++) {
+        if (!scores_here(n)) continue;
         const int position = n / 4 * 32 + 8 * (g >> 1) + 2 * (n % 4) + (g & 1);
 #pragma unroll
         for (int i = 0; i < 4; i++) score[n][i] = 0.f;
@@ -142,9 +149,10 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
           mma<S>(score[n], query[c][0], k0);
           mma<S>(score[n], query[c][1], k1);
         }
+        if (ways > 1) scores[set][n][lane] = make_float4(score[n][0], score[n][1], score[n][2], score[n][3]);
       }
     }
-    __syncthreads();  // keys are done with
+    __syncthreads();  // keys are done with, scores are here
     if (start + POSITIONS < to)
       copy_keys(start + POSITIONS);
     else
@@ -152,6 +160,12 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
 
     unsigned weight[POSITIONS / 16][4];
     if (active) {
+#pragma unroll
+      for (int n = 0; n < POSITIONS / 8; n++) {
+        if (scores_here(n)) continue;
+        const float4 v = scores[set][n][lane];
+        score[n][0] = v.x, score[n][1] = v.y, score[n][2] = v.z, score[n][3] = v.w;
+      }
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         float largest = most[i];
@@ -196,6 +210,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       for (int half = 0; half < POSITIONS / 32; half++)
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
+          if (!out_here(n)) continue;
           const uint4 value = values[half][8 * n + g][t];
           const unsigned v0[2] = {value.x, value.y}, v1[2] = {value.z, value.w};
           mma<S>(out[n], weight[2 * half], v0);
@@ -214,12 +229,13 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
     if (!active) continue;
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 1);
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 2);
-    if (warp * 16 + 8 * i + g >= queries) continue;
+    if (set * 16 + 8 * i + g >= queries) continue;
     float* to_part = parts + result[i];
 #pragma unroll
-    for (int n = 0; n < D / 8; n++)
-      *reinterpret_cast<float2*>(to_part + 8 * n + 2 * t) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
-    if (t == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
+    for (int n = 0; n < D / 8; n++) {
+      if (out_here(n)) *reinterpret_cast<float2*>(to_part + 8 * n + 2 * t) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
+    }
+    if (share == 0 && t == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
   }
 }
 
