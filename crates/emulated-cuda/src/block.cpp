@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
@@ -185,9 +186,8 @@ void run_block(unsigned threads) {
   ready.first = ready.count = 0;
   // Not a number in every float, whatever its width: reads of what nobody wrote show.
   memset(shared_memory, 0xFF, launch->shared);
-  const unsigned warp_count = (threads + LANES - 1) / LANES, turn = random_below(warp_count);
-  for (unsigned i = 0; i < warp_count; i++) {
-    const unsigned w = (i + turn) % warp_count, first = w * LANES;
+  for (unsigned w = 0; w * LANES < threads; w++) {
+    const unsigned first = w * LANES;
     const unsigned lanes = threads - first < LANES ? threads - first : LANES;
     warps[w].live = lanes == LANES ? ~0u : (1u << lanes) - 1;
     warps[w].waiting = 0;
@@ -200,6 +200,7 @@ void run_block(unsigned threads) {
       ready.push(&fiber);
     }
   }
+  for (unsigned i = threads; i > 1; i--) std::swap(ready.items[i - 1], ready.items[random_below(i)]);
   current = &scheduler;
   switch_to(ready.pop());
 }

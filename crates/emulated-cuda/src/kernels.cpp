@@ -11,6 +11,8 @@
 #include "rmsnorm.cu"
 #include "rope.cu"
 #include "silu.cu"
+// With errors, for the tests of this crate.
+#include "planted.cu"
 
 namespace emulated {
 namespace {
@@ -74,6 +76,12 @@ const Kernel KERNELS[] = {
     REGISTER(silu_mul_f32)
     REGISTER(silu_mul_bf16)
     REGISTER(silu_mul_f16)
+    // planted.cu
+    REGISTER(planted_increment)
+    REGISTER(planted_turn)
+    REGISTER(planted_write)
+    REGISTER(planted_shuffle)
+    REGISTER(planted_pairs)
 };
 
 }  // namespace

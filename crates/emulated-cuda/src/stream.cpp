@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "api.h"
@@ -43,11 +44,13 @@ struct Operation {
 };
 
 using Graph = std::vector<Operation>;
-constexpr int RELAXED = 2;
+// Modes of a capture: which threads may not take memory or wait meanwhile.
+constexpr int ANY_THREAD = 0, ITS_THREAD = 1;
 
 struct Stream {
   bool capturing = false, broken = false;
   int mode = 0;
+  std::thread::id thread;
   Graph captured;
   Result refuse() {
     broken = true;
@@ -128,7 +131,8 @@ Result queue_host_copy(Stream* handle, Copy copy, const void* host) {
 bool emulated::capture_forbids() {
   bool forbids = false;
   for (Stream* stream : streams())
-    if (stream->capturing && stream->mode != RELAXED) stream->broken = forbids = true;
+    if (stream->capturing && (stream->mode == ANY_THREAD || (stream->mode == ITS_THREAD && stream->thread == std::this_thread::get_id())))
+      stream->broken = forbids = true;
   return forbids;
 }
 
@@ -203,7 +207,7 @@ API cuStreamBeginCapture_v2(Stream* handle, int mode) {
   Stream* stream = stream_of(handle);
   if (stream == &default_stream) return STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capturing) return ILLEGAL_STATE;
-  *stream = Stream{true, false, mode, {}};
+  *stream = Stream{true, false, mode, std::this_thread::get_id(), {}};
   return SUCCESS;
 }
 API cuStreamEndCapture(Stream* handle, Graph** graph) {

@@ -5,6 +5,7 @@ mod attention;
 mod device;
 mod helpers;
 mod linear;
+mod refusals;
 mod rmsnorm;
 mod rope;
 mod rows;

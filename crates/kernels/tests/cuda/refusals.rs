@@ -1,0 +1,56 @@
+//! Devices that cannot be used, each in a process of its own.
+
+use std::process::Command;
+
+use beamgen_kernels::cuda::{CudaError, Device, Number, rmsnorm};
+
+use crate::helpers::device;
+
+fn first_launch() -> Result<(), CudaError> {
+    assert!(beamgen_emulated_cuda::load());
+    let device = Device::open(0)?;
+    let (mut out, x) = (device.alloc(4)?, device.upload(&[1.0f32])?);
+    rmsnorm(&mut out, Number::F32, &x, &x, 1, 1, 1e-6)
+}
+
+/// For `what_is_missing_is_said`.
+#[test]
+#[ignore = "of a device that the environment describes"]
+fn says_what_is_missing() {
+    match first_launch() {
+        Ok(()) => println!("\nit runs"),
+        Err(error) => println!("\n{error}"),
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    if device().is_none() || std::env::var_os("BEAMGEN_TEST_CUDA").is_some() {
+        return;
+    }
+    for (variable, value, says) in [
+        ("EMULATED_CUDA_DEVICES", "1", "it runs"),
+        ("EMULATED_CUDA_DEVICES", "0", "there is no CUDA device 0: the driver shows 0"),
+        (
+            "EMULATED_CUDA_CAPABILITY",
+            "7.5",
+            "Emulated CUDA device has compute capability 7.5; 8.0 (Ampere) or later is needed",
+        ),
+        (
+            "EMULATED_CUDA_DRIVER",
+            "11.0",
+            "CUDA: loading kernels: the provided PTX was compiled with an unsupported toolchain. \
+             (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
+        ),
+        ("EMULATED_CUDA_DRIVER", "11.4", "it runs"),
+        ("EMULATED_CUDA_MEMORY", "100", "the CUDA device has 100 bytes free, 4 more are needed"),
+    ] {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "refusals::says_what_is_missing", "--ignored", "--nocapture"])
+            .env(variable, value)
+            .output()
+            .expect("this program runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.lines().any(|line| line == says), "{variable}={value}: {text}");
+    }
+}
