@@ -67,6 +67,35 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
     value_places[i] = base + page_size * D + p % page_size;
   }
 
+  __syncthreads();
+
+  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0 (values of up to seven
+  // positions before `from`, in its page, come along).
+  auto copy_keys = [&](int start) {
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const int unit = i * THREADS + threadIdx.x, position = unit / (D / 8), part = unit % (D / 8), p = start + position;
+      const bool seen = p >= item.from && p < to;
+      const S* from = seen ? places[(p - segment) / PLACES] + (p % PLACES) * D + part * 8 : kv;
+      copy_async(&keys[part / 4][position][part % 4], from, seen ? 16 : 0);
+    }
+    copy_commit();
+  };
+  auto copy_values = [&](int start) {
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const int unit = i * THREADS + threadIdx.x, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
+      const int p = start + part * 8, seen = p + 8 <= item.from ? 0 : min(max(to - p, 0), 8);
+      const S* from = seen > 0 ? value_places[(p - segment) / PLACES] + (size_t)d * page_size + p % PLACES : kv;
+      copy_async(&values[part / 4][d][part % 4], from, 2 * seen);
+    }
+    copy_commit();
+  };
+
+  int start = item.from & -POSITIONS;
+  copy_keys(start);
+  copy_values(start);
+
   // This lane's queries: g and g + 8 of its set of 16. What a lane takes as k is 8t .. 8t+7 of each 32.
   unsigned query[C][2][4];
   int len[2], low[2];
@@ -94,30 +123,6 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       query[c][1][2 + i] = pack<S>(b.z, b.w);
     }
   }
-  __syncthreads();
-
-  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0.
-  auto copy_keys = [&](int start) {
-#pragma unroll
-    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, position = unit / (D / 8), part = unit % (D / 8), p = start + position;
-      const bool seen = p >= item.from && p < to;
-      const S* from = seen ? places[(p - segment) / PLACES] + (p % PLACES) * D + part * 8 : kv;
-      copy_async(&keys[part / 4][position][part % 4], from, seen ? 16 : 0);
-    }
-    copy_commit();
-  };
-  auto copy_values = [&](int start) {
-#pragma unroll
-    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
-      const int p = start + part * 8, seen = p + 8 <= item.from ? 0 : min(max(to - p, 0), 8);
-      const S* from = seen > 0 ? value_places[(p - segment) / PLACES] + (size_t)d * page_size + p % PLACES : kv;
-      copy_async(&values[part / 4][d][part % 4], from, 2 * seen);
-    }
-    copy_commit();
-  };
-
   float out[D / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 #pragma unroll
   for (int n = 0; n < D / 8; n++)
@@ -127,9 +132,6 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   auto scores_here = [&](int n) { return n * ways / (POSITIONS / 8) == share; };
   auto out_here = [&](int n) { return n * ways / (D / 8) == share; };
   const float factor = scale * LOG2_E;
-  int start = item.from & -POSITIONS;
-  copy_keys(start);
-  copy_values(start);
   for (; start < to; start += POSITIONS) {
     float score[POSITIONS / 8][4];
     copy_wait<1>();
