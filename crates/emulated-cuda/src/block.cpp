@@ -7,7 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
-#if !defined(__x86_64__)
+#if defined(__x86_64__)
+// Saves what a called function must keep, changes the stack, restores the other's.
+extern "C" void emulated_switch(void** save, void* to);
+asm(".text\n.type emulated_switch,@function\nemulated_switch:\n"
+    " pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+    " movq %rsp,(%rdi)\n movq %rsi,%rsp\n"
+    " popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
+#else
 #include <ucontext.h>
 #endif
 
@@ -67,13 +74,6 @@ unsigned random_below(unsigned n) {
 }
 
 #if defined(__x86_64__)
-// Saves what a called function must keep, changes the stack, restores the other's.
-extern "C" void emulated_switch(void** save, void* to);
-asm(".text\n.type emulated_switch,@function\nemulated_switch:\n"
-    " pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
-    " movq %rsp,(%rdi)\n movq %rsi,%rsp\n"
-    " popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
-
 void prepare(Fiber& fiber, unsigned char* stack_end, void (*enter)()) {
   void** top = reinterpret_cast<void**>(stack_end);
   *--top = nullptr;  // where `enter` would return to

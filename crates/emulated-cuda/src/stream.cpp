@@ -18,7 +18,7 @@ using namespace emulated;
 namespace {
 
 // A kernel with its arguments.
-struct Work {
+struct Call {
   const Function* function;
   Index grid, block;
   unsigned shared;
@@ -38,9 +38,9 @@ struct Copy {
 
 struct Operation {
   bool is_copy;
-  Work work;
+  Call call;
   Copy copy;
-  Result run() const { return is_copy ? copy.run() : work.run(); }
+  Result run() const { return is_copy ? copy.run() : call.run(); }
 };
 
 using Graph = std::vector<Operation>;
@@ -98,7 +98,7 @@ Result Copy::run() const {
 
 size_t words(size_t bytes) { return (bytes + 15) / 16 * 2; }
 
-Result Work::run() const {
+Result Call::run() const {
   const Kernel& kernel = *function->kernel;
   std::vector<void*> pointers;
   size_t word = 0;
@@ -193,13 +193,13 @@ API cuLaunchKernel(const Function* function, unsigned grid_x, unsigned grid_y, u
   const uint64_t threads = (uint64_t)block_x * block_y * block_z;
   const bool grid = grid_x && grid_y && grid_z && grid_x <= 0x7fffffff && grid_y <= 65535 && grid_z <= 65535;
   if (!grid || threads == 0 || threads > 1024 || shared > function->shared_limit || extra) return INVALID_VALUE;
-  Work work{function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, {}};
+  Call call{function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, {}};
   for (size_t i = 0; i < function->kernel->arguments; i++) {
-    const size_t bytes = function->kernel->sizes[i], at = work.arguments.size();
-    work.arguments.resize(at + words(bytes));
-    memcpy(&work.arguments[at], arguments[i], bytes);
+    const size_t bytes = function->kernel->sizes[i], at = call.arguments.size();
+    call.arguments.resize(at + words(bytes));
+    memcpy(&call.arguments[at], arguments[i], bytes);
   }
-  return queue(stream, {false, std::move(work), {}});
+  return queue(stream, {false, std::move(call), {}});
 }
 
 API cuStreamBeginCapture_v2(Stream* handle, int mode) {
