@@ -49,7 +49,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   __shared__ uint4 keys[C][POSITIONS][4];         // 32 of head_dim in a row, for each position
   __shared__ uint4 values[POSITIONS / 32][D][4];  // 32 positions in a row
   __shared__ float4 scores[2][POSITIONS / 8][32];  // what warps that share queries tell each other
-  __shared__ const S* places[SEGMENT / PLACES];   // the keys of each 16 positions of the segment
+  __shared__ const S* places[SEGMENT / PLACES];    // the keys of each 16 positions of the segment; null if not seen
   __shared__ const S* value_places[SEGMENT / PLACES];
   if ((int)blockIdx.x >= *item_count) return;
   const Item item = item_at(items, blockIdx.x);
@@ -60,6 +60,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
 
   for (int i = threadIdx.x; i < SEGMENT / PLACES; i += THREADS) {
     const int p = segment + i * PLACES;
+    places[i] = value_places[i] = nullptr;
     if (p + PLACES <= item.from || p >= to) continue;
     const size_t page = tables[item.table + p / page_size];
     const S* base = kv + ((page * layers + layer) * kv_heads + kv_head) * 2 * page_size * D;
@@ -69,25 +70,29 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
 
   __syncthreads();
 
-  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0 (values of up to seven
-  // positions before `from`, in its page, come along).
+  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0 (some positions before
+  // `from`, in its page, come along).
   auto copy_keys = [&](int start) {
+    const int thread = now(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, position = unit / (D / 8), part = unit % (D / 8), p = start + position;
-      const bool seen = p >= item.from && p < to;
-      const S* from = seen ? places[(p - segment) / PLACES] + (p % PLACES) * D + part * 8 : kv;
-      copy_async(&keys[part / 4][position][part % 4], from, seen ? 16 : 0);
+      const unsigned unit = i * THREADS + thread, position = unit / (D / 8), part = unit % (D / 8);
+      const unsigned p = start + position;
+      const S* place = places[p % SEGMENT / PLACES];
+      const bool seen = place && (int)p < to;
+      copy_async(&keys[part / 4][position][part % 4], seen ? place + p % PLACES * D + part * 8 : kv, seen ? 16 : 0);
     }
     copy_commit();
   };
   auto copy_values = [&](int start) {
+    const int thread = now(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
-      const int p = start + part * 8, seen = p + 8 <= item.from ? 0 : min(max(to - p, 0), 8);
-      const S* from = seen > 0 ? value_places[(p - segment) / PLACES] + (size_t)d * page_size + p % PLACES : kv;
-      copy_async(&values[part / 4][d][part % 4], from, 2 * seen);
+      const unsigned unit = i * THREADS + thread, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
+      const unsigned p = start + part * 8;
+      const S* place = value_places[p % SEGMENT / PLACES];
+      const int seen = place ? min(max(to - (int)p, 0), 8) : 0;
+      copy_async(&values[part / 4][d][part % 4], seen > 0 ? place + d * page_size + p % PLACES : kv, 2 * seen);
     }
     copy_commit();
   };
@@ -98,17 +103,15 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
 
   // This lane's queries: g and g + 8 of its set of 16. What a lane takes as k is 8t .. 8t+7 of each 32.
   unsigned query[C][2][4];
-  int len[2], low[2];
-  size_t result[2];
+  int len[2], low[2];  // what it sees, less the first position that the lane has scores of
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int index = set * 16 + 8 * i + g, member = index / group;
     const bool there = index < queries;
     const unsigned row = there ? members[item.first + member] : 0;
     const int head = kv_head * group + index - member * group;
-    len[i] = there ? min((int)lens[row], to) : 0;
-    low[i] = there ? max(first_seen(lens[row], window), item.from) : 0;
-    result[i] = ((size_t)(item.part + member) * heads + head) * (D + 2);
+    len[i] = (there ? (int)lens[row] : 0) - 8 * t;
+    low[i] = window > 0 ? len[i] - window : -8 * t;
     const float* from = q + (size_t)row * q_stride + head * D + 8 * t;
 #pragma unroll
     for (int c = 0; c < C; c++) {
@@ -175,7 +178,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
         for (int n = 0; n < POSITIONS / 8; n++)
 #pragma unroll
           for (int e = 0; e < 2; e++) {
-            const int p = start + n / 4 * 32 + 8 * t + 2 * (n % 4) + e;
+            const int p = start + n / 4 * 32 + 2 * (n % 4) + e;
             float& s = score[n][2 * i + e];
             s = p >= low[i] && p < len[i] ? s * factor : -INFINITY;
             largest = fmaxf(largest, s);
@@ -226,18 +229,24 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       copy_commit();
   }
 
+  if (!active) return;
+  // All again: registers are short in the loop.
+  const Item written = item_at(items, now(blockIdx.x));
+  const int thread = now(threadIdx.x), column = thread % 4 * 2, each = now(heads) / kv_heads;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    if (!active) continue;
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 1);
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 2);
-    if (set * 16 + 8 * i + g >= queries) continue;
-    float* to_part = parts + result[i];
+    const int index = thread / 32 / ways * 16 + 8 * i + thread % 32 / 4, member = index / each;
+    if (index >= written.count * each) continue;
+    const int head = blockIdx.y * each + index - member * each;
+    float* to_part = parts + ((size_t)(written.part + member) * heads + head) * (D + 2);
 #pragma unroll
     for (int n = 0; n < D / 8; n++) {
-      if (out_here(n)) *reinterpret_cast<float2*>(to_part + 8 * n + 2 * t) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
+      if (out_here(n))
+        *reinterpret_cast<float2*>(to_part + 8 * n + column) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
     }
-    if (share == 0 && t == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
+    if (share == 0 && column == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
   }
 }
 
@@ -348,7 +357,7 @@ ATTENTION_TENSOR(f16, f16, 96, 3)
 ATTENTION_TENSOR(f16, f16, 128, 3)
 
 #define ATTENTION_ANY(SUFFIX, S)                                                                                        \
-  KERNEL __launch_bounds__(attention::THREADS)                                                                          \
+  KERNEL __launch_bounds__(attention::THREADS, 4)                                                                       \
       attention_any_##SUFFIX(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,           \
                              const int* items, const int* item_count, const unsigned* members, const unsigned* lens,   \
                              int heads, int kv_heads, int head_dim, int page_size, int layers, int layer, int window,   \
