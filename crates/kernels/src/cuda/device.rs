@@ -176,6 +176,10 @@ impl Device {
             .map_err(CudaError::failed("running kernels"))
     }
 
+    pub(super) fn shared_stream(&self) -> &Arc<CudaStream> {
+        &self.inner.stream
+    }
+
     pub(super) fn stream(&self) -> sys::CUstream {
         self.inner.stream.cu_stream()
     }
@@ -206,8 +210,8 @@ impl Device {
         let mut pointers = [std::ptr::null_mut::<c_void>(); Self::ARGS];
         for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {
             *word = match *arg {
-                Arg::At(buffer) => buffer.pointer(0),
-                Arg::Byte(buffer, byte) => buffer.pointer(byte),
+                Arg::At(buffer) => buffer.pointer(),
+                Arg::Byte(buffer, byte) => buffer.from(byte).pointer(),
                 Arg::Null => 0,
                 Arg::Int(value) => u64::from(i32::try_from(value).expect("an int") as u32),
                 Arg::Float(value) => u64::from(value.to_bits()),

@@ -1,0 +1,337 @@
+use crate::AttentionRow;
+
+/// What rows attend to, beside their tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionReach {
+    /// Positions of a page.
+    pub page_size: usize,
+    /// Most positions a row attends to, its own included; `None` is all.
+    pub window: Option<usize>,
+    /// Query heads that share a head of keys and values.
+    pub group: usize,
+}
+
+impl AttentionReach {
+    /// The segments that a row with `len` positions attends to.
+    fn segments(&self, len: usize) -> std::ops::Range<usize> {
+        self.first(len) / AttentionPlan::SEGMENT..len.div_ceil(AttentionPlan::SEGMENT)
+    }
+
+    /// The first position of `len` that is attended to.
+    fn first(&self, len: usize) -> usize {
+        self.window.map_or(0, |window| len.saturating_sub(window))
+    }
+
+    /// How many of the rows, from the first on, need at most `most` partials together: a longer prompt goes
+    /// through the model in several passes.
+    #[must_use]
+    pub fn fitting(&self, rows: &[AttentionRow], most: usize) -> usize {
+        let mut partials = 0;
+        let fits = |row: &&AttentionRow| {
+            partials += self.segments(row.len as usize).len();
+            partials <= most
+        };
+        rows.iter().take_while(fits).count()
+    }
+}
+
+/// A segment of positions with rows that see the same pages there.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    table: usize,
+    from: usize,
+    to: usize,
+    count: usize,
+}
+
+/// How rows are taken together on a device: positions are cut into segments, and rows whose pages of a
+/// segment are the same, branches of a tree or tokens of a prompt, share an item. Each row has a partial
+/// result for each of its segments, which do not depend on the company.
+///
+/// It keeps its memory: a plan that is made again allocates nothing once it has been as large.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionPlan {
+    reach: AttentionReach,
+    /// One more than the highest page.
+    pages: usize,
+    /// As kernels/attention.cu has them.
+    items: Vec<[i32; 6]>,
+    members: Vec<u32>,
+    lens: Vec<u32>,
+    row_first: Vec<i32>,
+    row_parts: Vec<i32>,
+    /// The items while they grow, and for each segment the one that the next row may join.
+    growing: Vec<Item>,
+    open: Vec<Option<usize>>,
+}
+
+impl AttentionPlan {
+    /// Positions of a segment.
+    pub const SEGMENT: usize = 256;
+    /// Queries of an item: rows times heads of a group.
+    const QUERIES: usize = 64;
+
+    /// Plans for these rows, whose pages are in `tables`. A row of no positions (padding) attends to nothing.
+    ///
+    /// # Panics
+    /// If a row's pages are not all in `tables`, a size is 0, or positions do not fit an `int`.
+    pub fn build(&mut self, tables: &[u32], rows: &[AttentionRow], reach: AttentionReach) {
+        let AttentionReach {
+            page_size,
+            window,
+            group,
+        } = reach;
+        assert!(page_size > 0 && group > 0 && window != Some(0));
+        assert!(i32::try_from(tables.len()).is_ok());
+        self.reach = reach;
+        self.growing.clear();
+        self.open.clear();
+        self.lens.clear();
+        self.row_first.clear();
+        self.row_parts.clear();
+        for row in rows {
+            let len = row.len as usize;
+            let table = row.table as usize;
+            assert!(i32::try_from(len).is_ok());
+            assert!(
+                table + len.div_ceil(page_size) <= tables.len(),
+                "pages are missing"
+            );
+            self.lens.push(row.len);
+            self.row_first.push(self.row_parts.len() as i32);
+            for segment in reach.segments(len) {
+                let from = reach.first(len).max(segment * Self::SEGMENT);
+                let to = len.min((segment + 1) * Self::SEGMENT);
+                let item = self.place(
+                    tables,
+                    segment,
+                    Item {
+                        table,
+                        from,
+                        to,
+                        count: 1,
+                    },
+                );
+                self.row_parts.push(item as i32);
+            }
+        }
+        self.row_first.push(self.row_parts.len() as i32);
+        self.number(tables);
+    }
+
+    /// The item for a row's segment, which has the row now.
+    fn place(&mut self, tables: &[u32], segment: usize, row: Item) -> usize {
+        if self.open.len() <= segment {
+            self.open.resize(segment + 1, None);
+        }
+        let AttentionReach {
+            page_size, group, ..
+        } = self.reach;
+        if let Some(index) = self.open[segment] {
+            let item = &mut self.growing[index];
+            let pages = |item: &Item| (item.from / page_size, item.to.div_ceil(page_size));
+            let ((first, end), (row_first, row_end)) = (pages(item), pages(&row));
+            let (first, common) = (first.min(row_first), end.min(row_end));
+            let of = |table: usize| &tables[table + first..table + common];
+            // Without gaps: every position of an item is one that some row sees.
+            let joins = row.from <= item.to && item.from <= row.to;
+            let room = item.count < (Self::QUERIES / group).max(1);
+            if joins && room && (item.table == row.table || of(item.table) == of(row.table)) {
+                if row.to > item.to {
+                    item.table = row.table;
+                }
+                item.from = item.from.min(row.from);
+                item.to = item.to.max(row.to);
+                item.count += 1;
+                return index;
+            }
+        }
+        self.open[segment] = Some(self.growing.len());
+        self.growing.push(row);
+        self.growing.len() - 1
+    }
+
+    /// Numbers members and partials item by item.
+    fn number(&mut self, tables: &[u32]) {
+        self.items.clear();
+        self.pages = 0;
+        let mut first = 0;
+        for item in &self.growing {
+            let Item {
+                table,
+                from,
+                to,
+                count,
+            } = *item;
+            let pages =
+                table + from / self.reach.page_size..table + to.div_ceil(self.reach.page_size);
+            let highest = tables[pages].iter().max().expect("an item has a page");
+            self.pages = self.pages.max(*highest as usize + 1);
+            // All are less than the lengths that were checked. The count grows again below.
+            self.items
+                .push([table as i32, from as i32, to as i32, first, 0, first]);
+            first += count as i32;
+        }
+        self.members.clear();
+        self.members.resize(first as usize, 0);
+        for row in 0..self.lens.len() {
+            let parts = self.row_first[row] as usize..self.row_first[row + 1] as usize;
+            for part in &mut self.row_parts[parts] {
+                let item = &mut self.items[*part as usize];
+                *part = item[5] + item[4];
+                self.members[(item[3] + item[4]) as usize] = row as u32;
+                item[4] += 1;
+            }
+        }
+    }
+
+    /// Rows that were planned for.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Items: blocks of a launch.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Partial results.
+    #[must_use]
+    pub fn partials(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What it was made for.
+    #[must_use]
+    pub fn reach(&self) -> AttentionReach {
+        self.reach
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    pub(super) fn lists(&self) -> Lists<'_> {
+        let Self {
+            items,
+            members,
+            lens,
+            row_first,
+            row_parts,
+            ..
+        } = self;
+        Lists {
+            items: items.as_flattened(),
+            members,
+            lens,
+            row_first,
+            row_parts,
+        }
+    }
+}
+
+/// What the kernels read.
+pub(super) struct Lists<'a> {
+    pub(super) items: &'a [i32],
+    pub(super) members: &'a [u32],
+    pub(super) lens: &'a [u32],
+    pub(super) row_first: &'a [i32],
+    pub(super) row_parts: &'a [i32],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(tables: &[u32], rows: &[(u32, u32)], reach: AttentionReach) -> AttentionPlan {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|&(table, len)| AttentionRow { table, len })
+            .collect();
+        let mut plan = AttentionPlan::default();
+        // What was there before must not show.
+        plan.build(
+            &[9; 100],
+            &[AttentionRow {
+                table: 1,
+                len: 1500,
+            }; 7],
+            AttentionReach { group: 2, ..reach },
+        );
+        plan.build(tables, &rows, reach);
+        plan
+    }
+
+    const REACH: AttentionReach = AttentionReach {
+        page_size: 64,
+        window: None,
+        group: 4,
+    };
+
+    #[test]
+    fn branches_share_what_they_have_in_common() {
+        // 256 positions in common, then pages of their own.
+        let tables = [0, 1, 2, 3, 4, 0, 1, 2, 3, 5];
+        let plan = plan(&tables, &[(0, 300), (5, 310)], REACH);
+        assert_eq!(
+            plan.items,
+            [
+                [0, 0, 256, 0, 2, 0],
+                [0, 256, 300, 2, 1, 2],
+                [5, 256, 310, 3, 1, 3]
+            ]
+        );
+        assert_eq!(plan.members, [0, 1, 0, 1]);
+        assert_eq!(plan.row_first, [0, 2, 4]);
+        assert_eq!(plan.row_parts, [0, 2, 1, 3]);
+        assert_eq!((plan.rows(), plan.partials(), plan.pages()), (2, 4, 6));
+    }
+
+    #[test]
+    fn a_longer_row_brings_its_table() {
+        // The second row goes on where the first ends, in the same pages.
+        let tables = [0, 1, 0, 1, 2];
+        let plan = plan(&tables, &[(0, 100), (2, 140), (0, 80)], REACH);
+        assert_eq!(plan.items, [[2, 0, 140, 0, 3, 0]]);
+        assert_eq!(plan.members, [0, 1, 2]);
+    }
+
+    #[test]
+    fn items_are_not_too_large() {
+        let rows: Vec<_> = (1..=40).map(|len| (0, len)).collect();
+        let plan = plan(&[3], &rows, REACH);
+        let counts: Vec<_> = plan.items.iter().map(|item| item[4]).collect();
+        assert_eq!(counts, [16, 16, 8]);
+        assert_eq!(plan.items[2][1..3], [0, 40]);
+    }
+
+    #[test]
+    fn windows_and_padding() {
+        let reach = AttentionReach {
+            window: Some(100),
+            ..REACH
+        };
+        let tables = [u32::MAX, u32::MAX, 2, 3, 4, 5];
+        let plan = plan(&tables, &[(0, 240), (0, 0), (0, 330)], reach);
+        assert_eq!(plan.items, [[0, 140, 256, 0, 2, 0], [0, 256, 330, 2, 1, 2]]);
+        assert_eq!(plan.row_first, [0, 1, 1, 3]);
+        assert_eq!(plan.row_parts, [0, 1, 2]);
+    }
+
+    #[test]
+    fn as_many_rows_as_fit() {
+        let rows: Vec<_> = [256, 257, 0, 1000]
+            .map(|len| AttentionRow { table: 0, len })
+            .to_vec();
+        assert_eq!(REACH.fitting(&rows, 0), 0);
+        assert_eq!(REACH.fitting(&rows, 3), 3);
+        assert_eq!(REACH.fitting(&rows, 7), 4);
+        let reach = AttentionReach {
+            window: Some(1),
+            ..REACH
+        };
+        assert_eq!(reach.fitting(&rows, 3), 4);
+    }
+}

@@ -1,0 +1,308 @@
+use super::{Arg, Buffer, CudaError, Device, Launch, Number};
+use crate::Epilogue;
+
+/// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
+///
+/// Every output is a sum in an order that depends on these three alone: its bits are the same with
+/// any other rows, and whatever kernel the number of rows asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinearShape {
+    /// Values of an input row.
+    pub inputs: usize,
+    /// Values of an output row.
+    pub outputs: usize,
+    /// What weights and input rows are in.
+    pub number: Number,
+}
+
+/// The numbers of kernels/linear.cu.
+const CHUNK: usize = 32;
+const FEW_OUTPUTS: usize = 64;
+const MANY_OUTPUTS: usize = 128;
+const MANY_ROWS: usize = 64;
+const ANY_OUTPUTS: usize = 8;
+const ANY_ROWS: usize = 8;
+
+/// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. Not those of
+/// the card at hand, on which bits must not depend.
+const BLOCKS: usize = 264;
+/// Least chunks of a group: two for each of its slices.
+const LEAST: usize = 8;
+const MOST_GROUPS: usize = 16;
+
+impl LinearShape {
+    /// Rows up to which the inputs may be cut among blocks, which needs [`LinearWorkspace`].
+    const SPLIT_ROWS: usize = 256;
+
+    /// Whether it runs on tensor cores.
+    #[must_use]
+    pub fn on_tensor_cores(&self) -> bool {
+        self.tensor().is_some()
+    }
+
+    /// Which of the tensor cores' types it has, if they serve.
+    fn tensor(&self) -> Option<usize> {
+        let fits = self.inputs > 0 && self.inputs.is_multiple_of(CHUNK);
+        match self.number {
+            Number::F32 => None,
+            Number::Bf16 => fits.then_some(0),
+            Number::F16 => fits.then_some(1),
+        }
+    }
+
+    /// Groups of inputs that are added up one after the other, by a block for each if rows are few.
+    fn groups(&self) -> usize {
+        let tiles = self.outputs.div_ceil(FEW_OUTPUTS).max(1);
+        let most = (self.inputs / CHUNK / LEAST).clamp(1, MOST_GROUPS);
+        BLOCKS.div_ceil(tiles).clamp(1, most)
+    }
+
+    /// Floats and counters of a workspace for calls of at most `rows` rows.
+    fn workspace(&self, rows: usize) -> [usize; 2] {
+        let rows = rows.min(Self::SPLIT_ROWS);
+        if self.tensor().is_none() || self.groups() == 1 {
+            return [0, 0];
+        }
+        let tiles = self.outputs.div_ceil(FEW_OUTPUTS);
+        [
+            self.groups() * rows * tiles * FEW_OUTPUTS,
+            tiles * rows.div_ceil(MANY_ROWS),
+        ]
+    }
+}
+
+/// Memory for sums that several blocks share. One is enough for all layers, which run one after the other.
+#[derive(Debug)]
+pub struct LinearWorkspace {
+    partials: Buffer,
+    /// Zero between calls.
+    arrived: Buffer,
+}
+
+impl LinearWorkspace {
+    /// Bytes that are needed for calls of these layers with at most `rows` rows.
+    #[must_use]
+    pub fn bytes(layers: &[LinearShape], rows: usize) -> usize {
+        Self::elements(layers, rows).iter().map(|n| 4 * n).sum()
+    }
+
+    fn elements(layers: &[LinearShape], rows: usize) -> [usize; 2] {
+        let sizes = layers.iter().map(|layer| layer.workspace(rows));
+        sizes.fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])])
+    }
+
+    /// For calls of these layers with at most `rows` rows.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn new(device: &Device, layers: &[LinearShape], rows: usize) -> Result<Self, CudaError> {
+        let [partials, arrived] = Self::elements(layers, rows);
+        let partials = device.alloc(4 * partials)?;
+        let mut arrived = device.alloc(4 * arrived)?;
+        arrived.clear()?;
+        Ok(Self { partials, arrived })
+    }
+
+    /// The same memory.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let [partials, arrived] = [&self.partials, &self.arrived].map(|buffer| buffer.from(0));
+        Self { partials, arrived }
+    }
+}
+
+/// Kernels for bfloat16 and float16, for at most 8, 16, 32, 64 rows and for many.
+type Kernels = [[&'static str; 2]; 5];
+
+const PLAIN: Kernels = [
+    ["linear_8_bf16", "linear_8_f16"],
+    ["linear_16_bf16", "linear_16_f16"],
+    ["linear_32_bf16", "linear_32_f16"],
+    ["linear_64_bf16", "linear_64_f16"],
+    ["linear_many_bf16", "linear_many_f16"],
+];
+const SILU: Kernels = [
+    ["linear_silu_8_bf16", "linear_silu_8_f16"],
+    ["linear_silu_16_bf16", "linear_silu_16_f16"],
+    ["linear_silu_32_bf16", "linear_silu_32_f16"],
+    ["linear_silu_64_bf16", "linear_silu_64_f16"],
+    ["linear_silu_many_bf16", "linear_silu_many_f16"],
+];
+
+/// `rows` rows of `x` through the layer to rows of `outputs` float32, which replace what is in `out` or
+/// are added to it. `bias` is float32.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small, the workspace included.
+#[expect(clippy::too_many_arguments, reason = "five buffers, two shapes")]
+pub fn linear(
+    out: &mut Buffer,
+    x: &Buffer,
+    layer: &LinearShape,
+    weight: &Buffer,
+    bias: Option<&Buffer>,
+    rows: usize,
+    epilogue: Epilogue,
+    workspace: &mut LinearWorkspace,
+) -> Result<(), CudaError> {
+    let LinearShape {
+        inputs,
+        outputs,
+        number,
+    } = *layer;
+    out.assert_holds(rows * outputs, 4);
+    if let Some(bias) = bias {
+        bias.assert_holds(outputs, 4);
+    }
+    let bias = bias.map_or(Arg::Null, Arg::At);
+    let add = Arg::Int(usize::from(epilogue == Epilogue::Add));
+    if let Some(tensor) = layer.tensor() {
+        let kernels = PLAIN.map(|kernels| kernels[tensor]);
+        // SAFETY: the outputs and the bias are there, checked.
+        return unsafe {
+            on_tensor_cores(
+                kernels,
+                layer,
+                out,
+                x,
+                weight,
+                Some([bias, add]),
+                rows,
+                workspace,
+            )
+        };
+    }
+    x.assert_holds(rows * inputs, number.bytes());
+    weight.assert_holds(outputs * inputs, number.bytes());
+    let grid = [rows.div_ceil(ANY_ROWS), outputs.div_ceil(ANY_OUTPUTS), 1];
+    let launch = Launch {
+        grid,
+        block: 32 * ANY_OUTPUTS,
+        shared: 0,
+    };
+    let kernel = number.pick(["linear_any_f32", "linear_any_bf16", "linear_any_f16"]);
+    let [rows, inputs, outputs] = [rows, inputs, outputs].map(Arg::Int);
+    let args = [
+        Arg::At(out),
+        Arg::At(x),
+        Arg::At(weight),
+        bias,
+        rows,
+        inputs,
+        outputs,
+        add,
+    ];
+    // SAFETY: rows, weights, outputs and the bias are there, checked.
+    unsafe { weight.device().launch(kernel, launch, &args) }
+}
+
+/// [`linear`] and [`silu_mul`](super::silu_mul) in one, with the same bits: the layer's outputs are gates and then
+/// what they let through, and rows of half as many `number`s come out. For layers on tensor cores
+/// ([`LinearShape::on_tensor_cores`]).
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small, the outputs are odd, or the layer does not run on tensor cores.
+pub fn linear_silu(
+    out: &mut Buffer,
+    x: &Buffer,
+    layer: &LinearShape,
+    weight: &Buffer,
+    rows: usize,
+    workspace: &mut LinearWorkspace,
+) -> Result<(), CudaError> {
+    assert!(layer.outputs.is_multiple_of(2));
+    out.assert_holds(rows * layer.outputs / 2, layer.number.bytes());
+    let tensor = layer.tensor().expect("a layer for tensor cores");
+    let kernels = SILU.map(|kernels| kernels[tensor]);
+    // SAFETY: the outputs are there, checked.
+    unsafe { on_tensor_cores(kernels, layer, out, x, weight, None, rows, workspace) }
+}
+
+/// Picks the kernel for so many rows.
+///
+/// # Safety
+/// `out` must hold what the kernels write, and the bias of `bias_and_add` what they read.
+#[expect(clippy::too_many_arguments, reason = "five buffers, two shapes")]
+unsafe fn on_tensor_cores(
+    kernels: [&'static str; 5],
+    layer: &LinearShape,
+    out: &mut Buffer,
+    x: &Buffer,
+    weight: &Buffer,
+    bias_and_add: Option<[Arg<'_>; 2]>,
+    rows: usize,
+    workspace: &mut LinearWorkspace,
+) -> Result<(), CudaError> {
+    let LinearShape {
+        inputs,
+        outputs,
+        number,
+    } = *layer;
+    x.assert_holds(rows * inputs, number.bytes());
+    weight.assert_holds(outputs * inputs, number.bytes());
+    let groups = layer.groups();
+    let many = [rows.div_ceil(MANY_ROWS), outputs.div_ceil(MANY_OUTPUTS), 1];
+    let enough = many[0] * many[1] >= BLOCKS / 2;
+    let is_many = rows > LinearShape::SPLIT_ROWS || (rows > MANY_ROWS && enough);
+    let (index, tile) = match rows {
+        _ if is_many => (4, MANY_ROWS),
+        0..=8 => (0, 8),
+        9..=16 => (1, 16),
+        17..=32 => (2, 32),
+        _ => (3, 64),
+    };
+    let (bias, add) = bias_and_add.map_or((None, None), |[bias, add]| (Some(bias), Some(add)));
+    let sizes = [rows, inputs, outputs].map(|n| Some(Arg::Int(n)));
+    let [out, x, w] = [&*out, x, weight].map(|buffer| Some(Arg::At(buffer)));
+    let (launch, args) = if is_many {
+        let groups = Some(Arg::Int(groups));
+        let args = [
+            out, x, w, bias, sizes[0], sizes[1], sizes[2], groups, add, None,
+        ];
+        (
+            Launch {
+                grid: many,
+                block: 256,
+                shared: 0,
+            },
+            args,
+        )
+    } else {
+        let [partials, arrived] = layer.workspace(rows);
+        workspace.partials.assert_holds(partials, 4);
+        workspace.arrived.assert_holds(arrived, 4);
+        let [partials, arrived] =
+            [&workspace.partials, &workspace.arrived].map(|b| Some(Arg::At(b)));
+        let grid = [rows.div_ceil(tile), outputs.div_ceil(FEW_OUTPUTS), groups];
+        let args = [
+            out, partials, arrived, x, w, bias, sizes[0], sizes[1], sizes[2], add,
+        ];
+        (
+            Launch {
+                grid,
+                block: 128,
+                shared: 0,
+            },
+            args,
+        )
+    };
+    let mut given = [Arg::Null; 10];
+    let mut count = 0;
+    for (place, arg) in given.iter_mut().zip(args.into_iter().flatten()) {
+        *place = arg;
+        count += 1;
+    }
+    // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for each
+    // group and a counter for each tile, checked; the rest is the caller's.
+    unsafe {
+        weight
+            .device()
+            .launch(kernels[index], launch, &given[..count])
+    }
+}

@@ -1,0 +1,352 @@
+#include "copy.cuh"
+
+// Causal attention of rows over paged keys and values, with grouped query heads, in two launches: partial results over
+// segments of 256 positions, then their sum.
+//
+// An item is a segment and some rows that see the same pages there (branches of a tree, tokens of a prompt):
+// keys and values are read once for all of them. Items are [item_count][6] ints: where the table of the pages begins in
+// `tables`, the positions `from` and `to` (not included; what is outside is not read), the first of the item's rows
+// in `members`, their number, the first of their partials. A row sees positions p < lens[row], of them only
+// those with p >= lens[row] - window unless window is 0.
+//
+//   q         [rows] float, `q_stride` apart: a row begins with its [heads][head_dim] queries; head h reads
+//             key-value head h / (heads / kv_heads)
+//   kv        [pages][layers][kv_heads] { K [page_size][head_dim], V [head_dim][page_size] } S
+//   parts     [partials][heads][head_dim + 2] float: the sum of weights times values, the largest score, the sum of the
+//             weights. Weights are 2^(score - largest), scores scale * log2(e) * q k. Nothing seen: 0, -INFINITY, 0
+//
+// A row's partial does not depend on the other rows of its item: what a row does not see has weight 0.
+namespace attention {
+
+constexpr int SEGMENT = 256, ITEM = 6;
+constexpr float LOG2_E = 1.4426950408889634f;
+
+struct Item {
+  int table, from, to, first, count, part;
+};
+__device__ __forceinline__ Item item_at(const int* items, int index) {
+  const int* at = items + (size_t)index * ITEM;
+  return {at[0], at[1], at[2], at[3], at[4], at[5]};
+}
+
+// First position that a row with `len` positions sees.
+__device__ __forceinline__ int first_seen(int len, int window) { return window > 0 ? max(len - window, 0) : 0; }
+
+// For 16-bit keys and values of head_dim 64, 96 or 128, on tensor cores. page_size is a multiple of 16, and a
+// group of heads at most 64. Grid (items or more, kv_heads); a block has 64 queries, 16 for each warp, and goes over
+// 64 positions at a time. Positions are permuted so that a lane has scores of eight neighbours, which is
+// what it needs of the weights to multiply values read with one load.
+constexpr int QUERIES = 64, POSITIONS = 64, THREADS = 128, PLACES = 16;
+
+template <class S, int D>
+__device__ __forceinline__ void tensor(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,
+                                       const int* items, const int* item_count, const unsigned* members,
+                                       const unsigned* lens, int heads, int kv_heads, int page_size, int layers, int layer,
+                                       int window, float scale) {
+  constexpr int C = D / 32;                       // runs of 32 of head_dim
+  __shared__ uint4 keys[C][POSITIONS][4];         // 32 of head_dim in a row, for each position
+  __shared__ uint4 values[POSITIONS / 32][D][4];  // 32 positions in a row
+  __shared__ const S* places[SEGMENT / PLACES];   // the keys of each 16 positions of the segment
+  __shared__ const S* value_places[SEGMENT / PLACES];
+  if ((int)blockIdx.x >= *item_count) return;
+  const Item item = item_at(items, blockIdx.x);
+  const int kv_head = blockIdx.y, group = heads / kv_heads, queries = item.count * group;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+  const int segment = item.from & -SEGMENT, to = item.to;
+
+  for (int i = threadIdx.x; i < SEGMENT / PLACES; i += THREADS) {
+    const int p = segment + i * PLACES;
+    if (p + PLACES <= item.from || p >= to) continue;
+    const size_t page = tables[item.table + p / page_size];
+    const S* base = kv + ((page * layers + layer) * kv_heads + kv_head) * 2 * page_size * D;
+    places[i] = base + (p % page_size) * D;
+    value_places[i] = base + page_size * D + p % page_size;
+  }
+
+  // This lane's queries: g and g + 8 of the warp. What a lane takes as k is 8t .. 8t+7 of each 32.
+  unsigned query[C][2][4];
+  int len[2], low[2];
+  size_t result[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int index = warp * 16 + 8 * i + g, member = index / group;
+    const bool there = index < queries;
+    const unsigned row = there ? members[item.first + member] : 0;
+    const int head = kv_head * group + index - member * group;
+    len[i] = there ? min((int)lens[row], to) : 0;
+    low[i] = there ? max(first_seen(lens[row], window), item.from) : 0;
+    result[i] = ((size_t)(item.part + member) * heads + head) * (D + 2);
+    const float* from = q + (size_t)row * q_stride + head * D + 8 * t;
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+      float4 a = make_float4(0.f, 0.f, 0.f, 0.f), b = a;
+      if (there) {
+        a = *reinterpret_cast<const float4*>(from + 32 * c);
+        b = *reinterpret_cast<const float4*>(from + 32 * c + 4);
+      }
+      query[c][0][i] = pack<S>(a.x, a.y);
+      query[c][0][2 + i] = pack<S>(a.z, a.w);
+      query[c][1][i] = pack<S>(b.x, b.y);
+      query[c][1][2 + i] = pack<S>(b.z, b.w);
+    }
+  }
+  __syncthreads();
+
+  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0.
+  auto copy_keys = [&](int start) {
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const int unit = i * THREADS + threadIdx.x, position = unit / (D / 8), part = unit % (D / 8), p = start + position;
+      const bool seen = p >= item.from && p < to;
+      const S* from = seen ? places[(p - segment) / PLACES] + (p % PLACES) * D + part * 8 : kv;
+      copy_async(&keys[part / 4][position][part % 4], from, seen ? 16 : 0);
+    }
+    copy_commit();
+  };
+  auto copy_values = [&](int start) {
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const int unit = i * THREADS + threadIdx.x, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
+      const int p = start + part * 8, seen = p + 8 <= item.from ? 0 : min(max(to - p, 0), 8);
+      const S* from = seen > 0 ? value_places[(p - segment) / PLACES] + (size_t)d * page_size + p % PLACES : kv;
+      copy_async(&values[part / 4][d][part % 4], from, 2 * seen);
+    }
+    copy_commit();
+  };
+
+  float out[D / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
+#pragma unroll
+  for (int n = 0; n < D / 8; n++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[n][i] = 0.f;
+  const bool active = warp * 16 < queries;
+  const float factor = scale * LOG2_E;
+  int start = item.from & -POSITIONS;
+  copy_keys(start);
+  copy_values(start);
+  for (; start < to; start += POSITIONS) {
+    float score[POSITIONS / 8][4];
+    copy_wait<1>();
+    __syncthreads();  // keys are here
+    if (active) {
+      // Column 2c + e of tile j of a half is position 8c + 2j + e of its 32.
+#pragma unroll
+      for (int n = 0; n < POSITIONS / 8; n++) {
+        const int position = n / 4 * 32 + 8 * (g >> 1) + 2 * (n % 4) + (g & 1);
+#pragma unroll
+        for (int i = 0; i < 4; i++) score[n][i] = 0.f;
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+          const uint4 key = keys[c][position][t];
+          const unsigned k0[2] = {key.x, key.y}, k1[2] = {key.z, key.w};
+          mma<S>(score[n], query[c][0], k0);
+          mma<S>(score[n], query[c][1], k1);
+        }
+      }
+    }
+    __syncthreads();  // keys are done with
+    if (start + POSITIONS < to)
+      copy_keys(start + POSITIONS);
+    else
+      copy_commit();
+
+    unsigned weight[POSITIONS / 16][4];
+    if (active) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float largest = most[i];
+#pragma unroll
+        for (int n = 0; n < POSITIONS / 8; n++)
+#pragma unroll
+          for (int e = 0; e < 2; e++) {
+            const int p = start + n / 4 * 32 + 8 * t + 2 * (n % 4) + e;
+            float& s = score[n][2 * i + e];
+            s = p >= low[i] && p < len[i] ? s * factor : -INFINITY;
+            largest = fmaxf(largest, s);
+          }
+        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
+        const float zero = largest == -INFINITY ? 0.f : largest, shrink = exp2f(most[i] - zero);
+        most[i] = largest;
+        sum[i] *= shrink;
+#pragma unroll
+        for (int n = 0; n < POSITIONS / 8; n++)
+#pragma unroll
+          for (int e = 0; e < 2; e++) {
+            float& s = score[n][2 * i + e];
+            s = exp2f(s - zero);
+            sum[i] += s;
+          }
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+          out[n][2 * i] *= shrink;
+          out[n][2 * i + 1] *= shrink;
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < POSITIONS / 8; n++) {
+        weight[n / 2][n % 2 * 2] = pack<S>(score[n][0], score[n][1]);
+        weight[n / 2][n % 2 * 2 + 1] = pack<S>(score[n][2], score[n][3]);
+      }
+    }
+    copy_wait<1>();
+    __syncthreads();  // values are here
+    if (active) {
+#pragma unroll
+      for (int half = 0; half < POSITIONS / 32; half++)
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+          const uint4 value = values[half][8 * n + g][t];
+          const unsigned v0[2] = {value.x, value.y}, v1[2] = {value.z, value.w};
+          mma<S>(out[n], weight[2 * half], v0);
+          mma<S>(out[n], weight[2 * half + 1], v1);
+        }
+    }
+    __syncthreads();  // values are done with
+    if (start + POSITIONS < to)
+      copy_values(start + POSITIONS);
+    else
+      copy_commit();
+  }
+
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    if (!active) continue;
+    sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 1);
+    sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 2);
+    if (warp * 16 + 8 * i + g >= queries) continue;
+    float* to_part = parts + result[i];
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+      *reinterpret_cast<float2*>(to_part + 8 * n + 2 * t) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
+    if (t == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
+  }
+}
+
+// Any type, head_dim and page_size, without tensor cores: a warp for each query, 32 positions at a time. Grid as above;
+// dynamic shared memory [4 warps][2][head_dim] float.
+template <class S>
+__device__ __forceinline__ void any(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,
+                                    const int* items, const int* item_count, const unsigned* members,
+                                    const unsigned* lens, int heads, int kv_heads, int head_dim, int page_size, int layers,
+                                    int layer, int window, float scale) {
+  constexpr int WARPS = THREADS / 32;
+  DYNAMIC_SHARED(float, shared);
+  __shared__ float weights[WARPS][32];
+  __shared__ const S* places[WARPS][32];
+  if ((int)blockIdx.x >= *item_count) return;
+  const Item item = item_at(items, blockIdx.x);
+  const int kv_head = blockIdx.y, group = heads / kv_heads;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const float factor = scale * LOG2_E;
+  float *query = shared + warp * 2 * head_dim, *sums = query + head_dim;
+  for (int index = warp; index < item.count * group; index += WARPS) {
+    const int member = index / group, head = kv_head * group + index % group;
+    const unsigned row = members[item.first + member];
+    const int low = max(first_seen(lens[row], window), item.from), high = min((int)lens[row], item.to);
+    __syncwarp();
+    for (int d = lane; d < head_dim; d += 32) {
+      query[d] = q[(size_t)row * q_stride + (size_t)head * head_dim + d];
+      sums[d] = 0.f;
+    }
+    float most = -INFINITY, sum = 0.f;
+    for (int start = low & -32; start < high; start += 32) {
+      const int p = start + lane;
+      const bool seen = p >= low && p < high;
+      float score = -INFINITY;
+      __syncwarp();
+      if (seen) {
+        const size_t page = tables[item.table + p / page_size];
+        const S* base = kv + ((page * layers + layer) * kv_heads + kv_head) * 2 * page_size * head_dim;
+        const S* key = base + (size_t)(p % page_size) * head_dim;
+        places[warp][lane] = base + (size_t)page_size * head_dim + p % page_size;
+        float dot = 0.f;
+        for (int d = 0; d < head_dim; d++) dot = fmaf(query[d], to_float(key[d]), dot);
+        score = dot * factor;
+      }
+      const float largest = fmaxf(most, warp_max(score)), shrink = exp2f(most - largest);
+      const float weight = seen ? exp2f(score - largest) : 0.f;
+      most = largest;
+      sum = sum * shrink + warp_sum(weight);
+      weights[warp][lane] = weight;
+      __syncwarp();
+      const int begin = max(low - start, 0), end = min(high - start, 32);
+      for (int d = lane; d < head_dim; d += 32) {
+        float value = sums[d] * shrink;
+        for (int j = begin; j < end; j++)
+          value = fmaf(weights[warp][j], to_float(places[warp][j][(size_t)d * page_size]), value);
+        sums[d] = value;
+      }
+    }
+    float* to = parts + ((size_t)(item.part + member) * heads + head) * (head_dim + 2);
+    for (int d = lane; d < head_dim; d += 32) to[d] = sums[d];
+    if (lane == 0) {
+      to[head_dim] = most;
+      to[head_dim + 1] = sum;
+    }
+  }
+}
+
+// The sum of a row's partials in their order: those at row_parts[row_first[row] .. row_first[row + 1]]. Grid
+// (rows, heads).   out [rows, heads * head_dim] T; 0 for a row without partials
+template <class T>
+__device__ __forceinline__ void merge(T* out, const float* parts, const int* row_first, const int* row_parts, int heads,
+                                      int head_dim) {
+  const int row = blockIdx.x, head = blockIdx.y, begin = row_first[row], end = row_first[row + 1];
+  const size_t width = head_dim + 2;
+  out += ((size_t)row * heads + head) * head_dim;
+  parts += head * width;
+  float most = -INFINITY;
+#pragma unroll 4
+  for (int i = begin; i < end; i++) most = fmaxf(most, parts[(size_t)row_parts[i] * heads * width + head_dim]);
+  for (int d = threadIdx.x; d < head_dim; d += blockDim.x) {
+    float value = 0.f, sum = 0.f;
+#pragma unroll 4
+    for (int i = begin; i < end; i++) {
+      const float* part = parts + (size_t)row_parts[i] * heads * width;
+      const float weight = most == -INFINITY ? 0.f : exp2f(part[head_dim] - most);
+      value = fmaf(weight, part[d], value);
+      sum = fmaf(weight, part[head_dim + 1], sum);
+    }
+    out[d] = from_float<T>(sum > 0.f ? value / sum : 0.f);
+  }
+}
+
+}  // namespace attention
+
+#define ATTENTION_TENSOR(SUFFIX, S, D, BLOCKS)                                                                          \
+  KERNEL __launch_bounds__(attention::THREADS, BLOCKS)                                                                  \
+      attention_##D##_##SUFFIX(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,         \
+                               const int* items, const int* item_count, const unsigned* members, const unsigned* lens, \
+                               int heads, int kv_heads, int page_size, int layers, int layer, int window, float scale) { \
+    attention::tensor<S, D>(parts, q, q_stride, kv, tables, items, item_count, members, lens, heads, kv_heads,          \
+                            page_size, layers, layer, window, scale);                                                   \
+  }
+ATTENTION_TENSOR(bf16, bf16, 64, 4)
+ATTENTION_TENSOR(bf16, bf16, 96, 3)
+ATTENTION_TENSOR(bf16, bf16, 128, 3)
+ATTENTION_TENSOR(f16, f16, 64, 4)
+ATTENTION_TENSOR(f16, f16, 96, 3)
+ATTENTION_TENSOR(f16, f16, 128, 3)
+
+#define ATTENTION_ANY(SUFFIX, S)                                                                                        \
+  KERNEL __launch_bounds__(attention::THREADS)                                                                          \
+      attention_any_##SUFFIX(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,           \
+                             const int* items, const int* item_count, const unsigned* members, const unsigned* lens,   \
+                             int heads, int kv_heads, int head_dim, int page_size, int layers, int layer, int window,   \
+                             float scale) {                                                                             \
+    attention::any<S>(parts, q, q_stride, kv, tables, items, item_count, members, lens, heads, kv_heads, head_dim,      \
+                      page_size, layers, layer, window, scale);                                                         \
+  }
+ATTENTION_ANY(f32, float)
+ATTENTION_ANY(bf16, bf16)
+ATTENTION_ANY(f16, f16)
+
+#define ATTENTION_MERGE(SUFFIX, T)                                                                                      \
+  KERNEL attention_merge_##SUFFIX(T* out, const float* parts, const int* row_first, const int* row_parts, int heads,   \
+                                  int head_dim) {                                                                       \
+    attention::merge<T>(out, parts, row_first, row_parts, heads, head_dim);                                             \
+  }
+ATTENTION_MERGE(f32, float)
+ATTENTION_MERGE(bf16, bf16)
+ATTENTION_MERGE(f16, f16)
