@@ -30,7 +30,7 @@ export cuda out
 # version that the compiler knows, but a driver refuses what is newer than itself, so it says the oldest that fits.
 compile() {
     local name=$1 version arch
-    "$cuda/bin/nvcc" -gencode=arch=compute_80,code=compute_80 --ptx -O3 -std=c++17 -Werror all-warnings -diag-suppress 177 \
+    "$cuda/bin/nvcc" -gencode=arch=compute_80,code=compute_80 --ptx -O3 -std=c++17 -Werror all-warnings \
         -o "$out/$name.new" "$name.cu" || return
     for version in 7.1 7.4 7.8 8.0 8.4 9.0; do
         sed "s/^\.version .*/.version $version/" "$out/$name.new" >"$out/$name.ptx"
