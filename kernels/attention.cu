@@ -36,7 +36,7 @@ __device__ __forceinline__ int first_seen(int len, int window) { return window >
 // group of heads at most 64. Grid (items or more, kv_heads); a block has 64 queries, 16 for each warp, and goes over
 // 64 positions at a time. Positions are permuted so that a lane has scores of eight neighbours, which is
 // what it needs of the weights to multiply values read with one load.
-constexpr int QUERIES = 64, POSITIONS = 64, THREADS = 128, PLACES = 16;
+constexpr int POSITIONS = 64, THREADS = 128, PLACES = 16;
 
 template <class S, int D>
 __device__ __forceinline__ void tensor(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,
