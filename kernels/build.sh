@@ -13,7 +13,7 @@ cuda=$toolchain/nvidia/cu13
 
 if [ ! -x "$cuda/bin/nvcc" ]; then
     rm -rf "$toolchain.new"
-    python3 -m pip install -q --no-deps --no-cache-dir --disable-pip-version-check --target "$toolchain.new" \
+    python3 -m pip install -q --no-deps --no-cache-dir --disable-pip-version-check --root-user-action ignore --target "$toolchain.new" \
         nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 || {
         echo "kernels/build.sh: the CUDA compiler cannot be fetched from PyPI"
         exit 3
@@ -74,8 +74,7 @@ if [ "${1-}" != --check ]; then
     exit
 fi
 stale=0
-for file in "$out"/*.ptx "$out/registers.txt" ptx/*; do
-    name=$(basename "$file")
+for name in $(ls "$out" ptx | grep -E '\.(ptx|txt)$' | sort -u); do
     if ! cmp -s "$out/$name" "ptx/$name"; then
         echo "kernels/ptx/$name is stale: run kernels/build.sh"
         stale=1

@@ -7,6 +7,7 @@ mod bad_inputs;
 mod bench;
 mod bench_engine;
 mod configs;
+mod device;
 mod edges;
 mod in_flight;
 mod json;

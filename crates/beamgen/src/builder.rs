@@ -112,12 +112,12 @@ impl SolverBuilder {
     }
 
     /// Loads the generator alone, without its tokenizer, to time passes of the engine over at most
-    /// `positions` tokens.
+    /// `positions` tokens; with `random` weights only its `config.json`.
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn engine_bench(self, positions: usize) -> Result<EngineBench, Error> {
-        EngineBench::open(&self.config, positions, self.downloads)
+    pub fn engine_bench(self, positions: usize, random: bool) -> Result<EngineBench, Error> {
+        EngineBench::open(&self.config, positions, random, self.downloads)
     }
 
     fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Engine, EngineConfig, KvType, Model, ModelConfig, Output, Request, Rows, Sampler,
+    Append, Choice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, Sampler,
     SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
-use crate::memory::{self, MemoryPlan, ModelMemory};
+use crate::memory::{MemoryPlan, ModelMemory};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
 
@@ -64,6 +64,7 @@ impl EngineBench {
     pub(crate) fn open(
         config: &Config,
         positions: usize,
+        random: bool,
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
         let mut notes = Vec::new();
@@ -74,7 +75,10 @@ impl EngineBench {
         let dtype = config.models.dtype;
         let load = || -> Result<(Engine, Option<usize>), Error> {
             let mut shape = ModelConfig::load(checkpoint.clone())?;
-            let weights = Weights::load(checkpoint)?;
+            let weights = match random {
+                true => Weights::random(&shape),
+                false => Weights::load(checkpoint)?,
+            };
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());
             }
@@ -82,27 +86,25 @@ impl EngineBench {
             let context = shape.max_position_embeddings;
             let beyond = (positions > context).then_some(context);
             shape.max_position_embeddings = context.max(positions);
-            let footprint = shape.footprint(&weights, dtype, &config.engine)?;
-            let mut plan = MemoryPlan {
-                models: vec![ModelMemory {
-                    role: "generator",
-                    name: String::new(),
-                    weights: footprint.weights as u64,
-                    buffers: footprint.buffers as u64,
-                    kv: 0,
-                    kv_per_token: footprint.kv_per_token as u64,
-                    context: shape.max_position_embeddings,
-                }],
-                kv: config.engine.kv_bytes as u64,
-                available: memory::available(),
-            };
+            let compute = config.engine.device.open()?;
+            let footprint = shape.footprint(&weights, dtype, &config.engine, &compute)?;
+            let mut plan = MemoryPlan::new(&compute, config.engine.kv_bytes)?;
+            plan.models.push(ModelMemory {
+                role: "generator",
+                name: String::new(),
+                weights: footprint.weights as u64,
+                buffers: footprint.buffers as u64,
+                kv: 0,
+                kv_per_token: footprint.kv_per_token as u64,
+                context: shape.max_position_embeddings,
+            });
             plan.fit(positions, 2 * config.engine.page_size)?;
             let engine = EngineConfig {
                 kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
                 ..config.engine.clone()
             };
             let pool = ThreadPool::new(config.engine.threads);
-            let model = Arc::new(Model::with_pool(shape, &weights, dtype, &pool)?);
+            let model = Arc::new(Model::on(&compute, shape, &weights, dtype, &pool)?);
             Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
         let (engine, beyond) = load().map_err(|error| error.at(name.clone()))?;
@@ -127,6 +129,22 @@ impl EngineBench {
     /// What the user should know, a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What computes.
+    pub fn device(&self) -> String {
+        self.engine.model().compute().to_string()
+    }
+
+    /// Bytes that a copy within the memory of a CUDA device moves in a second; `None` on the processor.
+    ///
+    /// # Errors
+    /// The device fails, or has too little memory left.
+    pub fn copy_rate(&self) -> Result<Option<f64>, Error> {
+        const BYTES: usize = 256 << 20;
+        let compute = self.engine.model().compute();
+        let most = compute.free_bytes()?.map_or(BYTES, |free| free / 4);
+        Ok(compute.copy_rate(BYTES.min(most))?)
     }
 
     /// Bytes of the packed weights.
@@ -202,23 +220,24 @@ impl EngineBench {
             want: Want::Last,
         };
         let start = Instant::now();
-        let rows = engine.forward(&[read], Output::Logits)?;
+        let logits = engine.logits(&[read])?;
+        engine.wait()?;
         let prefill = start.elapsed().as_secs_f64();
 
         let params = SamplingParams {
             temperature: TEMPERATURE,
             ..SamplingParams::default()
         };
-        let mut sampler = Sampler::new();
-        let (pool, mut drawn) = (engine.pool().clone(), Vec::new());
+        let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
         // As a search draws: all rows of a pass at once.
-        let mut choose = |step: usize, rows: &Rows, next: &mut [u32]| {
+        let mut choose = |engine: &mut Engine, step: usize, logits: &Logits, next: &mut [u32]| {
             if !bench.sample {
                 let tokens = next.iter_mut().enumerate();
-                return tokens.for_each(|(i, token)| *token = given(step, i));
+                tokens.for_each(|(i, token)| *token = given(step, i));
+                return Ok(());
             }
-            let request = |i: usize| Request {
-                logits: rows.row(i.min(rows.len() - 1)),
+            let choice = |i: usize| Choice {
+                row: i.min(logits.len() - 1),
                 said: &[],
                 params,
                 draw: Key {
@@ -228,31 +247,41 @@ impl EngineBench {
                 }
                 .at(step as u32),
             };
-            sampler.sample_batch(&pool, next.len(), request, &mut drawn);
+            let count = next.len();
+            engine.draw(
+                logits,
+                vocab as usize,
+                &mut sampler,
+                count,
+                choice,
+                &mut drawn,
+            )?;
             for (token, drawn) in next.iter_mut().zip(&drawn) {
                 *token = drawn.token;
             }
+            Ok::<_, Error>(())
         };
         let mut next = vec![0; bench.batch];
-        choose(0, &rows, &mut next);
-        engine.recycle(rows);
+        choose(engine, 0, &logits, &mut next)?;
+        engine.recycle_logits(logits);
         let seqs: Vec<SeqId> = (0..bench.batch).map(|_| engine.fork(root)).collect();
         engine.free(root);
 
         let start = Instant::now();
         for step in 1..=bench.new {
-            let rows = {
+            let logits = {
                 let item = |(seq, token): (&SeqId, _)| Append {
                     seq: *seq,
                     tokens: std::slice::from_ref(token),
                     want: Want::Last,
                 };
                 let items: Vec<Append<'_>> = seqs.iter().zip(&next).map(item).collect();
-                engine.forward(&items, Output::Logits)?
+                engine.logits(&items)?
             };
-            choose(step, &rows, &mut next);
-            engine.recycle(rows);
+            choose(engine, step, &logits, &mut next)?;
+            engine.recycle_logits(logits);
         }
+        engine.wait()?;
         let decode = start.elapsed().as_secs_f64();
         let kv = engine.kv();
         for seq in seqs {
@@ -280,7 +309,7 @@ mod tests {
     #[test]
     fn times_what_was_asked_for_and_gives_everything_back() {
         let mut bench =
-            EngineBench::open(&Config::default(), 700, None).expect("the bundled model");
+            EngineBench::open(&Config::default(), 700, false, None).expect("the bundled model");
         assert_eq!(
             bench.notes().len(),
             1,

@@ -61,14 +61,17 @@ pub enum Error {
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} with room for one chain each, {} are free: take smaller models, --dtype int8 or --kv-dtype bf16, \
-         or lower --kv-memory (a full context counts up to that) or engine.max_rows", gigabytes(*needed), gigabytes(*usable)
+        "the models need {} with room for one chain each, {} are free on the {}: take smaller models, {} or --kv-dtype bf16, \
+         or lower --kv-memory (a full context counts up to that) or engine.max_rows",
+        gigabytes(*needed), gigabytes(*usable), device, if device == "cpu" { "--dtype int8" } else { "--device cpu" }
     )]
     Memory {
         /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
         /// Bytes that may be used.
         usable: u64,
+        /// Whose memory it is.
+        device: String,
     },
     /// A model cannot be loaded.
     #[error(transparent)]

@@ -47,7 +47,8 @@ mod solver;
 mod source;
 
 pub use beamgen_engine::{
-    EngineConfig, KvType, MachineRates, SamplingParams, SamplingSettings, WeightType, parse_size,
+    Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams, SamplingSettings,
+    WeightType, parse_size,
 };
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;

@@ -2,6 +2,8 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
+use beamgen_engine::Compute;
+
 use crate::Error;
 
 /// Of the memory that is free, what is left to everything that is not planned: trees, logits,
@@ -15,8 +17,12 @@ pub struct MemoryPlan {
     pub models: Vec<ModelMemory>,
     /// Most that all KV caches together may take.
     pub kv: u64,
-    /// Bytes that programs can have on this machine now; `None` if the system does not tell.
+    /// Bytes that programs can have now on what computes; `None` if the system does not tell.
     pub available: Option<u64>,
+    /// What computes, and whose memory this is: `cpu`, or a CUDA device's name.
+    pub device: String,
+    /// Whether the reward model borrows what the generator leaves of its cache. On a CUDA device each has its own.
+    pub lends: bool,
 }
 
 /// What one model needs, in bytes.
@@ -40,6 +46,24 @@ pub struct ModelMemory {
 }
 
 impl MemoryPlan {
+    /// A plan without models yet, for caches of at most `kv` bytes.
+    ///
+    /// # Errors
+    /// The device does not say what is free.
+    pub(crate) fn new(compute: &Compute, kv: usize) -> Result<Self, Error> {
+        let available = match compute.free_bytes()? {
+            Some(bytes) => Some(bytes as u64),
+            None => available(),
+        };
+        Ok(Self {
+            models: Vec::new(),
+            kv: kv as u64,
+            available,
+            device: compute.to_string(),
+            lends: compute.is_cpu(),
+        })
+    }
+
     /// Bytes that are taken whatever the search does.
     #[must_use]
     pub fn fixed(&self) -> u64 {
@@ -56,8 +80,8 @@ impl MemoryPlan {
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
     /// part is what one chain of `longest` tokens (or its full context) takes, with `spare` tokens for pages that
     /// are not full: with that it can score any such chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
-    /// generator leaves; so all the rest is the generator's. Where there is too little for that, both have room
-    /// for as many tokens.
+    /// generator leaves; so all the rest is the generator's. Where there is too little for that, or nothing is lent, both
+    /// have room for as many tokens.
     ///
     /// # Errors
     /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
@@ -72,14 +96,24 @@ impl MemoryPlan {
         let fixed = self.fixed();
         let needed = fixed + chains.min(self.kv);
         if needed > usable {
-            return Err(Error::Memory { needed, usable });
+            let device = self.device.clone();
+            return Err(Error::Memory {
+                needed,
+                usable,
+                device,
+            });
         }
         self.kv = self.kv.min(usable - fixed);
         let per_token: u64 = self.models.iter().map(|model| model.kv_per_token).sum();
         let mut left = self.kv;
         for model in self.models.iter_mut().skip(1) {
             let even = u128::from(self.kv) * u128::from(model.kv_per_token) / u128::from(per_token);
-            model.kv = chain(model).min(even as u64);
+            let even = even as u64;
+            model.kv = if self.lends {
+                chain(model).min(even)
+            } else {
+                even
+            };
             left -= model.kv;
         }
         if let Some(first) = self.models.first_mut() {
@@ -118,11 +152,34 @@ mod tests {
 
     const LONGEST: usize = 1000;
 
+    fn plan() -> MemoryPlan {
+        MemoryPlan {
+            models: Vec::new(),
+            kv: 0,
+            available: None,
+            device: "cpu".into(),
+            lends: true,
+        }
+    }
+
+    #[test]
+    fn what_is_not_lent_is_shared_out() {
+        let mut plan = MemoryPlan {
+            models: vec![model(40, 1), model(40, 2)],
+            kv: 900,
+            lends: false,
+            ..plan()
+        };
+        plan.fit(LONGEST, 0).unwrap();
+        assert_eq!((plan.models[0].kv, plan.models[1].kv), (300, 600));
+    }
+
     fn fitted(available: u64, kv: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {
         let mut plan = MemoryPlan {
             models,
             kv,
             available: Some(available),
+            ..plan()
         };
         plan.fit(LONGEST, 0).map(|()| plan)
     }
@@ -154,7 +211,7 @@ mod tests {
         let mut plan = MemoryPlan {
             models: vec![model(40, 1), model(40, 2)],
             kv: 900,
-            available: None,
+            ..plan()
         };
         plan.fit(LONGEST, 32).unwrap();
         assert_eq!(plan.models[1].kv, 2 * (100 + 32));
@@ -179,6 +236,7 @@ mod tests {
             models: vec![long],
             kv: 100_000,
             available: Some(1000),
+            ..plan()
         };
         assert!(plan.fit(150, 0).is_ok());
         assert_eq!(plan.models[0].kv, 190);

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType};
+use beamgen_engine::{
+    ChatTemplate, Compute, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType,
+};
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
 use serde_json::{Map, Value};
 
-use crate::memory::{self, MemoryPlan, ModelMemory};
+use crate::memory::{MemoryPlan, ModelMemory};
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
@@ -19,6 +21,7 @@ const PROMPT: usize = 2048;
 /// Models that were found and fit, with what they will need.
 pub struct Prepared {
     config: Config,
+    compute: Compute,
     generator: Option<Opened>,
     prompts: Option<Prompts>,
     judge: Option<Judge>,
@@ -55,6 +58,7 @@ impl Prepared {
     ) -> Result<Self, Error> {
         config.check()?;
         let config = config.resolved();
+        let compute = config.engine.device.open()?;
         let mut notes = Vec::new();
         let generator = match wanted {
             Wanted::RewardModel => None,
@@ -77,21 +81,17 @@ impl Prepared {
             )?),
             false => None,
         };
-        let mut plan = MemoryPlan {
-            models: Vec::new(),
-            kv: config.engine.kv_bytes as u64,
-            available: memory::available(),
-        };
+        let mut plan = MemoryPlan::new(&compute, config.engine.kv_bytes)?;
+        let needs = |role, model: &Opened, shares| needs(role, model, &config, &compute, shares);
         if let Some(generator) = &generator {
-            plan.models
-                .push(needs("generator", generator, &config, false)?);
+            plan.models.push(needs("generator", generator, false)?);
         }
         if let Some(judge) = &judge {
-            let mut prm = needs("prm", &judge.prm, &config, judge.prm_shares)?;
+            let mut prm = needs("prm", &judge.prm, judge.prm_shares)?;
             let reference = judge
                 .reference
                 .as_ref()
-                .map(|reference| needs("reference", reference, &config, judge.reference_shares));
+                .map(|reference| needs("reference", reference, judge.reference_shares));
             let reference = reference.transpose()?.map(|mut reference| {
                 // The two read the same tokens, out of one share.
                 prm.kv_per_token += reference.kv_per_token;
@@ -106,6 +106,7 @@ impl Prepared {
         plan.fit(longest, 2 * config.engine.page_size)?;
         Ok(Self {
             config,
+            compute,
             generator,
             prompts,
             judge,
@@ -163,14 +164,19 @@ impl Prepared {
             models.insert("dtype".into(), dtype.to_string().into());
         }
         let kv_dtype = self.config.engine.kv_dtype;
-        if kv_dtype != KvType::F32 {
+        if !matches!(kv_dtype, KvType::Auto | KvType::F32) {
             models.insert("kv_dtype".into(), kv_dtype.to_string().into());
+        }
+        // Sums in another order, and by default keys and values in fewer bits.
+        if !self.compute.is_cpu() {
+            models.insert("device".into(), "cuda".into());
         }
 
         let checkpoint = generator.checkpoint.clone();
         let path = checkpoint.path().display().to_string();
         let tokenizer = Arc::clone(&generator.tokenizer);
-        let model = Arc::new(generator.model(self.config.models.dtype, &pool)?);
+        let compute = self.compute.clone();
+        let model = Arc::new(generator.model(self.config.models.dtype, &compute, &pool)?);
         let engine = self.engine_config("generator");
         let mut config = self.config;
         let load = || -> Result<LmGenerator, Error> {
@@ -185,11 +191,13 @@ impl Prepared {
         let engine = engine_config(&self.plan, &config, "prm");
         let judge = self.judge.map(|judge| -> Result<_, Error> {
             let shared = same_tokenizer(judge.prm.checkpoint.clone(), checkpoint)?;
-            let mut model = judge.load(&config, engine, Some(&model), pool)?;
+            let mut model = judge.load(&config, &compute, engine, Some(&model), pool)?;
             model.share_tokens(shared);
-            let idle = Arc::new(IdleKv::default());
-            generator.lend(Arc::clone(&idle));
-            model.borrow(&idle);
+            if self.plan.lends {
+                let idle = Arc::new(IdleKv::default());
+                generator.lend(Arc::clone(&idle));
+                model.borrow(&idle);
+            }
             Ok(Box::new(model) as Box<dyn Scorer + Send>)
         });
         Ok(Solver {
@@ -210,7 +218,7 @@ impl Prepared {
         let pool = ThreadPool::new(self.config.engine.threads);
         let engine = self.engine_config("prm");
         let judge = self.judge.ok_or(Error::NoScorer)?;
-        judge.load(&self.config, engine, None, pool)
+        judge.load(&self.config, &self.compute, engine, None, pool)
     }
 
     fn engine_config(&self, role: &str) -> EngineConfig {
@@ -325,6 +333,7 @@ impl Judge {
     fn load(
         self,
         config: &Config,
+        compute: &Compute,
         engine: EngineConfig,
         generator: Option<&Arc<beamgen_engine::Model>>,
         pool: ThreadPool,
@@ -334,7 +343,7 @@ impl Judge {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
                 Some(generator) => Arc::clone(generator),
-                None => Arc::new(model.model(config.models.dtype, &pool)?),
+                None => Arc::new(model.model(config.models.dtype, compute, &pool)?),
             };
             Ok(Body {
                 checkpoint,
@@ -364,11 +373,12 @@ fn needs(
     role: &'static str,
     model: &Opened,
     config: &Config,
+    compute: &Compute,
     shares: bool,
 ) -> Result<ModelMemory, Error> {
     let footprint = model
         .config
-        .footprint(&model.weights, config.models.dtype, &config.engine)
+        .footprint(&model.weights, config.models.dtype, &config.engine, compute)
         .map_err(|error| model.blame(error))?;
     Ok(ModelMemory {
         role,

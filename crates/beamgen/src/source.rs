@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Checkpoint, Model, ModelConfig, ThreadPool, Tokenizer, WeightType, Weights,
+    ChatTemplate, Checkpoint, Compute, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
+    Weights,
 };
 use beamgen_hub::{Hub, ModelId, Progress};
 use beamgen_prm::Unread;
@@ -156,9 +157,14 @@ impl Opened {
     }
 
     /// The model, loaded on the threads of `pool`.
-    pub(crate) fn model(self, weight_type: WeightType, pool: &ThreadPool) -> Result<Model, Error> {
+    pub(crate) fn model(
+        self,
+        weight_type: WeightType,
+        compute: &Compute,
+        pool: &ThreadPool,
+    ) -> Result<Model, Error> {
         let place = path(&self.checkpoint);
-        Model::with_pool(self.config, &self.weights, weight_type, pool)
+        Model::on(compute, self.config, &self.weights, weight_type, pool)
             .map_err(|error| Error::from(error).at(place))
     }
 

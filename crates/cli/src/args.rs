@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, KvType, ScorerKind, WeightType};
+use beamgen::{Aggregation, Choose, DeviceChoice, KvType, ScorerKind, WeightType};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
@@ -279,7 +279,7 @@ pub struct TrainArgs {
     /// Held-out problems for each gate [default: 500]
     #[arg(long, value_name = "COUNT")]
     pub gate_problems: Option<usize>,
-    /// Where to train: cpu, or cuda in a build with that feature
+    /// Where to train: cpu, or cuda in a build with the feature train-cuda
     #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
     pub device: DeviceFlag,
 }
@@ -399,6 +399,9 @@ pub struct BenchEngineArgs {
     /// A folder, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled [default: bundled]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
+    /// Random bfloat16 weights in the shape that the folder's config.json says; nothing else of it is read
+    #[arg(long, requires = "model")]
+    pub random: bool,
     /// Sequences decoded together
     #[arg(
         long,
@@ -427,7 +430,10 @@ pub struct BenchEngineArgs {
     /// What weights are kept in, as for `beamgen solve` [default: auto]
     #[arg(long, value_name = "TYPE")]
     pub dtype: Option<WeightType>,
-    /// What keys and values are kept in, as for `beamgen solve` [default: f32]
+    /// What computes, as for `beamgen solve` [default: auto]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceChoice>,
+    /// What keys and values are kept in, as for `beamgen solve` [default: auto]
     #[arg(long, value_name = "TYPE")]
     pub kv_dtype: Option<KvType>,
     /// Threads to compute with; 0 means one for each physical core
@@ -542,7 +548,10 @@ pub struct ModelFlags {
     /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
-    /// What keys and values are kept in: f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: f32]
+    /// What computes: cpu, cuda (or cuda:N), auto (a CUDA device if there is one) [default: auto]
+    #[arg(long, value_name = "DEVICE", help_heading = "Models")]
+    pub device: Option<DeviceChoice>,
+    /// What keys and values are kept in: auto (f32 on the cpu, as the weights on a CUDA device), f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv_dtype: Option<KvType>,
     /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed [default: 4GiB]

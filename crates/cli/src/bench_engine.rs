@@ -53,6 +53,8 @@ struct Row<'a> {
     copy_gb_per_s: f64,
     fma_gflop_per_s: f64,
     byte_dot_gop_per_s: f64,
+    device: String,
+    device_copy_gb_per_s: Option<f64>,
     weights_mib: f64,
     kv_mib: f64,
     peak_rss_mib: Option<f64>,
@@ -77,6 +79,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
     config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();
+    config.engine.device = args.device.unwrap_or_default();
     config.engine.threads = args.threads.unwrap_or_default();
     if let Some(bytes) = args.kv_memory {
         config.engine.kv_bytes = bytes;
@@ -88,7 +91,11 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     forget_peak_rss();
     let dtype = config.models.dtype;
     let builder = download::attach(Solver::builder().config(config))?;
-    let mut bench = builder.engine_bench(longest)?;
+    let mut bench = builder.engine_bench(longest, args.random)?;
+    let rates = Ceilings {
+        machine: rates,
+        card: bench.copy_rate()?.map(|rate| rate / 1e9),
+    };
     for note in bench.notes() {
         output::note(format_args!("note: {note}"));
     }
@@ -161,7 +168,7 @@ fn head(
     args: &BenchEngineArgs,
     bench: &EngineBench,
     dtype: WeightType,
-    rates: &MachineRates,
+    rates: &Ceilings,
 ) -> io::Result<()> {
     let drawn = match args.no_sample {
         true => "logits for every row, nothing drawn",
@@ -169,8 +176,9 @@ fn head(
     };
     writeln!(
         out,
-        "{}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
+        "{} on {}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
         bench.name(),
+        bench.device(),
         size(bench.weight_bytes() as u64),
         bench.threads(),
         args.new,
@@ -179,8 +187,22 @@ fn head(
     writeln!(
         out,
         "this machine: reads {:.1} GB/s, copies {:.1} GB/s, {:.0} GFLOP/s of float32, {:.0} GOP/s of byte dot products\n",
-        rates.read, rates.copy, rates.floats, rates.bytes
-    )
+        rates.machine.read, rates.machine.copy, rates.machine.floats, rates.machine.bytes
+    )?;
+    match rates.card {
+        Some(copy) => writeln!(
+            out,
+            "its card copies {copy:.0} GB/s, read and written counted\n"
+        ),
+        None => Ok(()),
+    }
+}
+
+/// What can be done at best.
+struct Ceilings {
+    machine: MachineRates,
+    /// Copies within the memory of a CUDA device, in 10^9 bytes a second.
+    card: Option<f64>,
 }
 
 impl<'a> Row<'a> {
@@ -189,7 +211,7 @@ impl<'a> Row<'a> {
         dtype: WeightType,
         point: &DecodeBench,
         measured: &Measured,
-        rates: &MachineRates,
+        rates: &Ceilings,
     ) -> Self {
         let (decode, prefill) = (&measured.decode, &measured.prefill);
         let tokens = (point.batch * point.new) as f64;
@@ -225,10 +247,12 @@ impl<'a> Row<'a> {
             ),
             decode_gflop_per_s: rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
             prefill_gflop_per_s: rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
-            read_gb_per_s: rounded(rates.read),
-            copy_gb_per_s: rounded(rates.copy),
-            fma_gflop_per_s: rounded(rates.floats),
-            byte_dot_gop_per_s: rounded(rates.bytes),
+            read_gb_per_s: rounded(rates.machine.read),
+            copy_gb_per_s: rounded(rates.machine.copy),
+            fma_gflop_per_s: rounded(rates.machine.floats),
+            byte_dot_gop_per_s: rounded(rates.machine.bytes),
+            device: bench.device(),
+            device_copy_gb_per_s: rates.card.map(rounded),
             weights_mib: rounded(mib(bench.weight_bytes())),
             kv_mib: rounded(mib(measured.kv_bytes)),
             peak_rss_mib: peak_rss_mib(),

@@ -14,7 +14,8 @@ pub fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let free = free(plan);
     writeln!(
         out,
-        "memory: weights {weights}, buffers {buffers}, KV caches up to {kv} (--kv-memory){free}"
+        "memory on {}: weights {weights}, buffers {buffers}, KV caches up to {kv} (--kv-memory){free}",
+        plan.device
     )
 }
 
@@ -53,16 +54,18 @@ pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     }
     table.write(out)?;
     if plan.models.len() > 1 {
-        writeln!(
-            out,
-            "  KV caches together up to {} (--kv-memory): what the generator leaves of its part, the prm borrows",
-            size(plan.kv)
-        )?;
+        let lends = match plan.lends {
+            true => ": what the generator leaves of its part, the prm borrows",
+            false => "",
+        };
+        let kv = size(plan.kv);
+        writeln!(out, "  KV caches together up to {kv} (--kv-memory){lends}")?;
     }
     let free = free(plan);
     writeln!(
         out,
-        "  {} at least, {} at most{free}",
+        "  on {}: {} at least, {} at most{free}",
+        plan.device,
         size(plan.fixed()),
         size(plan.most())
     )

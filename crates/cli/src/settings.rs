@@ -67,6 +67,7 @@ fn file(path: Option<&Path>) -> Result<Config, Failure> {
 
 /// Sets what the flags on models say.
 pub fn set_models(config: &mut Config, flags: &ModelFlags) {
+    set(&mut config.engine.device, flags.device);
     set(&mut config.engine.threads, flags.threads);
     set(&mut config.engine.kv_bytes, flags.kv_memory);
     set(&mut config.models.dtype, flags.dtype);

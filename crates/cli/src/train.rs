@@ -87,7 +87,7 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
             let reason = error.to_string();
             let reason = reason.lines().next().unwrap_or_default();
             Failure::Input(format!(
-                "--device cuda: {reason} (build with --features cuda on a machine with a GPU)"
+                "--device cuda: {reason} (build with --no-default-features --features train-cuda on a machine with a GPU)"
             ))
         }),
     }

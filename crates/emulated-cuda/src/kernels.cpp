@@ -8,8 +8,10 @@
 #include "embed.cu"
 #include "gather.cu"
 #include "linear.cu"
+#include "prm.cu"
 #include "rmsnorm.cu"
 #include "rope.cu"
+#include "sample.cu"
 #include "silu.cu"
 // With errors, for the tests of this crate.
 #include "planted.cu"
@@ -62,6 +64,11 @@ const Kernel KERNELS[] = {
     REGISTER(linear_any_f32)
     REGISTER(linear_any_bf16)
     REGISTER(linear_any_f16)
+    // prm.cu
+    REGISTER(prm_head)
+    REGISTER(prm_layer)
+    REGISTER(prm_scores)
+    REGISTER(prm_select)
     // rmsnorm.cu
     REGISTER(rmsnorm_f32)
     REGISTER(rmsnorm_bf16)
@@ -72,6 +79,9 @@ const Kernel KERNELS[] = {
     REGISTER(rope_kv_f32)
     REGISTER(rope_kv_bf16)
     REGISTER(rope_kv_f16)
+    // sample.cu
+    REGISTER(sample)
+    REGISTER(log_prob)
     // silu.cu
     REGISTER(silu_mul_f32)
     REGISTER(silu_mul_bf16)

@@ -36,7 +36,11 @@ impl Fixture {
             let module = result::module::load_data(PTX.as_ptr().cast()).expect("a module");
             let memory = result::malloc_sync(1024).expect("memory");
             result::memcpy_htod_async(memory, &numbers, stream.cu_stream()).expect("a copy");
-            Some(Self { stream, module, memory })
+            Some(Self {
+                stream,
+                module,
+                memory,
+            })
         }
     }
 
@@ -47,14 +51,22 @@ impl Fixture {
         // SAFETY: the arguments of `planted.cu`; those with one take the first.
         unsafe {
             let function = result::module::get_function(self.module, name)?;
-            result::launch_kernel(function, (grid, 1, 1), (block, 1, 1), 0, self.stream.cu_stream(), &mut arguments)
+            result::launch_kernel(
+                function,
+                (grid, 1, 1),
+                (block, 1, 1),
+                0,
+                self.stream.cu_stream(),
+                &mut arguments,
+            )
         }
     }
 
     fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![0; 256];
         // SAFETY: as many as there are; waited for.
-        unsafe { result::memcpy_dtoh_async(&mut numbers, self.memory, self.stream.cu_stream()) }.expect("a copy");
+        unsafe { result::memcpy_dtoh_async(&mut numbers, self.memory, self.stream.cu_stream()) }
+            .expect("a copy");
         self.stream.synchronize().expect("finished");
         numbers
     }
@@ -62,7 +74,9 @@ impl Fixture {
 
 #[test]
 fn lanes_meet_in_any_groups() {
-    let Some(fixture) = Fixture::new() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     fixture.launch("planted_pairs", 1, 32, 0).expect("a launch");
     // Pair p adds 2p + (2p + 1), p + 1 times.
     let sum = (0..16).map(|p| (4 * p + 1) * (p + 1)).sum();
@@ -71,7 +85,9 @@ fn lanes_meet_in_any_groups() {
 
 #[test]
 fn a_missing_barrier_shows() {
-    let Some(fixture) = Fixture::new() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     fixture.launch("planted_turn", 1, 256, 1).expect("a launch");
     let mut turned = fixture.numbers();
     assert_eq!((turned[0], turned[1], turned[255]), (255, 0, 254));
@@ -82,7 +98,9 @@ fn a_missing_barrier_shows() {
 
 #[test]
 fn launches_beyond_the_limits_are_refused() {
-    let Some(fixture) = Fixture::new() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let invalid = Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE));
     assert_eq!(fixture.launch("planted_increment", 1, 1025, 0), invalid);
     assert_eq!(fixture.launch("planted_increment", 0, 32, 0), invalid);
@@ -92,19 +110,32 @@ fn launches_beyond_the_limits_are_refused() {
 
 #[test]
 fn graphs_replay_what_was_captured() {
-    let Some(fixture) = Fixture::new() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let none = sys::CUgraphInstantiate_flags(0);
     fixture.stream.begin_capture(mode).expect("a capture");
-    fixture.launch("planted_increment", 2, 128, 256).expect("kept");
-    fixture.launch("planted_increment", 1, 128, 100).expect("kept");
-    let graph = fixture.stream.end_capture(none).expect("a graph").expect("a graph");
+    fixture
+        .launch("planted_increment", 2, 128, 256)
+        .expect("kept");
+    fixture
+        .launch("planted_increment", 1, 128, 100)
+        .expect("kept");
+    let graph = fixture
+        .stream
+        .end_capture(none)
+        .expect("a graph")
+        .expect("a graph");
     assert_eq!(fixture.numbers()[..2], [0, 1], "nothing has run yet");
     for _ in 0..3 {
         graph.launch().expect("a launch");
     }
     let numbers = fixture.numbers();
-    assert_eq!((numbers[0], numbers[99], numbers[100], numbers[255]), (6, 105, 103, 258));
+    assert_eq!(
+        (numbers[0], numbers[99], numbers[100], numbers[255]),
+        (6, 105, 103, 258)
+    );
 
     // What waits or takes memory ends a capture.
     fixture.stream.begin_capture(mode).expect("a capture");
@@ -137,9 +168,18 @@ fn errors_stop_the_program() {
         return;
     }
     for (planted, says) in [
-        ("behind", "emulated CUDA: after planted_write: somebody wrote to byte 1024 of a buffer of 1024 bytes"),
-        ("before", "emulated CUDA: after planted_write: somebody wrote 1 bytes before a buffer of 1024 bytes"),
-        ("shuffle", "emulated CUDA: deadlock: of 32 threads, 16 wait at a barrier and 16 for lanes of their warp"),
+        (
+            "behind",
+            "emulated CUDA: after planted_write: somebody wrote to byte 1024 of a buffer of 1024 bytes",
+        ),
+        (
+            "before",
+            "emulated CUDA: after planted_write: somebody wrote 1 bytes before a buffer of 1024 bytes",
+        ),
+        (
+            "shuffle",
+            "emulated CUDA: deadlock: of 32 threads, 16 wait at a barrier and 16 for lanes of their warp",
+        ),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "with_an_error", "--ignored", "--nocapture"])
@@ -147,6 +187,9 @@ fn errors_stop_the_program() {
             .output()
             .expect("this program runs");
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && errors.contains(says), "{planted}: {errors}");
+        assert!(
+            !output.status.success() && errors.contains(says),
+            "{planted}: {errors}"
+        );
     }
 }

@@ -177,6 +177,7 @@ impl From<&PathBuf> for Checkpoint {
 pub(crate) enum Bytes {
     Mapped(MappedFile),
     Static(&'static [u8]),
+    Owned(Vec<u8>),
 }
 
 impl Bytes {
@@ -193,7 +194,7 @@ impl Bytes {
     pub(crate) fn set_aside(&self, bytes: Range<usize>) {
         match self {
             Self::Mapped(file) => file.set_aside(bytes),
-            Self::Static(_) => {}
+            Self::Static(_) | Self::Owned(_) => {}
         }
     }
 }
@@ -205,6 +206,7 @@ impl Deref for Bytes {
         match self {
             Self::Mapped(file) => file,
             Self::Static(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
         }
     }
 }

@@ -5,7 +5,8 @@ use beamgen_kernels::{
     attention, kv_store, rmsnorm, rmsnorm_heads, rope, silu_mul,
 };
 
-use crate::{Model, ModelConfig, Output};
+use crate::model::CpuDecoder;
+use crate::{ModelConfig, Output};
 
 /// Rows of one pass: a token each, with its place.
 #[derive(Debug, Default)]
@@ -65,8 +66,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub(crate) fn new(model: &Model, rows: usize) -> Self {
-        let c = model.config();
+    pub(crate) fn new(c: &ModelConfig, int8_inputs: usize, rows: usize) -> Self {
         Self {
             residual: vec![0.0; rows * c.hidden_size],
             normed: vec![0.0; rows * c.hidden_size],
@@ -74,7 +74,7 @@ impl Buffers {
             attended: vec![0.0; rows * c.q_width()],
             gate_up: vec![0.0; rows * 2 * c.intermediate_size],
             gated: vec![0.0; rows * c.intermediate_size],
-            scratch: LinearScratch::new(rows, model.int8_inputs()),
+            scratch: LinearScratch::new(rows, int8_inputs),
         }
     }
 
@@ -100,7 +100,8 @@ impl Buffers {
 
 /// What a pass reads and writes.
 pub(crate) struct Pass<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) decoder: &'a CpuDecoder,
     pub(crate) rope: &'a RopeTable,
     pub(crate) kv: &'a mut KvPages,
     pub(crate) buffers: &'a mut Buffers,
@@ -111,10 +112,11 @@ pub(crate) struct Pass<'a> {
 impl Pass<'_> {
     /// Runs `chunk`, writes its keys and values, and the wanted rows to `out`.
     pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
-        let c = self.model.config();
-        self.model.embed(&chunk.tokens, &mut self.buffers.residual);
+        let c = self.config;
+        self.decoder
+            .embed(&chunk.tokens, &mut self.buffers.residual);
         let mut rows = chunk.len();
-        let last = self.model.layers.len() - 1;
+        let last = self.decoder.layers.len() - 1;
         for i in 0..=last {
             self.project(cpu, i, chunk, rows);
             if i == last {
@@ -130,11 +132,11 @@ impl Pass<'_> {
 
         let residual = &self.buffers.residual[..rows * c.hidden_size];
         match output {
-            Output::Hidden => rmsnorm(cpu, residual, &self.model.norm, c.rms_norm_eps, out),
+            Output::Hidden => rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, out),
             Output::Logits => {
                 let normed = &mut self.buffers.normed[..residual.len()];
-                rmsnorm(cpu, residual, &self.model.norm, c.rms_norm_eps, normed);
-                let head = self.model.head().expect("checked before the pass");
+                rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, normed);
+                let head = self.decoder.head().expect("checked before the pass");
                 head.forward(cpu, &mut self.buffers.scratch, normed, out, Epilogue::Store);
             }
         }
@@ -142,7 +144,7 @@ impl Pass<'_> {
 
     /// Queries, keys and values of layer `i`; keys and values go to their pages.
     fn project(&mut self, cpu: Cpu, i: usize, chunk: &Chunk, rows: usize) {
-        let (c, layer) = (self.model.config(), &self.model.layers[i]);
+        let (c, layer) = (self.config, &self.decoder.layers[i]);
         let (stride, eps) = (c.qkv_width(), c.rms_norm_eps);
         let normed = &mut self.buffers.normed[..rows * c.hidden_size];
         let qkv = &mut self.buffers.qkv[..rows * stride];
@@ -172,7 +174,7 @@ impl Pass<'_> {
     }
 
     fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {
-        let c = self.model.config();
+        let c = self.config;
         let shape = AttentionShape {
             heads: c.num_attention_heads,
             stride: c.qkv_width(),
@@ -192,7 +194,7 @@ impl Pass<'_> {
             attended,
         );
         let residual = &mut self.buffers.residual[..rows * c.hidden_size];
-        self.model.layers[i].attention_out.forward(
+        self.decoder.layers[i].attention_out.forward(
             cpu,
             &mut self.buffers.scratch,
             attended,
@@ -202,7 +204,7 @@ impl Pass<'_> {
     }
 
     fn feed_forward(&mut self, cpu: Cpu, i: usize, rows: usize) {
-        let (c, layer) = (self.model.config(), &self.model.layers[i]);
+        let (c, layer) = (self.config, &self.decoder.layers[i]);
         let residual = &mut self.buffers.residual[..rows * c.hidden_size];
         let normed = &mut self.buffers.normed[..rows * c.hidden_size];
         let gate_up = &mut self.buffers.gate_up[..rows * 2 * c.intermediate_size];
@@ -227,7 +229,7 @@ impl Pass<'_> {
 
     /// Moves the wanted rows to the front; returns how many they are.
     fn keep_wanted(&mut self, chunk: &mut Chunk) -> usize {
-        let c = self.model.config();
+        let c = self.config;
         let (hidden, qkv) = (c.hidden_size, c.qkv_width());
         for (to, from) in chunk.wanted.iter().map(|w| *w as usize).enumerate() {
             if to != from {

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use beamgen_kernels::{
-    AttentionRow, Cpu, Isa, IsaLevel, KvFormat, KvPages, KvShape, KvSlot, MachineRates, RopeTable,
-    ThreadPool,
-};
+use beamgen_kernels::{AttentionRow, Isa, IsaLevel, KvShape, KvSlot, MachineRates, ThreadPool};
 use serde::{Deserialize, Serialize};
 
-use crate::decoder::{Buffers, Chunk, Pass};
+use crate::decoder::Chunk;
 use crate::idle::{IdleKv, Loan};
+use crate::model::Packed;
 use crate::pages::PagePool;
+use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::Sequences;
-use crate::{Append, Error, KvType, Model, Output, Rows, SeqId};
+use crate::{Append, DeviceChoice, Error, KvType, Model, Output, Rows, SeqId};
 
 /// Most bytes of free pages that keep their memory, for whoever needs a page next (and no more than a
 /// sixteenth of the budget); that of others goes back to the system.
@@ -32,9 +31,11 @@ pub struct EngineConfig {
     pub kv_dtype: KvType,
     /// Rows computed at once; longer calls are cut, with the same results.
     pub max_rows: usize,
+    /// What computes. An engine computes where its model is; this says where models are loaded.
+    pub device: DeviceChoice,
     /// Threads; 0 is one for each physical core.
     pub threads: usize,
-    /// Instructions to use.
+    /// Instructions of the processor to use.
     pub isa: IsaChoice,
 }
 
@@ -43,8 +44,9 @@ impl Default for EngineConfig {
         Self {
             page_size: 16,
             kv_bytes: 4 << 30,
-            kv_dtype: KvType::F32,
+            kv_dtype: KvType::Auto,
             max_rows: 512,
+            device: DeviceChoice::Auto,
             threads: 0,
             isa: IsaChoice::Auto,
         }
@@ -85,7 +87,7 @@ impl EngineConfig {
 }
 
 impl IsaChoice {
-    fn resolve(self) -> Result<Isa, Error> {
+    pub(crate) fn resolve(self) -> Result<Isa, Error> {
         let level = match self {
             Self::Auto => return Ok(Isa::detect()),
             Self::Amx => IsaLevel::Amx,
@@ -129,7 +131,7 @@ pub struct KvStats {
 pub struct Engine {
     model: Arc<Model>,
     pool: ThreadPool,
-    isa: Isa,
+    pub(crate) runner: Runner,
     page_size: usize,
     max_rows: usize,
     pages: PagePool,
@@ -139,10 +141,7 @@ pub struct Engine {
     promised: usize,
     lends: Option<Arc<IdleKv>>,
     borrows: Option<Loan>,
-    kv: KvPages,
     sequences: Sequences,
-    rope: RopeTable,
-    buffers: Buffers,
     chunk: Chunk,
     /// Page tables of the current call's sequences, one after the other.
     tables: Vec<u32>,
@@ -187,28 +186,15 @@ impl Engine {
                 format!("{} is not in 1..=1048576", config.max_rows),
             );
         }
-        let c = model.config();
-        let shape = KvShape {
-            layers: c.num_hidden_layers,
-            kv_heads: c.num_key_value_heads,
-            head_dim: c.head_dim,
-            page_size: config.page_size,
-        };
-        let format = config.kv_dtype.format();
-        if config.kv_dtype == KvType::Bf16 && shape.head_dim > KvFormat::WIDEST_BF16 {
-            let (most, found) = (KvFormat::WIDEST_BF16, shape.head_dim);
-            let reason =
-                format!("bf16 holds heads of at most {most} values, this model has {found}");
-            return setting("kv_dtype", reason);
-        }
-        let page_bytes = format.page_bytes(shape);
-        let total = (config.kv_bytes / page_bytes).min(u32::MAX as usize);
+        let (runner, pages) = Runner::new(&model, &config, &pool)?;
+        let page_bytes = runner.page_bytes();
+        let total = pages.min(u32::MAX as usize);
         if total == 0 {
             let reason = format!("{} is less than one page of {page_bytes}", config.kv_bytes);
             return setting("kv_bytes", reason);
         }
         Ok(Self {
-            isa: config.isa.resolve()?,
+            runner,
             pool,
             page_size: config.page_size,
             max_rows: config.max_rows,
@@ -217,10 +203,7 @@ impl Engine {
             promised: 0,
             lends: None,
             borrows: None,
-            kv: KvPages::stored_as(shape, format),
             sequences: Sequences::default(),
-            rope: c.rope.table(c.head_dim),
-            buffers: Buffers::new(&model, config.max_rows),
             chunk: Chunk::with_capacity(config.max_rows),
             tables: Vec::new(),
             copies: Vec::new(),
@@ -291,7 +274,7 @@ impl Engine {
         );
         for page in sequence.pages.drain(keep..) {
             if let Some(cold) = self.pages.release(page) {
-                self.kv.discard_page(cold);
+                self.runner.discard_page(cold);
             }
         }
         sequence.len = len;
@@ -345,7 +328,7 @@ impl Engine {
     }
 
     fn page_bytes(&self) -> usize {
-        self.kv.page_bytes()
+        self.runner.page_bytes()
     }
 
     /// Pages that may be used now.
@@ -385,7 +368,7 @@ impl Engine {
     /// positions reached so far.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
-        self.buffers.bytes() + self.rope.bytes()
+        self.runner.buffer_bytes()
     }
 
     /// Pages that appending `extra_tokens` to `seq` takes now, the copy of a shared last page
@@ -416,19 +399,38 @@ impl Engine {
     pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
         let wanted = self.check(items, output)?;
         self.reserve(items)?;
-
-        let c = self.model.config();
-        let width = match output {
-            Output::Logits => c.vocab_size,
-            Output::Hidden => c.hidden_size,
-        };
+        let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
-        self.compute(items, output, &mut data);
+        self.compute(items, output, wanted, To::Host(&mut data))?;
+        self.lengthen(items);
+        Ok(Rows { width, data })
+    }
+
+    /// As [`forward`](Self::forward), but rows stay where they were computed. Returns how many they are.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn forward_on_device(
+        &mut self,
+        items: &[Append<'_>],
+        output: Output,
+    ) -> Result<usize, Error> {
+        let wanted = self.check(items, output)?;
+        self.reserve(items)?;
+        self.compute(items, output, wanted, To::Device)?;
+        self.lengthen(items);
+        Ok(wanted)
+    }
+
+    /// Calls so far.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn calls(&self) -> u64 {
+        self.call
+    }
+
+    fn lengthen(&mut self, items: &[Append<'_>]) {
         for item in items {
             self.expect_mut(item.seq).len += item.tokens.len();
         }
-        Ok(Rows { width, data })
     }
 
     /// Gives the memory of rows back, for the next call's.
@@ -504,22 +506,21 @@ impl Engine {
             }
             return Err(Error::OutOfMemory { needed, free });
         }
-        self.commit(items);
-        Ok(())
+        self.commit(items)
     }
 
-    fn commit(&mut self, items: &[Append<'_>]) {
+    fn commit(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         for n in 0..self.copies.len() {
             let i = self.copies[n];
             let copy = self.pages.take();
-            self.kv.grow_to(self.pages.touched());
+            self.runner.prepare(self.pages.touched(), 0);
             let tail = self
                 .expect_mut(items[i].seq)
                 .pages
                 .last_mut()
                 .expect("had a tail page");
             let shared = std::mem::replace(tail, copy);
-            self.kv.copy_page(shared, copy);
+            self.runner.copy_page(shared, copy)?;
         }
         let mut longest = 0;
         for item in items {
@@ -530,9 +531,9 @@ impl Engine {
             }
             longest = longest.max(len);
         }
-        self.kv.grow_to(self.pages.touched());
-        self.rope.cover(longest);
+        self.runner.prepare(self.pages.touched(), longest);
         self.say_idle();
+        Ok(())
     }
 
     /// The page that the next token goes to, if it holds tokens already.
@@ -544,76 +545,56 @@ impl Engine {
         }
     }
 
-    /// Runs all rows, `max_rows` at a time, and fills `out` with the wanted ones.
-    fn compute(&mut self, items: &[Append<'_>], output: Output, out: &mut [f32]) {
-        let model = Arc::clone(&self.model);
-        let c = model.config();
-        let width = if output == Output::Logits {
-            c.vocab_size
-        } else {
-            c.hidden_size
-        };
-        let work = self.work(items);
+    /// Runs all rows, `max_rows` at a time; the wanted ones go where `to` says.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    fn compute(
+        &mut self,
+        items: &[Append<'_>],
+        output: Output,
+        wanted: usize,
+        to: To<'_>,
+    ) -> Result<(), Error> {
 
+        let work = self.work(items);
         self.tables.clear();
         for item in items {
             let sequence = self.sequences.get(item.seq).expect("checked");
             self.tables.extend_from_slice(&sequence.pages);
         }
-        let (page_size, max_rows, isa) = (self.page_size, self.max_rows, self.isa);
-        let (sequences, chunk) = (&self.sequences, &mut self.chunk);
-        let mut pass = Pass {
-            model: &model,
-            rope: &self.rope,
-            kv: &mut self.kv,
-            buffers: &mut self.buffers,
-            tables: &self.tables,
+        let chunks = Chunks {
+            items,
+            sequences: &self.sequences,
+            page_size: self.page_size,
+            max_rows: self.max_rows,
+            most_segments: self
+                .runner
+                .most_segments(self.model.config(), self.max_rows),
         };
-        self.pool.run(work, |parallel| {
-            let cpu = Cpu { isa, parallel };
-            let mut out = out;
-            let mut flush = |chunk: &mut Chunk| {
-                let (rows, rest) =
-                    std::mem::take(&mut out).split_at_mut(chunk.wanted.len() * width);
-                pass.run(cpu, chunk, output, rows);
-                out = rest;
-                chunk.clear();
-            };
-            chunk.clear();
-            let mut table = 0;
-            for item in items {
-                let sequence = sequences.get(item.seq).expect("checked");
-                let mut from = 0;
-                while from < item.tokens.len() {
-                    let to = item.tokens.len().min(from + max_rows - chunk.len());
-                    let first = chunk.len();
-                    for (i, token) in item.tokens[from..to].iter().enumerate() {
-                        let position = sequence.len + from + i;
-                        chunk.tokens.push(*token);
-                        chunk.positions.push(position as u32);
-                        chunk.slots.push(KvSlot {
-                            page: sequence.pages[position / page_size],
-                            offset: (position % page_size) as u32,
-                        });
-                        chunk.attends.push(AttentionRow {
-                            table,
-                            len: position as u32 + 1,
-                        });
-                    }
-                    item.want.for_each_in(from, to, item.tokens.len(), |i| {
-                        chunk.wanted.push((first + i - from) as u32);
-                    });
-                    from = to;
-                    if chunk.len() == max_rows {
-                        flush(chunk);
-                    }
+        let (model, chunk) = (&*self.model, &mut self.chunk);
+        match (&mut self.runner, model.packed(), to) {
+            (Runner::Cpu(runner), Packed::Cpu(decoder), To::Host(out)) => {
+                let pass = CpuPass {
+                    config: model.config(),
+                    decoder,
+                    tables: &self.tables,
+                    work,
+                    output,
+                };
+                runner.run(&pass, out, |flush| chunks.each(chunk, flush))
+            }
+            #[cfg(feature = "cuda")]
+            (Runner::Cuda(runner), Packed::Cuda(decoder), to) => {
+                let mut pass =
+                    runner.begin(model.config(), decoder, &self.tables, output, wanted)?;
+                chunks.each(chunk, &mut |chunk| pass.run(chunk))?;
+                match to {
+                    To::Host(out) => pass.read(out),
+                    To::Device => Ok(()),
                 }
-                table += sequence.pages.len() as u32;
             }
-            if chunk.len() > 0 {
-                flush(chunk);
-            }
-        });
+            #[allow(unreachable_patterns)]
+            _ => unreachable!("an engine runs where its model is, the processor for the host"),
+        }
     }
 
     /// Floating-point operations of a call, roughly.
@@ -636,5 +617,82 @@ impl Engine {
 
     fn expect_mut(&mut self, seq: SeqId) -> &mut crate::sequences::Sequence {
         self.sequences.get_mut(seq).expect("no such sequence")
+    }
+}
+
+/// Where wanted rows go.
+enum To<'a> {
+    Host(&'a mut [f32]),
+    /// They stay on the device.
+    #[cfg(feature = "cuda")]
+    Device,
+}
+
+/// Positions of a segment, of which a device keeps a result for each row.
+const SEGMENT: usize = 256;
+
+/// The rows of a call, cut into chunks.
+struct Chunks<'a> {
+    items: &'a [Append<'a>],
+    sequences: &'a Sequences,
+    page_size: usize,
+    max_rows: usize,
+    /// Most segments of positions that the rows of a chunk attend to.
+    most_segments: usize,
+}
+
+impl Chunks<'_> {
+    /// Calls `flush` with one chunk after the other.
+    fn each(
+        &self,
+        chunk: &mut Chunk,
+        flush: &mut dyn FnMut(&mut Chunk) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        chunk.clear();
+        let (mut table, mut segments) = (0, 0);
+        for item in self.items {
+            let sequence = self.sequences.get(item.seq).expect("checked");
+            let mut from = 0;
+            while from < item.tokens.len() {
+                let most = item.tokens.len().min(from + self.max_rows - chunk.len());
+                let mut to = from;
+                while to < most {
+                    let more = (sequence.len + to) / SEGMENT + 1;
+                    if segments + more > self.most_segments {
+                        break;
+                    }
+                    (segments, to) = (segments + more, to + 1);
+                }
+                let first = chunk.len();
+                for (i, token) in item.tokens[from..to].iter().enumerate() {
+                    let position = sequence.len + from + i;
+                    chunk.tokens.push(*token);
+                    chunk.positions.push(position as u32);
+                    chunk.slots.push(KvSlot {
+                        page: sequence.pages[position / self.page_size],
+                        offset: (position % self.page_size) as u32,
+                    });
+                    chunk.attends.push(AttentionRow {
+                        table,
+                        len: position as u32 + 1,
+                    });
+                }
+                item.want.for_each_in(from, to, item.tokens.len(), |i| {
+                    chunk.wanted.push((first + i - from) as u32);
+                });
+                from = to;
+                if chunk.len() == self.max_rows || to < most {
+                    flush(chunk)?;
+                    chunk.clear();
+                    segments = 0;
+                }
+            }
+            table += sequence.pages.len() as u32;
+        }
+        if chunk.len() > 0 {
+            flush(chunk)?;
+            chunk.clear();
+        }
+        Ok(())
     }
 }

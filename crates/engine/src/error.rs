@@ -159,6 +159,9 @@ pub enum Error {
         /// Pages that are free.
         free: usize,
     },
+    /// The device cannot be used, or failed. What was computed on it may be lost.
+    #[error("device: {0}")]
+    Device(String),
     /// Logits asked of a model without a language-model head.
     #[error("the model has no language-model head, only hidden states")]
     NoHead,
@@ -194,4 +197,11 @@ pub enum Error {
     /// A date for chat templates is no day.
     #[error("date {0:?} is no day: write YYYY-MM-DD")]
     Date(String),
+}
+
+#[cfg(feature = "cuda")]
+impl From<beamgen_kernels::cuda::CudaError> for Error {
+    fn from(error: beamgen_kernels::cuda::CudaError) -> Self {
+        Self::Device(error.to_string())
+    }
 }

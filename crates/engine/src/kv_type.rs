@@ -2,6 +2,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use beamgen_kernels::KvFormat;
+#[cfg(feature = "cuda")]
+use beamgen_kernels::cuda::Number;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -10,8 +12,10 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvType {
-    /// float32.
+    /// float32 on the processor, on a CUDA device what the weights are.
     #[default]
+    Auto,
+    /// float32.
     F32,
     /// bfloat16: half the memory, and the fastest attention where the machine has AMX. Queries and
     /// attention's weights are rounded, too ([`KvFormat::Bf16`]): about three digits.
@@ -21,14 +25,30 @@ pub enum KvType {
 }
 
 impl KvType {
-    const ALL: [(&'static str, Self); 3] =
-        [("f32", Self::F32), ("bf16", Self::Bf16), ("f16", Self::F16)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("f32", Self::F32),
+        ("bf16", Self::Bf16),
+        ("f16", Self::F16),
+    ];
 
+    /// What it is on the processor.
     pub(crate) fn format(self) -> KvFormat {
         match self {
-            Self::F32 => KvFormat::F32,
+            Self::Auto | Self::F32 => KvFormat::F32,
             Self::Bf16 => KvFormat::Bf16,
             Self::F16 => KvFormat::F16,
+        }
+    }
+
+    /// What it is on a CUDA device, where weights are `weights`.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn number(self, weights: Number) -> Number {
+        match self {
+            Self::Auto => weights,
+            Self::F32 => Number::F32,
+            Self::Bf16 => Number::Bf16,
+            Self::F16 => Number::F16,
         }
     }
 }
@@ -47,7 +67,7 @@ impl FromStr for KvType {
         let found = Self::ALL.iter().find(|(name, _)| *name == text);
         found.map(|(_, kind)| *kind).ok_or_else(|| Error::Setting {
             field: "kv_dtype",
-            reason: format!("`{text}` is none of f32, bf16 and f16"),
+            reason: format!("`{text}` is none of auto, f32, bf16 and f16"),
         })
     }
 }

@@ -1,49 +1,128 @@
 //! Packed weights.
 
+#[cfg(feature = "cuda")]
+mod device;
 mod footprint;
 mod load;
 mod parts;
 mod weight_type;
 
-use beamgen_kernels::{PackedLinear, Parallel};
+use beamgen_kernels::PackedLinear;
 
-use crate::{Checkpoint, Error, ModelConfig, ThreadPool, Weights};
+use crate::{Checkpoint, Compute, Error, ModelConfig, ThreadPool, Weights};
+#[cfg(feature = "cuda")]
+pub(crate) use device::CudaDecoder;
 pub use footprint::Footprint;
-use load::Loader;
-use parts::{HeadParts, Parts};
+use load::{Loader, OnCpu};
+use parts::Parts;
 pub use weight_type::WeightType;
 
-/// A decoder ready to run: weights packed for this machine, immutable.
+/// A decoder ready to run: weights packed for what computes it, immutable.
 #[derive(Debug)]
 pub struct Model {
     config: ModelConfig,
+    packed: Packed,
+}
+
+/// Weights where they are computed with.
+#[derive(Debug)]
+pub(crate) enum Packed {
+    Cpu(CpuDecoder),
+    #[cfg(feature = "cuda")]
+    Cuda(CudaDecoder),
+}
+
+/// Matrices packed for the processor, vectors as they are.
+pub(crate) type CpuDecoder = Decoder<PackedLinear, Vec<f32>>;
+
+/// The weights of a decoder: matrices `M`, norms `V`.
+#[derive(Debug)]
+pub(crate) struct Decoder<M, V> {
     /// Its outputs are the vocabulary: a row of weights is a token's embedding.
-    embedding: PackedLinear,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) norm: Vec<f32>,
-    head: Head,
+    pub(crate) embedding: M,
+    pub(crate) layers: Vec<Layer<M, V>>,
+    pub(crate) norm: V,
+    head: Head<M>,
 }
 
 #[derive(Debug)]
-enum Head {
+enum Head<M> {
     None,
     /// The embedding.
     Tied,
-    Own(PackedLinear),
+    Own(M),
 }
 
 #[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) attention_norm: Vec<f32>,
+pub(crate) struct Layer<M, V> {
+    pub(crate) attention_norm: V,
     /// Outputs are queries, keys, values.
-    pub(crate) qkv: PackedLinear,
+    pub(crate) qkv: M,
     /// Norms of a head's queries and of its keys.
-    pub(crate) qk_norm: Option<(Vec<f32>, Vec<f32>)>,
-    pub(crate) attention_out: PackedLinear,
-    pub(crate) mlp_norm: Vec<f32>,
+    pub(crate) qk_norm: Option<(V, V)>,
+    pub(crate) attention_out: M,
+    pub(crate) mlp_norm: V,
     /// Outputs are gate, up.
-    pub(crate) gate_up: PackedLinear,
-    pub(crate) down: PackedLinear,
+    pub(crate) gate_up: M,
+    pub(crate) down: M,
+}
+
+/// What is the same of a matrix wherever it is.
+pub(crate) trait PackedMatrix {
+    fn inputs(&self) -> usize;
+    fn outputs(&self) -> usize;
+    fn bytes(&self) -> usize;
+}
+
+impl PackedMatrix for PackedLinear {
+    fn inputs(&self) -> usize {
+        self.inputs()
+    }
+    fn outputs(&self) -> usize {
+        self.outputs()
+    }
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+
+/// Sums over a decoder's matrices.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    /// Bytes of all but the norms.
+    bytes: usize,
+    embedding_bytes: usize,
+    /// Weights of the layers.
+    layers: usize,
+    /// Weights of the head, 0 without.
+    head: usize,
+    own_head: bool,
+}
+
+impl<M: PackedMatrix, V> Decoder<M, V> {
+    pub(crate) fn head(&self) -> Option<&M> {
+        match &self.head {
+            Head::None => None,
+            Head::Tied => Some(&self.embedding),
+            Head::Own(head) => Some(head),
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        let matrices = || self.layers.iter().flat_map(Layer::matrices);
+        let weights = |m: &M| m.inputs() * m.outputs();
+        let own = match &self.head {
+            Head::Own(head) => head.bytes(),
+            Head::None | Head::Tied => 0,
+        };
+        Totals {
+            bytes: matrices().map(M::bytes).sum::<usize>() + self.embedding.bytes() + own,
+            embedding_bytes: self.embedding.bytes(),
+            layers: matrices().map(weights).sum(),
+            head: self.head().map_or(0, weights),
+            own_head: own > 0,
+        }
+    }
 }
 
 impl Model {
@@ -85,56 +164,64 @@ impl Model {
         Self::with_pool(config, weights, weight_type, &ThreadPool::new(0))
     }
 
-    /// Packs the decoder's tensors among `weights`, on the threads of `pool`. Tensors that are not the decoder's (a reward
-    /// model's head) stay there for the caller.
+    /// Packs the decoder's tensors among `weights` for the processor, on the threads of `pool`. Tensors that are not the
+    /// decoder's (a reward model's head) stay there for the caller.
     ///
     /// # Errors
-    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`], or
-    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not know.
+    /// As [`Model::on`].
     pub fn with_pool(
         config: ModelConfig,
         weights: &Weights,
         weight_type: WeightType,
         pool: &ThreadPool,
     ) -> Result<Self, Error> {
-        pool.run(u64::MAX, |parallel| {
-            Self::packed(config, weights, weight_type, parallel)
-        })
+        Self::on(&Compute::Cpu, config, weights, weight_type, pool)
     }
 
-    fn packed(
+    /// As [`with_pool`](Self::with_pool), for what `compute` is.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`],
+    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not know, or
+    /// [`Error::Device`] if they do not fit into its memory.
+    pub fn on(
+        compute: &Compute,
         config: ModelConfig,
         weights: &Weights,
         weight_type: WeightType,
-        parallel: Parallel<'_>,
+        pool: &ThreadPool,
     ) -> Result<Self, Error> {
-        let c = &config;
-        let parts = Parts::new(c, weights);
+        let parts = Parts::new(&config, weights);
         parts.check(weights)?;
         let loader = Loader {
             weights,
             parts: &parts,
             weight_type,
-            parallel,
         };
-        // The largest first, while nothing else is in memory.
-        let embedding = loader.matrix(&parts.embedding())?;
-        let head = match parts.head(weights) {
-            HeadParts::None => Head::None,
-            HeadParts::Tied => Head::Tied,
-            HeadParts::Own(matrix) => Head::Own(loader.matrix(&matrix)?),
-        };
-        let layers = (0..c.num_hidden_layers)
-            .map(|i| loader.layer(c, i))
-            .collect::<Result<Vec<_>, _>>()?;
-        let norm = loader.vector(parts.vector("norm"), c.hidden_size)?;
-        Ok(Self {
-            config,
-            embedding,
-            layers,
-            norm,
-            head,
-        })
+        let packed = match compute {
+            Compute::Cpu => pool
+                .run(u64::MAX, |parallel| {
+                    loader.decoder(&config, &OnCpu { parallel })
+                })
+                .map(Packed::Cpu),
+            #[cfg(feature = "cuda")]
+            Compute::Cuda(device) => device::load(&loader, &config, device, pool).map(Packed::Cuda),
+        }?;
+        Ok(Self { config, packed })
+    }
+
+    /// What computes it.
+    #[must_use]
+    pub fn compute(&self) -> Compute {
+        match &self.packed {
+            Packed::Cpu(_) => Compute::Cpu,
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => Compute::Cuda(decoder.norm.device().clone()),
+        }
+    }
+
+    pub(crate) fn packed(&self) -> &Packed {
+        &self.packed
     }
 
     /// What the model computes.
@@ -146,39 +233,59 @@ impl Model {
     /// Whether the model gives logits, not only hidden states.
     #[must_use]
     pub fn has_head(&self) -> bool {
-        self.head().is_some()
+        self.totals().head > 0
     }
 
     /// Weights of the language-model head for one token, `[hidden]`; `None` without a head or
     /// outside the vocabulary.
-    #[must_use]
-    pub fn head_row(&self, token: u32) -> Option<Vec<f32>> {
-        let (head, token) = (self.head()?, token as usize);
-        (token < self.config.vocab_size).then(|| {
-            let mut row = vec![0.0; self.config.hidden_size];
-            head.weight_row(token, &mut row);
-            row
-        })
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    pub fn head_row(&self, token: u32) -> Result<Option<Vec<f32>>, Error> {
+        let token = token as usize;
+        if token >= self.config.vocab_size || !self.has_head() {
+            return Ok(None);
+        }
+        let mut row = vec![0.0; self.config.hidden_size];
+        match &self.packed {
+            Packed::Cpu(decoder) => {
+                let head = decoder.head().expect("just looked at");
+                head.weight_row(token, &mut row);
+            }
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => {
+                let head = decoder.head().expect("just looked at");
+                head.weight_row(token, &mut row)?;
+            }
+        }
+        Ok(Some(row))
+    }
+
+    fn totals(&self) -> Totals {
+        match &self.packed {
+            Packed::Cpu(decoder) => decoder.totals(),
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => decoder.totals(),
+        }
     }
 
     /// Bytes of the packed weights.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let layers: usize = self.layers.iter().map(Layer::bytes).sum();
-        let head = match &self.head {
-            Head::Own(head) => head.bytes(),
-            Head::None | Head::Tied => 0,
-        };
-        layers + self.embedding.bytes() + 4 * self.norm.len() + head
+        let c = &self.config;
+        let head_norms = if c.qk_norm { 2 * c.head_dim } else { 0 };
+        let norms = c.num_hidden_layers * (2 * c.hidden_size + head_norms) + c.hidden_size;
+        self.totals().bytes + 4 * norms
     }
 
     /// Bytes of weights that a pass with logits streams through: all but a separate embedding, of
     /// which it reads a row a token.
     #[must_use]
     pub fn streamed_bytes(&self) -> usize {
-        match &self.head {
-            Head::Own(_) => self.bytes() - self.embedding.bytes(),
-            Head::None | Head::Tied => self.bytes(),
+        let totals = self.totals();
+        match totals.own_head {
+            true => self.bytes() - totals.embedding_bytes,
+            false => self.bytes(),
         }
     }
 
@@ -187,24 +294,20 @@ impl Model {
     #[must_use]
     pub fn row_flops(&self, context: usize) -> u64 {
         let c = &self.config;
-        let head = self
-            .head()
-            .map_or(0, |head| 2 * head.inputs() * head.outputs());
         let attention = 4 * context * c.num_hidden_layers * c.q_width();
-        self.row_work() + (head + attention) as u64
+        self.row_work() + (2 * self.totals().head + attention) as u64
     }
 
-    pub(crate) fn head(&self) -> Option<&PackedLinear> {
-        match &self.head {
-            Head::None => None,
-            Head::Tied => Some(&self.embedding),
-            Head::Own(head) => Some(head),
-        }
+    /// Floating-point operations of one row through the layers, without attention to others.
+    pub(crate) fn row_work(&self) -> u64 {
+        2 * self.totals().layers as u64
     }
+}
 
+impl CpuDecoder {
     /// Writes the embedding of each token to a row of `out: [tokens, hidden]`.
     pub(crate) fn embed(&self, tokens: &[u32], out: &mut [f32]) {
-        let rows = out.chunks_exact_mut(self.config.hidden_size);
+        let rows = out.chunks_exact_mut(self.norm.len());
         for (token, row) in tokens.iter().zip(rows) {
             self.embedding.weight_row(*token as usize, row);
         }
@@ -220,27 +323,10 @@ impl Model {
             .max()
             .unwrap_or(0)
     }
-
-    /// Floating-point operations of one row through the layers, without attention to others.
-    pub(crate) fn row_work(&self) -> u64 {
-        let weights: usize = self
-            .layers
-            .iter()
-            .flat_map(Layer::matrices)
-            .map(|l| l.inputs() * l.outputs())
-            .sum();
-        2 * weights as u64
-    }
 }
 
-impl Layer {
-    fn matrices(&self) -> [&PackedLinear; 4] {
+impl<M, V> Layer<M, V> {
+    fn matrices(&self) -> [&M; 4] {
         [&self.qkv, &self.attention_out, &self.gate_up, &self.down]
-    }
-
-    fn bytes(&self) -> usize {
-        let matrices: usize = self.matrices().iter().map(|m| m.bytes()).sum();
-        let head_norms = self.qk_norm.as_ref().map_or(0, |(q, k)| q.len() + k.len());
-        matrices + 4 * (self.attention_norm.len() + self.mlp_norm.len() + head_norms)
     }
 }

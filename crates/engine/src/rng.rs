@@ -39,6 +39,12 @@ pub struct Draw {
 }
 
 impl Draw {
+    /// Key and counter, for whoever computes the numbers elsewhere: those of a draw that has given none yet.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn state(&self) -> ([u32; 2], [u32; 4]) {
+        (self.key, self.counter)
+    }
+
     /// 32 uniform bits.
     pub fn bits(&mut self) -> u32 {
         if self.left == 0 {
@@ -48,6 +54,13 @@ impl Draw {
         }
         self.left -= 1;
         self.block[3 - self.left]
+    }
+
+    /// Key and counter of the block of Philox4x32-10 that the first [`uniform`](Self::uniform) number comes from, for a device
+    /// that computes it itself.
+    #[must_use]
+    pub fn key_and_counter(&self) -> ([u32; 2], [u32; 4]) {
+        (self.key, self.counter)
     }
 
     /// Uniform in `[0, 1)`, 53 bits.

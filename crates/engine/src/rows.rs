@@ -1,6 +1,6 @@
 //! What goes into a forward pass and what comes out.
 
-use crate::{Error, SeqId};
+use crate::{Error, ModelConfig, SeqId};
 
 /// Tokens to append to one sequence, and the rows wanted back.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,16 @@ pub enum Output {
     Logits,
     /// Hidden state after the final norm, `[hidden]`.
     Hidden,
+}
+
+impl Output {
+    /// Values of a row.
+    pub(crate) fn width(self, config: &ModelConfig) -> usize {
+        match self {
+            Self::Logits => config.vocab_size,
+            Self::Hidden => config.hidden_size,
+        }
+    }
 }
 
 impl Want<'_> {

@@ -9,6 +9,8 @@ use beamgen_engine::{
     Append, Engine, EngineConfig, IsaChoice, Model, ModelConfig, Output, RopeScaling, Want,
     WeightType, Weights,
 };
+#[cfg(feature = "cuda")]
+use beamgen_engine::{DeviceChoice, ThreadPool};
 use common::{append, fixture};
 use safetensors::SafeTensors;
 
@@ -191,6 +193,40 @@ fn every_family_equals_transformers() {
         }
         println!("{name} | {largest:.1e} | {equal} | {same}");
         assert!(largest <= TOLERANCE && equal && same, "{name}");
+    }
+}
+
+/// The same on a CUDA device: an emulated one, unless there is a real one to be used.
+#[cfg(feature = "cuda")]
+#[test]
+fn every_family_equals_transformers_on_a_cuda_device() {
+    if !beamgen_emulated_cuda::load() {
+        eprintln!("skipped: no C++ compiler for the emulated CUDA driver");
+        return;
+    }
+    let compute = DeviceChoice::Cuda(0).open().unwrap();
+    for name in FAMILIES {
+        let config = ModelConfig::load(&fixture(name)).unwrap();
+        let weights = Weights::load(&fixture(name)).unwrap();
+        let pool = ThreadPool::new(1);
+        let model = Model::on(&compute, config, &weights, WeightType::F32, &pool).unwrap();
+        let (expected, greedy) = (Expected::load(name), Greedy::load(name));
+        let mut engine = Engine::new(Arc::new(model), small()).unwrap();
+        let largest = difference(&mut engine, &expected);
+        let equal = continue_greedily(&mut engine, &greedy) == greedy.tokens;
+        let same = incremental_is_whole(&mut engine, &expected.tokens(2));
+        println!("{name} | {largest:.1e} | {equal} | {same}");
+        assert!(largest <= TOLERANCE && equal && same, "{name}");
+    }
+}
+
+/// A cache that is soon poisoned.
+#[cfg(feature = "cuda")]
+fn small() -> EngineConfig {
+    EngineConfig {
+        kv_bytes: 4 << 20,
+        threads: 1,
+        ..EngineConfig::default()
     }
 }
 

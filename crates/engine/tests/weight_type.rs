@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Engine, EngineConfig, Error, KvType, Model, ModelConfig, Rows, Tensor, Want, WeightType,
-    Weights,
+    Compute, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Rows, Tensor, Want,
+    WeightType, Weights,
 };
 use common::{
     append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
@@ -234,7 +234,9 @@ fn the_footprint_is_what_is_taken() {
                 kv_dtype,
                 ..settings.clone()
             };
-            let footprint = config.footprint(&weights, kind, &settings).unwrap();
+            let footprint = config
+                .footprint(&weights, kind, &settings, &Compute::Cpu)
+                .unwrap();
             let model = Model::from_weights(config.clone(), &weights, kind).unwrap();
             assert_eq!(footprint.weights, model.bytes(), "{folder:?} {kind}");
             let mut engine = Engine::new(model.into(), settings.clone()).unwrap();
@@ -262,7 +264,7 @@ fn a_footprint_needs_all_tensors() {
     let weights = Weights::from_tensors(tensors).unwrap();
     let settings = EngineConfig::default();
     let error = tiny_config()
-        .footprint(&weights, WeightType::Auto, &settings)
+        .footprint(&weights, WeightType::Auto, &settings, &Compute::Cpu)
         .unwrap_err();
     assert!(matches!(&error, Error::MissingTensor { name: n } if n == name));
 }

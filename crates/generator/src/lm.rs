@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Engine, IdleKv, Output, Request, Sampled, Sampler, SamplingParams, SeqId, Tokenizer,
-    Want,
+    Append, Choice, Engine, IdleKv, Logits, Request, Sampled, Sampler, SamplingParams, SeqId,
+    Tokenizer, Want,
 };
 use beamgen_search::{
     ChainId, GenError, Generator, Growth, Memory, Opened, Problem, StepPlan, Stepped, child_stream,
@@ -238,14 +238,37 @@ impl LmGenerator {
     }
 
     /// Draws the next token of each chain in `drawing`, all at once.
-    fn draw<'a>(&mut self, row: impl Fn(usize) -> &'a [f32] + Sync) {
+    fn draw(&mut self, logits: &Logits) -> Result<(), GenError> {
         let (chains, drawing, config) = (&self.chains, &self.drawing, &self.config);
         let sampling = &self.sampling;
+        let choice = |i: usize| {
+            let (id, row) = drawing[i];
+            choice(&chains[&id], row, sampling, config.seed)
+        };
         // A model may have more rows than there are tokens: those ids stand for nothing.
         let tokens = self.tokenizer.len();
+        let (count, sampler) = (drawing.len(), &mut self.sampler);
+        self.engine
+            .draw(logits, tokens, sampler, count, choice, &mut self.drawn)
+            .map_err(failed)
+    }
+
+    /// As [`draw`](Self::draw), all from a row that was kept.
+    fn draw_kept(&mut self, logits: &[f32]) {
+        let (chains, drawing, config) = (&self.chains, &self.drawing, &self.config);
+        let sampling = &self.sampling;
+        let logits = &logits[..self.tokenizer.len()];
         let request = |i: usize| {
-            let (id, at) = drawing[i];
-            request(&chains[&id], &row(at)[..tokens], sampling, config.seed)
+            let (id, row) = drawing[i];
+            let Choice {
+                said, params, draw, ..
+            } = choice(&chains[&id], row, sampling, config.seed);
+            Request {
+                logits,
+                said,
+                params,
+                draw,
+            }
         };
         let pool = self.engine.pool();
         self.sampler
@@ -334,13 +357,8 @@ fn bytes(marks: &[String]) -> Vec<Vec<u8>> {
     marks.iter().map(|mark| mark.clone().into_bytes()).collect()
 }
 
-/// What a chain draws next, from `logits`.
-fn request<'a>(
-    chain: &'a Chain,
-    logits: &'a [f32],
-    sampling: &SamplingParams,
-    seed: u64,
-) -> Request<'a> {
+/// What a chain draws next, from row `row`.
+fn choice<'a>(chain: &'a Chain, row: usize, sampling: &SamplingParams, seed: u64) -> Choice<'a> {
     let (State::Waiting(_, step) | State::Decoding(_, step)) = &chain.state else {
         unreachable!("chains in other states sample nothing")
     };
@@ -353,12 +371,16 @@ fn request<'a>(
     if step.plan.growth == Growth::Greedy {
         params.temperature = 0.0;
     }
-    Request {
-        logits,
+    Choice {
+        row,
         said: &chain.said,
         params,
         draw: key.at(chain.sampled as u32),
     }
+}
+
+fn failed(error: beamgen_engine::Error) -> GenError {
+    GenError::Failed(error.to_string())
 }
 
 /// Tokens that a chain of `sampled` tokens may still sample.
@@ -505,10 +527,10 @@ impl Generator for LmGenerator {
             };
             self.drawing.clear();
             self.drawing.extend(chains.iter().map(|&id| (id, 0)));
-            self.draw(|_| &logits);
+            self.draw_kept(&logits);
             closed.extend((0..chains.len()).filter_map(|i| self.advance(i)));
             // Kept for chains that still wait for memory.
-            self.stems.keep_logits(stem, &logits);
+            self.stems.keep_logits(stem, logits);
             false
         });
         self.drop_idle();
@@ -522,10 +544,7 @@ impl Generator for LmGenerator {
             .map(|row| append(&self.chains, &self.stems, row))
             .collect();
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
-        let logits = self
-            .engine
-            .forward(&items, Output::Logits)
-            .map_err(|error| GenError::Failed(error.to_string()))?;
+        let logits = self.engine.logits(&items).map_err(failed)?;
         self.tokens_read += tokens as u64;
         self.drawing.clear();
         for (at, row) in rows.iter().enumerate() {
@@ -538,15 +557,21 @@ impl Generator for LmGenerator {
                 }
             }
         }
-        self.draw(|at| logits.row(at));
+        self.draw(&logits)?;
         closed.extend((0..self.drawing.len()).filter_map(|i| self.advance(i)));
-        for (row, logits) in rows.iter().zip(&logits) {
-            if let Row::Stem(stem) = *row {
+        for (at, row) in rows.iter().enumerate() {
+            if let Row::Stem(stem) = *row
+                && self.stems.exists(stem)
+            {
                 // Kept for chains that still wait for memory.
-                self.stems.keep_logits(stem, logits);
+                let mut kept = Vec::new();
+                self.engine
+                    .copy_logits(&logits, at, &mut kept)
+                    .map_err(failed)?;
+                self.stems.keep_logits(stem, kept);
             }
         }
-        self.engine.recycle(logits);
+        self.engine.recycle_logits(logits);
         self.drop_idle();
         self.stems.forget_logits(&mut self.engine);
         self.promise(self.count_promises());

@@ -81,11 +81,16 @@ impl Stems {
     }
 
     /// Keeps the logits after a stem for the chains that are still there, if any are.
-    pub fn keep_logits(&mut self, id: StemId, logits: &[f32]) {
+    pub fn keep_logits(&mut self, id: StemId, logits: Vec<f32>) {
         if let Some(stem) = self.stems.get_mut(&id) {
-            stem.logits = Some(logits.to_vec());
-            self.row_bytes += size_of_val(logits);
+            self.row_bytes += size_of_val(&logits[..]);
+            stem.logits = Some(logits);
         }
+    }
+
+    /// Whether some chain is still there.
+    pub fn exists(&self, id: StemId) -> bool {
+        self.stems.contains_key(&id)
     }
 
     /// The logits after a stem, if they are kept.

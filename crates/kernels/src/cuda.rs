@@ -14,11 +14,14 @@ mod device;
 mod embed;
 mod error;
 mod gather;
+mod graph;
 mod kv;
 mod linear;
+mod prm;
 mod ptx;
 mod rmsnorm;
 mod rope;
+mod sample;
 mod silu;
 
 pub use attention::{
@@ -29,10 +32,16 @@ pub use device::{Arg, Device, DeviceInfo, Launch};
 pub use embed::embed;
 pub use error::CudaError;
 pub use gather::{Gather, gather_rows};
+pub use graph::Graph;
 pub use kv::KvLayout;
 pub use linear::{LinearShape, LinearWorkspace, linear, linear_silu};
+pub use prm::{
+    Contender, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing, prm_head, prm_layer,
+    prm_scores,
+};
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
+pub use sample::{SampleRequest, Samples, log_probs};
 pub use silu::silu_mul;
 
 /// How numbers lie in a buffer of weights, activations or keys and values.

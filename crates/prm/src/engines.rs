@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Append, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob};
+use beamgen_engine::{
+    Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob,
+};
 use beamgen_search::Memory;
 
 /// Most bytes of logits that are held at once.
@@ -135,16 +137,17 @@ impl Engines {
 
     /// Hidden states of the reward model at `marks` of each read, in order.
     pub fn hidden(&mut self, reads: &[Read], marks: &[Vec<usize>]) -> Result<Rows, Error> {
-        let items: Vec<Append<'_>> = reads
-            .iter()
-            .zip(marks)
-            .map(|(read, marks)| Append {
-                seq: read.seq.body,
-                tokens: &read.tokens,
-                want: Want::At(marks),
-            })
-            .collect();
-        self.body.forward(&items, Output::Hidden)
+        self.body.forward(&marked(reads, marks), Output::Hidden)
+    }
+
+    /// What a head on the device makes of these.
+    pub fn read_out(
+        &mut self,
+        reads: &[Read],
+        marks: &[Vec<usize>],
+        head: &mut DeviceHead,
+    ) -> Result<Vec<f64>, Error> {
+        self.body.read_out(&marked(reads, marks), head)
     }
 
     /// The log-ratio of each of `targets`: those that the last rows of each read predict.
@@ -166,6 +169,16 @@ impl Engines {
         }
         Ok(ratios)
     }
+}
+
+fn marked<'a>(reads: &'a [Read], marks: &'a [Vec<usize>]) -> Vec<Append<'a>> {
+    let pairs = reads.iter().zip(marks);
+    let item = |(read, marks): (&'a Read, &'a Vec<usize>)| Append {
+        seq: read.seq.body,
+        tokens: &read.tokens,
+        want: Want::At(marks),
+    };
+    pairs.map(item).collect()
 }
 
 fn fill(

@@ -96,6 +96,14 @@ impl Head {
         self.layers.last().map_or(0, |layer| layer.bias.len())
     }
 
+    /// Weights and biases of the layers.
+    pub(crate) fn layers(&self) -> Vec<(&[f32], &[f32])> {
+        let layers = self.layers.iter();
+        layers
+            .map(|layer| (&layer.weight[..], &layer.bias[..]))
+            .collect()
+    }
+
     /// Numbers from a hidden state `[hidden]`; always summed in the same order.
     pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
@@ -195,7 +203,9 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
 fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
     let mut weight = Vec::new();
     for id in token_ids(tokens, tokenizer)? {
-        weight.extend(model.head_row(id).ok_or_else(|| fault(TOKENS, NO_HEAD))?);
+        let row = model.head_row(id);
+        let row = row.map_err(|error| fault(TOKENS, error.to_string()))?;
+        weight.extend(row.ok_or_else(|| fault(TOKENS, NO_HEAD))?);
     }
     let bias = vec![0.0; tokens.len()];
     Ok(Layer { weight, bias })

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Engine, IdleKv, Tokenizer};
+use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
 use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
 
 use crate::chains::Chains;
@@ -25,8 +25,8 @@ pub struct RewardModel {
 /// What is read of a chain.
 #[derive(Debug)]
 pub(crate) enum Readout {
-    /// A hidden state for each step.
-    Head(Head),
+    /// A hidden state for each step, and the head once more where these are, if that is a device.
+    Head(Head, Option<DeviceHead>),
     /// The log-probabilities of each step's tokens.
     LogRatio { beta: f64 },
 }
@@ -104,7 +104,9 @@ impl RewardModel {
                     return Err(fault("head", reason));
                 }
                 spec.normaliser.check(head.outputs())?;
-                Readout::Head(head)
+                let on_device = engines.body.place_head(&head.layers());
+                let on_device = on_device.map_err(|error| fault("head", error.to_string()))?;
+                Readout::Head(head, on_device)
             }
         };
         Ok(Self {

@@ -89,8 +89,8 @@ impl RewardModel {
         planned: &[Planned],
         reads: &[Read],
     ) -> Result<Vec<Vec<Vec<f64>>>, beamgen_engine::Error> {
-        match &self.readout {
-            Readout::Head(head) => {
+        match &mut self.readout {
+            Readout::Head(head, on_device) => {
                 let marks: Vec<Vec<usize>> = planned
                     .iter()
                     .zip(reads)
@@ -99,6 +99,14 @@ impl RewardModel {
                         planned.marks.iter().map(|mark| again + mark).collect()
                     })
                     .collect();
+                if let Some(on_device) = on_device {
+                    let numbers = self.engines.read_out(reads, &marks, on_device)?;
+                    let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
+                    let outputs = marks
+                        .iter()
+                        .map(|marks| row.by_ref().take(marks.len()).collect());
+                    return Ok(outputs.collect());
+                }
                 let rows = self.engines.hidden(reads, &marks)?;
                 let mut row = rows.iter();
                 let outputs = marks
@@ -112,6 +120,7 @@ impl RewardModel {
                 Ok(outputs)
             }
             Readout::LogRatio { beta } => {
+                let beta = *beta;
                 let targets: Vec<&[u32]> = planned.iter().map(|planned| &*planned.tokens).collect();
                 let ratios = self.engines.log_ratios(reads, &targets)?;
                 let rewards = |planned: &Planned, ratios: &[f64]| {

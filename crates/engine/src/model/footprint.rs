@@ -5,7 +5,7 @@ use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 use super::WeightType;
 use super::parts::{HeadParts, Matrix, Parts};
 use crate::decoder::Buffers;
-use crate::{EngineConfig, Error, ModelConfig, Weights};
+use crate::{Compute, EngineConfig, Error, ModelConfig, Weights};
 
 /// Bytes that a model and its engine take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl ModelConfig {
         !matches!(Parts::new(self, weights).head(weights), HeadParts::None)
     }
 
-    /// What the decoder among `weights` takes if it is packed as `weight_type`, after a look whether
+    /// What the decoder among `weights` takes if it is packed as `weight_type` for `compute`, after a look whether
     /// all of it is there. Reads no weight.
     ///
     /// # Errors
@@ -38,9 +38,18 @@ impl ModelConfig {
         weights: &Weights,
         weight_type: WeightType,
         engine: &EngineConfig,
+        compute: &Compute,
     ) -> Result<Footprint, Error> {
         let parts = Parts::new(self, weights);
         parts.check(weights)?;
+        let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
+        let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
+        let norms = 4 * (norms + self.hidden_size);
+        #[cfg(feature = "cuda")]
+        if let Compute::Cuda(_) = compute {
+            return super::device::footprint(self, weights, weight_type, engine, norms);
+        }
+        debug_assert!(compute.is_cpu());
         let mut int8_inputs = 0;
         let mut matrix = |matrix: &Matrix| -> Result<usize, Error> {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
@@ -59,8 +68,6 @@ impl ModelConfig {
         for part in parts.matrices(weights) {
             bytes += matrix(&part)?;
         }
-        let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
-        let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
         let positions = self.max_position_embeddings;
         let page = KvShape {
             layers: self.num_hidden_layers,
@@ -70,7 +77,7 @@ impl ModelConfig {
         };
         let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);
         Ok(Footprint {
-            weights: bytes + 4 * (norms + self.hidden_size),
+            weights: bytes + norms,
             kv_per_token: engine
                 .kv_dtype
                 .format()

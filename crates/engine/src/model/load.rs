@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 
-use super::parts::{Matrix, Parts};
-use super::{Layer, WeightType};
+use super::parts::{HeadParts, Matrix, Parts};
+use super::{Decoder, Head, Layer, WeightType};
+use crate::weights::View;
 use crate::{Error, ModelConfig, Weights};
 
 /// Reads decoder tensors.
@@ -13,91 +14,189 @@ pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
     pub(super) weight_type: WeightType,
-    pub(super) parallel: Parallel<'a>,
 }
 
-impl Loader<'_> {
-    pub(super) fn vector(&self, name: String, len: usize) -> Result<Vec<f32>, Error> {
-        self.weights.values(&name, &[len])
+/// Makes of a decoder's tensors what computes with them.
+pub(super) trait Pack {
+    type Matrix;
+    type Vector;
+
+    /// A matrix out of tensors that lie one below the other, stored in `format`, and its bias.
+    fn matrix(&self, source: &Source<'_>, bias: Option<Vec<f32>>) -> Result<Self::Matrix, Error>;
+
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error>;
+}
+
+/// The tensors of a matrix, one below the other.
+pub(super) struct Source<'a> {
+    matrix: &'a Matrix,
+    views: Vec<View<'a>>,
+    pub(super) weight_type: WeightType,
+    pub(super) format: WeightFormat,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    /// The first tensor with a value out of the format's range.
+    out_of_range: AtomicUsize,
+}
+
+impl Source<'_> {
+    /// Which tensor has row `n`, and which of its rows that is.
+    fn locate(&self, mut n: usize) -> (usize, usize) {
+        let mut i = 0;
+        while n >= self.views[i].rows() {
+            n -= self.views[i].rows();
+            i += 1;
+        }
+        (i, n)
     }
 
-    pub(super) fn matrix(&self, matrix: &Matrix) -> Result<PackedLinear, Error> {
-        let layer = self.pack(matrix)?;
-        // Loading needs the packed weights and one unpacked matrix, not both of all.
-        for (name, _) in &matrix.tensors {
-            self.weights.set_aside(&format!("{name}.weight"));
+    /// Writes row `n`, whose values will be rounded to `format`.
+    pub(super) fn widen(&self, n: usize, format: WeightFormat, row: &mut [f32]) {
+        let (i, n) = self.locate(n);
+        self.views[i].widen(n * self.inputs, row);
+        if self.views[i].format() != format && overflows(format, row) {
+            self.out_of_range.fetch_min(i, Ordering::Relaxed);
         }
-        let mut bias = Vec::new();
-        for (name, outputs) in &matrix.tensors {
-            if matrix.bias {
-                bias.extend(self.vector(format!("{name}.bias"), *outputs)?);
-            }
-        }
-        Ok(if matrix.bias {
-            layer.with_bias(&bias)
-        } else {
-            layer
-        })
     }
 
-    fn pack(&self, matrix: &Matrix) -> Result<PackedLinear, Error> {
-        let views = matrix.views(self.weights)?;
-        let format = matrix.format(self.weight_type, &views);
-        let (inputs, outputs) = (matrix.inputs, matrix.outputs());
-        // The first tensor with a value out of the format's range.
-        let out_of_range = AtomicUsize::new(usize::MAX);
-        // Which tensor has row `n`, and which of its rows that is.
-        let locate = |mut n: usize| {
-            let mut i = 0;
-            while n >= views[i].rows() {
-                n -= views[i].rows();
-                i += 1;
-            }
-            (i, n)
-        };
-        let layer = if format.is_blocks() {
-            PackedLinear::pack_blocks(self.parallel, inputs, outputs, format, |n, blocks| {
-                let (i, n) = locate(n);
-                if !views[i].blocks(n, format, blocks) {
-                    out_of_range.fetch_min(i, Ordering::Relaxed);
-                }
-            })
-        } else {
-            PackedLinear::pack(self.parallel, inputs, outputs, format, |n, row| {
-                let (i, n) = locate(n);
-                views[i].widen(n * inputs, row);
-                if views[i].format() != format && overflows(format, row) {
-                    out_of_range.fetch_min(i, Ordering::Relaxed);
-                }
-            })
-        };
-        match matrix.tensors.get(out_of_range.into_inner()) {
+    /// Writes row `n` in blocks.
+    fn blocks(&self, n: usize, blocks: &mut [u8]) {
+        let (i, n) = self.locate(n);
+        if !self.views[i].blocks(n, self.format, blocks) {
+            self.out_of_range.fetch_min(i, Ordering::Relaxed);
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match self
+            .matrix
+            .tensors
+            .get(self.out_of_range.load(Ordering::Relaxed))
+        {
             Some((name, _)) => Err(Error::WeightRange {
                 name: format!("{name}.weight"),
                 weight_type: self.weight_type,
             }),
-            None => Ok(layer),
+            None => Ok(()),
         }
     }
+}
 
-    pub(super) fn layer(&self, c: &ModelConfig, i: usize) -> Result<Layer, Error> {
+/// Packs for the processor.
+pub(super) struct OnCpu<'a> {
+    pub(super) parallel: Parallel<'a>,
+}
+
+impl Pack for OnCpu<'_> {
+    type Matrix = PackedLinear;
+    type Vector = Vec<f32>;
+
+    fn matrix(&self, source: &Source<'_>, bias: Option<Vec<f32>>) -> Result<PackedLinear, Error> {
+        let (inputs, outputs, format) = (source.inputs, source.outputs, source.format);
+        let layer = if format.is_blocks() {
+            PackedLinear::pack_blocks(self.parallel, inputs, outputs, format, |n, blocks| {
+                source.blocks(n, blocks);
+            })
+        } else {
+            PackedLinear::pack(self.parallel, inputs, outputs, format, |n, row| {
+                source.widen(n, format, row);
+            })
+        };
+        Ok(match bias {
+            Some(bias) => layer.with_bias(&bias),
+            None => layer,
+        })
+    }
+
+    fn vector(&self, values: Vec<f32>) -> Result<Vec<f32>, Error> {
+        Ok(values)
+    }
+}
+
+impl Loader<'_> {
+    /// The decoder, packed by `pack`.
+    pub(super) fn decoder<P: Pack>(
+        &self,
+        c: &ModelConfig,
+        pack: &P,
+    ) -> Result<Decoder<P::Matrix, P::Vector>, Error> {
+        // The largest first, while nothing else is in memory.
+        let embedding = self.matrix(&self.parts.embedding(), pack)?;
+        let head = match self.parts.head(self.weights) {
+            HeadParts::None => Head::None,
+            HeadParts::Tied => Head::Tied,
+            HeadParts::Own(matrix) => Head::Own(self.matrix(&matrix, pack)?),
+        };
+        let layers = (0..c.num_hidden_layers)
+            .map(|i| self.layer(c, i, pack))
+            .collect::<Result<Vec<_>, _>>()?;
+        let norm = self.vector(self.parts.vector("norm"), c.hidden_size, pack)?;
+        Ok(Decoder {
+            embedding,
+            layers,
+            norm,
+            head,
+        })
+    }
+
+    fn values(&self, name: &str, len: usize) -> Result<Vec<f32>, Error> {
+        self.weights.values(name, &[len])
+    }
+
+    fn vector<P: Pack>(&self, name: String, len: usize, pack: &P) -> Result<P::Vector, Error> {
+        pack.vector(self.values(&name, len)?)
+    }
+
+    fn matrix<P: Pack>(&self, matrix: &Matrix, pack: &P) -> Result<P::Matrix, Error> {
+        let mut bias = matrix.bias.then(Vec::new);
+        if let Some(bias) = &mut bias {
+            for (name, outputs) in &matrix.tensors {
+                bias.extend(self.values(&format!("{name}.bias"), *outputs)?);
+            }
+        }
+        let views = matrix.views(self.weights)?;
+        let source = Source {
+            format: matrix.format(self.weight_type, &views),
+            views,
+            matrix,
+            weight_type: self.weight_type,
+            inputs: matrix.inputs,
+            outputs: matrix.outputs(),
+            out_of_range: AtomicUsize::new(usize::MAX),
+        };
+        let packed = pack.matrix(&source, bias)?;
+        source.check()?;
+        drop(source);
+        // Loading needs the packed weights and one unpacked matrix, not both of all.
+        for (name, _) in &matrix.tensors {
+            self.weights.set_aside(&format!("{name}.weight"));
+        }
+        Ok(packed)
+    }
+
+    fn layer<P: Pack>(
+        &self,
+        c: &ModelConfig,
+        i: usize,
+        pack: &P,
+    ) -> Result<Layer<P::Matrix, P::Vector>, Error> {
         let parts = self.parts;
         let matrices = parts.layer(i);
-        let norm = |name| parts.layer_vector(i, name);
+        let norm = |name, len| self.vector(parts.layer_vector(i, name), len, pack);
         Ok(Layer {
-            attention_norm: self.vector(norm("input_layernorm"), c.hidden_size)?,
-            qkv: self.matrix(&matrices.qkv)?,
-            qk_norm: if c.qk_norm {
-                let q = self.vector(norm("self_attn.q_norm"), c.head_dim)?;
-                let k = self.vector(norm("self_attn.k_norm"), c.head_dim)?;
-                Some((q, k))
-            } else {
-                None
+            attention_norm: norm("input_layernorm", c.hidden_size)?,
+            qkv: self.matrix(&matrices.qkv, pack)?,
+            qk_norm: match c.qk_norm {
+                true => Some((
+                    norm("self_attn.q_norm", c.head_dim)?,
+                    norm("self_attn.k_norm", c.head_dim)?,
+                )),
+                false => None,
             },
-            attention_out: self.matrix(&matrices.attention_out)?,
-            mlp_norm: self.vector(norm("post_attention_layernorm"), c.hidden_size)?,
-            gate_up: self.matrix(&matrices.gate_up)?,
-            down: self.matrix(&matrices.down)?,
+            attention_out: self.matrix(&matrices.attention_out, pack)?,
+            mlp_norm: norm("post_attention_layernorm", c.hidden_size)?,
+            gate_up: self.matrix(&matrices.gate_up, pack)?,
+            down: self.matrix(&matrices.down, pack)?,
         })
     }
 }

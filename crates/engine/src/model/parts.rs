@@ -89,6 +89,16 @@ pub(super) enum HeadParts {
     Own(Matrix),
 }
 
+impl Weights {
+    /// Random weights of a decoder, bfloat16: for measurements that ask only for the shape.
+    #[must_use]
+    pub fn random(config: &ModelConfig) -> Self {
+        let none = Self::default();
+        let shapes: Vec<_> = Parts::new(config, &none).shapes(&none).collect();
+        Self::noise(shapes)
+    }
+}
+
 impl<'a> Parts<'a> {
     pub(super) fn new(config: &'a ModelConfig, weights: &Weights) -> Self {
         let bare = !weights.contains("model.embed_tokens.weight")
@@ -170,16 +180,22 @@ impl<'a> Parts<'a> {
         all
     }
 
+    /// The names of all tensors, each with its shape.
+    fn shapes(&self, weights: &Weights) -> impl Iterator<Item = (String, Vec<usize>)> {
+        let vectors = self.vectors().into_iter();
+        let vectors = vectors.map(|(name, len)| (name, vec![len]));
+        let matrices = self.matrices(weights);
+        let matrices: Vec<_> = matrices.iter().flat_map(Matrix::shapes).collect();
+        vectors.chain(matrices)
+    }
+
     /// Holds the names and shapes of all tensors against the checkpoint; reads no weight.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::UnexpectedTensor`].
     pub(super) fn check(&self, weights: &Weights) -> Result<(), Error> {
-        let vectors = self.vectors().into_iter();
-        let vectors = vectors.map(|(name, len)| (name, vec![len]));
-        let matrices = self.matrices(weights);
         let mut used = HashSet::new();
-        for (name, shape) in vectors.chain(matrices.iter().flat_map(Matrix::shapes)) {
+        for (name, shape) in self.shapes(weights) {
             weights.shaped(&name, &shape)?;
             used.insert(name);
         }

@@ -130,6 +130,31 @@ impl Entry {
 type AddFile = fn(&mut Weights, Bytes, &Path) -> Result<(), Error>;
 
 impl Weights {
+    /// Tensors of these shapes, all of them the beginning of the same bfloat16 noise of magnitude 1/64 to 1/32.
+    pub(crate) fn noise(shapes: Vec<(String, Vec<usize>)>) -> Self {
+        let values = |shape: &[usize]| shape.iter().product::<usize>();
+        let most = shapes.iter().map(|(_, shape)| values(shape)).max();
+        let mut state = 0x9E37_79B9_7F4A_7C15u64;
+        let mut noise = Vec::with_capacity(2 * most.unwrap_or(0));
+        for _ in 0..most.unwrap_or(0) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // Sign and fraction; the exponent is that of 1/64.
+            let bits = (state >> 48) as u16 & 0x807F | 0x3C80;
+            noise.extend(bits.to_le_bytes());
+        }
+        let file = Arc::new(Bytes::Owned(noise));
+        let tensor = |(name, shape): (String, Vec<usize>)| {
+            let range = 0..2 * values(&shape);
+            let entry = Entry::mapped(shape, &file, range, Numbers::Encoded(Encoding::Bf16));
+            (name, entry)
+        };
+        Self {
+            tensors: shapes.into_iter().map(tensor).collect(),
+        }
+    }
+
     /// The tensors of a checkpoint: those of a GGUF file, or of the first that is there of
     /// `model.safetensors`, the shards that `model.safetensors.index.json` names,
     /// `pytorch_model.bin`, and the shards that `pytorch_model.bin.index.json` names.

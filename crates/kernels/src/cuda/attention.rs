@@ -76,6 +76,12 @@ impl AttentionLists {
         Ok(lists)
     }
 
+    /// Where they are.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.tables.device()
+    }
+
     /// What there is room for.
     #[must_use]
     pub fn capacity(&self) -> AttentionCapacity {
@@ -132,41 +138,114 @@ pub fn attention(
     lists: &AttentionLists,
     items: usize,
 ) -> Result<(), CudaError> {
-    let AttentionShape { heads, stride, scale, window } = *shape;
-    let KvLayout { number, page_size, layers, kv_heads, head_dim } = *layout;
+    let AttentionShape {
+        heads,
+        stride,
+        scale,
+        window,
+    } = *shape;
+    let KvLayout {
+        number,
+        page_size,
+        layers,
+        kv_heads,
+        head_dim,
+    } = *layout;
     assert!(kv_heads > 0 && heads > 0 && heads.is_multiple_of(kv_heads));
     assert!(head_dim > 0 && heads * head_dim <= stride && layer < layers);
     if lists.count > 0 {
-        let reach = AttentionReach { page_size, window, group: heads / kv_heads };
+        let reach = AttentionReach {
+            page_size,
+            window,
+            group: heads / kv_heads,
+        };
         assert_eq!(lists.reach, reach, "the plan is for another shape");
     }
-    assert!(lists.count <= items, "{} items, {items} launched", lists.count);
-    assert!(lists.pages <= layout.pages(kv), "page {} of {}", lists.pages, layout.pages(kv));
+    assert!(
+        lists.count <= items,
+        "{} items, {items} launched",
+        lists.count
+    );
+    assert!(
+        lists.pages <= layout.pages(kv),
+        "page {} of {}",
+        lists.pages,
+        layout.pages(kv)
+    );
     q.assert_holds(lists.capacity.rows * stride, 4);
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
 
-    let list = [&lists.tables, &lists.items, &lists.item_count, &lists.members, &lists.lens].map(Arg::At);
+    let list = [
+        &lists.tables,
+        &lists.items,
+        &lists.item_count,
+        &lists.members,
+        &lists.lens,
+    ]
+    .map(Arg::At);
     let [tables, item_list, count, members, lens] = list;
     let [q_stride, heads, kv_heads_arg] = [stride, heads, kv_heads].map(Arg::Int);
-    let [page, layers, layer, window] = [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
+    let [page, layers, layer, window] =
+        [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
     let (parts, q, kv, scale) = (Arg::At(parts), Arg::At(q), Arg::At(kv), Arg::Float(scale));
     let grid = [items, kv_heads, 1];
     let device = lists.tables.device();
     if let Some(kernel) = tensor_kernel(shape, layout) {
-        let launch = Launch { grid, block: 128, shared: 0 };
+        let launch = Launch {
+            grid,
+            block: 128,
+            shared: 0,
+        };
         let args = [
-            parts, q, q_stride, kv, tables, item_list, count, members, lens, heads, kv_heads_arg, page, layers,
-            layer, window, scale,
+            parts,
+            q,
+            q_stride,
+            kv,
+            tables,
+            item_list,
+            count,
+            members,
+            lens,
+            heads,
+            kv_heads_arg,
+            page,
+            layers,
+            layer,
+            window,
+            scale,
         ];
         // SAFETY: the lists are those of a plan, which names rows, pages and partials that are there,
         // checked when it was written and above.
         return unsafe { device.launch(kernel, launch, &args) };
     }
-    let launch = Launch { grid, block: 128, shared: 4 * 2 * 4 * head_dim };
-    let kernel = number.pick(["attention_any_f32", "attention_any_bf16", "attention_any_f16"]);
+    let launch = Launch {
+        grid,
+        block: 128,
+        shared: 4 * 2 * 4 * head_dim,
+    };
+    let kernel = number.pick([
+        "attention_any_f32",
+        "attention_any_bf16",
+        "attention_any_f16",
+    ]);
     let args = [
-        parts, q, q_stride, kv, tables, item_list, count, members, lens, heads, kv_heads_arg,
-        Arg::Int(head_dim), page, layers, layer, window, scale,
+        parts,
+        q,
+        q_stride,
+        kv,
+        tables,
+        item_list,
+        count,
+        members,
+        lens,
+        heads,
+        kv_heads_arg,
+        Arg::Int(head_dim),
+        page,
+        layers,
+        layer,
+        window,
+        scale,
     ];
     // SAFETY: as above.
     unsafe { device.launch(kernel, launch, &args) }
@@ -211,8 +290,16 @@ pub fn attention_merge(
     out.assert_holds(rows * heads * head_dim, number.bytes());
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
     let block = head_dim.next_multiple_of(32).min(128);
-    let launch = Launch { grid: [rows, heads, 1], block, shared: 0 };
-    let kernel = number.pick(["attention_merge_f32", "attention_merge_bf16", "attention_merge_f16"]);
+    let launch = Launch {
+        grid: [rows, heads, 1],
+        block,
+        shared: 0,
+    };
+    let kernel = number.pick([
+        "attention_merge_f32",
+        "attention_merge_bf16",
+        "attention_merge_f16",
+    ]);
     let args = [
         Arg::At(out),
         Arg::At(parts),

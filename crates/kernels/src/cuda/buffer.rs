@@ -1,11 +1,13 @@
+use std::sync::Arc;
+
 use cudarc::driver::{result, sys};
 
 use super::{CudaError, Device};
 
-/// A number that may lie in device memory: no padding, every bit pattern is a value.
+/// A number that may lie in device memory.
 ///
 /// # Safety
-/// Both must hold.
+/// No padding, and every bit pattern is a value.
 pub unsafe trait Element: Copy + 'static {}
 
 // SAFETY: plain numbers.
@@ -25,12 +27,20 @@ unsafe impl Element for half::bf16 {}
 // SAFETY: as above.
 unsafe impl Element for half::f16 {}
 
-/// Memory of a device, 256-byte aligned. Its content is arbitrary until it is written.
+/// Memory of a device, or a part of it. Its content is arbitrary until it is written. Work on it is done in
+/// the order in which it is queued, so parts may overlap.
 #[derive(Debug)]
 pub struct Buffer {
+    memory: Arc<Memory>,
+    start: usize,
+    bytes: usize,
+}
+
+/// What is taken from the driver, 256-byte aligned, and given back once.
+#[derive(Debug)]
+struct Memory {
     device: Device,
     pointer: sys::CUdeviceptr,
-    bytes: usize,
 }
 
 impl Buffer {
@@ -42,11 +52,36 @@ impl Buffer {
             Ok(pointer) => pointer,
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let free = device.free_bytes()?;
-                return Err(CudaError::OutOfMemory { needed: bytes, free });
+                return Err(CudaError::OutOfMemory {
+                    needed: bytes,
+                    free,
+                });
             }
             Err(error) => return Err(CudaError::failed("taking memory")(error)),
         };
-        Ok(Self { device: device.clone(), pointer, bytes })
+        let memory = Memory {
+            device: device.clone(),
+            pointer,
+        };
+        Ok(Self {
+            memory: Arc::new(memory),
+            start: 0,
+            bytes,
+        })
+    }
+
+    /// The same memory from byte `start` on.
+    ///
+    /// # Panics
+    /// If that is behind its end.
+    #[must_use]
+    pub fn from(&self, start: usize) -> Self {
+        assert!(start <= self.bytes, "byte {start} of {}", self.bytes);
+        Self {
+            memory: Arc::clone(&self.memory),
+            start: self.start + start,
+            bytes: self.bytes - start,
+        }
     }
 
     /// Its length.
@@ -58,28 +93,33 @@ impl Buffer {
     /// Its device.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.memory.device
     }
 
-    pub(super) fn pointer(&self, offset: usize) -> sys::CUdeviceptr {
-        assert!(offset <= self.bytes, "byte {offset} of {}", self.bytes);
-        self.pointer + offset as u64
+    pub(super) fn pointer(&self) -> sys::CUdeviceptr {
+        self.memory.pointer + self.start as u64
     }
 
-    /// Panics unless `count` numbers of `bytes` bytes fit.
+    /// Panics unless `count` numbers of `size` bytes fit.
     #[track_caller]
-    pub(super) fn assert_holds(&self, count: usize, bytes: usize) {
+    pub(super) fn assert_holds(&self, count: usize, size: usize) {
+        let fits = count
+            .checked_mul(size)
+            .is_some_and(|bytes| bytes <= self.bytes);
         assert!(
-            count.checked_mul(bytes).is_some_and(|all| all <= self.bytes),
-            "{count} numbers of {bytes} bytes in a buffer of {}",
+            fits,
+            "{count} numbers of {size} bytes in a buffer of {}",
             self.bytes
         );
     }
 
+    #[track_caller]
     fn check<T: Element>(&self, offset: usize, values: &[T]) {
         let bytes = size_of_val(values);
         assert!(
-            offset.checked_add(bytes).is_some_and(|end| end <= self.bytes),
+            offset
+                .checked_add(bytes)
+                .is_some_and(|end| end <= self.bytes),
             "{bytes} bytes at {offset} of {}",
             self.bytes
         );
@@ -97,10 +137,12 @@ impl Buffer {
         if values.is_empty() {
             return Ok(());
         }
-        self.device.bind()?;
+        let device = self.device();
+        device.bind()?;
+        let to = self.pointer() + offset as u64;
         // SAFETY: inside the buffer, checked. The source is pageable memory, which the driver has
         // copied when the call returns.
-        unsafe { result::memcpy_htod_async(self.pointer + offset as u64, values, self.device.stream()) }
+        unsafe { result::memcpy_htod_async(to, values, device.stream()) }
             .map_err(CudaError::failed("copying to the device"))
     }
 
@@ -113,14 +155,17 @@ impl Buffer {
     /// If so much is not there.
     pub fn read<T: Element>(&self, offset: usize, values: &mut [T]) -> Result<(), CudaError> {
         self.check(offset, values);
+        let device = self.device();
         if values.is_empty() {
-            return self.device.synchronize();
+            return device.synchronize();
         }
-        self.device.bind()?;
-        // SAFETY: inside the buffer, checked; every bit pattern is a value; the call below waits for the copy.
-        unsafe { result::memcpy_dtoh_async(values, self.pointer + offset as u64, self.device.stream()) }
+        device.bind()?;
+        let from = self.pointer() + offset as u64;
+        // SAFETY: inside the buffer, checked; every bit pattern is a value; the call below waits
+        // for the copy.
+        unsafe { result::memcpy_dtoh_async(values, from, device.stream()) }
             .map_err(CudaError::failed("copying from the device"))?;
-        self.device.synchronize()
+        device.synchronize()
     }
 
     /// Copies `bytes` bytes within the buffer; the two places must not overlap.
@@ -132,12 +177,12 @@ impl Buffer {
     /// If a place is outside or they overlap.
     pub fn copy_within(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), CudaError> {
         assert!(from.max(to) + bytes <= self.bytes && from.abs_diff(to) >= bytes);
-        self.device.bind()?;
+        let device = self.device();
+        device.bind()?;
+        let [from, to] = [from, to].map(|offset| self.pointer() + offset as u64);
         // SAFETY: inside the buffer and apart, checked.
-        unsafe {
-            result::memcpy_dtod_async(self.pointer + to as u64, self.pointer + from as u64, bytes, self.device.stream())
-        }
-        .map_err(CudaError::failed("copying on the device"))
+        unsafe { result::memcpy_dtod_async(to, from, bytes, device.stream()) }
+            .map_err(CudaError::failed("copying on the device"))
     }
 
     /// Fills it with zero bytes.
@@ -145,18 +190,19 @@ impl Buffer {
     /// # Errors
     /// What the driver says.
     pub fn clear(&mut self) -> Result<(), CudaError> {
-        self.device.bind()?;
+        let device = self.device();
+        device.bind()?;
         // SAFETY: the whole buffer.
-        unsafe { result::memset_d8_async(self.pointer, 0, self.bytes, self.device.stream()) }
+        unsafe { result::memset_d8_async(self.pointer(), 0, self.bytes, device.stream()) }
             .map_err(CudaError::failed("clearing memory"))
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Memory {
     fn drop(&mut self) {
         if self.device.bind().is_ok() {
             // The driver waits for work that uses it. A failure here was one before.
-            // SAFETY: taken in `new`, given back once.
+            // SAFETY: taken in `Buffer::new`, given back once.
             let _ = unsafe { result::free_sync(self.pointer) };
         }
     }

@@ -114,12 +114,21 @@ impl Device {
             multiprocessors: context.attribute(attribute).map_err(&failed)? as usize,
         };
         if info.capability < Self::LEAST {
-            let DeviceInfo { name, capability, .. } = info;
+            let DeviceInfo {
+                name, capability, ..
+            } = info;
             return Err(CudaError::OldCard { name, capability });
         }
         let stream = context.new_stream().map_err(&failed)?;
         let kernels = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { context, stream, info, kernels }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                context,
+                stream,
+                info,
+                kernels,
+            }),
+        })
     }
 
     /// What it is.
@@ -134,7 +143,8 @@ impl Device {
     /// What the driver says.
     pub fn free_bytes(&self) -> Result<usize, CudaError> {
         let info = self.inner.context.mem_get_info();
-        info.map(|(free, _)| free).map_err(CudaError::failed("asking for free memory"))
+        info.map(|(free, _)| free)
+            .map_err(CudaError::failed("asking for free memory"))
     }
 
     /// Memory of so many bytes.
@@ -160,7 +170,14 @@ impl Device {
     /// # Errors
     /// What went wrong with it.
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        self.inner.stream.synchronize().map_err(CudaError::failed("running kernels"))
+        self.inner
+            .stream
+            .synchronize()
+            .map_err(CudaError::failed("running kernels"))
+    }
+
+    pub(super) fn shared_stream(&self) -> &Arc<CudaStream> {
+        &self.inner.stream
     }
 
     pub(super) fn stream(&self) -> sys::CUstream {
@@ -193,8 +210,8 @@ impl Device {
         let mut pointers = [std::ptr::null_mut::<c_void>(); Self::ARGS];
         for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {
             *word = match *arg {
-                Arg::At(buffer) => buffer.pointer(0),
-                Arg::Byte(buffer, byte) => buffer.pointer(byte),
+                Arg::At(buffer) => buffer.pointer(),
+                Arg::Byte(buffer, byte) => buffer.from(byte).pointer(),
                 Arg::Null => 0,
                 Arg::Int(value) => u64::from(i32::try_from(value).expect("an int") as u32),
                 Arg::Float(value) => u64::from(value.to_bits()),
@@ -219,7 +236,11 @@ impl Device {
 
     /// A kernel, loaded with its module at its first use.
     fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
-        let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self
+            .inner
+            .kernels
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = kernels.get(name) {
             return Ok(*kernel);
         }
@@ -227,11 +248,13 @@ impl Device {
         let module = module.unwrap_or_else(|| panic!("no module has the kernel {name}"));
         let failed = CudaError::failed("loading kernels");
         // SAFETY: PTX with a zero at its end.
-        let loaded = unsafe { result::module::load_data(module.text.as_ptr().cast()) }.map_err(&failed)?;
+        let loaded =
+            unsafe { result::module::load_data(module.text.as_ptr().cast()) }.map_err(&failed)?;
         for kernel in module.kernels {
             let symbol = CString::new(*kernel).expect("a name without zeros");
             // SAFETY: the module is loaded and stays so.
-            let function = unsafe { result::module::get_function(loaded, symbol) }.map_err(&failed)?;
+            let function =
+                unsafe { result::module::get_function(loaded, symbol) }.map_err(&failed)?;
             kernels.insert(kernel, Kernel(function));
         }
         Ok(kernels[name])

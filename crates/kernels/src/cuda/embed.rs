@@ -20,8 +20,18 @@ pub fn embed(
     out.assert_holds(rows * hidden, 4);
     tokens.assert_holds(rows, 4);
     let vocab = table.bytes() / (hidden * number.bytes());
-    let launch = Launch { grid: [rows, 1, 1], block: 256, shared: 0 };
-    let args = [Arg::At(out), Arg::At(table), Arg::At(tokens), Arg::Int(hidden), Arg::Int(vocab)];
+    let launch = Launch {
+        grid: [rows, 1, 1],
+        block: 256,
+        shared: 0,
+    };
+    let args = [
+        Arg::At(out),
+        Arg::At(table),
+        Arg::At(tokens),
+        Arg::Int(hidden),
+        Arg::Int(vocab),
+    ];
     let kernel = number.pick(["embed_f32", "embed_bf16", "embed_f16"]);
     // SAFETY: `rows` rows of tokens and of the output, checked; the kernel checks the tokens.
     unsafe { out.device().launch(kernel, launch, &args) }

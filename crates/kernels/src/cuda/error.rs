@@ -39,9 +39,16 @@ impl CudaError {
     pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Self {
         move |error| {
             let text = |text: Result<&std::ffi::CStr, DriverError>| {
-                text.map_or_else(|_| format!("{:?}", error.0), |text| text.to_string_lossy().into_owned())
+                text.map_or_else(
+                    |_| format!("{:?}", error.0),
+                    |text| text.to_string_lossy().into_owned(),
+                )
             };
-            let reason = format!("{} ({})", text(error.error_string()), text(error.error_name()));
+            let reason = format!(
+                "{} ({})",
+                text(error.error_string()),
+                text(error.error_name())
+            );
             Self::Failed { what, reason }
         }
     }
@@ -50,9 +57,17 @@ impl CudaError {
 impl std::fmt::Display for CudaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoDriver => f.write_str("there is no CUDA driver on this machine (libcuda.so.1 cannot be loaded)"),
-            Self::NoDevice { ordinal, devices } => write!(f, "there is no CUDA device {ordinal}: the driver shows {devices}"),
-            Self::OldCard { name, capability: (major, minor) } => write!(
+            Self::NoDriver => f.write_str(
+                "there is no CUDA driver on this machine (libcuda.so.1 cannot be loaded)",
+            ),
+            Self::NoDevice { ordinal, devices } => write!(
+                f,
+                "there is no CUDA device {ordinal}: the driver shows {devices}"
+            ),
+            Self::OldCard {
+                name,
+                capability: (major, minor),
+            } => write!(
                 f,
                 "{name} has compute capability {major}.{minor}; 8.0 (Ampere) or later is needed"
             ),

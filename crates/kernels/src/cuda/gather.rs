@@ -26,14 +26,30 @@ pub fn gather_rows(
     count: usize,
     shape: Gather,
 ) -> Result<(), CudaError> {
-    let Gather { width, x_stride, out_stride } = shape;
+    let Gather {
+        width,
+        x_stride,
+        out_stride,
+    } = shape;
     assert!(0 < width && width <= x_stride.min(out_stride));
     out.assert_holds((count * out_stride).saturating_sub(out_stride - width), 4);
     rows.assert_holds(count, 4);
     let x_rows = (x.bytes() / 4 + x_stride - width) / x_stride;
-    let launch = Launch { grid: [count, 1, 1], block: 256, shared: 0 };
+    let launch = Launch {
+        grid: [count, 1, 1],
+        block: 256,
+        shared: 0,
+    };
     let ints = [width, x_stride, out_stride, x_rows].map(Arg::Int);
-    let args = [Arg::At(out), Arg::At(x), Arg::At(rows), ints[0], ints[1], ints[2], ints[3]];
+    let args = [
+        Arg::At(out),
+        Arg::At(x),
+        Arg::At(rows),
+        ints[0],
+        ints[1],
+        ints[2],
+        ints[3],
+    ];
     // SAFETY: so many rows are there, checked; the kernel checks the numbers of the rows.
     unsafe { out.device().launch("gather_rows", launch, &args) }
 }

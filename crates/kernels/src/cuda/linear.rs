@@ -64,7 +64,10 @@ impl LinearShape {
             return [0, 0];
         }
         let tiles = self.outputs.div_ceil(FEW_OUTPUTS);
-        [self.groups() * rows * tiles * FEW_OUTPUTS, tiles * rows.div_ceil(MANY_ROWS)]
+        [
+            self.groups() * rows * tiles * FEW_OUTPUTS,
+            tiles * rows.div_ceil(MANY_ROWS),
+        ]
     }
 }
 
@@ -98,6 +101,13 @@ impl LinearWorkspace {
         let mut arrived = device.alloc(4 * arrived)?;
         arrived.clear()?;
         Ok(Self { partials, arrived })
+    }
+
+    /// The same memory.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let [partials, arrived] = [&self.partials, &self.arrived].map(|buffer| buffer.from(0));
+        Self { partials, arrived }
     }
 }
 
@@ -138,7 +148,11 @@ pub fn linear(
     epilogue: Epilogue,
     workspace: &mut LinearWorkspace,
 ) -> Result<(), CudaError> {
-    let LinearShape { inputs, outputs, number } = *layer;
+    let LinearShape {
+        inputs,
+        outputs,
+        number,
+    } = *layer;
     out.assert_holds(rows * outputs, 4);
     if let Some(bias) = bias {
         bias.assert_holds(outputs, 4);
@@ -148,15 +162,39 @@ pub fn linear(
     if let Some(tensor) = layer.tensor() {
         let kernels = PLAIN.map(|kernels| kernels[tensor]);
         // SAFETY: the outputs and the bias are there, checked.
-        return unsafe { on_tensor_cores(kernels, layer, out, x, weight, Some([bias, add]), rows, workspace) };
+        return unsafe {
+            on_tensor_cores(
+                kernels,
+                layer,
+                out,
+                x,
+                weight,
+                Some([bias, add]),
+                rows,
+                workspace,
+            )
+        };
     }
     x.assert_holds(rows * inputs, number.bytes());
     weight.assert_holds(outputs * inputs, number.bytes());
     let grid = [rows.div_ceil(ANY_ROWS), outputs.div_ceil(ANY_OUTPUTS), 1];
-    let launch = Launch { grid, block: 32 * ANY_OUTPUTS, shared: 0 };
+    let launch = Launch {
+        grid,
+        block: 32 * ANY_OUTPUTS,
+        shared: 0,
+    };
     let kernel = number.pick(["linear_any_f32", "linear_any_bf16", "linear_any_f16"]);
     let [rows, inputs, outputs] = [rows, inputs, outputs].map(Arg::Int);
-    let args = [Arg::At(out), Arg::At(x), Arg::At(weight), bias, rows, inputs, outputs, add];
+    let args = [
+        Arg::At(out),
+        Arg::At(x),
+        Arg::At(weight),
+        bias,
+        rows,
+        inputs,
+        outputs,
+        add,
+    ];
     // SAFETY: rows, weights, outputs and the bias are there, checked.
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
@@ -201,7 +239,11 @@ unsafe fn on_tensor_cores(
     rows: usize,
     workspace: &mut LinearWorkspace,
 ) -> Result<(), CudaError> {
-    let LinearShape { inputs, outputs, number } = *layer;
+    let LinearShape {
+        inputs,
+        outputs,
+        number,
+    } = *layer;
     x.assert_holds(rows * inputs, number.bytes());
     weight.assert_holds(outputs * inputs, number.bytes());
     let groups = layer.groups();
@@ -220,16 +262,35 @@ unsafe fn on_tensor_cores(
     let [out, x, w] = [&*out, x, weight].map(|buffer| Some(Arg::At(buffer)));
     let (launch, args) = if is_many {
         let groups = Some(Arg::Int(groups));
-        let args = [out, x, w, bias, sizes[0], sizes[1], sizes[2], groups, add, None];
-        (Launch { grid: many, block: 256, shared: 0 }, args)
+        let args = [
+            out, x, w, bias, sizes[0], sizes[1], sizes[2], groups, add, None,
+        ];
+        (
+            Launch {
+                grid: many,
+                block: 256,
+                shared: 0,
+            },
+            args,
+        )
     } else {
         let [partials, arrived] = layer.workspace(rows);
         workspace.partials.assert_holds(partials, 4);
         workspace.arrived.assert_holds(arrived, 4);
-        let [partials, arrived] = [&workspace.partials, &workspace.arrived].map(|b| Some(Arg::At(b)));
+        let [partials, arrived] =
+            [&workspace.partials, &workspace.arrived].map(|b| Some(Arg::At(b)));
         let grid = [rows.div_ceil(tile), outputs.div_ceil(FEW_OUTPUTS), groups];
-        let args = [out, partials, arrived, x, w, bias, sizes[0], sizes[1], sizes[2], add];
-        (Launch { grid, block: 128, shared: 0 }, args)
+        let args = [
+            out, partials, arrived, x, w, bias, sizes[0], sizes[1], sizes[2], add,
+        ];
+        (
+            Launch {
+                grid,
+                block: 128,
+                shared: 0,
+            },
+            args,
+        )
     };
     let mut given = [Arg::Null; 10];
     let mut count = 0;
@@ -239,5 +300,9 @@ unsafe fn on_tensor_cores(
     }
     // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for each
     // group and a counter for each tile, checked; the rest is the caller's.
-    unsafe { weight.device().launch(kernels[index], launch, &given[..count]) }
+    unsafe {
+        weight
+            .device()
+            .launch(kernels[index], launch, &given[..count])
+    }
 }

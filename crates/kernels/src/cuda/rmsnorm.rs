@@ -22,8 +22,18 @@ pub fn rmsnorm(
     weight.assert_holds(n, 4);
     // By the width alone: the order of a row's sum must not depend on the other rows.
     let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
-    let launch = Launch { grid: [rows, 1, 1], block, shared: 0 };
-    let args = [Arg::At(out), Arg::At(x), Arg::At(weight), Arg::Int(n), Arg::Float(eps)];
+    let launch = Launch {
+        grid: [rows, 1, 1],
+        block,
+        shared: 0,
+    };
+    let args = [
+        Arg::At(out),
+        Arg::At(x),
+        Arg::At(weight),
+        Arg::Int(n),
+        Arg::Float(eps),
+    ];
     let kernel = number.pick(["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16"]);
     // SAFETY: so many rows and weights are there, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
@@ -56,13 +66,30 @@ pub fn rmsnorm_heads(
     weight: &Buffer,
     eps: f32,
 ) -> Result<(), CudaError> {
-    let HeadColumns { stride, offset, heads, head_dim } = columns;
+    let HeadColumns {
+        stride,
+        offset,
+        heads,
+        head_dim,
+    } = columns;
     assert!(head_dim > 0 && offset + heads * head_dim <= stride);
     x.assert_holds(rows * stride, 4);
     weight.assert_holds(head_dim, 4);
-    let launch = Launch { grid: [rows, 1, 1], block: 32 * heads.clamp(1, 16), shared: 0 };
+    let launch = Launch {
+        grid: [rows, 1, 1],
+        block: 32 * heads.clamp(1, 16),
+        shared: 0,
+    };
     let [stride, offset, heads, head_dim] = [stride, offset, heads, head_dim].map(Arg::Int);
-    let args = [Arg::At(x), stride, offset, heads, head_dim, Arg::At(weight), Arg::Float(eps)];
+    let args = [
+        Arg::At(x),
+        stride,
+        offset,
+        heads,
+        head_dim,
+        Arg::At(weight),
+        Arg::Float(eps),
+    ];
     // SAFETY: so many rows are there and the heads lie in them, checked.
     unsafe { x.device().launch("rmsnorm_heads", launch, &args) }
 }

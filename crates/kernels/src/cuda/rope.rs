@@ -20,8 +20,18 @@ pub fn rope_angles(
     out.assert_holds(rows * 2 * half, 4);
     positions.assert_holds(rows, 4);
     frequencies.assert_holds(half, 4);
-    let launch = Launch { grid: [rows, 1, 1], block: 64, shared: 0 };
-    let args = [Arg::At(out), Arg::At(positions), Arg::At(frequencies), Arg::Float(scale), Arg::Int(half)];
+    let launch = Launch {
+        grid: [rows, 1, 1],
+        block: 64,
+        shared: 0,
+    };
+    let args = [
+        Arg::At(out),
+        Arg::At(positions),
+        Arg::At(frequencies),
+        Arg::Float(scale),
+        Arg::Int(half),
+    ];
     // SAFETY: so many rows and frequencies are there, checked.
     unsafe { out.device().launch("rope_angles", launch, &args) }
 }
@@ -57,16 +67,33 @@ pub fn rope_kv(
     half: usize,
     slots: &Buffer,
 ) -> Result<(), CudaError> {
-    let QkvRows { rows, stride, heads } = shape;
-    let KvLayout { number, page_size, layers, kv_heads, head_dim } = *layout;
+    let QkvRows {
+        rows,
+        stride,
+        heads,
+    } = shape;
+    let KvLayout {
+        number,
+        page_size,
+        layers,
+        kv_heads,
+        head_dim,
+    } = *layout;
     assert!(kv_heads > 0 && (heads + 2 * kv_heads) * head_dim <= stride);
     assert!(2 * half <= head_dim && layer < layers);
     qkv.assert_holds(rows * stride, 4);
     angles.assert_holds(rows * 2 * half, 4);
     slots.assert_holds(2 * rows, 4);
-    let launch = Launch { grid: [rows, heads + 2 * kv_heads, 1], block: 64, shared: 0 };
+    let launch = Launch {
+        grid: [rows, heads + 2 * kv_heads, 1],
+        block: 64,
+        shared: 0,
+    };
     let pages = layout.pages(kv);
-    let ints = [stride, heads, kv_heads, head_dim, half, page_size, layers, layer, pages].map(Arg::Int);
+    let ints = [
+        stride, heads, kv_heads, head_dim, half, page_size, layers, layer, pages,
+    ]
+    .map(Arg::Int);
     let buffers = [Arg::At(qkv), Arg::At(kv), Arg::At(angles), Arg::At(slots)];
     let mut args = [Arg::Null; 13];
     args[..4].copy_from_slice(&buffers);

@@ -23,7 +23,11 @@ struct Tree {
 impl Tree {
     /// Branches off one prefix, some of them twice; tokens of a prompt; a row alone.
     fn new(page_size: usize) -> Self {
-        let mut tree = Self { tables: Vec::new(), rows: Vec::new(), pages: 0 };
+        let mut tree = Self {
+            tables: Vec::new(),
+            rows: Vec::new(),
+            pages: 0,
+        };
         let prefix = tree.fresh(300 / page_size);
         for branch in 0..4 {
             let mut own = prefix.clone();
@@ -54,7 +58,10 @@ impl Tree {
     fn push(&mut self, pages: &[u32], lens: std::ops::RangeInclusive<usize>) {
         let table = self.tables.len() as u32;
         self.tables.extend_from_slice(pages);
-        self.rows.extend(lens.map(|len| AttentionRow { table, len: len as u32 }));
+        self.rows.extend(lens.map(|len| AttentionRow {
+            table,
+            len: len as u32,
+        }));
     }
 }
 
@@ -79,20 +86,42 @@ impl<'a> Case<'a> {
         window: Option<usize>,
     ) -> Self {
         let tree = Tree::new(page_size);
-        let layout = KvLayout { number, page_size, layers: LAYERS, kv_heads, head_dim };
+        let layout = KvLayout {
+            number,
+            page_size,
+            layers: LAYERS,
+            kv_heads,
+            head_dim,
+        };
         let stride = (heads * head_dim).next_multiple_of(4) + BEYOND;
         let scale = 2.0 / (head_dim as f32).sqrt();
-        let shape = AttentionShape { heads, stride, scale, window };
-        let values = rounded(number, &noise(tree.pages * layout.page_bytes() / number.bytes(), 1));
+        let shape = AttentionShape {
+            heads,
+            stride,
+            scale,
+            window,
+        };
+        let values = rounded(
+            number,
+            &noise(tree.pages * layout.page_bytes() / number.bytes(), 1),
+        );
         let mut kv = vec![f32::NAN; values.len()];
         let mut q = noise(tree.rows.len() * stride, 2);
         for q in q.chunks_mut(stride) {
             q[heads * head_dim..].fill(f32::NAN);
         }
-        let mut case = Self { device, tree, layout, shape, kv: Vec::new(), q };
+        let mut case = Self {
+            device,
+            tree,
+            layout,
+            shape,
+            kv: Vec::new(),
+            q,
+        };
         for row in &case.tree.rows {
             // The pages of a row's window are its own from their first position on.
-            let first = window.map_or(0, |w| (row.len as usize).saturating_sub(w)) / page_size * page_size;
+            let first =
+                window.map_or(0, |w| (row.len as usize).saturating_sub(w)) / page_size * page_size;
             for position in first..row.len as usize {
                 for kv_head in 0..kv_heads {
                     for d in 0..head_dim {
@@ -109,18 +138,40 @@ impl<'a> Case<'a> {
 
     /// Where a row's key and value lie.
     fn places(&self, row: &AttentionRow, position: usize, kv_head: usize, d: usize) -> [usize; 2] {
-        let KvLayout { page_size, kv_heads, head_dim, .. } = self.layout;
+        let KvLayout {
+            page_size,
+            kv_heads,
+            head_dim,
+            ..
+        } = self.layout;
         let page = self.tree.tables[row.table as usize + position / page_size] as usize;
         let offset = position % page_size;
         let base = ((page * LAYERS + LAYER) * kv_heads + kv_head) * 2 * page_size * head_dim;
-        [base + offset * head_dim + d, base + page_size * head_dim + d * page_size + offset]
+        [
+            base + offset * head_dim + d,
+            base + page_size * head_dim + d * page_size + offset,
+        ]
     }
 
     /// The attention of these rows, in `number`.
     fn run(&self, rows: &[usize], number: Number) -> Vec<f32> {
-        let AttentionShape { heads, stride, window, .. } = self.shape;
-        let KvLayout { page_size, kv_heads, head_dim, .. } = self.layout;
-        let reach = AttentionReach { page_size, window, group: heads / kv_heads };
+        let AttentionShape {
+            heads,
+            stride,
+            window,
+            ..
+        } = self.shape;
+        let KvLayout {
+            page_size,
+            kv_heads,
+            head_dim,
+            ..
+        } = self.layout;
+        let reach = AttentionReach {
+            page_size,
+            window,
+            group: heads / kv_heads,
+        };
         let wanted: Vec<_> = rows.iter().map(|row| self.tree.rows[*row]).collect();
         let mut plan = AttentionPlan::default();
         plan.build(&self.tree.tables, &wanted, reach);
@@ -133,18 +184,50 @@ impl<'a> Case<'a> {
         let mut lists = AttentionLists::new(self.device, capacity).expect("memory");
         lists.write(&plan, &self.tree.tables).expect("a copy");
 
-        let mut q: Vec<f32> = rows.iter().flat_map(|row| &self.q[row * stride..][..stride]).copied().collect();
+        let mut q: Vec<f32> = rows
+            .iter()
+            .flat_map(|row| &self.q[row * stride..][..stride])
+            .copied()
+            .collect();
         q.resize(q.len() + stride, f32::NAN);
         let q = upload(self.device, Number::F32, &q);
         let kv = upload(self.device, self.layout.number, &self.kv);
-        let mut parts = self.device.alloc(capacity.partial_bytes(heads, head_dim)).expect("memory");
+        let mut parts = self
+            .device
+            .alloc(capacity.partial_bytes(heads, head_dim))
+            .expect("memory");
         let width = heads * head_dim;
-        let mut out = self.device.alloc((rows.len() + 1) * width * number.bytes()).expect("memory");
+        let mut out = self
+            .device
+            .alloc((rows.len() + 1) * width * number.bytes())
+            .expect("memory");
         // More items than there are, as in a graph.
-        attention(&mut parts, &q, &self.shape, &kv, &self.layout, LAYER, &lists, plan.items() + 2).expect("a launch");
-        attention_merge(&mut out, number, &parts, &lists, rows.len() + 1, heads, head_dim).expect("a launch");
+        attention(
+            &mut parts,
+            &q,
+            &self.shape,
+            &kv,
+            &self.layout,
+            LAYER,
+            &lists,
+            plan.items() + 2,
+        )
+        .expect("a launch");
+        attention_merge(
+            &mut out,
+            number,
+            &parts,
+            &lists,
+            rows.len() + 1,
+            heads,
+            head_dim,
+        )
+        .expect("a launch");
         let mut out = download(&out, number, (rows.len() + 1) * width);
-        assert!(out[rows.len() * width..].iter().all(|v| *v == 0.0), "padding is 0");
+        assert!(
+            out[rows.len() * width..].iter().all(|v| *v == 0.0),
+            "padding is 0"
+        );
         out.truncate(rows.len() * width);
         out
     }
@@ -155,8 +238,15 @@ impl<'a> Case<'a> {
 
     /// A row's head in float64.
     fn reference(&self, row: usize, head: usize) -> Vec<f64> {
-        let AttentionShape { heads, stride, scale, window } = self.shape;
-        let KvLayout { kv_heads, head_dim, .. } = self.layout;
+        let AttentionShape {
+            heads,
+            stride,
+            scale,
+            window,
+        } = self.shape;
+        let KvLayout {
+            kv_heads, head_dim, ..
+        } = self.layout;
         let at = &self.tree.rows[row];
         let len = at.len as usize;
         let (mut keys, mut values) = (Vec::new(), Vec::new());
@@ -189,7 +279,16 @@ impl<'a> Case<'a> {
 #[test]
 fn equals_the_reference_on_tensor_cores() {
     let Some(device) = device() else { return };
-    let heads = [(1, 1), (4, 2), (3, 1), (4, 1), (10, 2), (6, 1), (14, 2), (8, 1)];
+    let heads = [
+        (1, 1),
+        (4, 2),
+        (3, 1),
+        (4, 1),
+        (10, 2),
+        (6, 1),
+        (14, 2),
+        (8, 1),
+    ];
     for number in [Number::Bf16, Number::F16] {
         for (i, heads) in heads.into_iter().enumerate() {
             let (page_size, head_dim) = ([16, 32, 64, 48][i % 4], [64, 96, 128][i % 3]);
@@ -234,12 +333,18 @@ fn rows_do_not_depend_on_their_company() {
         let reversed: Vec<_> = all.iter().rev().copied().collect();
         let mixed: Vec<_> = all.iter().map(|i| i * 7 % all.len()).collect();
         for order in [reversed, mixed] {
-            for (row, out) in order.iter().zip(case.run(&order, Number::F32).chunks(width)) {
+            for (row, out) in order
+                .iter()
+                .zip(case.run(&order, Number::F32).chunks(width))
+            {
                 assert_same_bits(out, &together[row * width..][..width]);
             }
         }
         for row in all.into_iter().step_by(5) {
-            assert_same_bits(&case.run(&[row], Number::F32), &together[row * width..][..width]);
+            assert_same_bits(
+                &case.run(&[row], Number::F32),
+                &together[row * width..][..width],
+            );
         }
     }
 }
@@ -263,13 +368,33 @@ fn plans_for_other_pages_are_refused() {
     };
     let mut case = Case::new(device, Number::F32, 16, (1, 1), 8, None);
     let mut plan = AttentionPlan::default();
-    let reach = AttentionReach { page_size: 16, window: None, group: 1 };
+    let reach = AttentionReach {
+        page_size: 16,
+        window: None,
+        group: 1,
+    };
     plan.build(&case.tree.tables, &case.tree.rows[..1], reach);
-    let capacity = AttentionCapacity { rows: 1, partials: plan.partials(), tables: case.tree.tables.len() };
+    let capacity = AttentionCapacity {
+        rows: 1,
+        partials: plan.partials(),
+        tables: case.tree.tables.len(),
+    };
     let mut lists = AttentionLists::new(device, capacity).expect("memory");
     lists.write(&plan, &case.tree.tables).expect("a copy");
     case.layout.page_size = 8;
-    let (q, kv) = (upload(device, Number::F32, &case.q), upload(device, Number::F32, &case.kv));
+    let (q, kv) = (
+        upload(device, Number::F32, &case.q),
+        upload(device, Number::F32, &case.kv),
+    );
     let mut parts = device.alloc(capacity.partial_bytes(1, 8)).expect("memory");
-    let _ = attention(&mut parts, &q, &case.shape, &kv, &case.layout, LAYER, &lists, plan.items());
+    let _ = attention(
+        &mut parts,
+        &q,
+        &case.shape,
+        &kv,
+        &case.layout,
+        LAYER,
+        &lists,
+        plan.items(),
+    );
 }

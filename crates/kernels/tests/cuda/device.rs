@@ -8,7 +8,9 @@ use crate::helpers::{assert_same_bits, device, download, noise, upload};
 fn what_is_written_is_read() {
     let Some(device) = device() else { return };
     let mut buffer = device.alloc(40).expect("memory");
-    buffer.write(0, &[1.0f32, 2.0, 3.0, 4.0, 5.0]).expect("a copy");
+    buffer
+        .write(0, &[1.0f32, 2.0, 3.0, 4.0, 5.0])
+        .expect("a copy");
     buffer.write(4, &[7u32]).expect("a copy");
     buffer.copy_within(4, 20, 12).expect("a copy");
     let mut values = [0u32; 3];
@@ -37,7 +39,10 @@ fn memory_ends() {
 fn launches_of_no_rows_do_nothing() {
     let Some(device) = device() else { return };
     let x = noise(8, 1);
-    let (source, mut out) = (upload(device, Number::F32, &x), upload(device, Number::F32, &x));
+    let (source, mut out) = (
+        upload(device, Number::F32, &x),
+        upload(device, Number::F32, &x),
+    );
     rmsnorm(&mut out, Number::F32, &source, &source, 0, 8, 1e-6).expect("a launch");
     assert_same_bits(&download(&out, Number::F32, 8), &x);
 }

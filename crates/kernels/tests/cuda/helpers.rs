@@ -51,7 +51,12 @@ pub fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
 pub fn upload(device: &Device, number: Number, values: &[f32]) -> Buffer {
     match number {
         Number::F32 => device.upload(values),
-        Number::Bf16 => device.upload(&values.iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>()),
+        Number::Bf16 => device.upload(
+            &values
+                .iter()
+                .map(|v| bf16::from_f32(*v))
+                .collect::<Vec<_>>(),
+        ),
         Number::F16 => device.upload(&values.iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>()),
     }
     .expect("memory")
@@ -65,8 +70,14 @@ pub fn download(buffer: &Buffer, number: Number, n: usize) -> Vec<f32> {
     }
     match number {
         Number::F32 => read(buffer, vec![0.0; n]),
-        Number::Bf16 => read(buffer, vec![bf16::ZERO; n]).iter().map(|v| v.to_f32()).collect(),
-        Number::F16 => read(buffer, vec![f16::ZERO; n]).iter().map(|v| v.to_f32()).collect(),
+        Number::Bf16 => read(buffer, vec![bf16::ZERO; n])
+            .iter()
+            .map(|v| v.to_f32())
+            .collect(),
+        Number::F16 => read(buffer, vec![f16::ZERO; n])
+            .iter()
+            .map(|v| v.to_f32())
+            .collect(),
     }
 }
 
@@ -85,7 +96,10 @@ pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         let difference = (f64::from(*a) - b).abs();
-        assert!(difference <= tolerance * (1.0 + b.abs()), "at {i}: {a} instead of {b}");
+        assert!(
+            difference <= tolerance * (1.0 + b.abs()),
+            "at {i}: {a} instead of {b}"
+        );
     }
 }
 

@@ -30,7 +30,11 @@ fn what_is_missing_is_said() {
     }
     for (variable, value, says) in [
         ("EMULATED_CUDA_DEVICES", "1", "it runs"),
-        ("EMULATED_CUDA_DEVICES", "0", "there is no CUDA device 0: the driver shows 0"),
+        (
+            "EMULATED_CUDA_DEVICES",
+            "0",
+            "there is no CUDA device 0: the driver shows 0",
+        ),
         (
             "EMULATED_CUDA_CAPABILITY",
             "7.5",
@@ -43,14 +47,26 @@ fn what_is_missing_is_said() {
              (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
         ),
         ("EMULATED_CUDA_DRIVER", "11.4", "it runs"),
-        ("EMULATED_CUDA_MEMORY", "100", "the CUDA device has 100 bytes free, 4 more are needed"),
+        (
+            "EMULATED_CUDA_MEMORY",
+            "100",
+            "the CUDA device has 100 bytes free, 4 more are needed",
+        ),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "refusals::says_what_is_missing", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "refusals::says_what_is_missing",
+                "--ignored",
+                "--nocapture",
+            ])
             .env(variable, value)
             .output()
             .expect("this program runs");
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.lines().any(|line| line == says), "{variable}={value}: {text}");
+        assert!(
+            text.lines().any(|line| line == says),
+            "{variable}={value}: {text}"
+        );
     }
 }

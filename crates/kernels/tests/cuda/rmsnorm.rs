@@ -12,12 +12,19 @@ fn equals_the_reference() {
         for n in SIZES {
             let rows = 3;
             let (x, weight) = (noise(rows * n, 1), noise(n, 2));
-            let (on_device, weights) = (upload(device, Number::F32, &x), upload(device, Number::F32, &weight));
+            let (on_device, weights) = (
+                upload(device, Number::F32, &x),
+                upload(device, Number::F32, &weight),
+            );
             let mut out = device.alloc(rows * n * number.bytes()).expect("memory");
             rmsnorm(&mut out, number, &on_device, &weights, rows, n, 1e-5).expect("a launch");
             let y = download(&out, number, rows * n);
             for (x, y) in x.chunks(n).zip(y.chunks(n)) {
-                assert_close(y, &rmsnorm_reference(x, &weight, 1e-5), 1e-6 + rounding(number));
+                assert_close(
+                    y,
+                    &rmsnorm_reference(x, &weight, 1e-5),
+                    1e-6 + rounding(number),
+                );
             }
         }
     }
@@ -27,11 +34,23 @@ fn equals_the_reference() {
 fn rows_do_not_depend_on_their_company() {
     let Some(device) = device() else { return };
     let (n, rows) = (901, 37);
-    let (x, weight) = (noise(rows * n, 3), upload(device, Number::F32, &noise(n, 4)));
+    let (x, weight) = (
+        noise(rows * n, 3),
+        upload(device, Number::F32, &noise(n, 4)),
+    );
     let run = |x: &[f32]| {
         let source = upload(device, Number::F32, x);
         let mut out = device.alloc(x.len() * 4).expect("memory");
-        rmsnorm(&mut out, Number::F32, &source, &weight, x.len() / n, n, 1e-6).expect("a launch");
+        rmsnorm(
+            &mut out,
+            Number::F32,
+            &source,
+            &weight,
+            x.len() / n,
+            n,
+            1e-6,
+        )
+        .expect("a launch");
         download(&out, Number::F32, x.len())
     };
     let together = run(&x);
@@ -48,14 +67,22 @@ fn heads_touch_only_their_columns() {
         let (x, weight) = (noise(rows * stride, 5), noise(head_dim, 6));
         let mut on_device = upload(device, Number::F32, &x);
         let weights = upload(device, Number::F32, &weight);
-        let columns = HeadColumns { stride, offset, heads, head_dim };
+        let columns = HeadColumns {
+            stride,
+            offset,
+            heads,
+            head_dim,
+        };
         rmsnorm_heads(&mut on_device, rows, columns, &weights, 1e-6).expect("a launch");
         let y = download(&on_device, Number::F32, x.len());
         for (x, y) in x.chunks(stride).zip(y.chunks(stride)) {
             let end = offset + heads * head_dim;
             assert_same_bits(&x[..offset], &y[..offset]);
             assert_same_bits(&x[end..], &y[end..]);
-            for (x, y) in x[offset..end].chunks(head_dim).zip(y[offset..end].chunks(head_dim)) {
+            for (x, y) in x[offset..end]
+                .chunks(head_dim)
+                .zip(y[offset..end].chunks(head_dim))
+            {
                 assert_close(y, &rmsnorm_reference(x, &weight, 1e-6), 1e-6);
             }
         }

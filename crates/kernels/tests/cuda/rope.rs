@@ -7,7 +7,9 @@ use crate::helpers::{
 
 /// The frequencies of the original rotation of `dim` elements.
 fn frequencies(dim: usize, theta: f64) -> Vec<f64> {
-    (0..dim / 2).map(|i| theta.powf(-((2 * i) as f64) / dim as f64)).collect()
+    (0..dim / 2)
+        .map(|i| theta.powf(-((2 * i) as f64) / dim as f64))
+        .collect()
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {
@@ -22,8 +24,18 @@ fn angles_are_those_of_the_cpu() {
         let positions = [0u32, 1, 2, 299, 4096, 31_000];
         let list = device.upload(&positions).expect("memory");
         let on_device = device.upload(&narrow(&frequencies)).expect("memory");
-        let mut angles = device.alloc(positions.len() * 2 * half * 4).expect("memory");
-        rope_angles(&mut angles, &list, &on_device, scale as f32, positions.len(), half).expect("a launch");
+        let mut angles = device
+            .alloc(positions.len() * 2 * half * 4)
+            .expect("memory");
+        rope_angles(
+            &mut angles,
+            &list,
+            &on_device,
+            scale as f32,
+            positions.len(),
+            half,
+        )
+        .expect("a launch");
         let angles = download(&angles, Number::F32, positions.len() * 2 * half);
         // Ones turned show cosine - sine and cosine + sine.
         let mut table = RopeTable::new(2 * half, &frequencies, scale);
@@ -44,10 +56,22 @@ fn angles_are_those_of_the_cpu() {
 fn turned_heads_and_values_go_to_their_pages() {
     let Some(device) = device() else { return };
     for number in NUMBERS {
-        for (heads, kv_heads, head_dim, turned) in [(1, 1, 2, 2), (6, 2, 30, 10), (4, 4, 64, 64), (5, 1, 128, 128), (3, 3, 96, 0)] {
+        for (heads, kv_heads, head_dim, turned) in [
+            (1, 1, 2, 2),
+            (6, 2, 30, 10),
+            (4, 4, 64, 64),
+            (5, 1, 128, 128),
+            (3, 3, 96, 0),
+        ] {
             let half = turned / 2;
             let frequencies = frequencies(turned, 10_000.0);
-            let layout = KvLayout { number, page_size: 16, layers: 3, kv_heads, head_dim };
+            let layout = KvLayout {
+                number,
+                page_size: 16,
+                layers: 3,
+                kv_heads,
+                head_dim,
+            };
             let (pages, layer, width) = (5, 1, (heads + 2 * kv_heads) * head_dim);
             let stride = width + 3;
             let positions = [0u32, 7, 299, 64, 18];
@@ -63,15 +87,28 @@ fn turned_heads_and_values_go_to_their_pages() {
             let narrowed = device.upload(&narrow(&frequencies)).expect("memory");
             rope_angles(&mut angles, &list, &narrowed, 1.0, rows, half).expect("a launch");
             let places = device.upload(slots.as_flattened()).expect("memory");
-            let shape = QkvRows { rows, stride, heads };
-            rope_kv(&mut qkv, shape, &mut kv, &layout, layer, &angles, half, &places).expect("a launch");
+            let shape = QkvRows {
+                rows,
+                stride,
+                heads,
+            };
+            rope_kv(
+                &mut qkv, shape, &mut kv, &layout, layer, &angles, half, &places,
+            )
+            .expect("a launch");
 
             let y = download(&qkv, Number::F32, x.len());
             let mut want = vec![0.0f32; kv.bytes() / number.bytes()];
             for r in 0..rows {
                 let (x, y) = (&x[r * stride..][..stride], &y[r * stride..][..stride]);
-                assert_same_bits(&x[(heads + kv_heads) * head_dim..], &y[(heads + kv_heads) * head_dim..]);
-                let turns = x.chunks(head_dim).zip(y.chunks(head_dim)).take(heads + kv_heads);
+                assert_same_bits(
+                    &x[(heads + kv_heads) * head_dim..],
+                    &y[(heads + kv_heads) * head_dim..],
+                );
+                let turns = x
+                    .chunks(head_dim)
+                    .zip(y.chunks(head_dim))
+                    .take(heads + kv_heads);
                 for (x, y) in turns {
                     let turned = rope_reference(x, &frequencies, 1.0, positions[r] as usize);
                     assert_close(y, &turned, 2e-5);
@@ -80,9 +117,11 @@ fn turned_heads_and_values_go_to_their_pages() {
                 let [page, offset] = slots[r].map(|n| n as usize);
                 for h in 0..if page < pages { kv_heads } else { 0 } {
                     let block = 2 * layout.page_size * head_dim;
-                    let block = &mut want[((page * layout.layers + layer) * kv_heads + h) * block..][..block];
+                    let block = &mut want
+                        [((page * layout.layers + layer) * kv_heads + h) * block..][..block];
                     let (keys, values) = block.split_at_mut(layout.page_size * head_dim);
-                    let [key, value] = [heads + h, heads + kv_heads + h].map(|h| &y[h * head_dim..][..head_dim]);
+                    let [key, value] =
+                        [heads + h, heads + kv_heads + h].map(|h| &y[h * head_dim..][..head_dim]);
                     keys[offset * head_dim..][..head_dim].copy_from_slice(key);
                     for (i, value) in value.iter().enumerate() {
                         values[i * layout.page_size + offset] = *value;

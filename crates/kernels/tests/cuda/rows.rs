@@ -35,13 +35,22 @@ fn chosen_rows_are_copied() {
         let x = noise((x_rows - 1) * x_stride + width, 2);
         let before = noise((rows.len() - 1) * out_stride + width, 3);
         let mut out = upload(device, Number::F32, &before);
-        let (source, list) = (upload(device, Number::F32, &x), device.upload(&rows).expect("memory"));
-        let shape = Gather { width, x_stride, out_stride };
+        let (source, list) = (
+            upload(device, Number::F32, &x),
+            device.upload(&rows).expect("memory"),
+        );
+        let shape = Gather {
+            width,
+            x_stride,
+            out_stride,
+        };
         gather_rows(&mut out, &source, &list, rows.len(), shape).expect("a launch");
         let y = download(&out, Number::F32, before.len());
         for (i, row) in rows.iter().enumerate() {
             let start = *row as usize * x_stride;
-            let want = x.get(start..start + width).map_or(vec![0.0; width], <[f32]>::to_vec);
+            let want = x
+                .get(start..start + width)
+                .map_or(vec![0.0; width], <[f32]>::to_vec);
             assert_same_bits(&y[i * out_stride..][..width], &want);
             let between = i * out_stride + width..((i + 1) * out_stride).min(before.len());
             assert_same_bits(&y[between.clone()], &before[between]);

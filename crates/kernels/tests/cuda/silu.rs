@@ -16,7 +16,11 @@ fn equals_the_reference() {
             let y = download(&out, number, rows * width);
             for (x, y) in gate_up.chunks(2 * width).zip(y.chunks(width)) {
                 let (gate, up) = x.split_at(width);
-                let want: Vec<f64> = gate.iter().zip(up).map(|(g, u)| silu_mul_reference(*g, *u)).collect();
+                let want: Vec<f64> = gate
+                    .iter()
+                    .zip(up)
+                    .map(|(g, u)| silu_mul_reference(*g, *u))
+                    .collect();
                 assert_close(y, &want, 1e-6 + rounding(number));
             }
         }

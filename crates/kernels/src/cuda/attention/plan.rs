@@ -76,7 +76,11 @@ impl AttentionPlan {
     /// # Panics
     /// If a row's pages are not all in `tables`, a size is 0, or positions do not fit an `int`.
     pub fn build(&mut self, tables: &[u32], rows: &[AttentionRow], reach: AttentionReach) {
-        let AttentionReach { page_size, window, group } = reach;
+        let AttentionReach {
+            page_size,
+            window,
+            group,
+        } = reach;
         assert!(page_size > 0 && group > 0 && window != Some(0));
         assert!(i32::try_from(tables.len()).is_ok());
         self.reach = reach;
@@ -89,13 +93,25 @@ impl AttentionPlan {
             let len = row.len as usize;
             let table = row.table as usize;
             assert!(i32::try_from(len).is_ok());
-            assert!(table + len.div_ceil(page_size) <= tables.len(), "pages are missing");
+            assert!(
+                table + len.div_ceil(page_size) <= tables.len(),
+                "pages are missing"
+            );
             self.lens.push(row.len);
             self.row_first.push(self.row_parts.len() as i32);
             for segment in reach.segments(len) {
                 let from = reach.first(len).max(segment * Self::SEGMENT);
                 let to = len.min((segment + 1) * Self::SEGMENT);
-                let item = self.place(tables, segment, Item { table, from, to, count: 1 });
+                let item = self.place(
+                    tables,
+                    segment,
+                    Item {
+                        table,
+                        from,
+                        to,
+                        count: 1,
+                    },
+                );
                 self.row_parts.push(item as i32);
             }
         }
@@ -108,7 +124,9 @@ impl AttentionPlan {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
         }
-        let AttentionReach { page_size, group, .. } = self.reach;
+        let AttentionReach {
+            page_size, group, ..
+        } = self.reach;
         if let Some(index) = self.open[segment] {
             let item = &mut self.growing[index];
             let pages = |item: &Item| (item.from / page_size, item.to.div_ceil(page_size));
@@ -139,12 +157,19 @@ impl AttentionPlan {
         self.pages = 0;
         let mut first = 0;
         for item in &self.growing {
-            let Item { table, from, to, count } = *item;
-            let pages = table + from / self.reach.page_size..table + to.div_ceil(self.reach.page_size);
+            let Item {
+                table,
+                from,
+                to,
+                count,
+            } = *item;
+            let pages =
+                table + from / self.reach.page_size..table + to.div_ceil(self.reach.page_size);
             let highest = tables[pages].iter().max().expect("an item has a page");
             self.pages = self.pages.max(*highest as usize + 1);
             // All are less than the lengths that were checked. The count grows again below.
-            self.items.push([table as i32, from as i32, to as i32, first, 0, first]);
+            self.items
+                .push([table as i32, from as i32, to as i32, first, 0, first]);
             first += count as i32;
         }
         self.members.clear();
@@ -189,8 +214,21 @@ impl AttentionPlan {
     }
 
     pub(super) fn lists(&self) -> Lists<'_> {
-        let Self { items, members, lens, row_first, row_parts, .. } = self;
-        Lists { items: items.as_flattened(), members, lens, row_first, row_parts }
+        let Self {
+            items,
+            members,
+            lens,
+            row_first,
+            row_parts,
+            ..
+        } = self;
+        Lists {
+            items: items.as_flattened(),
+            members,
+            lens,
+            row_first,
+            row_parts,
+        }
     }
 }
 
@@ -208,22 +246,43 @@ mod tests {
     use super::*;
 
     fn plan(tables: &[u32], rows: &[(u32, u32)], reach: AttentionReach) -> AttentionPlan {
-        let rows: Vec<_> = rows.iter().map(|&(table, len)| AttentionRow { table, len }).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|&(table, len)| AttentionRow { table, len })
+            .collect();
         let mut plan = AttentionPlan::default();
         // What was there before must not show.
-        plan.build(&[9; 100], &[AttentionRow { table: 1, len: 1500 }; 7], AttentionReach { group: 2, ..reach });
+        plan.build(
+            &[9; 100],
+            &[AttentionRow {
+                table: 1,
+                len: 1500,
+            }; 7],
+            AttentionReach { group: 2, ..reach },
+        );
         plan.build(tables, &rows, reach);
         plan
     }
 
-    const REACH: AttentionReach = AttentionReach { page_size: 64, window: None, group: 4 };
+    const REACH: AttentionReach = AttentionReach {
+        page_size: 64,
+        window: None,
+        group: 4,
+    };
 
     #[test]
     fn branches_share_what_they_have_in_common() {
         // 256 positions in common, then pages of their own.
         let tables = [0, 1, 2, 3, 4, 0, 1, 2, 3, 5];
         let plan = plan(&tables, &[(0, 300), (5, 310)], REACH);
-        assert_eq!(plan.items, [[0, 0, 256, 0, 2, 0], [0, 256, 300, 2, 1, 2], [5, 256, 310, 3, 1, 3]]);
+        assert_eq!(
+            plan.items,
+            [
+                [0, 0, 256, 0, 2, 0],
+                [0, 256, 300, 2, 1, 2],
+                [5, 256, 310, 3, 1, 3]
+            ]
+        );
         assert_eq!(plan.members, [0, 1, 0, 1]);
         assert_eq!(plan.row_first, [0, 2, 4]);
         assert_eq!(plan.row_parts, [0, 2, 1, 3]);
@@ -250,7 +309,10 @@ mod tests {
 
     #[test]
     fn windows_and_padding() {
-        let reach = AttentionReach { window: Some(100), ..REACH };
+        let reach = AttentionReach {
+            window: Some(100),
+            ..REACH
+        };
         let tables = [u32::MAX, u32::MAX, 2, 3, 4, 5];
         let plan = plan(&tables, &[(0, 240), (0, 0), (0, 330)], reach);
         assert_eq!(plan.items, [[0, 140, 256, 0, 2, 0], [0, 256, 330, 2, 1, 2]]);
@@ -260,11 +322,16 @@ mod tests {
 
     #[test]
     fn as_many_rows_as_fit() {
-        let rows: Vec<_> = [256, 257, 0, 1000].map(|len| AttentionRow { table: 0, len }).to_vec();
+        let rows: Vec<_> = [256, 257, 0, 1000]
+            .map(|len| AttentionRow { table: 0, len })
+            .to_vec();
         assert_eq!(REACH.fitting(&rows, 0), 0);
         assert_eq!(REACH.fitting(&rows, 3), 3);
         assert_eq!(REACH.fitting(&rows, 7), 4);
-        let reach = AttentionReach { window: Some(1), ..REACH };
+        let reach = AttentionReach {
+            window: Some(1),
+            ..REACH
+        };
         assert_eq!(reach.fitting(&rows, 3), 4);
     }
 }

@@ -1,0 +1,184 @@
+//! What computes: the processor, or a CUDA device.
+
+use std::fmt;
+use std::str::FromStr;
+
+#[cfg(feature = "cuda")]
+use beamgen_kernels::cuda;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// What is to compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceChoice {
+    /// The first CUDA device that can be used, else the processor.
+    #[default]
+    Auto,
+    /// The processor.
+    Cpu,
+    /// This CUDA device, counted as `nvidia-smi` does.
+    Cuda(usize),
+}
+
+/// What computes, opened. All models of a process on one CUDA device share its memory and its stream.
+#[derive(Clone, Debug, Default)]
+pub enum Compute {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// A CUDA device.
+    #[cfg(feature = "cuda")]
+    Cuda(cuda::Device),
+}
+
+impl DeviceChoice {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`Error::Device`]: there is no such device, or this program cannot use it.
+    pub fn open(self) -> Result<Compute, Error> {
+        match self {
+            Self::Cpu => Ok(Compute::Cpu),
+            Self::Auto => Ok(Self::Cuda(0).open().unwrap_or_default()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(ordinal) => cuda::Device::open(ordinal)
+                .map(Compute::Cuda)
+                .map_err(Error::from),
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
+        }
+    }
+}
+
+impl Compute {
+    /// Bytes of its memory that nobody uses; `None` for the processor, whose memory is the machine's.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    pub fn free_bytes(&self) -> Result<Option<usize>, Error> {
+        match self {
+            Self::Cpu => Ok(None),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => Ok(Some(device.free_bytes()?)),
+        }
+    }
+
+    /// Bytes that a copy of `bytes` within a device's memory moves in a second, read and written counted, at best
+    /// of five; `None` for the processor ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
+    ///
+    /// # Errors
+    /// [`Error::Device`], if so much memory twice is not to be had, say.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
+        match self {
+            Self::Cpu => Ok(None),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => {
+                let mut memory = device.alloc(2 * bytes)?;
+                memory.clear()?;
+                let mut best = f64::INFINITY;
+                for _ in 0..5 {
+                    device.synchronize()?;
+                    let start = std::time::Instant::now();
+                    memory.copy_within(0, bytes, bytes)?;
+                    device.synchronize()?;
+                    best = best.min(start.elapsed().as_secs_f64());
+                }
+                Ok(Some(2.0 * bytes as f64 / best))
+            }
+        }
+    }
+
+    /// Whether it is the processor.
+    #[must_use]
+    pub fn is_cpu(&self) -> bool {
+        matches!(self, Self::Cpu)
+    }
+}
+
+impl fmt::Display for Compute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => {
+                let info = device.info();
+                let (major, minor) = info.capability;
+                write!(
+                    f,
+                    "{} (CUDA, compute capability {major}.{minor})",
+                    info.name
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.pad("auto"),
+            Self::Cpu => f.pad("cpu"),
+            Self::Cuda(0) => f.pad("cuda"),
+            Self::Cuda(n) => f.pad(&format!("cuda:{n}")),
+        }
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let cuda = |n: &str| n.parse().ok().map(Self::Cuda);
+        let found = match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(cuda),
+        };
+        found.ok_or_else(|| Error::Setting {
+            field: "device",
+            reason: format!("`{text}` is none of auto, cpu, cuda and cuda:N"),
+        })
+    }
+}
+
+impl TryFrom<String> for DeviceChoice {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<DeviceChoice> for String {
+    fn from(choice: DeviceChoice) -> Self {
+        choice.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        let all = [
+            DeviceChoice::Auto,
+            DeviceChoice::Cpu,
+            DeviceChoice::Cuda(0),
+            DeviceChoice::Cuda(3),
+        ];
+        for choice in all {
+            assert_eq!(choice.to_string().parse::<DeviceChoice>().unwrap(), choice);
+            let json = serde_json::to_string(&choice).unwrap();
+            assert_eq!(serde_json::from_str::<DeviceChoice>(&json).unwrap(), choice);
+        }
+        for text in ["gpu", "cuda:", "cuda:-1", "cuda:x", ""] {
+            let error = text.parse::<DeviceChoice>().unwrap_err().to_string();
+            assert!(error.contains("cuda:N"), "{error}");
+        }
+    }
+}

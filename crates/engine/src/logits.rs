@@ -1,0 +1,185 @@
+//! Logits that stay where they were computed, and tokens drawn from them there.
+
+use crate::rng::Draw;
+#[cfg(feature = "cuda")]
+use crate::runner::Runner;
+use crate::{Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams};
+
+/// Logits of one call. Those on a device are there until the engine's next call.
+#[derive(Debug, Default)]
+pub struct Logits {
+    host: Rows,
+    rows: usize,
+    /// Which call of the engine they are of; 0 if they are on the host.
+    #[cfg(feature = "cuda")]
+    call: u64,
+}
+
+/// A token to draw from [`Logits`].
+#[derive(Clone, Debug)]
+pub struct Choice<'a> {
+    /// The row.
+    pub row: usize,
+    /// Tokens that the repetition penalty is for.
+    pub said: &'a [u32],
+    /// How it is drawn.
+    pub params: SamplingParams,
+    /// The random numbers.
+    pub draw: Draw,
+}
+
+impl Logits {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+}
+
+impl Engine {
+    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is drawn
+    /// from them ([`draw`](Self::draw)) or asked for ([`copy_logits`](Self::copy_logits)) comes to the host.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn logits(&mut self, items: &[Append<'_>]) -> Result<Logits, Error> {
+        #[cfg(feature = "cuda")]
+        if let Runner::Cuda(_) = self.runner {
+            let rows = self.forward_on_device(items, Output::Logits)?;
+            let call = self.calls();
+            return Ok(Logits {
+                host: Rows::default(),
+                rows,
+                call,
+            });
+        }
+        let host = self.forward(items, Output::Logits)?;
+        Ok(Logits {
+            rows: host.len(),
+            host,
+            #[cfg(feature = "cuda")]
+            call: 0,
+        })
+    }
+
+    /// Draws `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    ///
+    /// # Panics
+    /// If a row does not exist, or the logits are of an earlier call.
+    pub fn draw<'a>(
+        &mut self,
+        logits: &Logits,
+        tokens: usize,
+        sampler: &mut Sampler,
+        count: usize,
+        choice: impl Fn(usize) -> Choice<'a> + Sync,
+        out: &mut Vec<Sampled>,
+    ) -> Result<(), Error> {
+        #[cfg(feature = "cuda")]
+        if logits.call > 0 {
+            return self.draw_on_device(logits, tokens, count, &choice, out);
+        }
+        let rows = &logits.host;
+        let request = |i| {
+            let Choice {
+                row,
+                said,
+                params,
+                draw,
+            } = choice(i);
+            Request {
+                logits: &rows.row(row)[..tokens],
+                said,
+                params,
+                draw,
+            }
+        };
+        sampler.sample_batch(self.pool(), count, request, out);
+        Ok(())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn draw_on_device<'a>(
+        &mut self,
+        logits: &Logits,
+        tokens: usize,
+        count: usize,
+        choice: &dyn Fn(usize) -> Choice<'a>,
+        out: &mut Vec<Sampled>,
+    ) -> Result<(), Error> {
+        let rows = self.rows_of(logits);
+        debug_assert!((0..count).all(|i| choice(i).row < rows));
+        let width = self.model().config().vocab_size;
+        self.device().draw(width, tokens, count, choice, out)
+    }
+
+    /// Copies row `row` to `out`.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    ///
+    /// # Panics
+    /// If there is no such row, or the logits are of an earlier call.
+    pub fn copy_logits(
+        &mut self,
+        logits: &Logits,
+        row: usize,
+        out: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        out.clear();
+        #[cfg(feature = "cuda")]
+        if logits.call > 0 {
+            assert!(row < self.rows_of(logits), "row {row} of {}", logits.rows);
+            let width = self.model().config().vocab_size;
+            out.resize(width, 0.0);
+            return self.device().read_rows(row, width, out);
+        }
+        out.extend_from_slice(logits.host.row(row));
+        Ok(())
+    }
+
+    /// Waits until everything is computed that was asked for.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    pub fn wait(&self) -> Result<(), Error> {
+        match self.model().compute() {
+            crate::Compute::Cpu => Ok(()),
+            #[cfg(feature = "cuda")]
+            crate::Compute::Cuda(device) => Ok(device.synchronize()?),
+        }
+    }
+
+    /// Gives their memory back, for the next call's.
+    pub fn recycle_logits(&mut self, logits: Logits) {
+        self.recycle(logits.host);
+    }
+
+    #[cfg(feature = "cuda")]
+    fn rows_of(&self, logits: &Logits) -> usize {
+        assert_eq!(logits.call, self.calls(), "logits of an earlier call");
+        logits.rows
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_rows(&mut self) -> &beamgen_kernels::cuda::Buffer {
+        self.device().rows()
+    }
+
+    #[cfg(feature = "cuda")]
+    fn device(&mut self) -> &mut crate::runner::CudaRunner {
+        match &mut self.runner {
+            Runner::Cuda(runner) => runner,
+            Runner::Cpu(_) => unreachable!("its logits are on the host"),
+        }
+    }
+}

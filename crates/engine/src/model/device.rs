@@ -1,0 +1,239 @@
+//! Weights in the memory of a CUDA device: row-major, in float32, bfloat16 or float16.
+
+use std::thread;
+
+use beamgen_kernels::cuda::{
+    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear, linear_silu,
+};
+use beamgen_kernels::{Epilogue, WeightFormat};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::load::{Loader, Pack, Source};
+use super::parts::Parts;
+use super::{Decoder, Footprint, PackedMatrix, WeightType};
+use crate::runner::CudaRunner;
+use crate::{EngineConfig, Error, ModelConfig, ThreadPool, Weights};
+
+/// Values that are staged on the host at a time.
+const STAGED: usize = 1 << 22;
+
+pub(crate) type CudaDecoder = Decoder<DeviceLinear, Buffer>;
+
+/// A matrix `[outputs, inputs]` and its bias.
+#[derive(Debug)]
+pub(crate) struct DeviceLinear {
+    pub(crate) weight: Buffer,
+    bias: Option<Buffer>,
+    pub(crate) shape: LinearShape,
+}
+
+impl PackedMatrix for DeviceLinear {
+    fn inputs(&self) -> usize {
+        self.shape.inputs
+    }
+    fn outputs(&self) -> usize {
+        self.shape.outputs
+    }
+    fn bytes(&self) -> usize {
+        self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
+    }
+}
+
+impl DeviceLinear {
+    /// What the weights are in, and the inputs have to be.
+    pub(crate) fn number(&self) -> Number {
+        self.shape.number
+    }
+
+    /// `out = x Wᵀ + b`, or added to it, for `rows` rows.
+    pub(crate) fn forward(
+        &self,
+        x: &Buffer,
+        out: &mut Buffer,
+        rows: usize,
+        epilogue: Epilogue,
+        workspace: &LinearWorkspace,
+    ) -> Result<(), Error> {
+        let (weight, bias) = (&self.weight, self.bias.as_ref());
+        let workspace = &mut workspace.share();
+        linear(out, x, &self.shape, weight, bias, rows, epilogue, workspace)?;
+        Ok(())
+    }
+
+    /// Whether [`gated`](Self::gated) can be, for a matrix with inputs in `number`.
+    pub(crate) fn gates(&self, number: Number) -> bool {
+        self.bias.is_none() && self.number() == number && self.shape.on_tensor_cores()
+    }
+
+    /// The outputs are gates and what they let through: `out` is that, half as wide, for a next matrix.
+    pub(crate) fn gated(
+        &self,
+        x: &Buffer,
+        out: &mut Buffer,
+        rows: usize,
+        workspace: &LinearWorkspace,
+    ) -> Result<(), Error> {
+        linear_silu(
+            out,
+            x,
+            &self.shape,
+            &self.weight,
+            rows,
+            &mut workspace.share(),
+        )?;
+        Ok(())
+    }
+
+    /// Copies a row of weights to the host.
+    pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
+        let at = row * self.shape.inputs * self.number().bytes();
+        match self.number() {
+            Number::F32 => self.weight.read(at, out)?,
+            Number::Bf16 => {
+                let mut narrow = vec![bf16::ZERO; out.len()];
+                self.weight.read(at, &mut narrow)?;
+                narrow.convert_to_f32_slice(out);
+            }
+            Number::F16 => {
+                let mut narrow = vec![f16::ZERO; out.len()];
+                self.weight.read(at, &mut narrow)?;
+                narrow.convert_to_f32_slice(out);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a device keeps what a checkpoint has in `format`: blocks are unpacked.
+pub(super) fn number(format: WeightFormat) -> Number {
+    match format {
+        WeightFormat::Bf16 => Number::Bf16,
+        WeightFormat::F16 => Number::F16,
+        _ => Number::F32,
+    }
+}
+
+/// Says that weights of 8 bits are the processor's.
+pub(super) fn check(weight_type: WeightType) -> Result<(), Error> {
+    if weight_type != WeightType::Int8 {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        field: "dtype",
+        reason: "int8 is computed on the cpu only; use auto, bf16 or f16 on a CUDA device".into(),
+    })
+}
+
+pub(super) fn load(
+    loader: &Loader<'_>,
+    config: &ModelConfig,
+    device: &Device,
+    pool: &ThreadPool,
+) -> Result<CudaDecoder, Error> {
+    check(loader.weight_type)?;
+    let threads = pool.threads();
+    let decoder = loader.decoder(config, &OnDevice { device, threads })?;
+    device.synchronize()?;
+    Ok(decoder)
+}
+
+/// What the decoder takes on a CUDA device, with `norms` bytes of norms.
+pub(super) fn footprint(
+    c: &ModelConfig,
+    weights: &Weights,
+    weight_type: WeightType,
+    engine: &EngineConfig,
+    norms: usize,
+) -> Result<Footprint, Error> {
+    check(weight_type)?;
+    let parts = Parts::new(c, weights);
+    // The last one is the last layer's, by which `KvType::Auto` goes.
+    let (mut bytes, mut last) = (norms, Number::F32);
+    for matrix in parts.matrices(weights) {
+        let number = number(matrix.format(weight_type, &matrix.views(weights)?));
+        let outputs = matrix.outputs();
+        bytes +=
+            number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };
+        last = number;
+    }
+    let kv = engine.kv_dtype.number(last);
+    let per_token = 2 * kv.bytes() * c.num_hidden_layers * c.kv_width();
+    Ok(Footprint {
+        weights: bytes,
+        kv_per_token: per_token,
+        buffers: CudaRunner::bytes_for(c, engine),
+    })
+}
+
+struct OnDevice<'a> {
+    device: &'a Device,
+    threads: usize,
+}
+
+impl Pack for OnDevice<'_> {
+    type Matrix = DeviceLinear;
+    type Vector = Buffer;
+
+    fn matrix(&self, source: &Source<'_>, bias: Option<Vec<f32>>) -> Result<DeviceLinear, Error> {
+        let number = number(source.format);
+        let weight = match number {
+            Number::F32 => self.upload(source, WeightFormat::F32, |row, out: &mut [f32]| {
+                out.copy_from_slice(row);
+            }),
+            Number::Bf16 => self.upload(source, WeightFormat::Bf16, |row, out: &mut [bf16]| {
+                out.convert_from_f32_slice(row);
+            }),
+            Number::F16 => self.upload(source, WeightFormat::F16, |row, out: &mut [f16]| {
+                out.convert_from_f32_slice(row);
+            }),
+        }?;
+        let bias = bias.map(|bias| self.vector(bias)).transpose()?;
+        Ok(DeviceLinear {
+            weight,
+            bias,
+            shape: LinearShape {
+                inputs: source.inputs,
+                outputs: source.outputs,
+                number,
+            },
+        })
+    }
+
+    fn vector(&self, values: Vec<f32>) -> Result<Buffer, Error> {
+        Ok(self.device.upload(&values)?)
+    }
+}
+
+impl OnDevice<'_> {
+    /// Copies a matrix piece by piece, each narrowed by all threads.
+    fn upload<T: Element + Default + Send>(
+        &self,
+        source: &Source<'_>,
+        format: WeightFormat,
+        narrow: impl Fn(&[f32], &mut [T]) + Sync,
+    ) -> Result<Buffer, Error> {
+        let (inputs, outputs) = (source.inputs, source.outputs);
+        let mut buffer = self.device.alloc(size_of::<T>() * inputs * outputs)?;
+        let piece = (STAGED / inputs.max(1)).clamp(1, outputs.max(1));
+        let mut staged = vec![T::default(); piece * inputs];
+        for first in (0..outputs).step_by(piece) {
+            let staged = &mut staged[..piece.min(outputs - first) * inputs];
+            let share = staged.len().div_ceil(inputs * self.threads).max(1);
+            thread::scope(|scope| {
+                for (i, rows) in staged.chunks_mut(share * inputs).enumerate() {
+                    let narrow = &narrow;
+                    scope.spawn(move || {
+                        let mut wide = vec![0.0; inputs];
+                        for (n, row) in rows.chunks_exact_mut(inputs).enumerate() {
+                            source.widen(first + i * share + n, format, &mut wide);
+                            narrow(&wide, row);
+                        }
+                    });
+                }
+            });
+            buffer.write(size_of::<T>() * first * inputs, staged)?;
+        }
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,102 @@
+//! What carries out passes: the processor or a CUDA device. It owns the memory of keys and values and
+//! the activations; sequences and page tables are the engine's.
+
+pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
+
+use std::sync::Arc;
+
+use crate::model::Packed;
+use crate::{EngineConfig, Error, Model, ModelConfig, ThreadPool};
+pub(crate) use cpu::CpuRunner;
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::CudaRunner;
+
+#[derive(Debug)]
+pub(crate) enum Runner {
+    Cpu(CpuRunner),
+    #[cfg(feature = "cuda")]
+    Cuda(Box<CudaRunner>),
+}
+
+/// Calls the same method on whichever it is.
+macro_rules! on_each {
+    ($runner:expr, $each:ident => $call:expr) => {
+        match $runner {
+            Runner::Cpu($each) => $call,
+            #[cfg(feature = "cuda")]
+            Runner::Cuda($each) => $call,
+        }
+    };
+}
+
+impl Runner {
+    /// A runner where the model is, and how many pages it may have.
+    pub(crate) fn new(
+        model: &Arc<Model>,
+        config: &EngineConfig,
+        pool: &ThreadPool,
+    ) -> Result<(Self, usize), Error> {
+        Ok(match model.packed() {
+            Packed::Cpu(decoder) => {
+                let (runner, pages) = CpuRunner::new(model.config(), decoder, config, pool)?;
+                (Self::Cpu(runner), pages)
+            }
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => {
+                let (runner, pages) = CudaRunner::new(model.config(), decoder, config)?;
+                (Self::Cuda(Box::new(runner)), pages)
+            }
+        })
+    }
+
+    /// Bytes of a page, all layers together.
+    pub(crate) fn page_bytes(&self) -> usize {
+        on_each!(self, runner => runner.page_bytes())
+    }
+
+    /// Bytes held besides weights, keys and values.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        on_each!(self, runner => runner.buffer_bytes())
+    }
+
+    /// Most segments of positions that the rows of a chunk may attend to together.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
+        match self {
+            Self::Cpu(_) => usize::MAX,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(runner) => runner.most_segments(c, rows),
+        }
+    }
+
+    /// Makes pages `0..pages` exist, and positions up to `longest`.
+    pub(crate) fn prepare(&mut self, pages: usize, longest: usize) {
+        match self {
+            Self::Cpu(runner) => runner.prepare(pages, longest),
+            // Everything is there from the start.
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => {}
+        }
+    }
+
+    /// Gives the memory of a page that nobody uses back to the system.
+    pub(crate) fn discard_page(&mut self, page: u32) {
+        match self {
+            Self::Cpu(runner) => runner.kv.discard_page(page),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => {}
+        }
+    }
+
+    /// Copies a page.
+    pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        match self {
+            Self::Cpu(runner) => runner.kv.copy_page(from, to),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(runner) => runner.copy_page(from, to)?,
+        }
+        Ok(())
+    }
+}

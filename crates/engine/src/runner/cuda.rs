@@ -1,0 +1,232 @@
+//! Passes on a CUDA device.
+//!
+//! Keys, values and activations are taken when the engine is made. A pass copies its lists (tokens, places,
+//! what is attended to) in one piece, queues its kernels, and waits for nothing. A pass in which every row
+//! is wanted, as in decoding, is recorded as a graph for the size that it is rounded up to, and
+//! replayed; the rows added to it write to a page that nobody reads.
+
+mod draw;
+mod lists;
+mod memory;
+mod steps;
+
+use std::collections::HashMap;
+
+use beamgen_kernels::cuda::{Buffer, Device, Graph, KvLayout, Number};
+
+use crate::decoder::Chunk;
+use crate::model::CudaDecoder;
+use crate::{EngineConfig, Error, ModelConfig, Output};
+use draw::Drawing;
+use lists::{Key, Lists};
+use memory::Activations;
+use steps::Steps;
+
+/// Most rows of a pass that is recorded.
+const GRAPH_ROWS: usize = 256;
+/// Most graphs that are kept; then all are recorded anew.
+const GRAPHS: usize = 64;
+
+/// Keys, values and activations on a device.
+#[derive(Debug)]
+pub(crate) struct CudaRunner {
+    device: Device,
+    shape: Kv,
+    kv: Buffer,
+    activations: Activations,
+    lists: Lists,
+    /// By what they were rounded up to; `None` the first time, which loads the kernels.
+    graphs: HashMap<Key, Option<Graph>>,
+    /// Rows of the last call, float32.
+    out: Buffer,
+    drawing: Drawing,
+}
+
+/// The memory of keys and values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kv {
+    pub(super) layout: KvLayout,
+    /// Where rows that fill up a pass write.
+    pub(super) scratch: u32,
+}
+
+impl CudaRunner {
+    /// Bytes of the activations and lists, a row of wanted rows not among them.
+    pub(crate) fn bytes_for(c: &ModelConfig, config: &EngineConfig) -> usize {
+        Activations::bytes_for(c, config.max_rows) + Lists::bytes_for(c, config)
+    }
+
+    /// With as many pages as the budget has, and one more.
+    pub(crate) fn new(
+        c: &ModelConfig,
+        decoder: &CudaDecoder,
+        config: &EngineConfig,
+    ) -> Result<(Self, usize), Error> {
+        let setting = |field, reason| Err(Error::Setting { field, reason });
+        if !config.page_size.is_multiple_of(16) {
+            let reason = format!(
+                "{} is not a multiple of 16, as on a CUDA device",
+                config.page_size
+            );
+            return setting("page_size", reason);
+        }
+        let device = decoder.norm.device().clone();
+        let weights = decoder
+            .layers
+            .last()
+            .map_or(Number::F32, |layer| layer.down.number());
+        let layout = KvLayout {
+            number: config.kv_dtype.number(weights),
+            page_size: config.page_size,
+            layers: c.num_hidden_layers,
+            kv_heads: c.num_key_value_heads,
+            head_dim: c.head_dim,
+        };
+        let page_bytes = layout.page_bytes();
+        let pages = (config.kv_bytes / page_bytes).min(u32::MAX as usize - 1);
+        let shape = Kv {
+            layout,
+            scratch: pages as u32,
+        };
+        let mut kv = device.alloc((pages + 1) * page_bytes)?;
+        // The scratch page is read by nobody, but a NaN there should not depend on who was here before.
+        kv.clear()?;
+        let runner = Self {
+            activations: Activations::new(&device, c, config.max_rows)?,
+            lists: Lists::new(&device, c, config)?,
+            drawing: Drawing::new(&device, config.max_rows, 0)?,
+            out: device.alloc(0)?,
+            graphs: HashMap::new(),
+            device,
+            shape,
+            kv,
+        };
+        Ok((runner, pages))
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.shape.layout.page_bytes()
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.activations.bytes() + self.lists.bytes() + self.out.bytes()
+    }
+
+    pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        let bytes = self.page_bytes();
+        let at = |page: u32| page as usize * bytes;
+        Ok(self.kv.copy_within(at(from), at(to), bytes)?)
+    }
+
+    /// Begins a call.
+    pub(crate) fn begin<'a>(
+        &'a mut self,
+        config: &'a ModelConfig,
+        decoder: &'a CudaDecoder,
+        tables: &'a [u32],
+        output: Output,
+        wanted: usize,
+    ) -> Result<CudaCall<'a>, Error> {
+        let width = output.width(config);
+        let bytes = 4 * width * wanted;
+        if self.out.bytes() < bytes {
+            // Nothing recorded names it.
+            self.out = self.device.alloc(bytes)?;
+        }
+        Ok(CudaCall {
+            runner: self,
+            config,
+            decoder,
+            tables,
+            output,
+            done: 0,
+        })
+    }
+
+    /// Most segments of attention in a chunk.
+    pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
+        lists::most_partials(c, rows)
+    }
+
+    /// Rows of the last call.
+    pub(crate) fn rows(&self) -> &Buffer {
+        &self.out
+    }
+
+    /// Copies rows of the last call from row `from` on to the host.
+    pub(crate) fn read_rows(
+        &self,
+        from: usize,
+        width: usize,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        Ok(self.out.read(4 * width * from, out)?)
+    }
+}
+
+/// A call, chunk by chunk.
+pub(crate) struct CudaCall<'a> {
+    runner: &'a mut CudaRunner,
+    config: &'a ModelConfig,
+    decoder: &'a CudaDecoder,
+    tables: &'a [u32],
+    output: Output,
+    /// Rows that are in `out`.
+    done: usize,
+}
+
+impl CudaCall<'_> {
+    /// Queues a chunk.
+    pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
+        let (config, runner) = (self.config, &mut *self.runner);
+        let decoding = chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
+        let (key, moved) = runner
+            .lists
+            .write(chunk, self.tables, runner.shape, decoding)?;
+        if moved {
+            // What was recorded reads lists where they are no more.
+            runner.graphs.clear();
+        }
+        let steps = Steps {
+            config,
+            decoder: self.decoder,
+            kv: &runner.kv,
+            layout: runner.shape.layout,
+            activations: &runner.activations,
+            lists: &runner.lists,
+        };
+        match key {
+            None => steps.layers()?,
+            Some(key) => {
+                if runner.graphs.len() >= GRAPHS && !runner.graphs.contains_key(&key) {
+                    runner.graphs.clear();
+                }
+                match runner.graphs.get_mut(&key) {
+                    None => {
+                        steps.layers()?;
+                        runner.graphs.insert(key, None);
+                    }
+                    Some(graph) => {
+                        if graph.is_none() {
+                            *graph = Some(Graph::record(&runner.device, || steps.layers())?);
+                        }
+                        graph.as_mut().expect("just recorded").launch()?;
+                    }
+                }
+            }
+        }
+        let wanted = chunk.wanted.len();
+        if wanted > 0 {
+            let at = 4 * self.output.width(config) * self.done;
+            steps.output(self.output, wanted, &mut runner.out.from(at))?;
+        }
+        self.done += wanted;
+        Ok(())
+    }
+
+    /// Waits, and copies all wanted rows to the host.
+    pub(crate) fn read(self, out: &mut [f32]) -> Result<(), Error> {
+        let width = self.output.width(self.config);
+        self.runner.read_rows(0, width, out)
+    }
+}

@@ -1,0 +1,94 @@
+//! Tokens drawn on the device.
+
+use beamgen_kernels::cuda::{Device, SampleRequest, Samples};
+
+use super::CudaRunner;
+use crate::logits::Choice;
+use crate::{Error, Sampled};
+
+/// Requests and what was drawn for them.
+#[derive(Debug)]
+pub(super) struct Drawing {
+    requests: Vec<SampleRequest>,
+    said: Vec<u32>,
+    samples: Samples,
+    /// Requests and said tokens that there is room for.
+    capacity: (usize, usize),
+}
+
+impl Drawing {
+    pub(super) fn new(device: &Device, capacity: usize, said: usize) -> Result<Self, Error> {
+        Ok(Self {
+            requests: Vec::with_capacity(capacity),
+            said: Vec::new(),
+            samples: Samples::new(device, capacity, said)?,
+            capacity: (capacity, said),
+        })
+    }
+}
+
+impl CudaRunner {
+    /// Draws `count` tokens among the first `tokens` of the vocabulary of `width`.
+    pub(crate) fn draw<'a>(
+        &mut self,
+        width: usize,
+        tokens: usize,
+        count: usize,
+        choice: &dyn Fn(usize) -> Choice<'a>,
+        out: &mut Vec<Sampled>,
+    ) -> Result<(), Error> {
+        out.clear();
+        if count == 0 {
+            return Ok(());
+        }
+        let drawing = &mut self.drawing;
+        let (requests, all) = (&mut drawing.requests, &mut drawing.said);
+        requests.clear();
+        all.clear();
+        for i in 0..count {
+            let Choice {
+                row,
+                said,
+                params,
+                draw,
+            } = choice(i);
+            let (key, counter) = draw.state();
+            let said = match params.repetition_penalty == 1.0 {
+                true => &[],
+                false => said,
+            };
+            requests.push(SampleRequest {
+                row: row as u32,
+                said_first: all.len() as u32,
+                said_count: said.len() as u32,
+                top_k: u32::try_from(params.top_k).unwrap_or(0),
+                penalty: params.repetition_penalty,
+                temperature: params.temperature,
+                top_p: params.top_p,
+                min_p: params.min_p,
+                key,
+                counter,
+            });
+            all.extend_from_slice(said);
+        }
+        let (room, room_said) = drawing.capacity;
+        if count > room || all.len() > room_said {
+            let room = room.max(count.next_power_of_two());
+            let room_said = match all.len() {
+                0 => room_said,
+                said => room_said.max(said.next_power_of_two()),
+            };
+            drawing.samples = Samples::new(&self.device, room, room_said)?;
+            drawing.capacity = (room, room_said);
+        }
+        let samples = &mut drawing.samples;
+        samples.request(requests, all)?;
+        samples.draw(&self.out, tokens, width)?;
+        out.extend(
+            samples
+                .read()?
+                .map(|(token, logprob)| Sampled { token, logprob }),
+        );
+        Ok(())
+    }
+}

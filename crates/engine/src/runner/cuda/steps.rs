@@ -1,0 +1,245 @@
+//! The kernels of a pass, in their order.
+
+use beamgen_kernels::cuda::{
+    Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, attention, attention_merge, embed,
+    gather_rows, rmsnorm, rmsnorm_heads, rope_angles, rope_kv, silu_mul,
+};
+use beamgen_kernels::{AttentionShape, Epilogue};
+
+use super::lists::Lists;
+use super::memory::Activations;
+use crate::model::CudaDecoder;
+use crate::{Error, ModelConfig, Output};
+
+/// A pass whose lists are written.
+pub(super) struct Steps<'a> {
+    pub(super) config: &'a ModelConfig,
+    pub(super) decoder: &'a CudaDecoder,
+    pub(super) kv: &'a Buffer,
+    pub(super) layout: KvLayout,
+    pub(super) activations: &'a Activations,
+    pub(super) lists: &'a Lists,
+}
+
+/// Rows that go on through a layer behind its keys and values.
+struct Stream<'a> {
+    /// The wanted rows only.
+    wanted: bool,
+    rows: usize,
+    queries: &'a Buffer,
+    /// Floats from one row of queries to the next.
+    stride: usize,
+    residual: &'a Buffer,
+}
+
+/// The same memory, to be written: work on it is done in the order of the calls.
+fn into(buffer: &Buffer) -> Buffer {
+    buffer.from(0)
+}
+
+impl Steps<'_> {
+    /// All layers: what is left is the residual of the wanted rows.
+    pub(super) fn layers(&self) -> Result<(), Error> {
+        let (c, a, lists) = (self.config, self.activations, self.lists);
+        let (now, hidden) = (&lists.now, c.hidden_size);
+        let table = &self.decoder.embedding;
+        let residual = &mut into(&a.residual);
+        embed(
+            residual,
+            table.number(),
+            &table.weight,
+            &lists.tokens(),
+            now.rows,
+            hidden,
+        )?;
+        let (angles, pairs) = (&mut into(&a.angles), c.rope.pairs(c.head_dim));
+        let positions = lists.positions();
+        rope_angles(angles, &positions, &a.frequencies, a.scale, now.rows, pairs)?;
+        let every = Stream {
+            wanted: false,
+            rows: now.rows,
+            queries: &a.qkv,
+            stride: c.qkv_width(),
+            residual: &a.residual,
+        };
+        let last = self.decoder.layers.len() - 1;
+        for i in 0..=last {
+            self.project(i)?;
+            if i < last || now.all {
+                self.attend(i, &every)?;
+                self.feed_forward(i, &every)?;
+            }
+        }
+        if now.all || now.wanted == 0 {
+            return Ok(());
+        }
+        // Beyond the last keys and values only the wanted rows matter.
+        let wanted = Stream {
+            wanted: true,
+            rows: now.wanted,
+            queries: &a.queries,
+            stride: c.q_width(),
+            residual: &a.kept,
+        };
+        self.gather(&a.kept, &a.residual, hidden, hidden)?;
+        self.gather(&a.queries, &a.qkv, c.q_width(), c.qkv_width())?;
+        self.attend(last, &wanted)?;
+        self.feed_forward(last, &wanted)
+    }
+
+    /// The first `width` columns of the wanted rows.
+    fn gather(&self, out: &Buffer, x: &Buffer, width: usize, stride: usize) -> Result<(), Error> {
+        let shape = Gather {
+            width,
+            x_stride: stride,
+            out_stride: width,
+        };
+        let (rows, count) = (self.lists.wanted_rows(), self.lists.now.wanted);
+        Ok(gather_rows(&mut into(out), x, &rows, count, shape)?)
+    }
+
+    /// What the first `rows` wanted rows are.
+    pub(super) fn output(
+        &self,
+        output: Output,
+        rows: usize,
+        out: &mut Buffer,
+    ) -> Result<(), Error> {
+        let (c, a) = (self.config, self.activations);
+        let (hidden, eps, norm) = (c.hidden_size, c.rms_norm_eps, &self.decoder.norm);
+        let residual = match self.lists.now.all {
+            true => &a.residual,
+            false => &a.kept,
+        };
+        match output {
+            Output::Hidden => rmsnorm(out, Number::F32, residual, norm, rows, hidden, eps)?,
+            Output::Logits => {
+                let head = self.decoder.head().expect("checked before the pass");
+                let normed = &mut into(&a.normed);
+                rmsnorm(normed, head.number(), residual, norm, rows, hidden, eps)?;
+                head.forward(normed, out, rows, Epilogue::Store, &a.workspace)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Queries, keys and values of layer `i`; keys and values go to their pages.
+    fn project(&self, i: usize) -> Result<(), Error> {
+        let (c, a, lists) = (self.config, self.activations, self.lists);
+        let (layer, rows) = (&self.decoder.layers[i], lists.now.rows);
+        let (stride, eps, hidden) = (c.qkv_width(), c.rms_norm_eps, c.hidden_size);
+        let (normed, qkv) = (&mut into(&a.normed), &mut into(&a.qkv));
+        let norm = &layer.attention_norm;
+        rmsnorm(
+            normed,
+            layer.qkv.number(),
+            &a.residual,
+            norm,
+            rows,
+            hidden,
+            eps,
+        )?;
+        layer
+            .qkv
+            .forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
+        let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
+        if let Some((q_norm, k_norm)) = &layer.qk_norm {
+            let columns = |offset, heads| HeadColumns {
+                stride,
+                offset,
+                heads,
+                head_dim: c.head_dim,
+            };
+            rmsnorm_heads(qkv, rows, columns(0, heads), q_norm, eps)?;
+            rmsnorm_heads(qkv, rows, columns(c.q_width(), kv_heads), k_norm, eps)?;
+        }
+        let shape = QkvRows {
+            rows,
+            stride,
+            heads,
+        };
+        let (kv, pairs) = (&mut into(self.kv), c.rope.pairs(c.head_dim));
+        let slots = lists.slots();
+        rope_kv(qkv, shape, kv, &self.layout, i, &a.angles, pairs, &slots)?;
+        Ok(())
+    }
+
+    /// Attention of layer `i`; its output goes to the residual.
+    fn attend(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
+        let (c, a) = (self.config, self.activations);
+        let out = &self.decoder.layers[i].attention_out;
+        let shape = AttentionShape {
+            heads: c.num_attention_heads,
+            stride: stream.stride,
+            scale: 1.0 / (c.head_dim as f32).sqrt(),
+            window: c.window(i),
+        };
+        let reaching = match stream.wanted {
+            true => self.lists.last(),
+            false => self.lists.every(shape.window),
+        };
+        let (lists, items) = (&reaching.lists, reaching.items);
+        let (parts, attended) = (&mut into(&a.parts), &mut into(&a.attended));
+        attention(
+            parts,
+            stream.queries,
+            &shape,
+            self.kv,
+            &self.layout,
+            i,
+            lists,
+            items,
+        )?;
+        let (heads, dim) = (c.num_attention_heads, c.head_dim);
+        attention_merge(
+            attended,
+            out.number(),
+            parts,
+            lists,
+            stream.rows,
+            heads,
+            dim,
+        )?;
+        out.forward(
+            &a.attended,
+            &mut into(stream.residual),
+            stream.rows,
+            Epilogue::Add,
+            &a.workspace,
+        )
+    }
+
+    fn feed_forward(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
+        let (c, a, rows) = (self.config, self.activations, stream.rows);
+        let layer = &self.decoder.layers[i];
+        let (gate_up, down, eps) = (&layer.gate_up, &layer.down, c.rms_norm_eps);
+        let (normed, both, gated) = (
+            &mut into(&a.normed),
+            &mut into(&a.gate_up),
+            &mut into(&a.gated),
+        );
+        let norm = &layer.mlp_norm;
+        rmsnorm(
+            normed,
+            gate_up.number(),
+            stream.residual,
+            norm,
+            rows,
+            c.hidden_size,
+            eps,
+        )?;
+        if gate_up.gates(down.number()) {
+            gate_up.gated(normed, gated, rows, &a.workspace)?;
+        } else {
+            gate_up.forward(normed, both, rows, Epilogue::Store, &a.workspace)?;
+            silu_mul(gated, down.number(), both, rows, c.intermediate_size)?;
+        }
+        down.forward(
+            gated,
+            &mut into(stream.residual),
+            rows,
+            Epilogue::Add,
+            &a.workspace,
+        )
+    }
+}

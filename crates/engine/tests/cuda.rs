@@ -1,0 +1,334 @@
+//! An engine on a CUDA device beside one on the processor: the emulated device, or with
+//! `BEAMGEN_TEST_CUDA=real` that of the machine.
+#![cfg(feature = "cuda")]
+
+mod common;
+
+use std::sync::Arc;
+
+use beamgen_engine::rng::Key;
+use beamgen_engine::{
+    Append, Choice, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig,
+    Output, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights,
+};
+use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
+
+const BYTES: usize = 4 << 20;
+
+fn device() -> Option<Compute> {
+    if !beamgen_emulated_cuda::load() {
+        eprintln!("skipped: no C++ compiler for the emulated CUDA driver");
+        return None;
+    }
+    Some(DeviceChoice::Cuda(0).open().unwrap())
+}
+
+fn model(compute: &Compute, config: &ModelConfig, weight_type: WeightType) -> Arc<Model> {
+    let weights = Weights::from_tensors(random_weights(config)).unwrap();
+    let pool = ThreadPool::new(1);
+    Arc::new(Model::on(compute, config.clone(), &weights, weight_type, &pool).unwrap())
+}
+
+fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
+    let mut config = EngineConfig {
+        kv_bytes: BYTES,
+        max_rows: 48,
+        threads: 1,
+        ..EngineConfig::default()
+    };
+    change(&mut config);
+    Engine::new(Arc::clone(model), config).unwrap()
+}
+
+fn tokens(n: usize, seed: usize, config: &ModelConfig) -> Vec<u32> {
+    let token = |i: usize| ((i * i + 7 * i + 31 * seed) % config.vocab_size) as u32;
+    (0..n).map(token).collect()
+}
+
+#[track_caller]
+fn assert_near(a: &[f32], b: &[f32], tolerance: f32) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let near = (a - b).abs() <= tolerance * (1.0 + b.abs());
+        assert!(near, "at {i}: {a} instead of {b}");
+    }
+}
+
+/// What an engine says of a small tree: a prompt longer than a pass, branches, branches of these, a
+/// truncation, rows wanted here and there.
+fn tree(engine: &mut Engine, config: &ModelConfig) -> Vec<Vec<f32>> {
+    let mut seen = Vec::new();
+    let root = engine.create();
+    let prompt = tokens(71, 1, config);
+    let rows = engine
+        .forward(
+            &[Append {
+                seq: root,
+                tokens: &prompt,
+                want: Want::At(&[0, 3, 50, 70]),
+            }],
+            Output::Logits,
+        )
+        .unwrap();
+    seen.extend(rows.iter().map(<[f32]>::to_vec));
+    let mut branches: Vec<SeqId> = (0..5).map(|_| engine.fork(root)).collect();
+    for step in 0..20 {
+        if step == 9 {
+            let grown = branches
+                .iter()
+                .map(|seq| engine.fork(*seq))
+                .collect::<Vec<_>>();
+            branches.extend(grown);
+            engine.truncate(branches[1], 65);
+        }
+        let next: Vec<Vec<u32>> = (0..branches.len())
+            .map(|i| tokens(1, step + 3 * i, config))
+            .collect();
+        let items: Vec<Append<'_>> = branches
+            .iter()
+            .zip(&next)
+            .map(|(seq, next)| Append {
+                seq: *seq,
+                tokens: next,
+                want: Want::Last,
+            })
+            .collect();
+        let output = if step % 4 == 3 {
+            Output::Hidden
+        } else {
+            Output::Logits
+        };
+        let rows = engine.forward(&items, output).unwrap();
+        seen.extend(rows.iter().map(<[f32]>::to_vec));
+        engine.recycle(rows);
+    }
+    for seq in branches.into_iter().chain([root]) {
+        engine.free(seq);
+    }
+    assert_eq!(engine.kv().pages_used, 0);
+    seen
+}
+
+#[test]
+fn a_tree_is_the_processors() {
+    let Some(compute) = device() else { return };
+    for config in [tiny_config(), even_config()] {
+        for (weights, kv, tolerance) in [
+            (WeightType::F32, KvType::F32, 2e-5),
+            (WeightType::Bf16, KvType::F32, 3e-2),
+            (WeightType::Bf16, KvType::Auto, 3e-2),
+            (WeightType::F16, KvType::F16, 5e-3),
+        ] {
+            let cpu = model(&Compute::Cpu, &config, weights);
+            let want = tree(&mut engine(&cpu, |_| {}), &config);
+            let cuda = model(&compute, &config, weights);
+            let got = tree(&mut engine(&cuda, |c| c.kv_dtype = kv), &config);
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(&want) {
+                assert_near(got, want, tolerance);
+            }
+        }
+    }
+}
+
+/// Recorded passes and others, in any company.
+#[test]
+fn a_row_does_not_depend_on_the_others() {
+    let Some(compute) = device() else { return };
+    let config = even_config();
+    for weights in [WeightType::F32, WeightType::Bf16] {
+        let model = model(&compute, &config, weights);
+        let mut engine = engine(&model, |_| {});
+        let text = tokens(40, 2, &config);
+        let whole = engine.create();
+        let whole = append(&mut engine, whole, &text, Want::All);
+        // Token by token, alone, and among up to ten others of other lengths.
+        for company in [0, 1, 10] {
+            let seq = engine.create();
+            let others: Vec<SeqId> = (0..company)
+                .map(|i| {
+                    let other = engine.create();
+                    append(
+                        &mut engine,
+                        other,
+                        &tokens(1 + 5 * i, i, &config),
+                        Want::None,
+                    );
+                    other
+                })
+                .collect();
+            for (i, token) in text.iter().enumerate() {
+                let mut items: Vec<Append<'_>> = others
+                    .iter()
+                    .map(|seq| Append {
+                        seq: *seq,
+                        tokens: std::slice::from_ref(token),
+                        want: Want::Last,
+                    })
+                    .collect();
+                let at = i % (company + 1);
+                let own = Append {
+                    seq,
+                    tokens: std::slice::from_ref(token),
+                    want: Want::Last,
+                };
+                items.insert(at, own);
+                let rows = engine.forward(&items, Output::Logits).unwrap();
+                assert_same_bits(rows.row(at), whole.row(i));
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_are_drawn_as_on_the_processor() {
+    let Some(compute) = device() else { return };
+    let config = tiny_config();
+    let cpu = model(&Compute::Cpu, &config, WeightType::F32);
+    let cuda = model(&compute, &config, WeightType::F32);
+    let mut engines = [engine(&cpu, |_| {}), engine(&cuda, |_| {})];
+    let said = [3, 5];
+    let mut draws = Vec::new();
+    for engine in &mut engines {
+        let seq = engine.create();
+        let text = tokens(9, 4, &config);
+        let logits = engine
+            .logits(&[Append {
+                seq,
+                tokens: &text,
+                want: Want::All,
+            }])
+            .unwrap();
+        assert_eq!(logits.len(), 9);
+        let mut row = Vec::new();
+        engine.copy_logits(&logits, 4, &mut row).unwrap();
+        assert_eq!(row.len(), config.vocab_size);
+        let (mut sampler, mut drawn, mut all) = (Sampler::new(), Vec::new(), Vec::new());
+        for penalty in [1.0, 1.3] {
+            for (temperature, top_k, top_p) in
+                [(0.0, 0, 1.0), (1.0, 0, 1.0), (0.7, 5, 1.0), (1.2, 0, 0.8)]
+            {
+                let params = SamplingParams {
+                    temperature,
+                    top_k,
+                    top_p,
+                    repetition_penalty: penalty,
+                    ..SamplingParams::default()
+                };
+                let choice = |i: usize| Choice {
+                    row: i % 9,
+                    said: &said,
+                    params,
+                    draw: Key {
+                        seed: 1,
+                        problem: 2,
+                        chain: i as u64,
+                    }
+                    .at(i as u32),
+                };
+                let few = config.vocab_size - 3;
+                engine
+                    .draw(&logits, few, &mut sampler, 40, choice, &mut drawn)
+                    .unwrap();
+                all.extend(drawn.iter().copied());
+            }
+        }
+        draws.push(all);
+    }
+    let [cpu, cuda] = [&draws[0], &draws[1]];
+    let same = cpu
+        .iter()
+        .zip(cuda)
+        .filter(|(a, b)| a.token == b.token)
+        .count();
+    // A draw may fall between two roundings of a sum.
+    assert!(same + 1 >= cpu.len(), "{same} of {}", cpu.len());
+    for (a, b) in cpu.iter().zip(cuda) {
+        assert!(
+            a.token != b.token || (a.logprob - b.logprob).abs() < 1e-4,
+            "{a:?} {b:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_device_cannot_do_is_said() {
+    let Some(compute) = device() else { return };
+    let config = even_config();
+    let weights = Weights::from_tensors(random_weights(&config)).unwrap();
+    let pool = ThreadPool::new(1);
+    let load = |weight_type| Model::on(&compute, config.clone(), &weights, weight_type, &pool);
+    let error = load(WeightType::Int8).unwrap_err().to_string();
+    assert!(error.contains("int8") && error.contains("bf16"), "{error}");
+    let model = Arc::new(load(WeightType::Auto).unwrap());
+    let refuse = |settings: EngineConfig| {
+        let error = Engine::new(Arc::clone(&model), settings).unwrap_err();
+        assert!(!error.to_string().contains('\n'));
+        error
+    };
+    let settings = EngineConfig {
+        kv_bytes: BYTES,
+        ..EngineConfig::default()
+    };
+    let error = refuse(EngineConfig {
+        page_size: 8,
+        ..settings.clone()
+    });
+    assert!(
+        matches!(
+            error,
+            Error::Setting {
+                field: "page_size",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = refuse(EngineConfig {
+        kv_bytes: 1,
+        ..settings.clone()
+    });
+    assert!(
+        matches!(
+            error,
+            Error::Setting {
+                field: "kv_bytes",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = refuse(EngineConfig {
+        kv_bytes: 1 << 50,
+        ..settings
+    });
+    assert!(matches!(error, Error::Device(_)), "{error}");
+    assert!(error.to_string().contains("free"), "{error}");
+}
+
+#[test]
+fn a_full_cache_refuses_and_goes_on() {
+    let Some(compute) = device() else { return };
+    let config = tiny_config();
+    let model = model(&compute, &config, WeightType::F32);
+    let page = engine(&model, |_| {}).kv().page_bytes;
+    let mut engine = engine(&model, |c| c.kv_bytes = 3 * page);
+    let seq = engine.create();
+    let text = tokens(40, 5, &config);
+    let whole = append(&mut engine, seq, &text, Want::Last);
+    let fork = engine.fork(seq);
+    let item = Append {
+        seq: fork,
+        tokens: &[1],
+        want: Want::Last,
+    };
+    let error = engine.forward(&[item], Output::Logits).unwrap_err();
+    assert!(
+        matches!(error, Error::OutOfMemory { needed: 1, free: 0 }),
+        "{error}"
+    );
+    engine.free(fork);
+    engine.truncate(seq, 39);
+    let again = append(&mut engine, seq, &text[39..], Want::Last);
+    assert_same_bits(again.row(0), whole.row(0));
+}

@@ -1,0 +1,52 @@
+use cudarc::driver::{CudaGraph, sys};
+
+use super::{CudaError, Device};
+
+/// Launches that were recorded, to be queued again at once.
+pub struct Graph(CudaGraph);
+
+// SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut self`.
+unsafe impl Send for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Graph")
+    }
+}
+
+impl Graph {
+    /// Records what `record` queues on the device instead of running it. The buffers it names must live
+    /// as long as the graph is launched, and every kernel must have been launched before.
+    ///
+    /// # Errors
+    /// What `record` or the driver says.
+    pub fn record<E: From<CudaError>>(
+        device: &Device,
+        record: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let failed = CudaError::failed("recording a graph");
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let stream = device.shared_stream();
+        stream.begin_capture(mode).map_err(&failed)?;
+        let recorded = record();
+        let graph = stream
+            .end_capture(sys::CUgraphInstantiate_flags(0))
+            .map_err(&failed);
+        recorded?;
+        let nothing = || CudaError::Failed {
+            what: "recording a graph",
+            reason: "nothing was recorded".into(),
+        };
+        Ok(Self(graph?.ok_or_else(nothing)?))
+    }
+
+    /// Queues it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn launch(&mut self) -> Result<(), CudaError> {
+        self.0
+            .launch()
+            .map_err(CudaError::failed("launching a graph"))
+    }
+}

@@ -1,0 +1,181 @@
+use super::{Arg, Buffer, CudaError, Device, Element, Launch};
+
+/// Threads of a block, as `kernels/sample.cu` has it.
+const BLOCK: usize = 512;
+
+/// Most bytes of marks for said tokens: what a block's own memory leaves of 48 KiB.
+const MARKS: usize = 36 << 10;
+
+/// A token to draw from a row of logits. The repetition penalty applies first, the filters in the order
+/// top-k, top-p, min-p; settings outside their ranges act as the nearest that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct SampleRequest {
+    /// The row of logits.
+    pub row: u32,
+    /// Where the tokens that the repetition penalty is for begin, in the list that comes with the requests.
+    pub said_first: u32,
+    /// How many they are; some may be there twice.
+    pub said_count: u32,
+    /// Keeps that many most likely tokens; 0 keeps all.
+    pub top_k: u32,
+    /// Divides the positive and multiplies the negative logits of tokens said before; 1 changes nothing.
+    pub penalty: f32,
+    /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
+    pub temperature: f32,
+    /// Keeps the fewest most likely tokens that have this probability together; 1 keeps all.
+    pub top_p: f32,
+    /// Keeps tokens at least this fraction as likely as the most likely one; 0 keeps all.
+    pub min_p: f32,
+    /// Key of the Philox4x32-10 block whose first 64 bits make the uniform number.
+    pub key: [u32; 2],
+    /// Its counter.
+    pub counter: [u32; 4],
+}
+
+// SAFETY: fourteen words without gaps, of which every bit pattern is a value.
+unsafe impl Element for SampleRequest {}
+
+/// Requests and what was drawn for them, in memory of a device.
+#[derive(Debug)]
+pub struct Samples {
+    requests: Buffer,
+    /// Tokens that were said.
+    said: Buffer,
+    /// Tokens of the requests, then their log-probabilities.
+    drawn: Buffer,
+    words: Vec<u32>,
+    count: usize,
+}
+
+impl Samples {
+    /// Room for `capacity` requests with `said` said tokens; 0 if there is no repetition penalty.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn new(device: &Device, capacity: usize, said: usize) -> Result<Self, CudaError> {
+        Ok(Self {
+            requests: device.alloc(capacity * size_of::<SampleRequest>())?,
+            said: device.alloc(4 * said)?,
+            drawn: device.alloc(capacity * 8)?,
+            words: Vec::with_capacity(2 * capacity),
+            count: 0,
+        })
+    }
+
+    /// Copies the requests of the next draw to the device, at once, and the tokens said that they refer to.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// If there is no room for so many, or a request refers to more than was said.
+    pub fn request(&mut self, requests: &[SampleRequest], said: &[u32]) -> Result<(), CudaError> {
+        for request in requests {
+            let end = u64::from(request.said_first) + u64::from(request.said_count);
+            assert!(
+                end <= said.len() as u64,
+                "{end} of {} said tokens",
+                said.len()
+            );
+        }
+        self.said.write(0, said)?;
+        self.requests.write(0, requests)?;
+        self.count = requests.len();
+        Ok(())
+    }
+
+    /// Draws a token for each request from `logits: [rows, stride]` float32, of which the first `vocab` of a
+    /// row stand for tokens. NaN counts as minus infinity. The same tokens as on the CPU: the weights have its
+    /// bits, sums are in float64 in an order that depends on the row alone. A request for a row that does
+    /// not exist gets token 0 and NaN.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// If `vocab` is 0 or more than `stride`, or more than 294912 where there is room for said tokens.
+    pub fn draw(&mut self, logits: &Buffer, vocab: usize, stride: usize) -> Result<(), CudaError> {
+        assert!(vocab > 0 && vocab <= stride);
+        let rows = logits.bytes() / (4 * stride);
+        // Whatever these requests are: a launch may be repeated with others.
+        let shared = match self.said.bytes() {
+            0 => 0,
+            _ => 4 * vocab.div_ceil(32),
+        };
+        assert!(shared <= MARKS, "a repetition penalty over {vocab} tokens");
+        let launch = Launch {
+            grid: [self.count, 1, 1],
+            block: BLOCK,
+            shared,
+        };
+        let args = [
+            Arg::At(&self.drawn),
+            Arg::Byte(&self.drawn, 4 * self.count),
+            Arg::At(logits),
+            Arg::At(&self.requests),
+            Arg::At(&self.said),
+            Arg::Int(rows),
+            Arg::Int(vocab),
+            Arg::Int(stride),
+        ];
+        // SAFETY: `request` has written so many, whose said tokens are there, and there is room for what they
+        // get; the kernel passes over rows that are not there.
+        unsafe { logits.device().launch("sample", launch, &args) }
+    }
+
+    /// The tokens as they lie on the device, u32 in the order of the requests: the next step's input.
+    #[must_use]
+    pub fn tokens(&self) -> &Buffer {
+        &self.drawn
+    }
+
+    /// Waits for the draw and copies token and log-probability of each request, at once. Log-probabilities
+    /// are natural, under the model's own distribution: temperature 1, no filters.
+    ///
+    /// # Errors
+    /// What the driver says, also of work queued before.
+    pub fn read(&mut self) -> Result<impl ExactSizeIterator<Item = (u32, f32)>, CudaError> {
+        self.words.resize(2 * self.count, 0);
+        self.drawn.read(0, &mut self.words)?;
+        let (tokens, logprobs) = self.words.split_at(self.count);
+        let pairs = tokens.iter().zip(logprobs);
+        Ok(pairs.map(|(token, bits)| (*token, f32::from_bits(*bits))))
+    }
+}
+
+/// Natural log of the probability of `tokens[row]` (u32) under row `row` of `logits: [rows, stride]`, of which
+/// the first `vocab` stand for tokens; `out: [rows]` float32. NaN for a token that does not exist.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Panics
+/// If a buffer is too small, or `vocab` is 0 or more than `stride`.
+pub fn log_probs(
+    out: &mut Buffer,
+    logits: &Buffer,
+    tokens: &Buffer,
+    rows: usize,
+    vocab: usize,
+    stride: usize,
+) -> Result<(), CudaError> {
+    assert!(vocab > 0 && vocab <= stride);
+    out.assert_holds(rows, 4);
+    logits.assert_holds(rows * stride, 4);
+    tokens.assert_holds(rows, 4);
+    let launch = Launch {
+        grid: [rows, 1, 1],
+        block: BLOCK,
+        shared: 0,
+    };
+    let args = [
+        Arg::At(out),
+        Arg::At(logits),
+        Arg::At(tokens),
+        Arg::Int(vocab),
+        Arg::Int(stride),
+    ];
+    // SAFETY: so many rows and tokens are there, checked.
+    unsafe { out.device().launch("log_prob", launch, &args) }
+}
