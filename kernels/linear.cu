@@ -73,7 +73,7 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
                                     int rows, int inputs, int outputs, int add) {
   constexpr int M = OUTPUTS / 16, N = ROWS / 8;         // tiles of 16 outputs and of 8 rows
   constexpr int DEPTH = ROWS <= 16 ? 2 : 1;             // chunks in registers
-  constexpr bool AHEAD = ROWS == 32;                    // the next chunk's rows, too
+  constexpr bool AHEAD = ROWS >= 32;                    // the next chunk's rows, too
   constexpr int PASS = ROWS < 32 ? ROWS : 32;           // rows added up at a time
   constexpr int STRIDE = OUTPUTS + 4;                   // no two lanes write to one bank
   constexpr int RESULTS = GATE ? OUTPUTS / 2 : OUTPUTS;  // columns of `out`
