@@ -6,6 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 #include "block.h"
 
@@ -67,9 +71,26 @@ inline unsigned short narrow_bf16(float v) {
 inline float widen_bf16(unsigned short v) { return bits<float>((uint32_t)v << 16); }
 inline unsigned short narrow_f16(float v) {
   if (v != v) return 0x7FFF;
-  return bits<unsigned short>((_Float16)v);
+#ifdef __F16C__
+  return _cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT);
+#else
+  const uint32_t sign = bits<uint32_t>(v) >> 16 & 0x8000, u = bits<uint32_t>(v) & 0x7FFFFFFF;
+  const float magnitude = bits<float>(u);
+  uint32_t rounded = 0x7C00;                                                    // infinite
+  if (magnitude < 0x1p-14f) rounded = (uint32_t)nearbyintf(magnitude * 0x1p24f);  // multiples of 2^-24
+  else if (magnitude < 65520.f) rounded = (u - (112 << 23) + 0xFFF + (u >> 13 & 1)) >> 13;
+  return (unsigned short)(sign | rounded);
+#endif
 }
-inline float widen_f16(unsigned short v) { return (float)bits<_Float16>(v); }
+inline float widen_f16(unsigned short v) {
+#ifdef __F16C__
+  return _cvtsh_ss(v);
+#else
+  const uint32_t sign = (v & 0x8000u) << 16, exponent = v >> 10 & 31, fraction = v & 1023u;
+  if (exponent == 0) return bits<float>(sign | bits<uint32_t>((float)fraction * 0x1p-24f));
+  return bits<float>(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13);
+#endif
+}
 
 // A value that lanes of a warp hand each other.
 template <class T>

@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -9,11 +10,14 @@
 namespace emulated {
 namespace {
 
-// Memory before and behind each piece. What is read there is not a number, either.
+// Memory before and behind each piece.
 constexpr size_t GUARD = 1024;
 // Addresses and what a piece costs are multiples of this, as those of real devices.
 constexpr size_t UNIT = 512;
+// What is in memory that nobody has written: not a number in any type.
 constexpr unsigned char POISON = 0xFF;
+// What is in guards: again no number, but one that no arithmetic gives, so that its copies show, too.
+constexpr uint16_t SIGNALLING = 0xFFA5;
 
 // Bytes of each piece by its address.
 std::map<uint64_t, size_t>& pieces() {
@@ -26,19 +30,32 @@ size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 unsigned char* host(uint64_t at) { return reinterpret_cast<unsigned char*>(at); }
 
-// Whether nobody has written there; `where` is the first byte that is another. At most GUARD + UNIT bytes.
-bool poisoned(const unsigned char* from, size_t bytes, size_t* where) {
-  static const auto* const untouched = static_cast<unsigned char*>(memset(new unsigned char[GUARD + UNIT], POISON, GUARD + UNIT));
-  if (memcmp(from, untouched, bytes) == 0) return true;
-  for (*where = 0; from[*where] == POISON;) ++*where;
+// GUARD + UNIT bytes as they are in a guard from an even address on.
+const unsigned char* untouched() {
+  static const auto* const pattern = [] {
+    auto* words = new uint16_t[(GUARD + UNIT) / 2];
+    std::fill_n(words, (GUARD + UNIT) / 2, SIGNALLING);
+    return reinterpret_cast<unsigned char*>(words);
+  }();
+  return pattern;
+}
+
+// Whether nobody has written there; else `where` is the first byte that is another.
+bool as_left(const unsigned char* from, size_t bytes, size_t* where) {
+  const unsigned char* pattern = untouched() + (reinterpret_cast<uintptr_t>(from) & 1);
+  if (memcmp(from, pattern, bytes) == 0) return true;
+  for (*where = 0; from[*where] == pattern[*where];) ++*where;
   return false;
 }
 
+// Bytes of the guard behind a piece, less than GUARD + UNIT.
+size_t behind(size_t bytes) { return GUARD + rounded(bytes) - bytes; }
+
 void check_guard(uint64_t at, size_t bytes, const char* after) {
   size_t where;
-  if (!poisoned(host(at) - GUARD, GUARD, &where))
+  if (!as_left(host(at) - GUARD, GUARD, &where))
     fail("after %s: somebody wrote %zu bytes before a buffer of %zu bytes", after, GUARD - where, bytes);
-  if (!poisoned(host(at) + bytes, GUARD + rounded(bytes) - bytes, &where))
+  if (!as_left(host(at) + bytes, behind(bytes), &where))
     fail("after %s: somebody wrote to byte %zu of a buffer of %zu bytes", after, bytes + where, bytes);
 }
 
@@ -59,7 +76,9 @@ uint64_t take_memory(size_t bytes) {
   if (room < bytes || room > free_memory()) return 0;
   auto* start = static_cast<unsigned char*>(aligned_alloc(UNIT, room + 2 * GUARD));
   if (!start) return 0;
-  memset(start, POISON, room + 2 * GUARD);
+  memcpy(start, untouched(), GUARD);
+  memset(start + GUARD, POISON, bytes);
+  memcpy(start + GUARD + bytes, untouched() + (bytes & 1), behind(bytes));
   const auto at = reinterpret_cast<uint64_t>(start) + GUARD;
   pieces()[at] = bytes;
   taken += room;
