@@ -34,8 +34,10 @@ __device__ __forceinline__ int first_seen(int len, int window) { return window >
 
 // For 16-bit keys and values of head_dim 64, 96 or 128, on tensor cores. page_size is a multiple of 16, and a
 // group of heads at most 64. Grid (items or more, kv_heads); a block has 64 queries, 16 for each warp, and goes over
-// 64 positions at a time. Positions are permuted so that a lane has scores of eight neighbours, which is
-// what it needs of the weights to multiply values read with one load.
+// 64 positions at a time. With at most 32 or 16 queries, 2 or 4 warps share 16: each computes the scores of some of
+// the positions and the output of some of head_dim, in the same order as one warp would. Positions are permuted so
+// that a lane has scores of eight neighbours, which is what it needs of the weights to multiply values read with
+// one load.
 constexpr int POSITIONS = 64, THREADS = 128, PLACES = 16;
 
 template <class S, int D>
@@ -46,16 +48,19 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   constexpr int C = D / 32;                       // runs of 32 of head_dim
   __shared__ uint4 keys[C][POSITIONS][4];         // 32 of head_dim in a row, for each position
   __shared__ uint4 values[POSITIONS / 32][D][4];  // 32 positions in a row
-  __shared__ const S* places[SEGMENT / PLACES];   // the keys of each 16 positions of the segment
+  __shared__ float4 scores[2][POSITIONS / 8][32];  // what warps that share queries tell each other
+  __shared__ const S* places[SEGMENT / PLACES];    // the keys of each 16 positions of the segment; null if not seen
   __shared__ const S* value_places[SEGMENT / PLACES];
   if ((int)blockIdx.x >= *item_count) return;
   const Item item = item_at(items, blockIdx.x);
   const int kv_head = blockIdx.y, group = heads / kv_heads, queries = item.count * group;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const int segment = item.from & -SEGMENT, to = item.to;
+  const int ways = queries <= 16 ? 4 : queries <= 32 ? 2 : 1, set = warp / ways, share = warp % ways;
 
   for (int i = threadIdx.x; i < SEGMENT / PLACES; i += THREADS) {
     const int p = segment + i * PLACES;
+    places[i] = value_places[i] = nullptr;
     if (p + PLACES <= item.from || p >= to) continue;
     const size_t page = tables[item.table + p / page_size];
     const S* base = kv + ((page * layers + layer) * kv_heads + kv_head) * 2 * page_size * D;
@@ -63,19 +68,50 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
     value_places[i] = base + page_size * D + p % page_size;
   }
 
-  // This lane's queries: g and g + 8 of the warp. What a lane takes as k is 8t .. 8t+7 of each 32.
+  __syncthreads();
+
+  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0 (some positions before
+  // `from`, in its page, come along).
+  auto copy_keys = [&](int start) {
+    const int thread = now(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const unsigned unit = i * THREADS + thread, position = unit / (D / 8), part = unit % (D / 8);
+      const unsigned p = start + position;
+      const S* place = places[p % SEGMENT / PLACES];
+      const bool seen = place && (int)p < to;
+      copy_async(&keys[part / 4][position][part % 4], seen ? place + p % PLACES * D + part * 8 : kv, seen ? 16 : 0);
+    }
+    copy_commit();
+  };
+  auto copy_values = [&](int start) {
+    const int thread = now(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
+      const unsigned unit = i * THREADS + thread, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
+      const unsigned p = start + part * 8;
+      const S* place = value_places[p % SEGMENT / PLACES];
+      const int seen = place ? min(max(to - (int)p, 0), 8) : 0;
+      copy_async(&values[part / 4][d][part % 4], seen > 0 ? place + d * page_size + p % PLACES : kv, 2 * seen);
+    }
+    copy_commit();
+  };
+
+  int start = item.from & -POSITIONS;
+  copy_keys(start);
+  copy_values(start);
+
+  // This lane's queries: g and g + 8 of its set of 16. What a lane takes as k is 8t .. 8t+7 of each 32.
   unsigned query[C][2][4];
-  int len[2], low[2];
-  size_t result[2];
+  int len[2], low[2];  // what it sees, less the first position that the lane has scores of
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    const int index = warp * 16 + 8 * i + g, member = index / group;
+    const int index = set * 16 + 8 * i + g, member = index / group;
     const bool there = index < queries;
     const unsigned row = there ? members[item.first + member] : 0;
     const int head = kv_head * group + index - member * group;
-    len[i] = there ? min((int)lens[row], to) : 0;
-    low[i] = there ? max(first_seen(lens[row], window), item.from) : 0;
-    result[i] = ((size_t)(item.part + member) * heads + head) * (D + 2);
+    len[i] = (there ? (int)lens[row] : 0) - 8 * t;
+    low[i] = window > 0 ? len[i] - window : -8 * t;
     const float* from = q + (size_t)row * q_stride + head * D + 8 * t;
 #pragma unroll
     for (int c = 0; c < C; c++) {
@@ -90,40 +126,15 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       query[c][1][2 + i] = pack<S>(b.z, b.w);
     }
   }
-  __syncthreads();
-
-  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0.
-  auto copy_keys = [&](int start) {
-#pragma unroll
-    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, position = unit / (D / 8), part = unit % (D / 8), p = start + position;
-      const bool seen = p >= item.from && p < to;
-      const S* from = seen ? places[(p - segment) / PLACES] + (p % PLACES) * D + part * 8 : kv;
-      copy_async(&keys[part / 4][position][part % 4], from, seen ? 16 : 0);
-    }
-    copy_commit();
-  };
-  auto copy_values = [&](int start) {
-#pragma unroll
-    for (int i = 0; i < POSITIONS * D / 8 / THREADS; i++) {
-      const int unit = i * THREADS + threadIdx.x, d = unit / (POSITIONS / 8), part = unit % (POSITIONS / 8);
-      const int p = start + part * 8, seen = p + 8 <= item.from ? 0 : min(max(to - p, 0), 8);
-      const S* from = seen > 0 ? value_places[(p - segment) / PLACES] + (size_t)d * page_size + p % PLACES : kv;
-      copy_async(&values[part / 4][d][part % 4], from, 2 * seen);
-    }
-    copy_commit();
-  };
-
   float out[D / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 #pragma unroll
   for (int n = 0; n < D / 8; n++)
 #pragma unroll
     for (int i = 0; i < 4; i++) out[n][i] = 0.f;
-  const bool active = warp * 16 < queries;
+  const bool active = set * 16 < queries;
+  auto scores_here = [&](int n) { return n * ways / (POSITIONS / 8) == share; };
+  auto out_here = [&](int n) { return n * ways / (D / 8) == share; };
   const float factor = scale * LOG2_E;
-  int start = item.from & -POSITIONS;
-  copy_keys(start);
-  copy_values(start);
   for (; start < to; start += POSITIONS) {
     float score[POSITIONS / 8][4];
     copy_wait<1>();
@@ -132,6 +143,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       // Column 2c + e of tile j of a half is position 8c + 2j + e of its 32.
 #pragma unroll
       for (int n = 0; n < POSITIONS / 8; n++) {
+        if (!scores_here(n)) continue;
         const int position = n / 4 * 32 + 8 * (g >> 1) + 2 * (n % 4) + (g & 1);
 #pragma unroll
         for (int i = 0; i < 4; i++) score[n][i] = 0.f;
@@ -142,9 +154,10 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
           mma<S>(score[n], query[c][0], k0);
           mma<S>(score[n], query[c][1], k1);
         }
+        if (ways > 1) scores[set][n][lane] = make_float4(score[n][0], score[n][1], score[n][2], score[n][3]);
       }
     }
-    __syncthreads();  // keys are done with
+    __syncthreads();  // keys are done with, scores are here
     if (start + POSITIONS < to)
       copy_keys(start + POSITIONS);
     else
@@ -153,13 +166,19 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
     unsigned weight[POSITIONS / 16][4];
     if (active) {
 #pragma unroll
+      for (int n = 0; n < POSITIONS / 8; n++) {
+        if (scores_here(n)) continue;
+        const float4 v = scores[set][n][lane];
+        score[n][0] = v.x, score[n][1] = v.y, score[n][2] = v.z, score[n][3] = v.w;
+      }
+#pragma unroll
       for (int i = 0; i < 2; i++) {
         float largest = most[i];
 #pragma unroll
         for (int n = 0; n < POSITIONS / 8; n++)
 #pragma unroll
           for (int e = 0; e < 2; e++) {
-            const int p = start + n / 4 * 32 + 8 * t + 2 * (n % 4) + e;
+            const int p = start + n / 4 * 32 + 2 * (n % 4) + e;
             float& s = score[n][2 * i + e];
             s = p >= low[i] && p < len[i] ? s * factor : -INFINITY;
             largest = fmaxf(largest, s);
@@ -196,6 +215,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       for (int half = 0; half < POSITIONS / 32; half++)
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
+          if (!out_here(n)) continue;
           const uint4 value = values[half][8 * n + g][t];
           const unsigned v0[2] = {value.x, value.y}, v1[2] = {value.z, value.w};
           mma<S>(out[n], weight[2 * half], v0);
@@ -209,17 +229,24 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       copy_commit();
   }
 
+  if (!active) return;
+  // All again: registers are short in the loop.
+  const Item written = item_at(items, now(blockIdx.x));
+  const int thread = now(threadIdx.x), column = thread % 4 * 2, each = now(heads) / kv_heads;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    if (!active) continue;
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 1);
     sum[i] += __shfl_xor_sync(ALL_LANES, sum[i], 2);
-    if (warp * 16 + 8 * i + g >= queries) continue;
-    float* to_part = parts + result[i];
+    const int index = thread / 32 / ways * 16 + 8 * i + thread % 32 / 4, member = index / each;
+    if (index >= written.count * each) continue;
+    const int head = blockIdx.y * each + index - member * each;
+    float* to_part = parts + ((size_t)(written.part + member) * heads + head) * (D + 2);
 #pragma unroll
-    for (int n = 0; n < D / 8; n++)
-      *reinterpret_cast<float2*>(to_part + 8 * n + 2 * t) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
-    if (t == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
+    for (int n = 0; n < D / 8; n++) {
+      if (out_here(n))
+        *reinterpret_cast<float2*>(to_part + 8 * n + column) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
+    }
+    if (share == 0 && column == 0) *reinterpret_cast<float2*>(to_part + D) = make_float2(most[i], sum[i]);
   }
 }
 
@@ -330,7 +357,7 @@ ATTENTION_TENSOR(f16, f16, 96, 3)
 ATTENTION_TENSOR(f16, f16, 128, 3)
 
 #define ATTENTION_ANY(SUFFIX, S)                                                                                        \
-  KERNEL __launch_bounds__(attention::THREADS)                                                                          \
+  KERNEL __launch_bounds__(attention::THREADS, 4)                                                                       \
       attention_any_##SUFFIX(float* parts, const float* q, int q_stride, const S* kv, const unsigned* tables,           \
                              const int* items, const int* item_count, const unsigned* members, const unsigned* lens,   \
                              int heads, int kv_heads, int head_dim, int page_size, int layers, int layer, int window,   \

@@ -77,3 +77,11 @@ __device__ __forceinline__ void copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 #endif
 }
+
+// The value, of which nothing is computed before: what follows from it does not take registers from a loop above.
+__device__ __forceinline__ int now(int value) {
+#ifndef KERNEL_CPU_SHIM
+  asm volatile("" : "+r"(value));
+#endif
+  return value;
+}

@@ -239,24 +239,27 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
 
   // What this thread copies of each chunk: a quarter of every 64th line.
   const int line = threadIdx.x / 4, quarter = threadIdx.x % 4;
-  const uint4* from[COPIES];
+  int from[COPIES];  // in units of 16 bytes
 #pragma unroll
   for (int i = 0; i < COPIES; i++) {
     const int at = line + i * STEP;
-    size_t index;
+    int index;
     if (i * STEP >= MANY_OUTPUTS)
       index = min(first_row + at - MANY_OUTPUTS, rows - 1);
     else if (GATE)
       index = at / 16 % 2 * width + min(first + at / 32 * 16 + at % 16, width - 1);
     else
       index = min(first + at, width - 1);
-    from[i] = reinterpret_cast<const uint4*>(i * STEP >= MANY_OUTPUTS ? x : w) + index * (inputs / 8) + quarter;
+    from[i] = index * (inputs / 8) + quarter;
   }
   const int chunks = inputs / CHUNK;
   auto copy = [&](int chunk) {
     if (chunk < chunks) {
 #pragma unroll
-      for (int i = 0; i < COPIES; i++) copy_async(&stages[chunk % STAGES][line + i * STEP][quarter], from[i] + 4 * chunk);
+      for (int i = 0; i < COPIES; i++) {
+        const uint4* base = reinterpret_cast<const uint4*>(i * STEP >= MANY_OUTPUTS ? x : w);
+        copy_async(&stages[chunk % STAGES][line + i * STEP][quarter], base + from[i] + 4 * chunk);
+      }
     }
     copy_commit();
   };
@@ -275,6 +278,7 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
 #pragma unroll
           for (int i = 0; i < 4; i++) acc[m][n][i] = 0.f;
       const int end = group_begin + cut(length, slice + 1, SLICES);
+#pragma unroll 1
       for (; chunk < end; chunk++) {
         copy_wait<STAGES - 2>();
         __syncthreads();  // the chunk is here, and everybody is through with the one before it
@@ -303,28 +307,33 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
 #pragma unroll
           for (int i = 0; i < 4; i++) sum[m][n][i] = slice == 0 ? acc[m][n][i] : sum[m][n][i] + acc[m][n][i];
     }
+    if constexpr (GATE) {
 #pragma unroll
-    for (int m = 0; m < 2; m++)
+      for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+          for (int i = 0; i < 4; i++) total[m][n][i] = (group == 0 ? 0.f : total[m][n][i]) + sum[m][n][i];
+    } else {
+      const int first_here = now(first_row + warp_rows + 2 * t), at_here = now(first + warp_outputs + g);
 #pragma unroll
       for (int n = 0; n < 4; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          if constexpr (GATE) {
-            total[m][n][i] = (group == 0 ? 0.f : total[m][n][i]) + sum[m][n][i];
-            continue;
-          } else {
-            const int row = first_row + warp_rows + 8 * n + 2 * t + (i & 1);
-            const int at = first + warp_outputs + 16 * m + g + 8 * (i >> 1);
-            if (row >= rows || at >= outputs) continue;
-            float* to = out + (size_t)row * outputs + at;
-            float base = bias ? bias[at] : 0.f;
+          const int row = first_here + 8 * n + (i & 1), at = at_here + 8 * (i >> 1);
+          float* to = out + (size_t)row * outputs + at;
+#pragma unroll
+          for (int m = 0; m < 2; m++) {
+            if (row >= rows || at + 16 * m >= outputs) continue;
+            float base = bias ? bias[at + 16 * m] : 0.f;
             if (group > 0)
-              base = *to;
+              base = to[16 * m];
             else if (add)
-              base += *to;
-            *to = base + sum[m][n][i];
+              base += to[16 * m];
+            to[16 * m] = base + sum[m][n][i];
           }
         }
+    }
   }
   if constexpr (GATE) {
 #pragma unroll

@@ -145,8 +145,9 @@ def search_long():
 
 
 def search_big():
-    return search_suite("search, Qwen2.5-0.5B shape, 6 steps of 24 tokens", *models("qwen0.5b"), [16], 6, 24, made_up(), 3,
-                        peers=("vLLM",))
+    suite = "search, Qwen2.5-0.5B shape, 6 steps of 24 tokens"
+    yield from search_suite(suite, *models("qwen0.5b"), [16], 6, 24, made_up(), 5)
+    yield from search_suite(suite, *models("qwen0.5b"), [64], 6, 24, made_up(), 1, peers=("vLLM",))
 
 
 def search_smollm2():

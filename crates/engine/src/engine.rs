@@ -554,7 +554,6 @@ impl Engine {
         wanted: usize,
         to: To<'_>,
     ) -> Result<(), Error> {
-
         let work = self.work(items);
         self.tables.clear();
         for item in items {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Checkpoint, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
-    Weights,
+    Checkpoint, DeviceChoice, Engine, EngineConfig, Model, ModelConfig, ThreadPool, Tokenizer,
+    WeightType, Weights,
 };
 
 use crate::engines::Engines;
@@ -24,12 +24,19 @@ pub struct Body {
 }
 
 impl Body {
-    fn model(&self, weights: &Weights, pool: &ThreadPool) -> Result<Arc<Model>, Error> {
+    /// The model, loaded where `device` says unless it is loaded already.
+    fn model(
+        &self,
+        weights: &Weights,
+        device: DeviceChoice,
+        pool: &ThreadPool,
+    ) -> Result<Arc<Model>, Error> {
         match &self.model {
             Some(model) => Ok(Arc::clone(model)),
             None => {
                 let config = ModelConfig::load(self.checkpoint.clone())?;
-                Ok(Arc::new(Model::with_pool(
+                Ok(Arc::new(Model::on(
+                    &device.open()?,
                     config,
                     weights,
                     WeightType::Auto,
@@ -126,7 +133,7 @@ impl RewardModel {
         spec.check()?;
         let unfit = |fault| unfit(&spec, &body.checkpoint, fault);
         let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
-        let model = body.model(&weights, &pool)?;
+        let model = body.model(&weights, config.device, &pool)?;
         tokenizer.check(model.config())?;
         let head = Head::load(&spec.head, &weights, &model, &tokenizer).map_err(unfit)?;
         let second = match &reference {
@@ -137,7 +144,7 @@ impl RewardModel {
                     Some(model) => Arc::clone(model),
                     None => {
                         let weights = Weights::load(reference.checkpoint.clone())?;
-                        reference.model(&weights, &pool)?
+                        reference.model(&weights, config.device, &pool)?
                     }
                 };
                 other.check(model.config())?;

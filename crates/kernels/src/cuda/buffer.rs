@@ -106,7 +106,11 @@ impl Buffer {
         let fits = count
             .checked_mul(size)
             .is_some_and(|bytes| bytes <= self.bytes);
-        assert!(fits, "{count} numbers of {size} bytes in {}", self.bytes);
+        assert!(
+            fits,
+            "{count} numbers of {size} bytes in a buffer of {}",
+            self.bytes
+        );
     }
 
     #[track_caller]

@@ -249,7 +249,7 @@ unsafe fn on_tensor_cores(
     let groups = layer.groups();
     let many = [rows.div_ceil(MANY_ROWS), outputs.div_ceil(MANY_OUTPUTS), 1];
     let enough = many[0] * many[1] >= BLOCKS / 2;
-    let is_many = rows > LinearShape::SPLIT_ROWS || (rows > MANY_ROWS && enough);
+    let is_many = rows > LinearShape::SPLIT_ROWS || (rows > MANY_ROWS / 2 && enough);
     let (index, tile) = match rows {
         _ if is_many => (4, MANY_ROWS),
         0..=8 => (0, 8),

@@ -266,6 +266,11 @@ impl<'a> Case<'a> {
         let out = self.run(&self.all(), Number::F32);
         let tolerance = 2e-5 + rounding(self.layout.number);
         for (i, out) in out.chunks(self.layout.head_dim).enumerate() {
+            // Each kind of row and each head, but not all with all: the reference is slow.
+            if (i / heads + i % heads) % 3 > 0 {
+                assert!(out.iter().all(|v| v.is_finite()));
+                continue;
+            }
             assert_close(out, &self.reference(i / heads, i % heads), tolerance);
         }
     }

@@ -48,10 +48,10 @@ fn launches_of_no_rows_do_nothing() {
 }
 
 #[test]
-#[should_panic(expected = "9 numbers of 4 bytes in 32")]
+#[should_panic(expected = "9 numbers of 4 bytes in a buffer of 32")]
 fn short_buffers_are_refused() {
     let Some(device) = device() else {
-        panic!("9 numbers of 4 bytes in 32: no device");
+        panic!("9 numbers of 4 bytes in a buffer of 32: no device");
     };
     let x = upload(device, Number::F32, &noise(8, 1));
     let mut out = device.alloc(64).expect("memory");

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, EngineConfig, Model, ThreadPool, Weights};
+use beamgen_engine::{
+    Checkpoint, DeviceChoice, EngineConfig, Model, ModelConfig, ThreadPool, WeightType, Weights,
+};
 use beamgen_prm::{Body, Error, HeadSpec, LogRatio, PrmSpec, RewardModel};
 use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer};
 use serde::Deserialize;
@@ -70,19 +72,42 @@ fn recognised(name: &str, expected: &Expected) -> PrmSpec {
 }
 
 fn load(name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
+    load_on(DeviceChoice::Cpu, name, spec, pages)
+}
+
+fn load_on(device: DeviceChoice, name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
     // All fixtures have two layers of two heads of 8 values.
     let page = 4 * 2 * 2 * 2 * 8 * size_of::<f32>();
-    let reference =
-        matches!(spec.head, HeadSpec::LogRatio(_)).then(|| Body::from(&folder("reference")));
+    // In float32, as the processor computes: a device rounds inputs to what the weights are.
+    let body = |name: &str| {
+        let checkpoint = Checkpoint::from(&folder(name));
+        let config = ModelConfig::load(checkpoint.clone()).unwrap();
+        let weights = Weights::load(checkpoint.clone()).unwrap();
+        let (compute, pool) = (device.open().unwrap(), ThreadPool::new(1));
+        let model = Model::on(&compute, config, &weights, WeightType::F32, &pool);
+        Body {
+            checkpoint,
+            model: Some(Arc::new(model.unwrap())),
+        }
+    };
+    let reference = matches!(spec.head, HeadSpec::LogRatio(_)).then(|| match device {
+        DeviceChoice::Cpu => Body::from(&folder("reference")),
+        _ => body("reference"),
+    });
     let engines = 1 + usize::from(reference.is_some());
     let config = EngineConfig {
-        page_size: 4,
-        kv_bytes: pages.map_or(1 << 24, |pages| pages * page * engines),
+        // Devices have larger pages.
+        page_size: if device == DeviceChoice::Cpu { 4 } else { 16 },
+        device,
+        kv_bytes: pages.map_or(1 << 22, |pages| pages * page * engines),
         max_rows: 32,
         ..EngineConfig::default()
     };
-    let folder = folder(name);
-    RewardModel::load(&folder, Some(spec), reference, config, ThreadPool::new(2))
+    let own = match device {
+        DeviceChoice::Cpu => Body::from(&folder(name)),
+        _ => body(name),
+    };
+    RewardModel::load(own, Some(spec), reference, config, ThreadPool::new(2))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -193,6 +218,29 @@ fn every_family_reads_what_its_authors_read() {
     let mut all: Vec<&str> = PrmSpec::names().collect();
     all.sort_unstable();
     assert_eq!(names, all);
+}
+
+/// Heads, log-ratios and caches on a CUDA device: the emulated one, unless there is a real one to be used.
+#[test]
+fn every_family_on_a_cuda_device() {
+    if !beamgen_emulated_cuda::load() {
+        eprintln!("skipped: no C++ compiler for the emulated CUDA driver");
+        return;
+    }
+    for (family, name) in FIXTURES {
+        let expected = expected(name);
+        let spec = recognised(name, &expected);
+        let mut prm = load_on(DeviceChoice::Cuda(0), name, spec, None);
+        assert!(!prm.engine().model().compute().is_cpu());
+        let grown = grow(family, &mut prm, &expected.chains);
+        for (chain, scores) in expected.chains.iter().zip(&grown) {
+            assert_eq!(scores.len(), chain.scores.len());
+            for (score, expected) in scores.iter().zip(&chain.scores) {
+                let near = (score - expected).abs() < 1e-4;
+                assert!(near, "{family}: {score} instead of {expected}");
+            }
+        }
+    }
 }
 
 #[test]
