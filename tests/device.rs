@@ -48,7 +48,8 @@ fn without_a_driver() {
 fn devices_that_do_not_serve() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
-    let cases: [(&str, &[(&str, &str)], &[&str]); 5] = [
+    type Environment = [(&'static str, &'static str)];
+    let cases: [(&str, &Environment, &[&str]); 5] = [
         (
             "cuda",
             &[("EMULATED_CUDA_DEVICES", "0")],

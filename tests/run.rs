@@ -82,7 +82,9 @@ impl Place {
         }
         command
             .env("HF_HOME", self.path("hf"))
-            .env("HF_HUB_OFFLINE", "1");
+            .env("HF_HUB_OFFLINE", "1")
+            // What is expected is the processor's, also on a machine with a card.
+            .env("CUDA_VISIBLE_DEVICES", "");
         command
     }
 

@@ -151,7 +151,8 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     }
     if !args.json {
         table.write(&mut out)?;
-        if let Some(peak) = peak_rss_mib() {
+        // What a card holds is not resident here.
+        if let Some(peak) = peak_rss_mib().filter(|_| rates.card.is_none()) {
             let planned = mib(bench.weight_bytes() + most_kv);
             writeln!(
                 out,
@@ -261,10 +262,15 @@ impl<'a> Row<'a> {
     }
 
     fn cells(&self, dtype: WeightType) -> Vec<String> {
-        let of = |rate: f64, ceiling: f64| format!("{rate:.1} ({:.0} %)", 100.0 * rate / ceiling);
-        let most = match dtype {
-            WeightType::Int8 => self.byte_dot_gop_per_s,
-            _ => self.fma_gflop_per_s,
+        let of = |rate: f64, ceiling: Option<f64>| match ceiling {
+            Some(ceiling) => format!("{rate:.1} ({:.0} %)", 100.0 * rate / ceiling),
+            None => format!("{rate:.1}"),
+        };
+        // Of a card only the memory is measured.
+        let (reads, most) = match (self.device_copy_gb_per_s, dtype) {
+            (Some(copy), _) => (copy, None),
+            (None, WeightType::Int8) => (self.read_gb_per_s, Some(self.byte_dot_gop_per_s)),
+            (None, _) => (self.read_gb_per_s, Some(self.fma_gflop_per_s)),
         };
         let spread = |low: f64, high: f64| format!("{low:.1} to {high:.1}");
         vec![
@@ -273,7 +279,7 @@ impl<'a> Row<'a> {
             format!("{:.1}", self.decode_tokens_per_s_median),
             spread(self.decode_tokens_per_s_p10, self.decode_tokens_per_s_p90),
             format!("{:.2}", self.step_ms_median),
-            of(self.weights_gb_per_s, self.read_gb_per_s),
+            of(self.weights_gb_per_s, Some(reads)),
             of(self.decode_gflop_per_s, most),
             format!("{:.1}", self.prefill_tokens_per_s_median),
             spread(self.prefill_tokens_per_s_p10, self.prefill_tokens_per_s_p90),

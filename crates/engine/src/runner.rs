@@ -15,7 +15,7 @@ pub(crate) use cuda::CudaRunner;
 
 #[derive(Debug)]
 pub(crate) enum Runner {
-    Cpu(CpuRunner),
+    Cpu(Box<CpuRunner>),
     #[cfg(feature = "cuda")]
     Cuda(Box<CudaRunner>),
 }
@@ -41,7 +41,7 @@ impl Runner {
         Ok(match model.packed() {
             Packed::Cpu(decoder) => {
                 let (runner, pages) = CpuRunner::new(model.config(), decoder, config, pool)?;
-                (Self::Cpu(runner), pages)
+                (Self::Cpu(Box::new(runner)), pages)
             }
             #[cfg(feature = "cuda")]
             Packed::Cuda(decoder) => {

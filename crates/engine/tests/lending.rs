@@ -9,8 +9,8 @@ use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config,
 
 const PAGE: usize = 4;
 
-/// A lender of 10 pages and a borrower of 3.
-fn pair() -> (Engine, Engine) {
+/// A lender of 10 pages and borrowers of 3, each of which may take `share` of what is idle.
+fn family<const N: usize>(share: (usize, usize)) -> (Engine, [Engine; N]) {
     let model = random_model(tiny_config());
     let page = engine(&model, |c| c.page_size = PAGE).kv().page_bytes;
     let of = |pages: usize| {
@@ -19,12 +19,20 @@ fn pair() -> (Engine, Engine) {
             c.kv_bytes = pages * page;
         })
     };
-    let (mut lender, mut borrower) = (of(10), of(3));
     let idle = Arc::new(IdleKv::default());
+    let mut lender = of(10);
     lender.lend(Arc::clone(&idle));
-    borrower.borrow(Arc::clone(&idle), (1, 1));
     assert_eq!(idle.bytes(), 10 * page);
-    (lender, borrower)
+    let borrower = |_| {
+        let mut borrower = of(3);
+        borrower.borrow(Arc::clone(&idle), share);
+        borrower
+    };
+    (lender, std::array::from_fn(borrower))
+}
+
+fn free(engine: &Engine) -> usize {
+    engine.kv().pages_free
 }
 
 fn grow(engine: &mut Engine, seq: SeqId, pages: usize) -> Result<(), Error> {
@@ -39,8 +47,7 @@ fn grow(engine: &mut Engine, seq: SeqId, pages: usize) -> Result<(), Error> {
 
 #[test]
 fn what_is_idle_moves_and_comes_back() {
-    let (mut lender, mut borrower) = pair();
-    let free = |engine: &Engine| engine.kv().pages_free;
+    let (mut lender, [mut borrower]) = family((1, 1));
     assert_eq!((free(&lender), free(&borrower)), (10, 13));
     let (a, b) = (lender.create(), borrower.create());
     grow(&mut lender, a, 4).unwrap();
@@ -66,8 +73,38 @@ fn what_is_idle_moves_and_comes_back() {
 }
 
 #[test]
+fn two_borrowers_have_half_each() {
+    let (mut lender, [mut first, mut second]) = family((1, 2));
+    let over = |engine: &Engine| engine.kv().pages_over;
+    assert_eq!((free(&first), free(&second)), (8, 8));
+    let (a, b, c) = (lender.create(), first.create(), second.create());
+    // What one takes is not the other's.
+    grow(&mut first, b, 8).unwrap();
+    assert_eq!((free(&lender), free(&first), free(&second)), (10, 0, 8));
+    assert!(matches!(
+        grow(&mut second, c, 9),
+        Err(Error::OutOfMemory { needed: 9, free: 8 })
+    ));
+    grow(&mut second, c, 8).unwrap();
+    // Half of seven pages is three, for either.
+    grow(&mut lender, a, 3).unwrap();
+    assert_eq!((over(&first), over(&second)), (2, 2));
+    first.truncate(b, PAGE * 6);
+    assert_eq!((over(&first), over(&second)), (0, 2));
+    second.truncate(c, PAGE * 6);
+    // All is the lender's again; each has its own.
+    grow(&mut lender, a, 7).unwrap();
+    assert_eq!((over(&first), over(&second)), (3, 3));
+    first.free(b);
+    second.truncate(c, PAGE * 3);
+    assert_eq!((over(&second), free(&first), free(&second)), (0, 3, 0));
+    lender.free(a);
+    assert_eq!((free(&first), free(&second)), (8, 5));
+}
+
+#[test]
 fn borrowed_pages_hold_the_same_values() {
-    let (mut lender, mut borrower) = pair();
+    let (mut lender, [mut borrower]) = family((1, 1));
     let long = tokens(PAGE * 12, 67, 1);
     for (engine, len) in [(&mut borrower, PAGE * 12), (&mut lender, PAGE * 10)] {
         let seq = engine.create();

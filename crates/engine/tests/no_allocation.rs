@@ -4,7 +4,7 @@ mod common;
 
 use std::alloc::System;
 
-use beamgen_engine::{Append, EngineConfig, Output, SeqId, Want, WeightType};
+use beamgen_engine::{Append, EngineConfig, KvType, Output, SeqId, Want, WeightType};
 use cap::Cap;
 use common::{engine, random_model_as, tiny_config, tokens};
 
@@ -21,10 +21,12 @@ fn a_decode_step_allocates_nothing() {
     let next = tokens(64, 515, 2);
     for weight_type in [WeightType::Auto, WeightType::Bf16, WeightType::Int8] {
         let model = random_model_as(config.clone(), weight_type);
-        for threads in [1, 2, 3] {
+        let kv_types = [KvType::F32, KvType::Bf16, KvType::F16].into_iter();
+        for (kv, threads) in kv_types.flat_map(|kv| [1, 2, 3].map(|threads| (kv, threads))) {
             // The prompt fills 250 of 256 positions of a page: the steps stay inside it.
             let mut engine = engine(&model, |c: &mut EngineConfig| {
                 (c.page_size, c.threads, c.max_rows) = (256, threads, 100);
+                c.kv_dtype = kv;
             });
             let root = engine.create();
             let item = Append {
@@ -56,7 +58,8 @@ fn a_decode_step_allocates_nothing() {
                     step();
                     step();
                     let taken = ALLOCATOR.total_allocated() - before;
-                    assert_eq!(taken, 0, "{weight_type:?}, {threads} threads, {count} rows");
+                    let case = format!("{weight_type:?}, {kv:?}, {threads} threads, {count} rows");
+                    assert_eq!(taken, 0, "{case}");
                 }
                 seqs.iter().for_each(|seq| engine.free(*seq));
             }

@@ -31,6 +31,9 @@ pub struct LmGenerator {
     /// Chains whose next token comes from the logits at hand, and from which row of them.
     drawing: Vec<(ChainId, usize)>,
     drawn: Vec<Sampled>,
+    /// The memory of a pass's rows, and of what they append: empty between passes.
+    rows: Vec<Row>,
+    items: Vec<Append<'static>>,
     chains: BTreeMap<ChainId, Chain>,
     stems: Stems,
     /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
@@ -69,6 +72,7 @@ enum State {
 }
 
 /// A row of a forward pass.
+#[derive(Debug)]
 enum Row {
     Stem(StemId),
     Chain(ChainId),
@@ -112,6 +116,8 @@ impl LmGenerator {
             sampler: Sampler::new(),
             drawing: Vec::new(),
             drawn: Vec::new(),
+            rows: Vec::new(),
+            items: Vec::new(),
             chains: BTreeMap::new(),
             stems: Stems::default(),
             active: Vec::new(),
@@ -407,6 +413,13 @@ fn append<'a>(chains: &'a BTreeMap<ChainId, Chain>, stems: &'a Stems, row: &Row)
     }
 }
 
+/// Empty, with the memory that it had: what the next items borrow lives as long as they.
+fn emptied<'a>(mut items: Vec<Append<'_>>) -> Vec<Append<'a>> {
+    items.clear();
+    let none = items.into_iter().map(|_| unreachable!("it is empty"));
+    none.collect()
+}
+
 impl Generator for LmGenerator {
     fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError> {
         let prompt = self.prompt(&problem.text)?;
@@ -535,16 +548,17 @@ impl Generator for LmGenerator {
         });
         self.drop_idle();
 
-        let mut rows: Vec<Row> = waiting.keys().map(|&stem| Row::Stem(stem)).collect();
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.extend(waiting.keys().map(|&stem| Row::Stem(stem)));
         rows.extend(self.active.iter().filter_map(|&id| {
             matches!(self.chain(id).state, State::Decoding(..)).then_some(Row::Chain(id))
         }));
-        let items: Vec<Append<'_>> = rows
-            .iter()
-            .map(|row| append(&self.chains, &self.stems, row))
-            .collect();
+        let mut items = emptied(std::mem::take(&mut self.items));
+        let item = |row| append(&self.chains, &self.stems, row);
+        items.extend(rows.iter().map(item));
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
         let logits = self.engine.logits(&items).map_err(failed)?;
+        self.items = emptied(items);
         self.tokens_read += tokens as u64;
         self.drawing.clear();
         for (at, row) in rows.iter().enumerate() {
@@ -572,6 +586,8 @@ impl Generator for LmGenerator {
             }
         }
         self.engine.recycle_logits(logits);
+        rows.clear();
+        self.rows = rows;
         self.drop_idle();
         self.stems.forget_logits(&mut self.engine);
         self.promise(self.count_promises());

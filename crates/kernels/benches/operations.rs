@@ -11,9 +11,9 @@
 use std::time::Duration;
 
 use beamgen_kernels::{
-    AttentionRow, AttentionShape, CeilingMemory, Ceilings, Cpu, Epilogue, KvPages, KvShape, KvSlot,
-    LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, attention, exp_weights,
-    kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
+    AttentionRow, AttentionShape, CeilingMemory, Ceilings, Cpu, Epilogue, KvFormat, KvPages,
+    KvShape, KvSlot, LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, attention,
+    exp_weights, kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -68,31 +68,49 @@ fn ceilings(c: &mut Criterion) {
 }
 
 fn linear(c: &mut Criterion) {
-    let cpu = Cpu::serial();
     let weights = noise(HIDDEN * INTERMEDIATE);
     for format in [WeightFormat::F32, WeightFormat::Bf16, WeightFormat::Int8] {
         let layer = PackedLinear::from_rows(&weights, HIDDEN, INTERMEDIATE, format);
-        for rows in [1, 4, 16, ROWS] {
-            let x = noise(rows * HIDDEN);
-            let mut y = vec![0.0; rows * INTERMEDIATE];
-            let mut scratch = LinearScratch::new(rows, HIDDEN);
-            let flops = Throughput::Elements((2 * rows * HIDDEN * INTERMEDIATE) as u64);
-            let name = format!("{HIDDEN}x{INTERMEDIATE} {format:?} rows={rows}");
-            bench(c, "linear", &name, flops, || {
-                layer.forward(cpu, &mut scratch, &x, &mut y, Epilogue::Store);
-            });
-        }
+        forward(c, &layer);
+    }
+    // Q8_0 is Int8. Blocks of 256 fit the down projection only.
+    for (format, inputs, outputs) in [
+        (WeightFormat::Q4_0, HIDDEN, INTERMEDIATE),
+        (WeightFormat::Q4_1, HIDDEN, INTERMEDIATE),
+        (WeightFormat::Int8, INTERMEDIATE, HIDDEN),
+        (WeightFormat::Q4K, INTERMEDIATE, HIDDEN),
+        (WeightFormat::Q6K, INTERMEDIATE, HIDDEN),
+    ] {
+        // Scales of 0.066, for numbers that are neither zero nor huge.
+        let fill = |_, blocks: &mut [u8]| blocks.fill(0x2C);
+        let layer = PackedLinear::pack_blocks(Parallel::serial(), inputs, outputs, format, fill);
+        forward(c, &layer);
+    }
+}
+
+fn forward(c: &mut Criterion, layer: &PackedLinear) {
+    let (inputs, outputs) = (layer.inputs(), layer.outputs());
+    for rows in [1, 4, 16, ROWS] {
+        let x = noise(rows * inputs);
+        let mut y = vec![0.0; rows * outputs];
+        let mut scratch = LinearScratch::new(rows, inputs);
+        let flops = Throughput::Elements((2 * rows * inputs * outputs) as u64);
+        let name = format!("{inputs}x{outputs} {:?} rows={rows}", layer.format());
+        bench(c, "linear", &name, flops, || {
+            layer.forward(Cpu::serial(), &mut scratch, &x, &mut y, Epilogue::Store);
+        });
     }
 }
 
 /// Keys and values of `tokens` positions of one layer.
-fn cache(tokens: usize) -> KvPages {
-    let mut pages = KvPages::new(KvShape {
+fn cache(tokens: usize, format: KvFormat) -> KvPages {
+    let shape = KvShape {
         layers: 1,
         kv_heads: KV_HEADS,
         head_dim: HEAD_DIM,
         page_size: PAGE,
-    });
+    };
+    let mut pages = KvPages::stored_as(shape, format);
     pages.grow_to(tokens.div_ceil(PAGE));
     let at = |position: usize| KvSlot {
         page: (position / PAGE) as u32,
@@ -117,8 +135,10 @@ fn attend(c: &mut Criterion) {
         scale: 0.125,
         window: None,
     };
-    for (rows, context) in [(1, 128), (1, 1024), (32, 1024)] {
-        let pages = cache(context);
+    let sizes = [(1, 128), (1, 1024), (32, 1024)];
+    let formats = [KvFormat::F32, KvFormat::Bf16].into_iter();
+    for (format, (rows, context)) in formats.flat_map(|format| sizes.map(|size| (format, size))) {
+        let pages = cache(context, format);
         let tables: Vec<u32> = (0..context.div_ceil(PAGE) as u32).collect();
         let row = AttentionRow {
             table: 0,
@@ -127,7 +147,7 @@ fn attend(c: &mut Criterion) {
         let q = noise(rows * QKV);
         let mut out = vec![0.0; rows * HEADS * HEAD_DIM];
         let flops = Throughput::Elements((4 * rows * context * HEADS * HEAD_DIM) as u64);
-        let name = format!("rows={rows} context={context}");
+        let name = format!("{format:?} rows={rows} context={context}");
         let rows = vec![row; rows];
         bench(c, "attention", &name, flops, || {
             attention(
@@ -177,7 +197,7 @@ fn streams(c: &mut Criterion) {
         silu_mul(cpu, &gate_up, INTERMEDIATE, &mut y);
     });
 
-    let mut pages = cache(ROWS * PAGE);
+    let mut pages = cache(ROWS * PAGE, KvFormat::F32);
     let slots: Vec<KvSlot> = (0..ROWS as u32)
         .map(|page| KvSlot { page, offset: 5 })
         .collect();

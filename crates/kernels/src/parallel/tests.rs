@@ -70,18 +70,23 @@ fn workers_and_callers_wake_up() {
     }
 }
 
+/// A region that the worker holds up.
+fn hold_up(parallel: Parallel<'_>, by: std::time::Duration) {
+    let both = std::sync::Barrier::new(2);
+    let caller = std::thread::current().id();
+    parallel.for_each(2, MUCH, |_| {
+        both.wait();
+        if std::thread::current().id() != caller {
+            std::thread::sleep(by);
+        }
+    });
+}
+
 #[test]
 fn late_workers_are_left_alone_for_a_while() {
     let pool = ThreadPool::new(2);
     pool.run(MUCH, |parallel| {
-        let both = std::sync::Barrier::new(2);
-        let caller = std::thread::current().id();
-        parallel.for_each(2, MUCH, |_| {
-            both.wait();
-            if std::thread::current().id() != caller {
-                std::thread::sleep(std::time::Duration::from_millis(100));
-            }
-        });
+        hold_up(parallel, std::time::Duration::from_millis(100));
         assert_eq!(parallel.threads_for(MUCH), 1);
         let here = std::thread::current().id();
         parallel.for_each(50, MUCH, |_| assert_eq!(std::thread::current().id(), here));
@@ -92,6 +97,43 @@ fn late_workers_are_left_alone_for_a_while() {
     while threads() == 1 {
         assert!(start.elapsed().as_secs() < 60);
         std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_regions_after_a_late_worker_run_whole_alone_and_then_shared() {
+    let pool = ThreadPool::new(2);
+    let mut data = vec![0u32; 1000];
+    let mut turns = 0;
+    let mut turn = |parallel: Parallel<'_>| {
+        turns += 1;
+        parallel.for_pieces(&mut data, 7, MUCH, |_, piece| {
+            for x in piece {
+                *x += 1;
+            }
+        });
+        assert!(data.iter().all(|x| *x == turns));
+    };
+    for _ in 0..3 {
+        pool.run(MUCH, |parallel| {
+            // Until the worker is trusted again: it may have been late for other reasons, too.
+            let start = std::time::Instant::now();
+            while parallel.threads_for(MUCH) == 1 {
+                assert!(start.elapsed().as_secs() < 60);
+                turn(parallel);
+            }
+            hold_up(parallel, std::time::Duration::from_millis(20));
+            let mut shared = 0;
+            while shared < 20 {
+                assert!(start.elapsed().as_secs() < 60);
+                if parallel.threads_for(MUCH) == 2 {
+                    // Ends only if the worker takes part.
+                    hold_up(parallel, std::time::Duration::ZERO);
+                    shared += 1;
+                }
+                turn(parallel);
+            }
+        });
     }
 }
 

@@ -9,8 +9,20 @@ use crate::helpers::{
 
 /// Shapes for tensor cores, with one group of inputs and with several, and others.
 const SHAPES: [(usize, usize); 14] = [
-    (32, 1), (32, 64), (64, 65), (96, 7), (256, 130), (544, 67), (1056, 70), (2080, 33),
-    (1, 1), (7, 33), (33, 5), (130, 17), (300, 9), (48, 8),
+    (32, 1),
+    (32, 64),
+    (64, 65),
+    (96, 7),
+    (256, 130),
+    (544, 67),
+    (1056, 70),
+    (2080, 33),
+    (1, 1),
+    (7, 33),
+    (33, 5),
+    (130, 17),
+    (300, 9),
+    (48, 8),
 ];
 
 /// Rows around the sizes of tiles.
@@ -28,17 +40,32 @@ struct Layer {
 
 impl Layer {
     fn new(device: &Device, number: Number, inputs: usize, outputs: usize, rows: usize) -> Self {
-        let shape = LinearShape { inputs, outputs, number };
+        let shape = LinearShape {
+            inputs,
+            outputs,
+            number,
+        };
         let values = rounded(number, &noise(inputs * outputs, inputs as u64));
         let weight = upload(device, number, &values);
         let bias = noise(outputs, 2);
         let bias_buffer = upload(device, Number::F32, &bias);
         let workspace = LinearWorkspace::new(device, &[shape], rows).expect("memory");
-        Self { shape, values, weight, bias, bias_buffer, workspace }
+        Self {
+            shape,
+            values,
+            weight,
+            bias,
+            bias_buffer,
+            workspace,
+        }
     }
 
     fn run(&mut self, x: &[f32], bias: bool, before: Option<&[f32]>) -> Vec<f32> {
-        let LinearShape { inputs, outputs, number } = self.shape;
+        let LinearShape {
+            inputs,
+            outputs,
+            number,
+        } = self.shape;
         let device = self.weight.device().clone();
         let rows = x.len() / inputs;
         let on_device = upload(&device, number, x);
@@ -46,10 +73,21 @@ impl Layer {
             Some(before) => upload(&device, Number::F32, before),
             None => device.alloc(4 * rows * outputs).expect("memory"),
         };
-        let epilogue = if before.is_some() { Epilogue::Add } else { Epilogue::Store };
+        let epilogue = if before.is_some() {
+            Epilogue::Add
+        } else {
+            Epilogue::Store
+        };
         let bias = bias.then_some(&self.bias_buffer);
         linear(
-            &mut out, &on_device, &self.shape, &self.weight, bias, rows, epilogue, &mut self.workspace,
+            &mut out,
+            &on_device,
+            &self.shape,
+            &self.weight,
+            bias,
+            rows,
+            epilogue,
+            &mut self.workspace,
         )
         .expect("a launch");
         download(&out, Number::F32, rows * outputs)
@@ -72,7 +110,8 @@ fn equals_the_reference() {
                 let y = layer.run(&x, bias, add.then_some(&before));
                 for (r, y) in y.chunks(outputs).enumerate() {
                     let bias = bias.then_some(&layer.bias[..]);
-                    let mut want = linear_reference(&x[r * inputs..][..inputs], &layer.values, bias);
+                    let mut want =
+                        linear_reference(&x[r * inputs..][..inputs], &layer.values, bias);
                     if add {
                         for (want, before) in want.iter_mut().zip(&before[r * outputs..]) {
                             *want += f64::from(*before);
@@ -96,10 +135,29 @@ fn rows_do_not_depend_on_their_company() {
             let x = rounded(number, &noise(rows * inputs, 5));
             let before = noise(rows * outputs, 6);
             let together = layer.run(&x, true, Some(&before));
-            let parts = [(0, 1), (17, 1), (69, 1), (269, 1), (3, 16), (5, 37), (10, 60), (100, 32), (200, 70)];
-            for (first, count) in parts.into_iter().filter(|(first, count)| first + count <= rows) {
-                let (x, before) = (&x[first * inputs..][..count * inputs], &before[first * outputs..][..count * outputs]);
-                assert_same_bits(&layer.run(x, true, Some(before)), &together[first * outputs..][..count * outputs]);
+            let parts = [
+                (0, 1),
+                (17, 1),
+                (69, 1),
+                (269, 1),
+                (3, 16),
+                (5, 37),
+                (10, 60),
+                (100, 32),
+                (200, 70),
+            ];
+            for (first, count) in parts
+                .into_iter()
+                .filter(|(first, count)| first + count <= rows)
+            {
+                let (x, before) = (
+                    &x[first * inputs..][..count * inputs],
+                    &before[first * outputs..][..count * outputs],
+                );
+                assert_same_bits(
+                    &layer.run(x, true, Some(before)),
+                    &together[first * outputs..][..count * outputs],
+                );
             }
         }
     }
@@ -118,8 +176,14 @@ fn the_gate_is_that_of_silu_mul() {
                 let [mut want, mut out] =
                     [(); 2].map(|()| device.alloc(rows * width * number.bytes()).expect("memory"));
                 silu_mul(&mut want, number, &gate_up, rows, width).expect("a launch");
-                let Layer { shape, weight, workspace, .. } = &mut layer;
-                linear_silu(&mut out, &on_device, shape, weight, rows, workspace).expect("a launch");
+                let Layer {
+                    shape,
+                    weight,
+                    workspace,
+                    ..
+                } = &mut layer;
+                linear_silu(&mut out, &on_device, shape, weight, rows, workspace)
+                    .expect("a launch");
                 let [want, out] = [want, out].map(|buffer| download(&buffer, number, rows * width));
                 assert_same_bits(&out, &want);
             }
@@ -136,7 +200,10 @@ fn what_is_not_there_is_not_multiplied() {
     let mut x = rounded(Number::Bf16, &noise(rows * inputs, 7));
     let clean = layer.run(&x, false, None);
     x[8 * inputs..].fill(f32::INFINITY);
-    assert_same_bits(&layer.run(&x, false, None)[..8 * outputs], &clean[..8 * outputs]);
+    assert_same_bits(
+        &layer.run(&x, false, None)[..8 * outputs],
+        &clean[..8 * outputs],
+    );
 }
 
 #[test]
