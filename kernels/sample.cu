@@ -116,6 +116,7 @@ __device__ __forceinline__ unsigned long long block_largest(unsigned long long v
   }
   if ((threadIdx.x & 31) == 0) s.largest[threadIdx.x >> 5] = v;
   __syncthreads();
+#pragma unroll 1
   for (int w = 0; w < WARPS; w++) v = s.largest[w] > v ? s.largest[w] : v;
   __syncthreads();
   return v;
@@ -139,6 +140,7 @@ __device__ __forceinline__ Sums weigh(const Row& row, const Kept& kept, int from
   if ((threadIdx.x & 31) == 0) s.pieces[threadIdx.x >> 5] = some;
   Sums sums = {0, all ? block_sum(whole, s.scratch) : 0};
   __syncthreads();
+#pragma unroll 1
   for (int w = 0; w < WARPS; w++) sums.kept += s.pieces[w];
   return sums;
 }
@@ -146,6 +148,7 @@ __device__ __forceinline__ Sums weigh(const Row& row, const Kept& kept, int from
 // Where the running sum passes `left`, and what is left of it before; where rounding keeps it from that, the last value above 0.
 __device__ __forceinline__ int pass(const double* values, int count, double& left) {
   int last = 0;
+#pragma unroll 1
   for (int i = 0; i < count; i++) {
     const double value = values[i];
     if (value > 0) {
@@ -193,6 +196,7 @@ __device__ __forceinline__ unsigned pivot(unsigned low, unsigned high, int j) {
 
 __device__ __forceinline__ double in_order(const double* sums) {
   double sum = 0;
+#pragma unroll 1
   for (int w = 0; w < WARPS; w++) sum += sums[w];
   return sum;
 }
@@ -251,6 +255,7 @@ __device__ __forceinline__ Cut cut(const Row& row, const Of& of, unsigned low, u
       low = pivot(from, to, at);
     }
     inside = before = 0;
+#pragma unroll 1
     for (int w = 0; w < WARPS; w++) {
       const unsigned count = s.counts[at][w] - (at < PIVOTS ? s.counts[at + 1][w] : 0);
       before += w < warp ? count : 0;
@@ -326,6 +331,7 @@ __device__ __forceinline__ Cut nucleus(const Row& row, const Kept& kept, double 
 __device__ __forceinline__ double uniform(const Request& request) {
   unsigned k0 = request.key[0], k1 = request.key[1];
   unsigned c0 = request.counter[0], c1 = request.counter[1], c2 = request.counter[2], c3 = request.counter[3];
+#pragma unroll 1
   for (int round = 0; round < 10; round++) {
     const unsigned high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
     const unsigned high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
