@@ -279,7 +279,7 @@ fn tokens_are_those_of_the_cpu() {
         (32, 3),
         (33, 1),
         (515, 1),
-        (1027, 1),
+        (1024, 1),
         (5000, 1),
     ] {
         let rows = rows(vocab);
@@ -399,6 +399,27 @@ fn of_equals_the_first_stay() {
             assert_eq!(seen.len() as u32, last / 2 + 1);
         }
     }
+}
+
+/// More values than are ranked, of neighbouring keys.
+#[test]
+fn neighbouring_values_are_told_apart() {
+    let Some(device) = device() else { return };
+    let row: Vec<f32> = (0..4500u32)
+        .map(|i| f32::from_bits(1f32.to_bits() + i * i % 3))
+        .collect();
+    let mut settings = Vec::new();
+    for top_k in [1, 600, 1499, 2999, 3001, 4400] {
+        for top_p in [1.0, 0.7] {
+            settings.push(SampleRequest {
+                top_k,
+                top_p,
+                temperature: 1e-6,
+                ..OFF
+            });
+        }
+    }
+    compare(device, &[row], 4500, 4500, &requests(1, &settings, 4));
 }
 
 #[test]
@@ -539,7 +560,9 @@ fn log_probabilities_of_given_tokens() {
                 .map(|i| if i % 3 == 0 { INF } else { 1.0 })
                 .collect(),
         );
-        let tokens: Vec<u32> = (0..rows.len()).map(|i| (i * 31 % vocab) as u32).collect();
+        let tokens: Vec<u32> = (0..rows.len())
+            .map(|i| ((i * 31 + 1) % vocab) as u32)
+            .collect();
         let logits = upload(device, Number::F32, &rows.concat());
         let mut out = device.alloc(4 * rows.len()).expect("memory");
         let list = device.upload(&tokens).expect("memory");
