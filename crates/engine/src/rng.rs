@@ -39,12 +39,6 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Key and counter, for whoever computes the numbers elsewhere: those of a draw that has given none yet.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn state(&self) -> ([u32; 2], [u32; 4]) {
-        (self.key, self.counter)
-    }
-
     /// 32 uniform bits.
     pub fn bits(&mut self) -> u32 {
         if self.left == 0 {

@@ -52,7 +52,7 @@ impl CudaRunner {
                 params,
                 draw,
             } = choice(i);
-            let (key, counter) = draw.state();
+            let (key, counter) = draw.key_and_counter();
             let said = match params.repetition_penalty == 1.0 {
                 true => &[],
                 false => said,
