@@ -18,6 +18,7 @@ tests() {
 cp "$(tests beamgen-kernels cuda)" "$bin/test-kernels"
 cp "$(tests beamgen-engine cuda)" "$bin/test-engine"
 cp "$(tests beamgen-engine golden)" "$bin/test-golden"
+cp "$(tests beamgen-prm reward)" "$bin/test-prm"
 cargo build --release -p beamgen-kernels --example cuda
 cp target/release/examples/cuda "$bin/kernels"
 # Fixtures are where the tests were built.

@@ -28,6 +28,7 @@ export BEAMGEN_TEST_CUDA=real
 step "$bin/test-kernels" --test-threads 1
 step "$bin/test-engine" --test-threads 1
 step "$bin/test-golden" --test-threads 1 --nocapture cuda
+step "$bin/test-prm" --test-threads 1 cuda
 unset BEAMGEN_TEST_CUDA
 sample=models/abacus/sample.jsonl
 for dtype in f32 auto; do
@@ -49,18 +50,24 @@ for shape in 0.5b 1.5b 7b; do
 done
 
 if [ -e "$bin/sal_pipeline.py" ] && python3 -c 'import transformers, torch; assert torch.cuda.is_available()'; then
-    echo "# search, 1.5B and 1.5B, beside transformers doing search-and-learn's procedure"
+    echo "# search, 1.5B generator and 1.5B PRM (with PRM=7b a PRM of 7B), beside transformers doing search-and-learn's procedure"
     models=/tmp/beamgen-models
-    limit=600 step python3 "$bin/make_models.py" --preset qwen1.5b --dtype bf16 --out $models
+    make_models() {
+        limit=600 step python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import make_models as m
+m.PRESETS["qwen7b"] = (3584, 28, 28, 4, 18944, 152064, False, 1e6); sys.argv[1:] = sys.argv[2:]; m.main()' "$bin" --dtype bf16 --out $models "$@"
+    }
+    prm=qwen${PRM:-1.5b}-qwen2-prm-mlp
+    [ -e $models/qwen1.5b-qwen2-gen ] || make_models --preset qwen1.5b --kind gen
+    [ -e $models/$prm ] || make_models --preset "qwen${PRM:-1.5b}" --kind prm-mlp
     problems=benches/peers/problems.jsonl
     system='Please reason step by step, and put your final answer within \boxed{}.'
     for n in 16 64 256; do
-        step "$beamgen" solve $problems --generator $models/qwen1.5b-qwen2-gen --prm $models/qwen1.5b-qwen2-prm-mlp --config configs/search/fixed-length.toml \
+        step "$beamgen" solve $problems --generator $models/qwen1.5b-qwen2-gen --prm $models/$prm --config configs/search/fixed-length.toml \
             -n $n -m 4 --max-steps 6 --set generator.step_tokens=24 --temperature 0.8 --set "generator.system_prompt=$system" --in-flight 1 --limit 3 \
             --dtype bf16 --device cuda --kv-memory 32GiB --json --quiet
         # The script names no device, so everything is made on the card.
         step python3 -c 'import runpy, sys, torch; torch.set_default_device("cuda"); sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name="__main__")' \
-            "$bin/sal_pipeline.py" --gen $models/qwen1.5b-qwen2-gen --prm $models/qwen1.5b-qwen2-prm-mlp --n $n --beam-width 4 --max-steps 6 \
+            "$bin/sal_pipeline.py" --gen $models/qwen1.5b-qwen2-gen --prm $models/$prm --n $n --beam-width 4 --max-steps 6 \
             --step-tokens 24 --problems $problems --limit 3 --dtype bf16
     done
 fi
