@@ -49,13 +49,18 @@ fn devices_that_do_not_serve() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     type Environment = [(&'static str, &'static str)];
-    let cases: [(&str, &Environment, &[&str]); 5] = [
+    let cases: [(&str, &Environment, &[&str]); 6] = [
         (
             "cuda",
             &[("EMULATED_CUDA_DEVICES", "0")],
             &["no CUDA device 0"],
         ),
         ("cuda:3", &[], &["no CUDA device 3"]),
+        (
+            "cuda",
+            &[("EMULATED_CUDA_DRIVER", "11.2")],
+            &["11.2", "11.4"],
+        ),
         (
             "cuda",
             &[("EMULATED_CUDA_CAPABILITY", "7.5")],
@@ -80,6 +85,10 @@ fn devices_that_do_not_serve() {
     let old = [("EMULATED_CUDA_CAPABILITY", "7.5")];
     let ran = emulated(&place, &args, &old).expect("there is a compiler");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let small = [("EMULATED_CUDA_MEMORY", "1000000")];
+    let ran = emulated(&place, &args, &small).expect("there is a compiler");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the cpu computes"), "{}", ran.stderr);
 }
 
 /// Chains, scores and answer of every problem.

@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, Sampler,
+    Append, Choice, Compute, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, Sampler,
     SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
 use crate::memory::{MemoryPlan, ModelMemory};
+use crate::prepare::on_device;
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
 
@@ -86,19 +87,22 @@ impl EngineBench {
             let context = shape.max_position_embeddings;
             let beyond = (positions > context).then_some(context);
             shape.max_position_embeddings = context.max(positions);
-            let compute = config.engine.device.open()?;
-            let footprint = shape.footprint(&weights, dtype, &config.engine, &compute)?;
-            let mut plan = MemoryPlan::new(&compute, config.engine.kv_bytes)?;
-            plan.models.push(ModelMemory {
-                role: "generator",
-                name: String::new(),
-                weights: footprint.weights as u64,
-                buffers: footprint.buffers as u64,
-                kv: 0,
-                kv_per_token: footprint.kv_per_token as u64,
-                context: shape.max_position_embeddings,
-            });
-            plan.fit(positions, 2 * config.engine.page_size)?;
+            let plan = |compute: &Compute| -> Result<MemoryPlan, Error> {
+                let footprint = shape.footprint(&weights, dtype, &config.engine, compute)?;
+                let mut plan = MemoryPlan::new(compute, config.engine.kv_bytes)?;
+                plan.models.push(ModelMemory {
+                    role: "generator",
+                    name: String::new(),
+                    weights: footprint.weights as u64,
+                    buffers: footprint.buffers as u64,
+                    kv: 0,
+                    kv_per_token: footprint.kv_per_token as u64,
+                    context: shape.max_position_embeddings,
+                });
+                plan.fit(positions, 2 * config.engine.page_size)?;
+                Ok(plan)
+            };
+            let (compute, plan) = on_device(config.engine.device, &mut notes, plan)?;
             let engine = EngineConfig {
                 kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
                 ..config.engine.clone()

@@ -80,8 +80,8 @@ impl MemoryPlan {
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
     /// part is what one chain of `longest` tokens (or its full context) takes, with `spare` tokens for pages that
     /// are not full: with that it can score any such chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
-    /// generator leaves; so all the rest is the generator's. Where there is too little for that, or nothing is lent, both
-    /// have room for as many tokens.
+    /// generator leaves; so all the rest is the generator's. Where nothing is lent, the rest is shared out so that both have
+    /// room for as many tokens more; where there is too little even for one chain in each, that is.
     ///
     /// # Errors
     /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
@@ -107,12 +107,12 @@ impl MemoryPlan {
         let per_token: u64 = self.models.iter().map(|model| model.kv_per_token).sum();
         let mut left = self.kv;
         for model in self.models.iter_mut().skip(1) {
-            let even = u128::from(self.kv) * u128::from(model.kv_per_token) / u128::from(per_token);
-            let even = even as u64;
-            model.kv = if self.lends {
-                chain(model).min(even)
-            } else {
-                even
+            let share = |bytes: u64| {
+                (u128::from(bytes) * u128::from(model.kv_per_token) / u128::from(per_token)) as u64
+            };
+            model.kv = match self.kv.checked_sub(chains) {
+                Some(more) if !self.lends => chain(model) + share(more),
+                _ => chain(model).min(share(self.kv)),
             };
             left -= model.kv;
         }
@@ -172,6 +172,19 @@ mod tests {
         };
         plan.fit(LONGEST, 0).unwrap();
         assert_eq!((plan.models[0].kv, plan.models[1].kv), (300, 600));
+        // A chain in each comes first, whatever their contexts.
+        let short = ModelMemory {
+            context: 10,
+            ..model(40, 1)
+        };
+        let mut plan = MemoryPlan {
+            models: vec![model(40, 1), short],
+            kv: 130,
+            lends: false,
+            ..super::tests::plan()
+        };
+        plan.fit(LONGEST, 0).unwrap();
+        assert_eq!((plan.models[0].kv, plan.models[1].kv), (110, 20));
     }
 
     fn fitted(available: u64, kv: u64, models: Vec<ModelMemory>) -> Result<MemoryPlan, Error> {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Compute, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType,
+    ChatTemplate, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType, ThreadPool,
+    WeightType,
 };
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
@@ -58,7 +59,6 @@ impl Prepared {
     ) -> Result<Self, Error> {
         config.check()?;
         let config = config.resolved();
-        let compute = config.engine.device.open()?;
         let mut notes = Vec::new();
         let generator = match wanted {
             Wanted::RewardModel => None,
@@ -81,29 +81,8 @@ impl Prepared {
             )?),
             false => None,
         };
-        let mut plan = MemoryPlan::new(&compute, config.engine.kv_bytes)?;
-        let needs = |role, model: &Opened, shares| needs(role, model, &config, &compute, shares);
-        if let Some(generator) = &generator {
-            plan.models.push(needs("generator", generator, false)?);
-        }
-        if let Some(judge) = &judge {
-            let mut prm = needs("prm", &judge.prm, judge.prm_shares)?;
-            let reference = judge
-                .reference
-                .as_ref()
-                .map(|reference| needs("reference", reference, judge.reference_shares));
-            let reference = reference.transpose()?.map(|mut reference| {
-                // The two read the same tokens, out of one share.
-                prm.kv_per_token += reference.kv_per_token;
-                reference.kv_per_token = 0;
-                reference
-            });
-            plan.models.push(prm);
-            plan.models.extend(reference);
-        }
-        let longest = config.generator.max_chain_tokens + PROMPT;
-        // Pages are taken whole, and a fork's last one twice.
-        plan.fit(longest, 2 * config.engine.page_size)?;
+        let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), judge.as_ref());
+        let (compute, plan) = on_device(config.engine.device, &mut notes, plan)?;
         Ok(Self {
             config,
             compute,
@@ -158,13 +137,14 @@ impl Prepared {
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
-        // These two hold the checkpoints' own values, all of them; any other rounds.
-        let dtype = self.config.models.dtype;
-        if !matches!(dtype, WeightType::Auto | WeightType::F32) {
+        // On the processor these hold the checkpoints' own values, all of them, and any other rounds. A device
+        // rounds what meets the weights to what they are.
+        let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
+        let cpu = self.compute.is_cpu();
+        if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
             models.insert("dtype".into(), dtype.to_string().into());
         }
-        let kv_dtype = self.config.engine.kv_dtype;
-        if !matches!(kv_dtype, KvType::Auto | KvType::F32) {
+        if kv_dtype != KvType::Auto && !(cpu && kv_dtype == KvType::F32) {
             models.insert("kv_dtype".into(), kv_dtype.to_string().into());
         }
         // Sums in another order, and by default keys and values in fewer bits.
@@ -224,6 +204,56 @@ impl Prepared {
     fn engine_config(&self, role: &str) -> EngineConfig {
         engine_config(&self.plan, &self.config, role)
     }
+}
+
+/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device cannot have it, the processor
+/// has it, with a note.
+pub(crate) fn on_device<T>(
+    choice: DeviceChoice,
+    notes: &mut Vec<String>,
+    plan: impl Fn(&Compute) -> Result<T, Error>,
+) -> Result<(Compute, T), Error> {
+    let compute = choice.open()?;
+    match plan(&compute) {
+        Err(error) if choice == DeviceChoice::Auto && !compute.is_cpu() => {
+            notes.push(format!("the cpu computes, not the {compute}: {error}"));
+            Ok((Compute::Cpu, plan(&Compute::Cpu)?))
+        }
+        planned => Ok((compute, planned?)),
+    }
+}
+
+/// What the models will need.
+fn plan(
+    config: &Config,
+    compute: &Compute,
+    generator: Option<&Opened>,
+    judge: Option<&Judge>,
+) -> Result<MemoryPlan, Error> {
+    let mut plan = MemoryPlan::new(compute, config.engine.kv_bytes)?;
+    let needs = |role, model: &Opened, shares| needs(role, model, config, compute, shares);
+    if let Some(generator) = generator {
+        plan.models.push(needs("generator", generator, false)?);
+    }
+    if let Some(judge) = judge {
+        let mut prm = needs("prm", &judge.prm, judge.prm_shares)?;
+        let reference = judge
+            .reference
+            .as_ref()
+            .map(|reference| needs("reference", reference, judge.reference_shares));
+        let reference = reference.transpose()?.map(|mut reference| {
+            // The two read the same tokens, out of one share.
+            prm.kv_per_token += reference.kv_per_token;
+            reference.kv_per_token = 0;
+            reference
+        });
+        plan.models.push(prm);
+        plan.models.extend(reference);
+    }
+    let longest = config.generator.max_chain_tokens + PROMPT;
+    // Pages are taken whole, and a fork's last one twice.
+    plan.fit(longest, 2 * config.engine.page_size)?;
+    Ok(plan)
 }
 
 /// The settings, with the share of memory that the plan gives to a model.
@@ -380,11 +410,16 @@ fn needs(
         .config
         .footprint(&model.weights, config.models.dtype, &config.engine, compute)
         .map_err(|error| model.blame(error))?;
+    // On a device the logits of a pass stay there.
+    let rows = match !compute.is_cpu() && role == "generator" {
+        true => 4 * model.config.vocab_size * config.search.n * config.search.in_flight,
+        false => 0,
+    };
     Ok(ModelMemory {
         role,
         name: model.checkpoint.path().display().to_string(),
         weights: if shares { 0 } else { footprint.weights as u64 },
-        buffers: footprint.buffers as u64,
+        buffers: (footprint.buffers + rows) as u64,
         kv: 0,
         kv_per_token: footprint.kv_per_token as u64,
         context: model.config.max_position_embeddings,

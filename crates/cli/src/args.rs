@@ -548,13 +548,13 @@ pub struct ModelFlags {
     /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
-    /// What computes: cpu, cuda (or cuda:N), auto (a CUDA device if there is one) [default: auto]
+    /// What computes: cpu, cuda (or cuda:N), auto (CUDA device 0 if there is one that can have the models, else the cpu) [default: auto]
     #[arg(long, value_name = "DEVICE", help_heading = "Models")]
     pub device: Option<DeviceChoice>,
     /// What keys and values are kept in: auto (f32 on the cpu, as the weights on a CUDA device), f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv_dtype: Option<KvType>,
-    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed [default: 4GiB]
+    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed, on a CUDA device at once [default: 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size, help_heading = "Models")]
     pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use beamgen::{Choose, Config, Problem, ScorerKind, Solver, StrategyKind};
+use beamgen::{Choose, Config, DeviceChoice, Problem, ScorerKind, Solver, StrategyKind};
 use beamgen_train::config::TrainConfig;
 use beamgen_train::pipeline::{self, Folders, Gates, Report};
 use beamgen_train::trainer::Progress;
@@ -123,6 +123,7 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
     let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];
     let solved = |scorer, strategy, choose, n| -> Result<f64, Failure> {
         let mut search = Config::default();
+        search.engine.device = DeviceChoice::Cpu;
         search.models.generator = Some(out.join("generator"));
         search.models.scorer = scorer;
         search.search.strategy = strategy;

@@ -13,7 +13,7 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// The first CUDA device that can be used, else the processor.
+    /// CUDA device 0 if it can be used, else the processor.
     #[default]
     Auto,
     /// The processor.

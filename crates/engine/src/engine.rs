@@ -629,6 +629,8 @@ enum To<'a> {
 
 /// Positions of a segment, of which a device keeps a result for each row.
 const SEGMENT: usize = 256;
+#[cfg(feature = "cuda")]
+const _: () = assert!(SEGMENT == beamgen_kernels::cuda::AttentionPlan::SEGMENT);
 
 /// The rows of a call, cut into chunks.
 struct Chunks<'a> {

@@ -9,7 +9,7 @@ mod weight_type;
 
 use beamgen_kernels::PackedLinear;
 
-use crate::{Checkpoint, Compute, Error, ModelConfig, ThreadPool, Weights};
+use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, ThreadPool, Weights};
 #[cfg(feature = "cuda")]
 pub(crate) use device::CudaDecoder;
 pub use footprint::Footprint;
@@ -276,6 +276,18 @@ impl Model {
         let head_norms = if c.qk_norm { 2 * c.head_dim } else { 0 };
         let norms = c.num_hidden_layers * (2 * c.hidden_size + head_norms) + c.hidden_size;
         self.totals().bytes + 4 * norms
+    }
+
+    /// Bytes of keys and values of a token, kept as `kv_dtype` says where the model is.
+    #[must_use]
+    pub fn kv_bytes(&self, kv_dtype: KvType) -> usize {
+        let c = &self.config;
+        let bytes = match &self.packed {
+            Packed::Cpu(_) => kv_dtype.format().number_bytes(),
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => kv_dtype.number(decoder.number()).bytes(),
+        };
+        2 * bytes * c.num_hidden_layers * c.kv_width()
     }
 
     /// Bytes of weights that a pass with logits streams through: all but a separate embedding, of

@@ -138,7 +138,8 @@ fn a_row_does_not_depend_on_the_others() {
     let config = even_config();
     for weights in [WeightType::F32, WeightType::Bf16] {
         let model = model(&compute, &config, weights);
-        let mut engine = engine(&model, |_| {});
+        // Ten sequences and one are rounded up to no more than there is room for.
+        let mut engine = engine(&model, |c| c.max_rows = 11);
         let text = tokens(40, 2, &config);
         let whole = engine.create();
         let whole = append(&mut engine, whole, &text, Want::All);

@@ -152,10 +152,11 @@ impl RewardModel {
             }
             None => None,
         };
-        let total = cached_values(&model) + second.as_deref().map_or(0, cached_values);
+        let cached = |model: &Model| model.kv_bytes(config.kv_dtype);
+        let total = cached(&model) + second.as_deref().map_or(0, cached);
         let engine = |model: Arc<Model>| {
             // As many pages of the one as of the other.
-            let share = cached_values(&model) as u128 * config.kv_bytes as u128 / total as u128;
+            let share = cached(&model) as u128 * config.kv_bytes as u128 / total as u128;
             let config = EngineConfig {
                 kv_bytes: usize::try_from(share).unwrap_or(config.kv_bytes),
                 ..config.clone()
@@ -168,12 +169,6 @@ impl RewardModel {
         };
         Self::assemble(engines, tokenizer, &spec, head).map_err(unfit)
     }
-}
-
-/// Values in the cache for a token, by halves.
-fn cached_values(model: &Model) -> usize {
-    let c = model.config();
-    c.num_hidden_layers * c.num_key_value_heads * c.head_dim
 }
 
 /// The reference must read the very tokens of the reward model.

@@ -40,6 +40,14 @@ impl PackedMatrix for DeviceLinear {
     }
 }
 
+impl CudaDecoder {
+    /// What most weights are in, by which [`KvType::Auto`](crate::KvType::Auto) goes.
+    pub(crate) fn number(&self) -> Number {
+        let last = self.layers.last();
+        last.map_or(Number::F32, |layer| layer.down.number())
+    }
+}
+
 impl DeviceLinear {
     /// What the weights are in, and the inputs have to be.
     pub(crate) fn number(&self) -> Number {
@@ -147,6 +155,7 @@ pub(super) fn footprint(
     norms: usize,
 ) -> Result<Footprint, Error> {
     check(weight_type)?;
+    CudaRunner::check(engine)?;
     let parts = Parts::new(c, weights);
     // The last one is the last layer's, by which `KvType::Auto` goes.
     let (mut bytes, mut last) = (norms, Number::F32);

@@ -13,7 +13,7 @@ pub struct Footprint {
     /// Packed weights: [`Model::bytes`](crate::Model::bytes).
     pub weights: usize,
     /// Keys and values of a token, all layers together. [`EngineConfig::kv_bytes`] bounds their
-    /// sum, which is taken page by page.
+    /// sum, which is taken page by page, on a device at once.
     pub kv_per_token: usize,
     /// What an engine holds besides when a sequence has filled the context:
     /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes). The rows that a call returns come

@@ -12,7 +12,7 @@ mod steps;
 
 use std::collections::HashMap;
 
-use beamgen_kernels::cuda::{Buffer, Device, Graph, KvLayout, Number};
+use beamgen_kernels::cuda::{Buffer, Device, Graph, KvLayout};
 
 use crate::decoder::Chunk;
 use crate::model::CudaDecoder;
@@ -56,27 +56,28 @@ impl CudaRunner {
         Activations::bytes_for(c, config.max_rows) + Lists::bytes_for(c, config)
     }
 
+    /// Refuses settings that a device cannot have.
+    pub(crate) fn check(config: &EngineConfig) -> Result<(), Error> {
+        if config.page_size.is_multiple_of(16) {
+            return Ok(());
+        }
+        let found = config.page_size;
+        Err(Error::Setting {
+            field: "page_size",
+            reason: format!("{found} is not a multiple of 16, as on a CUDA device"),
+        })
+    }
+
     /// With as many pages as the budget has, and one more.
     pub(crate) fn new(
         c: &ModelConfig,
         decoder: &CudaDecoder,
         config: &EngineConfig,
     ) -> Result<(Self, usize), Error> {
-        let setting = |field, reason| Err(Error::Setting { field, reason });
-        if !config.page_size.is_multiple_of(16) {
-            let reason = format!(
-                "{} is not a multiple of 16, as on a CUDA device",
-                config.page_size
-            );
-            return setting("page_size", reason);
-        }
+        Self::check(config)?;
         let device = decoder.norm.device().clone();
-        let weights = decoder
-            .layers
-            .last()
-            .map_or(Number::F32, |layer| layer.down.number());
         let layout = KvLayout {
-            number: config.kv_dtype.number(weights),
+            number: config.kv_dtype.number(decoder.number()),
             page_size: config.page_size,
             layers: c.num_hidden_layers,
             kv_heads: c.num_key_value_heads,
@@ -88,7 +89,7 @@ impl CudaRunner {
             layout,
             scratch: pages as u32,
         };
-        let mut kv = device.alloc((pages + 1) * page_bytes)?;
+        let mut kv = device.alloc((pages + 1).saturating_mul(page_bytes))?;
         // The scratch page is read by nobody, but a NaN there should not depend on who was here before.
         kv.clear()?;
         let runner = Self {
@@ -130,7 +131,8 @@ impl CudaRunner {
         let width = output.width(config);
         let bytes = 4 * width * wanted;
         if self.out.bytes() < bytes {
-            // Nothing recorded names it.
+            // Nothing recorded names it. Both at once would be more than is planned.
+            self.out = self.device.alloc(0)?;
             self.out = self.device.alloc(bytes)?;
         }
         Ok(CudaCall {
@@ -180,13 +182,14 @@ impl CudaCall<'_> {
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let decoding = chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
-        let (key, moved) = runner
+        let written = runner
             .lists
-            .write(chunk, self.tables, runner.shape, decoding)?;
-        if moved {
-            // What was recorded reads lists where they are no more.
+            .write(chunk, self.tables, runner.shape, decoding);
+        if !matches!(written, Ok((_, false))) {
+            // What was recorded reads lists where they may be no more.
             runner.graphs.clear();
         }
+        let (key, _) = written?;
         let steps = Steps {
             config,
             decoder: self.decoder,

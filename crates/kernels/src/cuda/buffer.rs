@@ -200,10 +200,10 @@ impl Buffer {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
-            // The driver waits for work that uses it. A failure here was one before.
-            // SAFETY: taken in `Buffer::new`, given back once.
-            let _ = unsafe { result::free_sync(self.pointer) };
-        }
+        // The first call may only report, and forget, what failed before.
+        let _ = self.device.bind().or_else(|_| self.device.bind());
+        // The driver waits for work that uses it. A failure here was one before.
+        // SAFETY: taken in `Buffer::new`, given back once.
+        let _ = unsafe { result::free_sync(self.pointer) };
     }
 }

@@ -7,7 +7,8 @@ use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use super::ptx::MODULES;
 use super::{Buffer, CudaError, Element};
 
-/// A CUDA device: its context, one stream, the kernels loaded so far. Copies are the same device.
+/// A CUDA device: its context, one stream, the kernels loaded so far. Copies are the same device. One thread at a
+/// time may queue work: a graph records all that comes.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -75,6 +76,8 @@ impl std::fmt::Debug for Device {
 impl Device {
     /// Least compute capability: bfloat16 tensor cores came with Ampere.
     pub const LEAST: (i32, i32) = (8, 0);
+    /// Least CUDA version of the driver: graphs as cudarc makes them, and the PTX.
+    const LEAST_DRIVER: i32 = 11_040;
     /// Most arguments of a kernel.
     const ARGS: usize = 24;
 
@@ -101,10 +104,18 @@ impl Device {
     /// What is missing: the driver, the device, its instructions.
     pub fn open(ordinal: usize) -> Result<Self, CudaError> {
         let devices = Self::count()?;
+        let failed = CudaError::failed("opening the device");
+        let mut version = 0;
+        // SAFETY: writes an int.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }
+            .result()
+            .map_err(&failed)?;
+        if version < Self::LEAST_DRIVER {
+            return Err(CudaError::OldDriver { version });
+        }
         if ordinal >= devices {
             return Err(CudaError::NoDevice { ordinal, devices });
         }
-        let failed = CudaError::failed("opening the device");
         let context = CudaContext::new(ordinal).map_err(&failed)?;
         let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let info = DeviceInfo {
@@ -121,14 +132,17 @@ impl Device {
         }
         let stream = context.new_stream().map_err(&failed)?;
         let kernels = Mutex::default();
-        Ok(Self {
+        let device = Self {
             inner: Arc::new(Inner {
                 context,
                 stream,
                 info,
                 kernels,
             }),
-        })
+        };
+        // A driver that cannot compile the kernels shows now.
+        device.kernel("gather_rows")?;
+        Ok(device)
     }
 
     /// What it is.

@@ -12,6 +12,11 @@ pub enum CudaError {
         /// How many there are.
         devices: usize,
     },
+    /// The driver is older than what is called of it.
+    OldDriver {
+        /// The CUDA version that it has, as 1000 times the major and 10 times the minor one.
+        version: i32,
+    },
     /// The card lacks instructions that the kernels use.
     OldCard {
         /// Its name.
@@ -63,6 +68,12 @@ impl std::fmt::Display for CudaError {
             Self::NoDevice { ordinal, devices } => write!(
                 f,
                 "there is no CUDA device {ordinal}: the driver shows {devices}"
+            ),
+            Self::OldDriver { version } => write!(
+                f,
+                "the driver is for CUDA {}.{}; 11.4 or later is needed",
+                version / 1000,
+                version % 1000 / 10
             ),
             Self::OldCard {
                 name,

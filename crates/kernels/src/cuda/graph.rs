@@ -1,4 +1,4 @@
-use cudarc::driver::{CudaGraph, sys};
+use cudarc::driver::{CudaGraph, DriverError, sys};
 
 use super::{CudaError, Device};
 
@@ -7,6 +7,26 @@ pub struct Graph(CudaGraph);
 
 // SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut self`.
 unsafe impl Send for Graph {}
+
+/// A stream that records, until this is gone: also if what is recorded fails or panics.
+struct Capture<'a>(Option<&'a Device>);
+
+impl Capture<'_> {
+    fn end(&mut self) -> Result<Option<CudaGraph>, DriverError> {
+        let Some(device) = self.0.take() else {
+            return Ok(None);
+        };
+        let flags = sys::CUgraphInstantiate_flags(0);
+        device.shared_stream().end_capture(flags)
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        // What was recorded so far is dropped.
+        let _ = self.end();
+    }
+}
 
 impl std::fmt::Debug for Graph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,13 +46,13 @@ impl Graph {
     ) -> Result<Self, E> {
         let failed = CudaError::failed("recording a graph");
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        let stream = device.shared_stream();
-        stream.begin_capture(mode).map_err(&failed)?;
-        let recorded = record();
-        let graph = stream
-            .end_capture(sys::CUgraphInstantiate_flags(0))
-            .map_err(&failed);
-        recorded?;
+        device
+            .shared_stream()
+            .begin_capture(mode)
+            .map_err(&failed)?;
+        let mut capture = Capture(Some(device));
+        record()?;
+        let graph = capture.end().map_err(&failed);
         let nothing = || CudaError::Failed {
             what: "recording a graph",
             reason: "nothing was recorded".into(),

@@ -49,6 +49,9 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// Largest vocabulary of requests with a repetition penalty.
+    pub const MOST_PENALISED: usize = 8 * MARKS;
+
     /// Room for `capacity` requests with `said` said tokens; 0 if there is no repetition penalty.
     ///
     /// # Errors

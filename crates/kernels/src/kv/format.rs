@@ -35,6 +35,15 @@ impl KvFormat {
         shape.layers * shape.kv_heads * self.head_bytes(shape)
     }
 
+    /// Bytes of a number.
+    #[must_use]
+    pub fn number_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
     /// The number that is stored for `x`.
     #[must_use]
     pub fn round(self, x: f32) -> f32 {

@@ -71,6 +71,15 @@ impl CudaRunner {
             });
             all.extend_from_slice(said);
         }
+        if !all.is_empty() && tokens > Samples::MOST_PENALISED {
+            let most = Samples::MOST_PENALISED;
+            return Err(Error::Setting {
+                field: "repetition_penalty",
+                reason: format!(
+                    "a vocabulary of {tokens} is more than {most}, the most on a CUDA device"
+                ),
+            });
+        }
         let (room, room_said) = drawing.capacity;
         if count > room || all.len() > room_said {
             let room = room.max(count.next_power_of_two());

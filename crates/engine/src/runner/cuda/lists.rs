@@ -24,6 +24,7 @@ pub(super) struct Lists {
     /// What the wanted rows attend to in the last layer.
     last: Reaching,
     wanted: Vec<AttentionRow>,
+    max_rows: usize,
     pub(super) now: Now,
 }
 
@@ -108,6 +109,7 @@ impl Lists {
             every: every.collect::<Result<_, _>>()?,
             last: reaching(c.window(c.num_hidden_layers - 1))?,
             wanted: Vec::with_capacity(rows),
+            max_rows: rows,
             now: Now::default(),
         })
     }
@@ -128,7 +130,9 @@ impl Lists {
         decoding: bool,
     ) -> Result<(Option<Key>, bool), Error> {
         let real = chunk.len();
-        let rows = if decoding { rounded_rows(real) } else { real };
+        // As far as there is room.
+        let rounded = rounded_rows(real).min(self.max_rows);
+        let rows = if decoding { rounded } else { real };
         let all = chunk.wanted.len() == real;
         self.now = Now {
             rows,
