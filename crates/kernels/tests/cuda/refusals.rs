@@ -43,8 +43,7 @@ fn what_is_missing_is_said() {
         (
             "EMULATED_CUDA_DRIVER",
             "11.0",
-            "CUDA: loading kernels: the provided PTX was compiled with an unsupported toolchain. \
-             (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
+            "the driver is for CUDA 11.0; 11.4 or later is needed",
         ),
         ("EMULATED_CUDA_DRIVER", "11.4", "it runs"),
         (
