@@ -1,7 +1,7 @@
 //! Passes on a CUDA device.
 //!
 //! Keys, values and activations are taken when the engine is made. A pass copies its lists (tokens, places,
-//! what is attended to) in one piece, queues its kernels, and waits for nothing. A pass in which every row
+//! what is attended to) and queues its kernels; it waits for no result. A pass in which every row
 //! is wanted, as in decoding, is recorded as a graph for the size that it is rounded up to, and
 //! replayed; the rows added to it write to a page that nobody reads.
 

@@ -9,7 +9,7 @@ pub use plan::{AttentionPlan, AttentionReach};
 pub struct AttentionCapacity {
     /// Most rows.
     pub rows: usize,
-    /// Most partial results, see [`AttentionReach::fitting`].
+    /// Most partial results: one for each row and segment that it sees.
     pub partials: usize,
     /// Most entries of tables.
     pub tables: usize,

@@ -21,18 +21,6 @@ impl AttentionReach {
     fn first(&self, len: usize) -> usize {
         self.window.map_or(0, |window| len.saturating_sub(window))
     }
-
-    /// How many of the rows, from the first on, need at most `most` partials together: a longer prompt goes
-    /// through the model in several passes.
-    #[must_use]
-    pub fn fitting(&self, rows: &[AttentionRow], most: usize) -> usize {
-        let mut partials = 0;
-        let fits = |row: &&AttentionRow| {
-            partials += self.segments(row.len as usize).len();
-            partials <= most
-        };
-        rows.iter().take_while(fits).count()
-    }
 }
 
 /// A segment of positions with rows that see the same pages there.
@@ -318,20 +306,5 @@ mod tests {
         assert_eq!(plan.items, [[0, 140, 256, 0, 2, 0], [0, 256, 330, 2, 1, 2]]);
         assert_eq!(plan.row_first, [0, 1, 1, 3]);
         assert_eq!(plan.row_parts, [0, 1, 2]);
-    }
-
-    #[test]
-    fn as_many_rows_as_fit() {
-        let rows: Vec<_> = [256, 257, 0, 1000]
-            .map(|len| AttentionRow { table: 0, len })
-            .to_vec();
-        assert_eq!(REACH.fitting(&rows, 0), 0);
-        assert_eq!(REACH.fitting(&rows, 3), 3);
-        assert_eq!(REACH.fitting(&rows, 7), 4);
-        let reach = AttentionReach {
-            window: Some(1),
-            ..REACH
-        };
-        assert_eq!(reach.fitting(&rows, 3), 4);
     }
 }
