@@ -1,6 +1,31 @@
 //! `bench-engine`: it runs, its figures fit each other, and mistakes are one line.
 
-use crate::run::Place;
+use crate::run::{Place, root};
+
+#[test]
+fn weights_for_a_shape() {
+    let place = Place::new();
+    let config = std::fs::read_to_string(root().join("models/abacus/generator/config.json"));
+    place.write(
+        "shape/config.json",
+        config.expect("the bundled generator's"),
+    );
+    let args = [
+        "--batch", "2", "--prefix", "9", "--new", "2", "--repeat", "1", "--json",
+    ];
+    let bench = ["bench-engine", "--model", "shape"];
+    let ran = place.run(&[&bench[..], &["--random"], &args].concat()).ok();
+    let row = &ran.json()[0];
+    assert_eq!(row["model"], "shape");
+    assert!(
+        row["weights_mib"].as_f64().is_some_and(|mib| mib > 1.0),
+        "{row}"
+    );
+    // Without the flag the weights are missed.
+    let ran = place.run(&[&bench[..], &args].concat());
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("model.safetensors"), "{}", ran.stderr);
+}
 
 #[test]
 fn a_row_a_measurement_whose_figures_fit_each_other() {
