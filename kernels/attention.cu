@@ -4,9 +4,9 @@
 // segments of 256 positions, then their sum.
 //
 // An item is a segment and some rows that see the same pages there (branches of a tree, tokens of a prompt):
-// keys and values are read once for all of them. Items are [item_count][6] ints: where the table of the pages begins in
-// `tables`, the positions `from` and `to` (not included; what is outside is not read), the first of the item's rows
-// in `members`, their number, the first of their partials. A row sees positions p < lens[row], of them only
+// keys and values are read once for all of them. Items are [item_count][6] ints: where the page of position 0 would be in
+// `tables` (those of `from` to `to` are there), the positions `from` and `to` (not included; what is outside is not read), the
+// first of the item's rows in `members`, their number, the first of their partials. A row sees positions p < lens[row], of them only
 // those with p >= lens[row] - window unless window is 0.
 //
 //   q         [rows] float, `q_stride` apart: a row begins with its [heads][head_dim] queries; head h reads

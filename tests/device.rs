@@ -85,6 +85,11 @@ fn devices_that_do_not_serve() {
     let old = [("EMULATED_CUDA_CAPABILITY", "7.5")];
     let ran = emulated(&place, &args, &old).expect("there is a compiler");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("the cpu computes") && ran.stderr.contains("7.5"),
+        "{}",
+        ran.stderr
+    );
     let small = [("EMULATED_CUDA_MEMORY", "1000000")];
     let ran = emulated(&place, &args, &small).expect("there is a compiler");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

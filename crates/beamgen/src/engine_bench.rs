@@ -89,7 +89,7 @@ impl EngineBench {
             shape.max_position_embeddings = context.max(positions);
             let plan = |compute: &Compute| -> Result<MemoryPlan, Error> {
                 let footprint = shape.footprint(&weights, dtype, &config.engine, compute)?;
-                let mut plan = MemoryPlan::new(compute, config.engine.kv_bytes)?;
+                let mut plan = MemoryPlan::new(compute, &config.engine)?;
                 plan.models.push(ModelMemory {
                     role: "generator",
                     name: String::new(),
@@ -308,12 +308,15 @@ struct Once {
 
 #[cfg(test)]
 mod tests {
+    use beamgen_engine::DeviceChoice;
+
     use super::*;
 
     #[test]
     fn times_what_was_asked_for_and_gives_everything_back() {
-        let mut bench =
-            EngineBench::open(&Config::default(), 700, false, None).expect("the bundled model");
+        let mut config = Config::default();
+        config.engine.device = DeviceChoice::Cpu;
+        let mut bench = EngineBench::open(&config, 700, false, None).expect("the bundled model");
         assert_eq!(
             bench.notes().len(),
             1,

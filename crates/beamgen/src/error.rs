@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use beamgen_search::{ConfigError, SearchError};
 
+use crate::memory::human_size;
+
 /// Why a solver could not be built, or a run stopped. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -61,15 +63,20 @@ pub enum Error {
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} with room for one chain each, {} are free on the {}: take smaller models, {} or --kv-dtype bf16, \
-         or lower --kv-memory (a full context counts up to that) or engine.max_rows",
-        gigabytes(*needed), gigabytes(*usable), device, if device == "cpu" { "--dtype int8" } else { "--device cpu" }
+        "the models need {} ({} for weights and buffers, the rest for one chain each), {} of the {} that are free on the {device} may be \
+         used: take smaller models, {}, or lower --kv-memory (a full context counts up to that), -n, --in-flight or engine.max_rows",
+        human_size(*needed), human_size(*fixed), human_size(*usable), human_size(*available),
+        if device == "cpu" { "--dtype int8 or --kv-dtype bf16" } else { "--dtype bf16 or --device cpu" }
     )]
     Memory {
         /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
+        /// Those of weights and buffers.
+        fixed: u64,
         /// Bytes that may be used.
         usable: u64,
+        /// Bytes that are free.
+        available: u64,
         /// Whose memory it is.
         device: String,
     },
@@ -106,10 +113,6 @@ pub enum Error {
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.2} GB", bytes as f64 / 1e9)
 }
 
 impl Error {

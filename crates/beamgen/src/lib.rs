@@ -68,6 +68,6 @@ pub use config::{Config, ModelsConfig, ScorerKind};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
 pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, recognise};
-pub use memory::{MemoryPlan, ModelMemory};
+pub use memory::{MemoryPlan, ModelMemory, human_size};
 pub use prepare::Prepared;
 pub use solver::Solver;

@@ -2,13 +2,16 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use beamgen_engine::Compute;
+use beamgen_engine::{Compute, EngineConfig};
 
 use crate::Error;
 
 /// Of the memory that is free, what is left to everything that is not planned: trees, logits,
 /// tokenizers, the file cache.
 const SPARE: u64 = 10;
+
+/// As much as there is.
+const OPEN: u64 = u64::MAX;
 
 /// What a run needs, model by model.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,23 +48,43 @@ pub struct ModelMemory {
     pub context: usize,
 }
 
+impl ModelMemory {
+    /// Bytes of a chain of `longest` tokens, or of its full context, with `spare` tokens.
+    fn chain(&self, longest: usize, spare: usize) -> u64 {
+        (self.context.min(longest) + spare) as u64 * self.kv_per_token
+    }
+}
+
 impl MemoryPlan {
-    /// A plan without models yet, for caches of at most `kv` bytes.
+    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0), on a device all that is free (see [`no_more_than`](Self::no_more_than)).
     ///
     /// # Errors
     /// The device does not say what is free.
-    pub(crate) fn new(compute: &Compute, kv: usize) -> Result<Self, Error> {
+    pub(crate) fn new(compute: &Compute, config: &EngineConfig) -> Result<Self, Error> {
         let available = match compute.free_bytes()? {
             Some(bytes) => Some(bytes as u64),
             None => available(),
         };
         Ok(Self {
             models: Vec::new(),
-            kv: kv as u64,
+            kv: match config.kv_bytes {
+                0 if !compute.is_cpu() => OPEN,
+                _ => config.kv_budget() as u64,
+            },
             available,
             device: compute.to_string(),
             lends: compute.is_cpu(),
         })
+    }
+
+    /// What is open of the caches' budget is no more than `chains` chains of `longest` tokens, with `spare` tokens each, can take: a
+    /// device's memory is taken at once.
+    pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
+        let chain = |model: &ModelMemory| model.chain(longest, spare);
+        let all: u64 = self.models.iter().map(chain).sum();
+        if self.kv == OPEN {
+            self.kv = all.saturating_mul(chains as u64);
+        }
     }
 
     /// Bytes that are taken whatever the search does.
@@ -90,17 +113,17 @@ impl MemoryPlan {
         let usable = self
             .available
             .map_or(u64::MAX, |available| available - available / SPARE);
-        let chain =
-            |model: &ModelMemory| (model.context.min(longest) + spare) as u64 * model.kv_per_token;
+        let chain = |model: &ModelMemory| model.chain(longest, spare);
         let chains: u64 = self.models.iter().map(chain).sum();
         let fixed = self.fixed();
         let needed = fixed + chains.min(self.kv);
         if needed > usable {
-            let device = self.device.clone();
             return Err(Error::Memory {
                 needed,
+                fixed,
                 usable,
-                device,
+                available: self.available.unwrap_or(usable),
+                device: self.device.clone(),
             });
         }
         self.kv = self.kv.min(usable - fixed);
@@ -123,6 +146,20 @@ impl MemoryPlan {
     }
 }
 
+/// Bytes with three digits, in units of a thousand.
+#[must_use]
+pub fn human_size(bytes: u64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    match units.iter().find(|(_, unit)| bytes as f64 >= *unit) {
+        None => format!("{bytes} B"),
+        Some((name, unit)) => {
+            let number = bytes as f64 / unit;
+            let digits = if number >= 100.0 { 0 } else { 1 };
+            format!("{number:.digits$} {name}")
+        }
+    }
+}
+
 /// Bytes that programs can have now, within the limits of the control group.
 pub(crate) fn available() -> Option<u64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
@@ -137,6 +174,12 @@ pub(crate) fn available() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_their_unit() {
+        let shown = [12, 1_500, 23_040, 999_000_000, 14_200_000_000].map(human_size);
+        assert_eq!(shown, ["12 B", "1.5 kB", "23.0 kB", "999 MB", "14.2 GB"]);
+    }
 
     fn model(weights: u64, kv_per_token: u64) -> ModelMemory {
         ModelMemory {
@@ -237,6 +280,31 @@ mod tests {
         let error = error.to_string();
         assert!(error.contains("--dtype"), "{error}");
         assert!(error.contains("--kv-memory"), "{error}");
+    }
+
+    /// A device's memory is taken at once, so no more than is of use.
+    #[test]
+    fn what_is_open_is_what_chains_can_take() {
+        let open = |available| {
+            let mut plan = MemoryPlan {
+                models: vec![model(40, 1), model(40, 2)],
+                kv: OPEN,
+                available: Some(available),
+                lends: false,
+                ..plan()
+            };
+            plan.no_more_than(7, LONGEST, 5);
+            plan.fit(LONGEST, 5).map(|()| plan.kv)
+        };
+        assert_eq!(open(1_000_000).unwrap(), 7 * 3 * 105);
+        assert_eq!(open(2000).unwrap(), 1800 - 100);
+        let mut given = MemoryPlan {
+            models: vec![model(40, 1)],
+            kv: 5000,
+            ..plan()
+        };
+        given.no_more_than(7, LONGEST, 5);
+        assert_eq!(given.kv, 5000);
     }
 
     /// A long context is no reason to refuse what short chains fit into.

@@ -83,6 +83,17 @@ impl Prepared {
         };
         let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), judge.as_ref());
         let (compute, plan) = on_device(config.engine.device, &mut notes, plan)?;
+        if !compute.is_cpu() && config.models.dtype == WeightType::Auto {
+            let judges = judge.iter().flat_map(Judge::models);
+            let unpacked = generator
+                .iter()
+                .chain(judges)
+                .filter(|m| m.weights.has_blocks());
+            notes.extend(unpacked.map(|model| {
+                let path = model.checkpoint.path().display();
+                format!("{path}: unpacked to float32 on a CUDA device; --dtype bf16 takes half of that and is faster")
+            }));
+        }
         Ok(Self {
             config,
             compute,
@@ -213,7 +224,8 @@ pub(crate) fn on_device<T>(
     notes: &mut Vec<String>,
     plan: impl Fn(&Compute) -> Result<T, Error>,
 ) -> Result<(Compute, T), Error> {
-    let compute = choice.open()?;
+    let (compute, instead) = choice.open_or_say()?;
+    notes.extend(instead.map(|error| format!("the cpu computes: {error}")));
     match plan(&compute) {
         Err(error) if choice == DeviceChoice::Auto && !compute.is_cpu() => {
             notes.push(format!("the cpu computes, not the {compute}: {error}"));
@@ -230,7 +242,7 @@ fn plan(
     generator: Option<&Opened>,
     judge: Option<&Judge>,
 ) -> Result<MemoryPlan, Error> {
-    let mut plan = MemoryPlan::new(compute, config.engine.kv_bytes)?;
+    let mut plan = MemoryPlan::new(compute, &config.engine)?;
     let needs = |role, model: &Opened, shares| needs(role, model, config, compute, shares);
     if let Some(generator) = generator {
         plan.models.push(needs("generator", generator, false)?);
@@ -252,14 +264,22 @@ fn plan(
     }
     let longest = config.generator.max_chain_tokens + PROMPT;
     // Pages are taken whole, and a fork's last one twice.
-    plan.fit(longest, 2 * config.engine.page_size)?;
+    let spare = 2 * config.engine.page_size;
+    // Some strategies draw more chains than they keep.
+    plan.no_more_than(
+        2 * config.search.n * config.search.in_flight,
+        longest,
+        spare,
+    );
+    plan.fit(longest, spare)?;
     Ok(plan)
 }
 
 /// The settings, with the share of memory that the plan gives to a model.
 fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
     let planned = plan.models.iter().find(|model| model.role == role);
-    let kv_bytes = planned.and_then(|model| usize::try_from(model.kv).ok());
+    // 0 would be open.
+    let kv_bytes = planned.and_then(|model| usize::try_from(model.kv.max(1)).ok());
     EngineConfig {
         kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
         ..config.engine.clone()

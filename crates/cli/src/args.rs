@@ -439,7 +439,7 @@ pub struct BenchEngineArgs {
     /// Threads to compute with; 0 means one for each physical core
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Most memory for the cache, e.g. 2GiB or 512MB [default: 4GiB]
+    /// Most memory for the cache, e.g. 2GiB or 512MB; auto is 4GiB, on a CUDA device all that is free [default: auto]
     #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
     pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only
@@ -554,7 +554,7 @@ pub struct ModelFlags {
     /// What keys and values are kept in: auto (f32 on the cpu, as the weights on a CUDA device), f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv_dtype: Option<KvType>,
-    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed, on a CUDA device at once [default: 4GiB]
+    /// Most memory for the caches of both models together, e.g. 2GiB or 512MB; taken as it is needed, on a CUDA device at once; auto is 4GiB, there what all chains in flight can use [default: auto]
     #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size, help_heading = "Models")]
     pub kv_memory: Option<usize>,
     /// Never ask the hub: take models from its cache only

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use beamgen::MemoryPlan;
+pub use beamgen::human_size as size;
 
 use crate::table::{Table, grouped};
 
@@ -69,28 +70,4 @@ pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
         size(plan.fixed()),
         size(plan.most())
     )
-}
-
-/// Bytes with three digits, in units of a thousand.
-pub fn size(bytes: u64) -> String {
-    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    match units.iter().find(|(_, unit)| bytes as f64 >= *unit) {
-        None => format!("{bytes} B"),
-        Some((name, unit)) => {
-            let number = bytes as f64 / unit;
-            let digits = if number >= 100.0 { 0 } else { 1 };
-            format!("{number:.digits$} {name}")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_have_their_unit() {
-        let shown = [12, 1_500, 23_040, 999_000_000, 14_200_000_000].map(size);
-        assert_eq!(shown, ["12 B", "1.5 kB", "23.0 kB", "999 MB", "14.2 GB"]);
-    }
 }

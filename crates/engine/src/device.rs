@@ -41,7 +41,7 @@ impl DeviceChoice {
     pub fn open(self) -> Result<Compute, Error> {
         match self {
             Self::Cpu => Ok(Compute::Cpu),
-            Self::Auto => Ok(Self::Cuda(0).open().unwrap_or_default()),
+            Self::Auto => Ok(Self::auto().0),
             #[cfg(feature = "cuda")]
             Self::Cuda(ordinal) => cuda::Device::open(ordinal)
                 .map(Compute::Cuda)
@@ -49,6 +49,35 @@ impl DeviceChoice {
             #[cfg(not(feature = "cuda"))]
             Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
         }
+    }
+}
+
+impl DeviceChoice {
+    /// Opens it. Where that is open and a card is there that cannot serve, the error says why the processor computes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_or_say(self) -> Result<(Compute, Option<Error>), Error> {
+        match self {
+            Self::Auto => Ok(Self::auto()),
+            _ => Ok((self.open()?, None)),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn auto() -> (Compute, Option<Error>) {
+        match cuda::Device::open(0) {
+            Ok(device) => (Compute::Cuda(device), None),
+            Err(cuda::CudaError::NoDriver | cuda::CudaError::NoDevice { .. }) => {
+                (Compute::Cpu, None)
+            }
+            Err(error) => (Compute::Cpu, Some(error.into())),
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn auto() -> (Compute, Option<Error>) {
+        (Compute::Cpu, None)
     }
 }
 

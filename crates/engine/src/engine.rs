@@ -2,105 +2,20 @@
 
 use std::sync::Arc;
 
-use beamgen_kernels::{AttentionRow, Isa, IsaLevel, KvShape, KvSlot, MachineRates, ThreadPool};
-use serde::{Deserialize, Serialize};
+use beamgen_kernels::{KvShape, ThreadPool};
 
+use crate::chunks::Chunks;
 use crate::decoder::Chunk;
 use crate::idle::{IdleKv, Loan};
 use crate::model::Packed;
 use crate::pages::PagePool;
 use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::Sequences;
-use crate::{Append, DeviceChoice, Error, KvType, Model, Output, Rows, SeqId};
+use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
 /// Most bytes of free pages that keep their memory, for whoever needs a page next (and no more than a
 /// sixteenth of the budget); that of others goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
-
-/// Settings of an [`Engine`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EngineConfig {
-    /// Positions of a page, 1 to 256. Multiples of 16 are fastest.
-    pub page_size: usize,
-    /// Most bytes of keys and values; in a file also as a size (`"2GiB"`). They are taken from the
-    /// system when they are needed.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub kv_bytes: usize,
-    /// How keys and values are kept.
-    pub kv_dtype: KvType,
-    /// Rows computed at once; longer calls are cut, with the same results.
-    pub max_rows: usize,
-    /// What computes. An engine computes where its model is; this says where models are loaded.
-    pub device: DeviceChoice,
-    /// Threads; 0 is one for each physical core.
-    pub threads: usize,
-    /// Instructions of the processor to use.
-    pub isa: IsaChoice,
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self {
-            page_size: 16,
-            kv_bytes: 4 << 30,
-            kv_dtype: KvType::Auto,
-            max_rows: 512,
-            device: DeviceChoice::Auto,
-            threads: 0,
-            isa: IsaChoice::Auto,
-        }
-    }
-}
-
-/// Instructions to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IsaChoice {
-    /// The best the machine has.
-    #[default]
-    Auto,
-    /// AVX-512 with AMX's tiles of bytes and of bfloat16.
-    Amx,
-    /// AVX-512.
-    Avx512,
-    /// AVX2 with FMA and F16C.
-    Avx2,
-    /// What the compiler makes of plain loops.
-    Portable,
-}
-
-impl EngineConfig {
-    /// What the machine can do at best with these instructions and threads, measured now with
-    /// `memory` bytes twice (see [`MachineRates::measure`]).
-    ///
-    /// # Errors
-    /// [`Error::Setting`] if the machine lacks the instructions or the memory.
-    pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
-        let pool = ThreadPool::new(self.threads);
-        let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
-        rates.map_err(|error| Error::Setting {
-            field: "memory",
-            reason: format!("{memory} bytes twice cannot be had: {error}"),
-        })
-    }
-}
-
-impl IsaChoice {
-    pub(crate) fn resolve(self) -> Result<Isa, Error> {
-        let level = match self {
-            Self::Auto => return Ok(Isa::detect()),
-            Self::Amx => IsaLevel::Amx,
-            Self::Avx512 => IsaLevel::Avx512,
-            Self::Avx2 => IsaLevel::Avx2,
-            Self::Portable => IsaLevel::Portable,
-        };
-        Isa::new(level).ok_or_else(|| Error::Setting {
-            field: "isa",
-            reason: format!("this machine has no {level:?}"),
-        })
-    }
-}
 
 /// The state of the key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +105,10 @@ impl Engine {
         let page_bytes = runner.page_bytes();
         let total = pages.min(u32::MAX as usize);
         if total == 0 {
-            let reason = format!("{} is less than one page of {page_bytes}", config.kv_bytes);
+            let reason = format!(
+                "{} is less than one page of {page_bytes}",
+                config.kv_budget()
+            );
             return setting("kv_bytes", reason);
         }
         Ok(Self {
@@ -198,7 +116,7 @@ impl Engine {
             pool,
             page_size: config.page_size,
             max_rows: config.max_rows,
-            pages: PagePool::new(total, WARM_BYTES.min(config.kv_bytes / 16) / page_bytes),
+            pages: PagePool::new(total, WARM_BYTES.min(config.kv_budget() / 16) / page_bytes),
             own_pages: total,
             promised: 0,
             lends: None,
@@ -625,75 +543,4 @@ enum To<'a> {
     /// They stay on the device.
     #[cfg(feature = "cuda")]
     Device,
-}
-
-/// Positions of a segment, of which a device keeps a result for each row.
-const SEGMENT: usize = 256;
-#[cfg(feature = "cuda")]
-const _: () = assert!(SEGMENT == beamgen_kernels::cuda::AttentionPlan::SEGMENT);
-
-/// The rows of a call, cut into chunks.
-struct Chunks<'a> {
-    items: &'a [Append<'a>],
-    sequences: &'a Sequences,
-    page_size: usize,
-    max_rows: usize,
-    /// Most segments of positions that the rows of a chunk attend to.
-    most_segments: usize,
-}
-
-impl Chunks<'_> {
-    /// Calls `flush` with one chunk after the other.
-    fn each(
-        &self,
-        chunk: &mut Chunk,
-        flush: &mut dyn FnMut(&mut Chunk) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        chunk.clear();
-        let (mut table, mut segments) = (0, 0);
-        for item in self.items {
-            let sequence = self.sequences.get(item.seq).expect("checked");
-            let mut from = 0;
-            while from < item.tokens.len() {
-                let most = item.tokens.len().min(from + self.max_rows - chunk.len());
-                let mut to = from;
-                while to < most {
-                    let more = (sequence.len + to) / SEGMENT + 1;
-                    if segments + more > self.most_segments {
-                        break;
-                    }
-                    (segments, to) = (segments + more, to + 1);
-                }
-                let first = chunk.len();
-                for (i, token) in item.tokens[from..to].iter().enumerate() {
-                    let position = sequence.len + from + i;
-                    chunk.tokens.push(*token);
-                    chunk.positions.push(position as u32);
-                    chunk.slots.push(KvSlot {
-                        page: sequence.pages[position / self.page_size],
-                        offset: (position % self.page_size) as u32,
-                    });
-                    chunk.attends.push(AttentionRow {
-                        table,
-                        len: position as u32 + 1,
-                    });
-                }
-                item.want.for_each_in(from, to, item.tokens.len(), |i| {
-                    chunk.wanted.push((first + i - from) as u32);
-                });
-                from = to;
-                if chunk.len() == self.max_rows || to < most {
-                    flush(chunk)?;
-                    chunk.clear();
-                    segments = 0;
-                }
-            }
-            table += sequence.pages.len() as u32;
-        }
-        if chunk.len() > 0 {
-            flush(chunk)?;
-            chunk.clear();
-        }
-        Ok(())
-    }
 }

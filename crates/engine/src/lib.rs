@@ -32,11 +32,13 @@
 
 mod chat;
 mod checkpoint;
+mod chunks;
 mod config;
 mod decoder;
 mod device;
 mod device_head;
 mod engine;
+mod engine_config;
 mod error;
 mod generation;
 mod gguf;
@@ -60,7 +62,8 @@ pub use checkpoint::Checkpoint;
 pub use config::{ModelConfig, Rope, RopeScaling};
 pub use device::{Compute, DeviceChoice};
 pub use device_head::DeviceHead;
-pub use engine::{Engine, EngineConfig, IsaChoice, KvStats};
+pub use engine::{Engine, KvStats};
+pub use engine_config::{EngineConfig, IsaChoice};
 pub use error::Error;
 pub use generation::{GenerationDefaults, SamplingSettings};
 pub use idle::IdleKv;

@@ -3,7 +3,9 @@
 use crate::rng::Draw;
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
-use crate::{Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams};
+use crate::{
+    Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams, log_prob,
+};
 
 /// Logits of one call. Those on a device are there until the engine's next call.
 #[derive(Debug, Default)]
@@ -44,7 +46,8 @@ impl Logits {
 
 impl Engine {
     /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is drawn
-    /// from them ([`draw`](Self::draw)) or asked for ([`copy_logits`](Self::copy_logits)) comes to the host.
+    /// from them ([`draw`](Self::draw)) or asked for ([`log_probs`](Self::log_probs),
+    /// [`copy_logits`](Self::copy_logits)) comes to the host.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -120,6 +123,33 @@ impl Engine {
         debug_assert!((0..count).all(|i| choice(i).row < rows));
         let width = self.model().config().vocab_size;
         self.device().draw(width, tokens, count, choice, out)
+    }
+
+    /// Natural log of the probability of `tokens[i]` under row `i`, for all rows.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    ///
+    /// # Panics
+    /// If there are more or fewer tokens than rows, one is outside of the vocabulary, or the logits are of an earlier call.
+    pub fn log_probs(
+        &mut self,
+        logits: &Logits,
+        tokens: &[u32],
+        out: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        assert_eq!(tokens.len(), logits.rows, "a token for each row");
+        out.clear();
+        #[cfg(feature = "cuda")]
+        if logits.call > 0 {
+            self.rows_of(logits);
+            let width = self.model().config().vocab_size;
+            assert!(tokens.iter().all(|token| (*token as usize) < width));
+            return self.device().log_probs(width, tokens, out);
+        }
+        let rows = logits.host.iter().zip(tokens);
+        out.extend(rows.map(|(row, token)| log_prob(row, *token)));
+        Ok(())
     }
 
     /// Copies row `row` to `out`.

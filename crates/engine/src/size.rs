@@ -13,12 +13,15 @@ const UNITS: [(&str, f64); 8] = [
     ("GiB", 1073741824.0),
 ];
 
-/// Bytes of a size like `2GiB`, `512 MB` or `1000000`.
+/// Bytes of a size like `2GiB`, `512 MB` or `1000000`; `auto` is 0.
 ///
 /// # Errors
 /// What would be one.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let text = text.trim();
+    if text == "auto" {
+        return Ok(0);
+    }
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -28,9 +31,11 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(unit));
     match (number.parse::<f64>(), factor) {
-        (Ok(number), Some((_, factor))) if number.is_finite() => Ok((number * factor) as usize),
+        (Ok(number), Some((_, factor))) if number.is_finite() && number * factor >= 1.0 => {
+            Ok((number * factor) as usize)
+        }
         _ => Err(format!(
-            "{text:?} is no size: a number and a unit, such as 2GiB, 512MB or 1000000"
+            "{text:?} is no size: a number and a unit, such as 2GiB, 512MB or 1000000, or auto"
         )),
     }
 }
@@ -38,7 +43,10 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
 /// A number of bytes, or a size as a string.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a number of bytes or a size such as \"2GiB\"")]
+    #[serde(
+        untagged,
+        expecting = "a number of bytes, a size such as \"2GiB\", or \"auto\""
+    )]
     enum Size {
         Bytes(usize),
         Text(String),
@@ -61,11 +69,13 @@ mod tests {
             ("1.5 kb", 1500),
             ("3kib", 3072),
             ("17", 17),
-            ("0", 0),
+            ("auto", 0),
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "GiB", "2 gibs", "-1GB", "1e9", "2G", "1.2.3MB", "NaN"] {
+        for text in [
+            "", "0", "0.4", "GiB", "2 gibs", "-1GB", "1e9", "2G", "1.2.3MB", "NaN",
+        ] {
             let error = parse_size(text).unwrap_err();
             assert!(error.contains("2GiB"), "{error}");
         }

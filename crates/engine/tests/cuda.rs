@@ -4,12 +4,13 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Choice, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig,
-    Output, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights,
+    Output, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights, log_prob,
 };
 use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
 
@@ -181,6 +182,93 @@ fn a_row_does_not_depend_on_the_others() {
     }
 }
 
+/// Once they have been as large.
+#[test]
+fn passes_take_no_memory() {
+    let Some(compute) = device() else { return };
+    let config = even_config();
+    let model = model(&compute, &config, WeightType::Bf16);
+    let mut engine = engine(&model, |_| {});
+    let seqs: Vec<SeqId> = (0..7).map(|_| engine.create()).collect();
+    let mut free = Vec::new();
+    for turn in 0..9 {
+        let items: Vec<Append<'_>> = seqs
+            .iter()
+            .map(|seq| Append {
+                seq: *seq,
+                tokens: &[3],
+                want: Want::Last,
+            })
+            .collect();
+        let logits = engine.logits(&items).unwrap();
+        engine.recycle_logits(logits);
+        if turn > 3 {
+            free.push(compute.free_bytes().unwrap());
+        }
+    }
+    assert!(free.iter().all(|bytes| *bytes == free[0]), "{free:?}");
+}
+
+/// The model that people try first.
+#[test]
+fn the_bundled_generator_is_the_processors() {
+    let Some(compute) = device() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/abacus/generator");
+    let config = ModelConfig::load(folder.as_path()).unwrap();
+    let weights = Weights::load(folder.as_path()).unwrap();
+    let pool = ThreadPool::new(1);
+    let logits = |compute: &Compute, kv_dtype| {
+        let config = config.clone();
+        let model = Model::on(compute, config, &weights, WeightType::F32, &pool).unwrap();
+        let mut engine = engine(&Arc::new(model), |c| c.kv_dtype = kv_dtype);
+        let text = tokens(60, 7, engine.model().config());
+        let seq = engine.create();
+        append(&mut engine, seq, &text, Want::All)
+    };
+    let cpu = logits(&Compute::Cpu, KvType::F32);
+    let cuda = logits(&compute, KvType::F32);
+    let pairs = cpu.iter().zip(cuda.iter());
+    let gaps = pairs.map(|(a, b)| {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max)
+    });
+    let worst = gaps.fold(0.0, f32::max);
+    eprintln!("bundled generator, float32: largest difference of a logit {worst:.1e}");
+    assert!(worst < 1e-3, "{worst}");
+}
+
+/// Segments of positions begin, and with them lists grow, between passes that are recorded.
+#[test]
+fn lists_grow_between_recorded_passes() {
+    let Some(compute) = device() else { return };
+    let config = tiny_config();
+    let model = model(&compute, &config, WeightType::F32);
+    let mut engine = engine(&model, |_| {});
+    let text = tokens(266, 3, &config);
+    let whole = engine.create();
+    let whole = append(&mut engine, whole, &text, Want::All);
+    let root = engine.create();
+    append(&mut engine, root, &text[..248], Want::None);
+    let branches: Vec<SeqId> = (0..5).map(|_| engine.fork(root)).collect();
+    for (i, token) in text.iter().enumerate().skip(248) {
+        let item = |seq: &SeqId| Append {
+            seq: *seq,
+            tokens: std::slice::from_ref(token),
+            want: Want::Last,
+        };
+        let items: Vec<Append<'_>> = branches.iter().map(item).collect();
+        let rows = engine.forward(&items, Output::Logits).unwrap();
+        for row in rows.iter() {
+            assert_same_bits(row, whole.row(i));
+        }
+        // Other sizes in between, also of passes that are not recorded.
+        append(&mut engine, root, &text[..1 + i % 3], Want::Last);
+        engine.truncate(root, 248);
+    }
+}
+
 #[test]
 fn tokens_are_drawn_as_on_the_processor() {
     let Some(compute) = device() else { return };
@@ -189,7 +277,7 @@ fn tokens_are_drawn_as_on_the_processor() {
     let cuda = model(&compute, &config, WeightType::F32);
     let mut engines = [engine(&cpu, |_| {}), engine(&cuda, |_| {})];
     let said = [3, 5];
-    let mut draws = Vec::new();
+    let (mut draws, mut logs) = (Vec::new(), Vec::new());
     for engine in &mut engines {
         let seq = engine.create();
         let text = tokens(9, 4, &config);
@@ -204,6 +292,12 @@ fn tokens_are_drawn_as_on_the_processor() {
         let mut row = Vec::new();
         engine.copy_logits(&logits, 4, &mut row).unwrap();
         assert_eq!(row.len(), config.vocab_size);
+        let mut of_these = Vec::new();
+        let next: Vec<u32> = (0..9).map(|i| (7 * i) as u32 % 67).collect();
+        engine.log_probs(&logits, &next, &mut of_these).unwrap();
+        let own = log_prob(&row, next[4]);
+        assert!((of_these[4] - own).abs() < 1e-5, "{of_these:?}, {own}");
+        logs.push(of_these);
         let (mut sampler, mut drawn, mut all) = (Sampler::new(), Vec::new(), Vec::new());
         for penalty in [1.0, 1.3] {
             for (temperature, top_k, top_p) in
@@ -236,6 +330,7 @@ fn tokens_are_drawn_as_on_the_processor() {
         }
         draws.push(all);
     }
+    assert_near(&logs[1], &logs[0], 2e-5);
     let [cpu, cuda] = [&draws[0], &draws[1]];
     let same = cpu
         .iter()

@@ -4,9 +4,18 @@ mod common;
 
 use std::alloc::System;
 
-use beamgen_engine::{Append, EngineConfig, KvType, Output, SeqId, Want, WeightType};
+use beamgen_engine::rng::Key;
+use beamgen_engine::{
+    Append, Choice, EngineConfig, KvType, Output, Sampler, SamplingParams, SeqId, Want, WeightType,
+};
 use cap::Cap;
 use common::{engine, random_model_as, tiny_config, tokens};
+
+const KEY: Key = Key {
+    seed: 1,
+    problem: 2,
+    chain: 3,
+};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -47,11 +56,32 @@ fn a_decode_step_allocates_nothing() {
                         want: Want::Last,
                     })
                     .collect();
-                for output in [Output::Logits, Output::Hidden] {
-                    let mut step = || {
-                        let rows = engine.forward(&items, output).unwrap();
-                        assert_eq!(rows.len(), count);
-                        engine.recycle(rows);
+                let choice = |i: usize| Choice {
+                    row: i,
+                    said: &[],
+                    params: SamplingParams {
+                        temperature: 0.8,
+                        top_p: 0.9,
+                        ..SamplingParams::default()
+                    },
+                    draw: KEY.at(i as u32),
+                };
+                let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
+                for output in [Some(Output::Logits), Some(Output::Hidden), None] {
+                    let mut step = || match output {
+                        Some(output) => {
+                            let rows = engine.forward(&items, output).unwrap();
+                            assert_eq!(rows.len(), count);
+                            engine.recycle(rows);
+                        }
+                        None => {
+                            let logits = engine.logits(&items).unwrap();
+                            engine
+                                .draw(&logits, 515, &mut sampler, count, choice, &mut drawn)
+                                .unwrap();
+                            assert_eq!(drawn.len(), count);
+                            engine.recycle_logits(logits);
+                        }
                     };
                     step();
                     // A thread of the pool that begins only now takes memory for its name, once.

@@ -9,6 +9,11 @@ use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
 use crate::answer;
+pub use error::{LineFault, ProblemsError};
+
+mod error;
+#[cfg(test)]
+mod tests;
 
 /// The longest line read. A reference solution may be long; more than this is another kind of file.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
@@ -29,118 +34,6 @@ pub struct Problems {
     pub problems: Vec<Problem>,
     /// The line of each problem, from 1.
     pub lines: Vec<usize>,
-}
-
-/// A problem file that could not be used. Messages are one line: file, line, field, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum ProblemsError {
-    /// The file cannot be opened or read.
-    #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", plain(.error))]
-    Unreadable {
-        /// The file.
-        source_name: String,
-        /// What the operating system said.
-        error: io::Error,
-    },
-    /// There is not one problem in the file.
-    #[error(
-        "{source_name}: no problems in it: write one JSON object or one line of text a problem"
-    )]
-    Empty {
-        /// The file.
-        source_name: String,
-    },
-    /// A line of the file is not a problem.
-    #[error("{source_name}:{line}: {fault}")]
-    Line {
-        /// The file.
-        source_name: String,
-        /// Its line, from 1.
-        line: usize,
-        /// What is wrong with the line.
-        fault: LineFault,
-    },
-}
-
-/// What is wrong with a line of a problem file.
-#[derive(Debug, thiserror::Error)]
-pub enum LineFault {
-    /// Over [`MAX_LINE_BYTES`].
-    #[error("the line is longer than {} MiB: split the file into one problem a line", MAX_LINE_BYTES >> 20)]
-    LongLine,
-    /// Over [`MAX_PROBLEM_BYTES`].
-    #[error(
-        "field \"{field}\": {bytes} bytes, at most {MAX_PROBLEM_BYTES} fit: shorten the problem"
-    )]
-    LongProblem {
-        /// The key of the text, "text" in a plain file.
-        field: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
-    /// The text is fine, but a model cannot take it.
-    #[error("field \"problem\": {reason}: shorten the problem")]
-    Refused {
-        /// What the model says.
-        reason: String,
-    },
-    /// No reference answer where one is needed.
-    #[error(
-        "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
-    )]
-    NoAnswer,
-    /// Bytes that are not UTF-8.
-    #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
-    Encoding {
-        /// Offset of the first bad byte within the line.
-        at: usize,
-    },
-    /// The file is JSON lines, and this line is not JSON.
-    #[error("not JSON ({reason}): write one object a line")]
-    Json {
-        /// What the parser said.
-        reason: String,
-    },
-    /// JSON, but not an object.
-    #[error(
-        "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
-    )]
-    NotAnObject {
-        /// What was found.
-        found: &'static str,
-    },
-    /// The whole file is one JSON array.
-    #[error("a JSON array: write one object a line (`jq -c '.[]' FILE` does it)")]
-    Array,
-    /// None of the keys for the problem's text is there.
-    #[error(
-        "field \"problem\": missing (\"question\" and \"prompt\" do as well): add the problem's text"
-    )]
-    NoText,
-    /// The text is there but blank.
-    #[error("field \"{field}\": empty: add the problem's text")]
-    BlankText {
-        /// The key of the text.
-        field: &'static str,
-    },
-    /// A field of another type.
-    #[error("field \"{field}\": found {found}: write {wanted}")]
-    Type {
-        /// The key.
-        field: &'static str,
-        /// The type it has.
-        found: &'static str,
-        /// The types it may have.
-        wanted: &'static str,
-    },
-    /// An id used before.
-    #[error("field \"id\": \"{id}\" stands on line {first} already: make the ids unique")]
-    Repeated {
-        /// The id.
-        id: String,
-        /// The line that has it first.
-        first: usize,
-    },
 }
 
 impl Problems {
@@ -349,12 +242,6 @@ fn json_reason(error: &serde_json::Error) -> String {
     format!("{reason} at column {}", error.column())
 }
 
-/// An operating system's message without its error number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// Lines of UTF-8 text, each bounded in memory whatever the file holds.
 struct Lines<'a, R> {
     input: R,
@@ -426,147 +313,6 @@ impl Fnv {
         for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 =
                 (self.0 ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(bytes: impl AsRef<[u8]>) -> Result<Vec<Problem>, String> {
-        Problems::read(bytes.as_ref(), "f")
-            .map(|p| p.problems)
-            .map_err(|e| e.to_string())
-    }
-
-    fn message(bytes: impl AsRef<[u8]>) -> String {
-        let message = read(bytes).unwrap_err();
-        assert!(!message.contains('\n'), "{message}");
-        message
-    }
-
-    #[test]
-    fn json_lines_with_every_key() {
-        let got = read(
-            "\u{feff}{\"problem\": \"p\", \"answer\": 42}\r\n\n{\"question\": \"q\", \"id\": \"x\", \"answer\": \"so\\n#### 7\"}\n\
-             {\"prompt\": \"r\", \"id\": 9, \"answer\": null, \"level\": 3}",
-        )
-        .unwrap();
-        let rows: Vec<_> = got
-            .iter()
-            .map(|p| (p.id.as_str(), p.text.as_str(), p.answer.as_deref()))
-            .collect();
-        assert_eq!(
-            rows,
-            [
-                ("1", "p", Some("42")),
-                ("x", "q", Some("7")),
-                ("9", "r", None)
-            ]
-        );
-    }
-
-    #[test]
-    fn text_has_a_problem_a_line() {
-        let got = read("\nWhat is 1 + 1?\n\n  And { 2 }? ").unwrap();
-        let rows: Vec<_> = got
-            .iter()
-            .map(|p| (p.id.as_str(), p.text.as_str()))
-            .collect();
-        assert_eq!(rows, [("2", "What is 1 + 1?"), ("4", "And { 2 }?")]);
-        assert_eq!(read("[0, 1] is an interval?").unwrap().len(), 1);
-    }
-
-    #[test]
-    fn faults_name_file_line_and_field() {
-        let ok = "{\"problem\": \"p\"}\n";
-        for (bytes, want) in [
-            ("".to_owned(), "f: no problems"),
-            (" \n\n".to_owned(), "f: no problems"),
-            (format!("{ok}What?"), "f:2: not JSON"),
-            (
-                format!("{ok}{{\"problem\": \"p\""),
-                "f:2: not JSON (EOF while parsing an object at column 15)",
-            ),
-            (format!("{ok}[1]"), "f:2: found a list"),
-            (
-                format!("{ok}{{\"text\": \"p\"}}"),
-                "f:2: field \"problem\": missing",
-            ),
-            (
-                "{\"question\": [1]}".to_owned(),
-                "f:1: field \"question\": found a list: write a string",
-            ),
-            (
-                "{\"problem\": \" \"}".to_owned(),
-                "f:1: field \"problem\": empty",
-            ),
-            (
-                "{\"problem\": \"p\", \"answer\": [1]}".to_owned(),
-                "f:1: field \"answer\": found a list",
-            ),
-            (
-                "{\"problem\": \"p\", \"id\": true}".to_owned(),
-                "f:1: field \"id\": found a boolean",
-            ),
-            (
-                "{\"problem\": \"p\", \"id\": 2}\n{\"problem\": \"p\"}".to_owned(),
-                "f:2: field \"id\": \"2\" stands on line 1",
-            ),
-            ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
-            (
-                format!("{{\"problem\": \"{}\"}}", "a".repeat(1_000_000)),
-                "f:1: field \"problem\": 1000000 bytes, at most 262144",
-            ),
-            ("a".repeat(1_000_000), "f:1: field \"text\": 1000000 bytes"),
-            (
-                "a".repeat(MAX_LINE_BYTES + 1),
-                "f:1: the line is longer than 8 MiB",
-            ),
-        ] {
-            let got = message(&bytes);
-            assert!(got.starts_with(want), "{got}");
-        }
-        let got = message(b"What is 1?\nWhat \xff is 2?\n");
-        assert!(got.starts_with("f:2: invalid UTF-8 at byte 5"), "{got}");
-    }
-
-    #[test]
-    fn files_that_cannot_be_read() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, want) in [
-            (dir.path().join("none.jsonl"), "No such file"),
-            (dir.path().to_owned(), "directory"),
-        ] {
-            let got = Problems::open(&path).unwrap_err().to_string();
-            assert!(
-                got.contains(want) && got.contains(&*path.display().to_string()),
-                "{got}"
-            );
-            assert!(!got.contains("os error"), "{got}");
-        }
-    }
-
-    #[test]
-    fn the_fingerprint_sees_every_field() {
-        let print = |text: &str| Problems::read(text.as_bytes(), "f").unwrap().fingerprint();
-        let base = print("{\"problem\": \"ab\", \"answer\": 1}");
-        assert_eq!(base, print("{\"question\": \"ab\", \"answer\": \"1\"}\n\n"));
-        for other in [
-            "{\"problem\": \"ab\"}",
-            "{\"problem\": \"a\", \"answer\": \"b1\"}",
-            "{\"problem\": \"ab\", \"answer\": 2}",
-            "{\"problem\": \"ab\", \"answer\": 1, \"id\": 2}",
-        ] {
-            assert_ne!(base, print(other), "{other}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_bytes_are_handled(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            let _ = Problems::read(bytes.as_slice(), "f");
         }
     }
 }

@@ -6,9 +6,9 @@
 use std::time::Instant;
 
 use beamgen_kernels::cuda::{
-    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, Buffer, CudaError, Device,
-    KvLayout, LinearShape, LinearWorkspace, Number, QkvRows, SampleRequest, Samples, attention,
-    attention_merge, linear, rmsnorm, rope_kv, silu_mul,
+    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Buffer,
+    CudaError, Device, KvLayout, LinearShape, LinearWorkspace, Number, QkvRows, SampleRequest,
+    Samples, Staging, attention, attention_merge, linear, rmsnorm, rope_kv, silu_mul,
 };
 use beamgen_kernels::{AttentionRow, AttentionShape, Epilogue};
 use half::bf16;
@@ -17,6 +17,8 @@ const HEADS: usize = 12;
 const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = 128;
 const PAGE: usize = 16;
+/// More than any second-level cache has: what a call reads comes from memory, as in a pass over all layers.
+const COLD: usize = 256 << 20;
 
 struct Bench {
     device: Device,
@@ -35,7 +37,7 @@ fn main() -> Result<(), CudaError> {
         "{:<40} {:>10} {:>10} {:>10}",
         "operation", "us", "GB/s", "TFLOP/s"
     );
-    for rows in [1, 16, 64, 256] {
+    for rows in [1, 16, 64, 256, 1024] {
         bench.layers(rows)?;
     }
     for (rows, prefix) in [(1, 512), (1, 4096), (64, 512), (64, 4096), (256, 4096)] {
@@ -67,18 +69,18 @@ impl Bench {
     }
 
     /// Median seconds of a call among many that are queued.
-    fn time(&self, mut call: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    fn time(&self, mut call: impl FnMut(usize) -> Result<(), CudaError>) -> Result<f64, CudaError> {
         let calls = if self.divisor == 1 { 50 } else { 1 };
-        call()?;
+        call(0)?;
         let mut seconds = Vec::new();
         for _ in 0..5 {
             self.device.synchronize()?;
             let start = Instant::now();
-            for _ in 0..calls {
-                call()?;
+            for i in 0..calls {
+                call(i)?;
             }
             self.device.synchronize()?;
-            seconds.push(start.elapsed().as_secs_f64() / f64::from(calls));
+            seconds.push(start.elapsed().as_secs_f64() / calls as f64);
         }
         seconds.sort_by(f64::total_cmp);
         Ok(seconds[2])
@@ -93,7 +95,7 @@ impl Bench {
         let bytes = (1 << 30) / self.divisor;
         let mut memory = self.device.alloc(2 * bytes)?;
         memory.clear()?;
-        let seconds = self.time(|| memory.copy_within(0, bytes, bytes))?;
+        let seconds = self.time(|_| memory.copy_within(0, bytes, bytes))?;
         println!(
             "copies {:.1} GB/s, read and written counted",
             2e-9 * bytes as f64 / seconds
@@ -115,16 +117,22 @@ impl Bench {
                 outputs,
                 number: Number::Bf16,
             };
-            let weight = self.device.upload(&noise(inputs * outputs))?;
+            let bytes = 2 * inputs * outputs;
+            let copies = (COLD / self.divisor).div_ceil(bytes);
+            let mut weights = self.device.alloc(copies * bytes)?;
+            weights.write(0, &noise(inputs * outputs))?;
+            for i in 1..copies {
+                weights.copy_within(0, i * bytes, bytes)?;
+            }
             let x = self.device.upload(&noise(rows * inputs))?;
             let mut out = self.device.alloc(4 * rows * outputs)?;
             let mut workspace = LinearWorkspace::new(&self.device, &[shape], rows)?;
-            let seconds = self.time(|| {
+            let seconds = self.time(|i| {
                 linear(
                     &mut out,
                     &x,
                     &shape,
-                    &weight,
+                    &weights.from(i % copies * bytes),
                     None,
                     rows,
                     Epilogue::Store,
@@ -132,12 +140,7 @@ impl Bench {
                 )
             })?;
             let flops = 2 * rows * inputs * outputs;
-            self.row(
-                &format!("{name}, {rows} rows"),
-                seconds,
-                weight.bytes(),
-                flops,
-            );
+            self.row(&format!("{name}, {rows} rows"), seconds, bytes, flops);
         }
         Ok(())
     }
@@ -150,7 +153,7 @@ impl Bench {
         let layout = KvLayout {
             number: Number::Bf16,
             page_size: PAGE,
-            layers: 1,
+            layers: if self.divisor == 1 { 28 } else { 2 },
             kv_heads: KV_HEADS,
             head_dim: HEAD_DIM,
         };
@@ -177,10 +180,11 @@ impl Bench {
         let capacity = AttentionCapacity {
             rows,
             partials: plan.partials(),
-            tables: tables.len(),
         };
-        let mut lists = AttentionLists::new(&self.device, capacity)?;
-        lists.write(&plan, &tables)?;
+        let mut staging = Staging::new(&self.device, 0)?;
+        let mut lists = AttentionLists::new(capacity);
+        lists.stage(&mut staging, &plan, AttentionRoom::of(&plan));
+        staging.copy()?;
         let shape = AttentionShape {
             heads: HEADS,
             stride: HEADS * HEAD_DIM,
@@ -190,14 +194,15 @@ impl Bench {
         let q = self.floats(rows * shape.stride)?;
         let mut parts = self.device.alloc(capacity.partial_bytes(HEADS, HEAD_DIM))?;
         let mut out = self.device.alloc(2 * rows * shape.stride)?;
-        let seconds = self.time(|| {
+        let seconds = self.time(|i| {
             attention(
                 &mut parts,
                 &q,
                 &shape,
                 &kv,
                 &layout,
-                0,
+                i % layout.layers,
+                &staging,
                 &lists,
                 plan.items(),
             )?;
@@ -205,15 +210,15 @@ impl Bench {
                 &mut out,
                 Number::Bf16,
                 &parts,
+                &staging,
                 &lists,
                 rows,
-                HEADS,
-                HEAD_DIM,
+                (HEADS, HEAD_DIM),
             )
         })?;
         let flops = 4 * rows * (prefix + own * PAGE) * shape.stride;
         let name = format!("attention, {rows} rows over {prefix} shared");
-        self.row(&name, seconds, kv.bytes(), flops);
+        self.row(&name, seconds, kv.bytes() / layout.layers, flops);
         Ok(())
     }
 
@@ -223,14 +228,14 @@ impl Bench {
         let mut out = self.device.alloc(4 * rows * 2 * width)?;
         let weight = self.floats(hidden)?;
         let seconds =
-            self.time(|| rmsnorm(&mut out, Number::Bf16, &x, &weight, rows, hidden, 1e-6))?;
+            self.time(|_| rmsnorm(&mut out, Number::Bf16, &x, &weight, rows, hidden, 1e-6))?;
         self.row(
             &format!("rmsnorm, {rows} rows"),
             seconds,
             6 * rows * hidden,
             0,
         );
-        let seconds = self.time(|| silu_mul(&mut out, Number::Bf16, &x, rows, width))?;
+        let seconds = self.time(|_| silu_mul(&mut out, Number::Bf16, &x, rows, width))?;
         self.row(&format!("silu, {rows} rows"), seconds, 10 * rows * width, 0);
 
         let layout = KvLayout {
@@ -252,7 +257,7 @@ impl Bench {
         let slots = self.device.upload(&slots)?;
         let half = HEAD_DIM / 2;
         let seconds =
-            self.time(|| rope_kv(&mut qkv, shape, &mut kv, &layout, 0, &angles, half, &slots))?;
+            self.time(|_| rope_kv(&mut qkv, shape, &mut kv, &layout, 0, &angles, half, &slots))?;
         self.row(
             &format!("rope and cache, {rows} rows"),
             seconds,
@@ -282,7 +287,7 @@ impl Bench {
                 .collect();
             let mut samples = Samples::new(&self.device, rows, 0)?;
             samples.request(&requests, &[])?;
-            let seconds = self.time(|| samples.draw(&logits, vocab, vocab))?;
+            let seconds = self.time(|_| samples.draw(&logits, vocab, vocab))?;
             self.row(
                 &format!("draw, {name}, {rows} rows"),
                 seconds,

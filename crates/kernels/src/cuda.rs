@@ -23,9 +23,11 @@ mod rmsnorm;
 mod rope;
 mod sample;
 mod silu;
+mod staging;
 
 pub use attention::{
-    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, attention, attention_merge,
+    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, attention,
+    attention_merge,
 };
 pub use buffer::{Buffer, Element};
 pub use device::{Arg, Device, DeviceInfo, Launch};
@@ -43,6 +45,7 @@ pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
 pub use sample::{SampleRequest, Samples, log_probs};
 pub use silu::silu_mul;
+pub use staging::Staging;
 
 /// How numbers lie in a buffer of weights, activations or keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want, log_prob,
+    Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want,
 };
 use beamgen_search::Memory;
 
@@ -220,6 +220,7 @@ fn log_probs(
     let row_bytes = size_of::<f32>() * engine.model().config().vocab_size;
     let most = (LOGIT_BYTES / row_bytes).max(1);
     let mut all: Vec<Vec<f64>> = vec![Vec::new(); reads.len()];
+    let mut logs = Vec::new();
     let (mut at, mut from) = (0, 0);
     while at < reads.len() {
         let mut room = most;
@@ -246,15 +247,18 @@ fn log_probs(
                 want: Want::At(wanted),
             })
             .collect();
-        let rows = engine.forward(&items, Output::Logits)?;
-        let mut row = rows.iter();
+        let logits = engine.logits(&items)?;
+        let next = pieces.iter().flat_map(|(at, _, wanted)| {
+            let first = all[*at].len();
+            &targets[*at][first..first + wanted.len()]
+        });
+        let next: Vec<u32> = next.copied().collect();
+        engine.log_probs(&logits, &next, &mut logs)?;
+        engine.recycle_logits(logits);
+        let mut logs = logs.iter().copied().map(f64::from);
         for (at, _, wanted) in &pieces {
-            for logits in row.by_ref().take(wanted.len()) {
-                let target = targets[*at][all[*at].len()];
-                all[*at].push(f64::from(log_prob(logits, target)));
-            }
+            all[*at].extend(logs.by_ref().take(wanted.len()));
         }
-        engine.recycle(rows);
     }
     Ok(all)
 }

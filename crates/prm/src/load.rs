@@ -112,7 +112,7 @@ impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
     /// Without a `spec`, the checkpoint says how it is read ([`PrmSpec::of`]). `reference` is the
-    /// second model of a log-ratio; `config.kv_bytes` is shared between the two, and what both read
+    /// second model of a log-ratio; `config.kv_budget()` is shared between the two, and what both read
     /// counts once in [`Scored`](beamgen_search::Scored).
     ///
     /// # Errors
@@ -154,11 +154,13 @@ impl RewardModel {
         };
         let cached = |model: &Model| model.kv_bytes(config.kv_dtype);
         let total = cached(&model) + second.as_deref().map_or(0, cached);
+        let budget = config.kv_budget();
         let engine = |model: Arc<Model>| {
             // As many pages of the one as of the other.
-            let share = cached(&model) as u128 * config.kv_bytes as u128 / total as u128;
+            let share = cached(&model) as u128 * budget as u128 / total as u128;
             let config = EngineConfig {
-                kv_bytes: usize::try_from(share).unwrap_or(config.kv_bytes),
+                // 0 would be open.
+                kv_bytes: usize::try_from(share).unwrap_or(budget).max(1),
                 ..config.clone()
             };
             Engine::with_pool(model, config, pool.clone())

@@ -129,7 +129,7 @@ pub(super) fn check(weight_type: WeightType) -> Result<(), Error> {
     }
     Err(Error::Setting {
         field: "dtype",
-        reason: "int8 is computed on the cpu only; use auto, bf16 or f16 on a CUDA device".into(),
+        reason: "int8 is computed on the cpu only (--device cpu); a CUDA device takes auto, bf16, f16 and f32".into(),
     })
 }
 

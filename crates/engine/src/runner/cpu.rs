@@ -48,7 +48,7 @@ impl CpuRunner {
                 ),
             });
         }
-        let pages = config.kv_bytes / format.page_bytes(shape);
+        let pages = config.kv_budget() / format.page_bytes(shape);
         let runner = Self {
             pool: pool.clone(),
             isa: config.isa.resolve()?,

@@ -64,7 +64,7 @@ impl CudaRunner {
         let found = config.page_size;
         Err(Error::Setting {
             field: "page_size",
-            reason: format!("{found} is not a multiple of 16, as on a CUDA device"),
+            reason: format!("{found}: a CUDA device needs a multiple of 16"),
         })
     }
 
@@ -84,7 +84,7 @@ impl CudaRunner {
             head_dim: c.head_dim,
         };
         let page_bytes = layout.page_bytes();
-        let pages = (config.kv_bytes / page_bytes).min(u32::MAX as usize - 1);
+        let pages = (config.kv_budget() / page_bytes).min(u32::MAX as usize - 1);
         let shape = Kv {
             layout,
             scratch: pages as u32,

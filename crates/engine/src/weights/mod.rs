@@ -254,6 +254,13 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
+    /// Whether some are in GGUF's blocks of quantised values.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        let mut encodings = self.names().filter_map(|name| self.encoding(name).ok());
+        encodings.any(|encoding| encoding.block().0 > 1)
+    }
+
     /// A tensor of any shape.
     ///
     /// # Errors

@@ -1,28 +1,20 @@
 mod plan;
 
-use super::{Arg, Buffer, CudaError, Device, KvLayout, Launch, Number};
+use super::{Arg, Buffer, CudaError, KvLayout, Launch, Number, Staging};
 use crate::AttentionShape;
 pub use plan::{AttentionPlan, AttentionReach};
 
-/// Room for the lists of plans.
+/// What the plans of some lists never exceed: launches with them, also those of a graph that is replayed for
+/// another plan, touch no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
     /// Most rows.
     pub rows: usize,
     /// Most partial results: one for each row and segment that it sees.
     pub partials: usize,
-    /// Most entries of tables.
-    pub tables: usize,
 }
 
 impl AttentionCapacity {
-    /// Bytes of the lists.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let items = 6 * self.partials + 1;
-        4 * (self.tables + items + 2 * self.partials + 2 * self.rows + 1)
-    }
-
     /// Bytes of the partial results.
     #[must_use]
     pub fn partial_bytes(&self, heads: usize, head_dim: usize) -> usize {
@@ -30,91 +22,118 @@ impl AttentionCapacity {
     }
 }
 
-/// A plan on a device, at places that stay the same when another is written: a graph that has launches
-/// with it may be replayed for the next plan.
+/// Room for the lists of a plan. Lists that are staged with the same room, behind the same others, lie at the same
+/// place: a graph that has launches with them may be replayed for the next plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionRoom {
+    /// Rows that are summed up; those that are not planned for have no partials.
+    pub rows: usize,
+    /// Items.
+    pub items: usize,
+    /// Partial results.
+    pub partials: usize,
+    /// Most pages of an item.
+    pub pages: usize,
+}
+
+impl AttentionRoom {
+    /// As much as a plan needs.
+    #[must_use]
+    pub fn of(plan: &AttentionPlan) -> Self {
+        Self {
+            rows: plan.rows(),
+            items: plan.items(),
+            partials: plan.partials(),
+            pages: plan.most_pages(),
+        }
+    }
+
+    /// Words of the lists.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        2 * (self.rows + 1) + (6 + self.pages) * self.items + 2 * self.partials
+    }
+}
+
+/// Where the lists of a plan lie on a device.
 #[derive(Debug)]
 pub struct AttentionLists {
     capacity: AttentionCapacity,
-    tables: Buffer,
-    items: Buffer,
-    item_count: Buffer,
-    members: Buffer,
-    lens: Buffer,
-    row_first: Buffer,
-    row_parts: Buffer,
-    /// Of the plan that was written last.
+    places: Places,
+    /// Of the plan that was staged last.
     reach: AttentionReach,
     count: usize,
+    rows: usize,
     pages: usize,
-    /// `row_first` with the rows that are not planned for, which have no partials.
-    padded: Vec<i32>,
+    turn: u64,
+}
+
+/// Where lists begin in what is staged, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    tables: usize,
+    item_count: usize,
+    row_first: usize,
+    lens: usize,
+    members: usize,
+    row_parts: usize,
+    items: usize,
 }
 
 impl AttentionLists {
-    /// Room for plans. There is none before the first [`write`](Self::write).
-    ///
-    /// # Errors
-    /// [`CudaError::OutOfMemory`].
-    pub fn new(device: &Device, capacity: AttentionCapacity) -> Result<Self, CudaError> {
-        let list = |n: usize| device.alloc(4 * n);
-        let mut lists = Self {
+    /// Lists for plans of so much. There is none before the first [`stage`](Self::stage).
+    #[must_use]
+    pub fn new(capacity: AttentionCapacity) -> Self {
+        Self {
             capacity,
-            tables: list(capacity.tables)?,
-            items: list(6 * capacity.partials)?,
-            item_count: list(1)?,
-            members: list(capacity.partials)?,
-            lens: list(capacity.rows)?,
-            row_first: list(capacity.rows + 1)?,
-            row_parts: list(capacity.partials)?,
+            places: Places::default(),
             reach: AttentionReach::default(),
             count: 0,
+            rows: 0,
             pages: 0,
-            padded: vec![0; capacity.rows + 1],
-        };
-        lists.item_count.clear()?;
-        lists.row_first.clear()?;
-        Ok(lists)
+            turn: 0,
+        }
     }
 
-    /// Where they are.
-    #[must_use]
-    pub fn device(&self) -> &Device {
-        self.tables.device()
-    }
-
-    /// What there is room for.
-    #[must_use]
-    pub fn capacity(&self) -> AttentionCapacity {
-        self.capacity
-    }
-
-    /// Replaces the plan. Its tables are those that it was built with.
-    ///
-    /// # Errors
-    /// What the driver says.
+    /// Replaces the plan by one whose lists go with what is staged.
     ///
     /// # Panics
-    /// If there is no room for it.
-    pub fn write(&mut self, plan: &AttentionPlan, tables: &[u32]) -> Result<(), CudaError> {
+    /// If it is more than there is room for.
+    pub fn stage(&mut self, staging: &mut Staging, plan: &AttentionPlan, room: AttentionRoom) {
+        let AttentionCapacity { rows, partials } = self.capacity;
+        assert!(room.rows <= rows && plan.partials() <= partials);
         let lists = plan.lists();
-        let AttentionCapacity { rows, partials, .. } = self.capacity;
-        assert!(plan.rows() <= rows && plan.partials() <= partials);
-        self.padded.clear();
-        self.padded.extend_from_slice(lists.row_first);
-        self.padded.resize(rows + 1, plan.partials() as i32);
-        self.tables.write(0, tables)?;
-        self.items.write(0, lists.items)?;
-        self.item_count.write(0, &[plan.items() as i32])?;
-        self.members.write(0, lists.members)?;
-        self.lens.write(0, lists.lens)?;
-        self.row_first.write(0, &self.padded)?;
-        self.row_parts.write(0, lists.row_parts)?;
-        (self.reach, self.count, self.pages) = (plan.reach(), plan.items(), plan.pages());
-        Ok(())
+        let all = plan.partials() as u32;
+        // The rows that are not planned for begin and end behind all partials.
+        let row_first = lists.row_first.iter().copied();
+        let rest = room
+            .rows
+            .checked_sub(plan.rows())
+            .expect("room for the rows");
+        let row_first = row_first.chain(std::iter::repeat_n(all, rest));
+        self.places = Places {
+            tables: staging.push(lists.tables.iter().copied(), room.pages * room.items),
+            item_count: staging.push([plan.items() as u32], 1),
+            row_first: staging.push(row_first, room.rows + 1),
+            lens: staging.push(lists.lens.iter().copied(), room.rows),
+            members: staging.push(lists.members.iter().copied(), room.partials),
+            row_parts: staging.push(lists.row_parts.iter().copied(), room.partials),
+            items: staging.push(lists.items.iter().copied(), 6 * room.items),
+        };
+        (self.reach, self.count) = (plan.reach(), plan.items());
+        (self.rows, self.pages) = (room.rows, plan.pages());
+        self.turn = staging.turn();
+    }
+
+    /// The memory that has the lists.
+    #[track_caller]
+    fn staged<'a>(&self, staging: &'a Staging) -> &'a Buffer {
+        assert!(staging.has_copied(self.turn), "the lists were not copied");
+        staging.memory()
     }
 }
 
-/// Partial results of all items of the plan in `lists`. Blocks for `items` of them are launched, which may be
+/// Partial results of all items of the plan in `lists`, which was staged and copied with `staging`. Blocks for `items` of them are launched, which may be
 /// more than there are (for graphs). Rows of `q` begin with their queries, `shape.stride` floats apart;
 /// keys and values that no row of an item sees are not used, whatever they are.
 ///
@@ -125,9 +144,9 @@ impl AttentionLists {
 /// What the driver says.
 ///
 /// # Panics
-/// If a buffer is too small, the plan is for another shape or more items, or pages, heads or the layer do not
-/// exist.
-#[expect(clippy::too_many_arguments, reason = "four buffers, two shapes")]
+/// If a buffer is too small, the lists were not copied, the plan is for another shape or more items, or pages, heads or the
+/// layer do not exist.
+#[expect(clippy::too_many_arguments, reason = "five buffers, two shapes")]
 pub fn attention(
     parts: &mut Buffer,
     q: &Buffer,
@@ -135,6 +154,7 @@ pub fn attention(
     kv: &Buffer,
     layout: &KvLayout,
     layer: usize,
+    staging: &Staging,
     lists: &AttentionLists,
     items: usize,
 ) -> Result<(), CudaError> {
@@ -175,21 +195,23 @@ pub fn attention(
     q.assert_holds(lists.capacity.rows * stride, 4);
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
 
-    let list = [
-        &lists.tables,
-        &lists.items,
-        &lists.item_count,
-        &lists.members,
-        &lists.lens,
-    ]
-    .map(Arg::At);
+    let Places {
+        tables,
+        items: item_list,
+        item_count,
+        members,
+        lens,
+        ..
+    } = lists.places;
+    let staged = lists.staged(staging);
+    let list = [tables, item_list, item_count, members, lens].map(|at| Arg::Byte(staged, at));
     let [tables, item_list, count, members, lens] = list;
     let [q_stride, heads, kv_heads_arg] = [stride, heads, kv_heads].map(Arg::Int);
     let [page, layers, layer, window] =
         [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
-    let (parts, q, kv, scale) = (Arg::At(parts), Arg::At(q), Arg::At(kv), Arg::Float(scale));
     let grid = [items, kv_heads, 1];
-    let device = lists.tables.device();
+    let device = kv.device();
+    let (parts, q, kv, scale) = (Arg::At(parts), Arg::At(q), Arg::At(kv), Arg::Float(scale));
     if let Some(kernel) = tensor_kernel(shape, layout) {
         let launch = Launch {
             grid,
@@ -276,17 +298,17 @@ fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static s
 /// What the driver says.
 ///
 /// # Panics
-/// If a buffer is too small.
+/// If a buffer is too small, there are more rows than there was room for, or the lists were not copied.
 pub fn attention_merge(
     out: &mut Buffer,
     number: Number,
     parts: &Buffer,
+    staging: &Staging,
     lists: &AttentionLists,
     rows: usize,
-    heads: usize,
-    head_dim: usize,
+    (heads, head_dim): (usize, usize),
 ) -> Result<(), CudaError> {
-    assert!(rows <= lists.capacity.rows);
+    assert!(rows <= lists.rows);
     out.assert_holds(rows * heads * head_dim, number.bytes());
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
     let block = head_dim.next_multiple_of(32).min(128);
@@ -300,11 +322,12 @@ pub fn attention_merge(
         "attention_merge_bf16",
         "attention_merge_f16",
     ]);
+    let staged = lists.staged(staging);
     let args = [
         Arg::At(out),
         Arg::At(parts),
-        Arg::At(&lists.row_first),
-        Arg::At(&lists.row_parts),
+        Arg::Byte(staged, lists.places.row_first),
+        Arg::Byte(staged, lists.places.row_parts),
         Arg::Int(heads),
         Arg::Int(head_dim),
     ];

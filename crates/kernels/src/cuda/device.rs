@@ -75,7 +75,7 @@ impl std::fmt::Debug for Device {
 
 impl Device {
     /// Least compute capability: bfloat16 tensor cores came with Ampere.
-    pub const LEAST: (i32, i32) = (8, 0);
+    const LEAST: (i32, i32) = (8, 0);
     /// Least CUDA version of the driver: graphs as cudarc makes them, and the PTX.
     const LEAST_DRIVER: i32 = 11_040;
     /// Most arguments of a kernel.

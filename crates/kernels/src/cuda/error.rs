@@ -71,7 +71,7 @@ impl std::fmt::Display for CudaError {
             ),
             Self::OldDriver { version } => write!(
                 f,
-                "the driver is for CUDA {}.{}; 11.4 or later is needed",
+                "the driver is for CUDA {}.{}; 11.4 or later is needed (driver 470)",
                 version / 1000,
                 version % 1000 / 10
             ),
@@ -84,7 +84,7 @@ impl std::fmt::Display for CudaError {
             ),
             Self::OutOfMemory { needed, free } => write!(
                 f,
-                "the CUDA device has {free} bytes free, {needed} more are needed"
+                "the CUDA device has {free} bytes free, {needed} were asked for"
             ),
             Self::Failed { what, reason } => write!(f, "CUDA: {what}: {reason}"),
         }

@@ -127,12 +127,6 @@ impl Samples {
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 
-    /// The tokens as they lie on the device, u32 in the order of the requests: the next step's input.
-    #[must_use]
-    pub fn tokens(&self) -> &Buffer {
-        &self.drawn
-    }
-
     /// Waits for the draw and copies token and log-probability of each request, at once. Log-probabilities
     /// are natural, under the model's own distribution: temperature 1, no filters.
     ///

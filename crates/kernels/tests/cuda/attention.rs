@@ -1,6 +1,6 @@
 use beamgen_kernels::cuda::{
-    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, Device, KvLayout, Number,
-    attention, attention_merge,
+    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Device,
+    KvLayout, Number, Staging, attention, attention_merge,
 };
 use beamgen_kernels::{AttentionRow, AttentionShape, attention_reference};
 
@@ -178,11 +178,18 @@ impl<'a> Case<'a> {
         // A row more than there are, as padding.
         let capacity = AttentionCapacity {
             rows: rows.len() + 1,
-            partials: plan.partials(),
-            tables: self.tree.tables.len(),
+            partials: plan.partials() + 3,
         };
-        let mut lists = AttentionLists::new(self.device, capacity).expect("memory");
-        lists.write(&plan, &self.tree.tables).expect("a copy");
+        let room = AttentionRoom {
+            rows: capacity.rows,
+            items: plan.items() + 1,
+            partials: plan.partials() + 2,
+            ..AttentionRoom::of(&plan)
+        };
+        let mut staging = Staging::new(self.device, 5).expect("memory");
+        let mut lists = AttentionLists::new(capacity);
+        lists.stage(&mut staging, &plan, room);
+        assert!(staging.copy().expect("a copy"), "there was no room");
 
         let mut q: Vec<f32> = rows
             .iter()
@@ -209,6 +216,7 @@ impl<'a> Case<'a> {
             &kv,
             &self.layout,
             LAYER,
+            &staging,
             &lists,
             plan.items() + 2,
         )
@@ -217,10 +225,10 @@ impl<'a> Case<'a> {
             &mut out,
             number,
             &parts,
+            &staging,
             &lists,
             rows.len() + 1,
-            heads,
-            head_dim,
+            (heads, head_dim),
         )
         .expect("a launch");
         let mut out = download(&out, number, (rows.len() + 1) * width);
@@ -377,10 +385,11 @@ fn plans_for_other_pages_are_refused() {
     let capacity = AttentionCapacity {
         rows: 1,
         partials: plan.partials(),
-        tables: case.tree.tables.len(),
     };
-    let mut lists = AttentionLists::new(device, capacity).expect("memory");
-    lists.write(&plan, &case.tree.tables).expect("a copy");
+    let mut staging = Staging::new(device, 0).expect("memory");
+    let mut lists = AttentionLists::new(capacity);
+    lists.stage(&mut staging, &plan, AttentionRoom::of(&plan));
+    staging.copy().expect("a copy");
     case.layout.page_size = 8;
     let (q, kv) = (
         upload(device, Number::F32, &case.q),
@@ -394,6 +403,7 @@ fn plans_for_other_pages_are_refused() {
         &kv,
         &case.layout,
         LAYER,
+        &staging,
         &lists,
         plan.items(),
     );

@@ -43,13 +43,13 @@ fn what_is_missing_is_said() {
         (
             "EMULATED_CUDA_DRIVER",
             "11.0",
-            "the driver is for CUDA 11.0; 11.4 or later is needed",
+            "the driver is for CUDA 11.0; 11.4 or later is needed (driver 470)",
         ),
         ("EMULATED_CUDA_DRIVER", "11.4", "it runs"),
         (
             "EMULATED_CUDA_MEMORY",
             "100",
-            "the CUDA device has 100 bytes free, 4 more are needed",
+            "the CUDA device has 100 bytes free, 4 were asked for",
         ),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))

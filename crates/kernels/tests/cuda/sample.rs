@@ -528,11 +528,12 @@ fn said_tokens_are_penalised_once() {
 }
 
 #[test]
-fn tokens_lie_ready_for_the_next_step() {
+fn fewer_requests_than_before_or_none() {
     let Some(device) = device() else { return };
     let rows = rows(99);
     let logits = upload(device, Number::F32, &rows.concat());
     let mut samples = Samples::new(device, 9, 0).expect("memory");
+    let mut first = None;
     for count in [5, 0, 3] {
         let requests = &requests(rows.len(), &[OFF], 1)[..count];
         samples.request(requests, &[]).expect("a copy");
@@ -542,10 +543,11 @@ fn tokens_lie_ready_for_the_next_step() {
             .expect("a copy")
             .map(|(token, _)| token)
             .collect();
-        assert_eq!(read.len(), count);
-        let mut words = vec![0u32; count];
-        samples.tokens().read(0, &mut words).expect("a copy");
-        assert_eq!(words, read);
+        first.get_or_insert_with(|| read.clone());
+        assert_eq!(
+            first.as_deref().map(|first| &first[..count]),
+            Some(&read[..])
+        );
     }
 }
 

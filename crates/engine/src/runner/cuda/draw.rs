@@ -1,6 +1,6 @@
-//! Tokens drawn on the device.
+//! What is made of logits on the device: tokens that are drawn, log-probabilities.
 
-use beamgen_kernels::cuda::{Device, SampleRequest, Samples};
+use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, Samples, log_probs};
 
 use super::CudaRunner;
 use crate::logits::Choice;
@@ -14,6 +14,8 @@ pub(super) struct Drawing {
     samples: Samples,
     /// Requests and said tokens that there is room for.
     capacity: (usize, usize),
+    /// Tokens, then what the logs of their probabilities are.
+    judged: Buffer,
 }
 
 impl Drawing {
@@ -23,6 +25,7 @@ impl Drawing {
             said: Vec::new(),
             samples: Samples::new(device, capacity, said)?,
             capacity: (capacity, said),
+            judged: device.alloc(0)?,
         })
     }
 }
@@ -76,7 +79,7 @@ impl CudaRunner {
             return Err(Error::Setting {
                 field: "repetition_penalty",
                 reason: format!(
-                    "a vocabulary of {tokens} is more than {most}, the most on a CUDA device"
+                    "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take --device cpu"
                 ),
             });
         }
@@ -99,5 +102,24 @@ impl CudaRunner {
                 .map(|(token, logprob)| Sampled { token, logprob }),
         );
         Ok(())
+    }
+
+    /// Natural log of the probability of `tokens[i]` under row `i` of `width`.
+    pub(crate) fn log_probs(
+        &mut self,
+        width: usize,
+        tokens: &[u32],
+        out: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let judged = &mut self.drawing.judged;
+        let bytes = size_of_val(tokens);
+        if judged.bytes() < 2 * bytes {
+            *judged = self.device.alloc((2 * bytes).next_power_of_two())?;
+        }
+        judged.write(0, tokens)?;
+        let mut logs = judged.from(bytes);
+        log_probs(&mut logs, &self.out, judged, tokens.len(), width, width)?;
+        out.resize(tokens.len(), 0.0);
+        Ok(logs.read(0, out)?)
     }
 }

@@ -2,29 +2,30 @@
 
 use beamgen_kernels::AttentionRow;
 use beamgen_kernels::cuda::{
-    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, Buffer, Device,
+    AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Buffer,
+    Device, Staging,
 };
 
 use super::Kv;
 use crate::decoder::Chunk;
 use crate::{EngineConfig, Error, ModelConfig};
 
-/// Tables that there is room for at first, in pages for each row.
-const PAGES: usize = 64;
+/// Pages of an item that there is room for at first.
+const PAGES: usize = 16;
 
 /// Lists of the current pass.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Tokens, positions, places (page and offset), wanted rows: each for `rows` rows.
-    words: Buffer,
-    host: Vec<u32>,
-    plan: AttentionPlan,
+    staging: Staging,
+    places: Places,
     /// For each window that a layer has, what all rows attend to.
     every: Vec<Reaching>,
     /// What the wanted rows attend to in the last layer.
     last: Reaching,
     wanted: Vec<AttentionRow>,
     max_rows: usize,
+    /// Room for partials in passes that are recorded.
+    recorded: usize,
     pub(super) now: Now,
 }
 
@@ -32,9 +33,19 @@ pub(super) struct Lists {
 #[derive(Debug)]
 pub(super) struct Reaching {
     reach: AttentionReach,
+    plan: AttentionPlan,
     pub(super) lists: AttentionLists,
     /// Items to launch, at least as many as there are.
     pub(super) items: usize,
+}
+
+/// Where lists begin in what is staged, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    tokens: usize,
+    positions: usize,
+    slots: usize,
+    wanted: usize,
 }
 
 /// The size of the current pass.
@@ -61,11 +72,10 @@ pub(super) fn most_partials(c: &ModelConfig, rows: usize) -> usize {
     (16 * rows).max(longest)
 }
 
-pub(super) fn capacity(c: &ModelConfig, rows: usize, tables: usize) -> AttentionCapacity {
+pub(super) fn capacity(c: &ModelConfig, rows: usize) -> AttentionCapacity {
     AttentionCapacity {
         rows,
         partials: most_partials(c, rows),
-        tables,
     }
 }
 
@@ -77,11 +87,21 @@ fn windows(c: &ModelConfig) -> Vec<Option<usize>> {
     all
 }
 
+/// Words of the lists of a pass of `rows` rows.
+fn words(c: &ModelConfig, rows: usize) -> usize {
+    let most = most_partials(c, rows);
+    let attending = AttentionRoom {
+        rows,
+        items: most,
+        partials: most,
+        pages: PAGES,
+    };
+    5 * rows + (windows(c).len() + 1) * attending.words()
+}
+
 impl Lists {
     pub(super) fn bytes_for(c: &ModelConfig, config: &EngineConfig) -> usize {
-        let rows = config.max_rows;
-        let attending = capacity(c, rows, PAGES * rows).bytes();
-        20 * rows + (windows(c).len() + 1) * attending
+        4 * words(c, config.max_rows)
     }
 
     pub(super) fn new(
@@ -90,38 +110,35 @@ impl Lists {
         config: &EngineConfig,
     ) -> Result<Self, Error> {
         let rows = config.max_rows;
-        let reaching = |window| -> Result<Reaching, Error> {
-            Ok(Reaching {
-                reach: AttentionReach {
-                    page_size: config.page_size,
-                    window,
-                    group: c.num_attention_heads / c.num_key_value_heads,
-                },
-                lists: AttentionLists::new(device, capacity(c, rows, PAGES * rows))?,
-                items: 0,
-            })
-        };
-        let every = windows(c).into_iter().map(reaching);
-        Ok(Self {
-            words: device.alloc(20 * rows)?,
-            host: Vec::with_capacity(5 * rows),
+        let reaching = |window| Reaching {
+            reach: AttentionReach {
+                page_size: config.page_size,
+                window,
+                group: c.num_attention_heads / c.num_key_value_heads,
+            },
             plan: AttentionPlan::default(),
-            every: every.collect::<Result<_, _>>()?,
-            last: reaching(c.window(c.num_hidden_layers - 1))?,
+            lists: AttentionLists::new(capacity(c, rows)),
+            items: 0,
+        };
+        Ok(Self {
+            staging: Staging::new(device, words(c, rows))?,
+            places: Places::default(),
+            every: windows(c).into_iter().map(reaching).collect(),
+            last: reaching(c.window(c.num_hidden_layers - 1)),
             wanted: Vec::with_capacity(rows),
             max_rows: rows,
+            recorded: 0,
             now: Now::default(),
         })
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let attending = self.every.iter().chain([&self.last]);
-        let attending = attending.map(|reaching| reaching.lists.capacity().bytes());
-        self.words.bytes() + attending.sum::<usize>()
+        self.staging.memory().bytes()
     }
 
-    /// Makes the lists of a chunk and copies them to the device. `decoding` chunks, of which every row is wanted,
-    /// are rounded up to a size that comes again. Returns the size, and whether lists have moved.
+    /// Makes the lists of a chunk and copies them to the device, at once. `decoding` chunks, of which every row is wanted,
+    /// are rounded up to a size that comes again. Returns the size, and whether lists of that size are elsewhere
+    /// than they were.
     pub(super) fn write(
         &mut self,
         chunk: &Chunk,
@@ -139,52 +156,79 @@ impl Lists {
             wanted: if all { rows } else { chunk.wanted.len() },
             all,
         };
-        self.host.clear();
-        self.host.extend_from_slice(&chunk.tokens);
-        self.host.resize(rows, 0);
-        self.host.extend_from_slice(&chunk.positions);
-        self.host.resize(2 * rows, 0);
+
+        let mut room = AttentionRoom {
+            rows,
+            ..AttentionRoom::default()
+        };
+        for reaching in &mut self.every {
+            let needed = reaching.plan(tables, &chunk.attends);
+            room.items = room.items.max(needed.items);
+            room.partials = room.partials.max(needed.partials);
+            room.pages = needed.pages;
+        }
+        let mut moved = false;
+        if decoding {
+            // What is recorded finds its lists where they were: what grows from pass to pass has more room than it needs.
+            room.items = room.items.next_power_of_two();
+            moved = room.partials > self.recorded;
+            if moved {
+                self.recorded = room.partials.next_power_of_two();
+            }
+            room.partials = self.recorded;
+        }
+
+        let staging = &mut self.staging;
+        staging.clear();
         let slots = chunk.slots.iter().map(|slot| [slot.page, slot.offset]);
         let scratch = std::iter::repeat_n([kv.scratch, 0], rows - real);
-        self.host.extend(slots.chain(scratch).flatten());
-        self.host.extend_from_slice(&chunk.wanted);
-        self.words.write(0, &self.host)?;
-
-        let (mut moved, mut items) = (false, 0);
+        self.places = Places {
+            tokens: staging.push(chunk.tokens.iter().copied(), rows),
+            positions: staging.push(chunk.positions.iter().copied(), rows),
+            slots: staging.push(slots.chain(scratch).flatten(), 2 * rows),
+            wanted: staging.push(chunk.wanted.iter().copied(), rows),
+        };
         for reaching in &mut self.every {
-            moved |= reaching.write(&mut self.plan, tables, &chunk.attends)?;
-            items = reaching.items.max(items);
+            reaching.stage(staging, room);
         }
         if !all && !chunk.wanted.is_empty() {
             let wanted = chunk.wanted.iter().map(|row| chunk.attends[*row as usize]);
             self.wanted.clear();
             self.wanted.extend(wanted);
-            moved |= self.last.write(&mut self.plan, tables, &self.wanted)?;
+            let room = self.last.plan(tables, &self.wanted);
+            self.last.stage(staging, room);
         }
-        if !decoding {
-            return Ok((None, moved));
-        }
-        let items = items.next_power_of_two();
-        for reaching in &mut self.every {
-            reaching.items = items;
-        }
-        Ok((Some(Key { rows, items }), moved))
+        moved |= staging.copy()?;
+        let key = Key {
+            rows,
+            items: room.items,
+        };
+        Ok((decoding.then_some(key), moved))
+    }
+
+    /// What was staged.
+    pub(super) fn staging(&self) -> &Staging {
+        &self.staging
+    }
+
+    fn at(&self, place: usize) -> Buffer {
+        self.staging.memory().from(place)
     }
 
     pub(super) fn tokens(&self) -> Buffer {
-        self.words.from(0)
+        self.at(self.places.tokens)
     }
 
     pub(super) fn positions(&self) -> Buffer {
-        self.words.from(4 * self.now.rows)
+        self.at(self.places.positions)
     }
 
     pub(super) fn slots(&self) -> Buffer {
-        self.words.from(8 * self.now.rows)
+        self.at(self.places.slots)
     }
 
     pub(super) fn wanted_rows(&self) -> Buffer {
-        self.words.from(16 * self.now.rows)
+        self.at(self.places.wanted)
     }
 
     /// What all rows attend to in a layer with this window.
@@ -203,26 +247,15 @@ impl Lists {
 }
 
 impl Reaching {
-    /// Replaces the plan; returns whether the lists have moved.
-    fn write(
-        &mut self,
-        plan: &mut AttentionPlan,
-        tables: &[u32],
-        rows: &[AttentionRow],
-    ) -> Result<bool, Error> {
-        plan.build(tables, rows, self.reach);
-        let capacity = self.lists.capacity();
-        let moves = tables.len() > capacity.tables;
-        if moves {
-            let capacity = AttentionCapacity {
-                tables: tables.len().next_power_of_two(),
-                ..capacity
-            };
-            self.lists = AttentionLists::new(self.lists.device(), capacity)?;
-        }
-        self.lists.write(plan, tables)?;
-        self.items = plan.items();
-        Ok(moves)
+    /// Plans for these rows; returns the room that the plan needs.
+    fn plan(&mut self, tables: &[u32], rows: &[AttentionRow]) -> AttentionRoom {
+        self.plan.build(tables, rows, self.reach);
+        AttentionRoom::of(&self.plan)
+    }
+
+    fn stage(&mut self, staging: &mut Staging, room: AttentionRoom) {
+        self.items = room.items;
+        self.lists.stage(staging, &self.plan, room);
     }
 }
 

@@ -49,7 +49,7 @@ fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
         row(2 * c.intermediate_size),
         row(c.intermediate_size),
         row(2 * pairs),
-        capacity(c, rows, 0).partial_bytes(c.num_attention_heads, c.head_dim),
+        capacity(c, rows).partial_bytes(c.num_attention_heads, c.head_dim),
     ]
 }
 

@@ -179,6 +179,7 @@ impl Steps<'_> {
             false => self.lists.every(shape.window),
         };
         let (lists, items) = (&reaching.lists, reaching.items);
+        let staging = self.lists.staging();
         let (parts, attended) = (&mut into(&a.parts), &mut into(&a.attended));
         attention(
             parts,
@@ -187,18 +188,19 @@ impl Steps<'_> {
             self.kv,
             &self.layout,
             i,
+            staging,
             lists,
             items,
         )?;
-        let (heads, dim) = (c.num_attention_heads, c.head_dim);
+        let heads = (c.num_attention_heads, c.head_dim);
         attention_merge(
             attended,
             out.number(),
             parts,
+            staging,
             lists,
             stream.rows,
             heads,
-            dim,
         )?;
         out.forward(
             &a.attended,

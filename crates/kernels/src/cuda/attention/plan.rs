@@ -42,12 +42,14 @@ pub struct AttentionPlan {
     reach: AttentionReach,
     /// One more than the highest page.
     pages: usize,
-    /// As kernels/attention.cu has them.
-    items: Vec<[i32; 6]>,
+    /// As kernels/attention.cu has them, where they are ints.
+    items: Vec<[u32; 6]>,
+    /// Pages of each item.
+    tables: Vec<u32>,
     members: Vec<u32>,
     lens: Vec<u32>,
-    row_first: Vec<i32>,
-    row_parts: Vec<i32>,
+    row_first: Vec<u32>,
+    row_parts: Vec<u32>,
     /// The items while they grow, and for each segment the one that the next row may join.
     growing: Vec<Item>,
     open: Vec<Option<usize>>,
@@ -86,7 +88,7 @@ impl AttentionPlan {
                 "pages are missing"
             );
             self.lens.push(row.len);
-            self.row_first.push(self.row_parts.len() as i32);
+            self.row_first.push(self.row_parts.len() as u32);
             for segment in reach.segments(len) {
                 let from = reach.first(len).max(segment * Self::SEGMENT);
                 let to = len.min((segment + 1) * Self::SEGMENT);
@@ -100,10 +102,10 @@ impl AttentionPlan {
                         count: 1,
                     },
                 );
-                self.row_parts.push(item as i32);
+                self.row_parts.push(item as u32);
             }
         }
-        self.row_first.push(self.row_parts.len() as i32);
+        self.row_first.push(self.row_parts.len() as u32);
         self.number(tables);
     }
 
@@ -142,7 +144,9 @@ impl AttentionPlan {
     /// Numbers members and partials item by item.
     fn number(&mut self, tables: &[u32]) {
         self.items.clear();
+        self.tables.clear();
         self.pages = 0;
+        let page_size = self.reach.page_size;
         let mut first = 0;
         for item in &self.growing {
             let Item {
@@ -151,14 +155,17 @@ impl AttentionPlan {
                 to,
                 count,
             } = *item;
-            let pages =
-                table + from / self.reach.page_size..table + to.div_ceil(self.reach.page_size);
-            let highest = tables[pages].iter().max().expect("an item has a page");
+            let skipped = from / page_size;
+            let pages = &tables[table + skipped..table + to.div_ceil(page_size)];
+            let highest = pages.iter().max().expect("an item has a page");
             self.pages = self.pages.max(*highest as usize + 1);
-            // All are less than the lengths that were checked. The count grows again below.
+            // May be less than 0, in two's complement.
+            let page_0 = (self.tables.len() as u32).wrapping_sub(skipped as u32);
+            self.tables.extend_from_slice(pages);
+            // The count grows again below.
             self.items
-                .push([table as i32, from as i32, to as i32, first, 0, first]);
-            first += count as i32;
+                .push([page_0, from as u32, to as u32, first, 0, first]);
+            first += count as u32;
         }
         self.members.clear();
         self.members.resize(first as usize, 0);
@@ -185,6 +192,16 @@ impl AttentionPlan {
         self.items.len()
     }
 
+    /// Most pages that an item sees.
+    pub(super) fn most_pages(&self) -> usize {
+        let page_size = self.reach.page_size.max(1);
+        match Self::SEGMENT % page_size {
+            0 => Self::SEGMENT / page_size,
+            // The first and the last in part.
+            _ => Self::SEGMENT / page_size + 2,
+        }
+    }
+
     /// Partial results.
     #[must_use]
     pub fn partials(&self) -> usize {
@@ -192,8 +209,7 @@ impl AttentionPlan {
     }
 
     /// What it was made for.
-    #[must_use]
-    pub fn reach(&self) -> AttentionReach {
+    pub(super) fn reach(&self) -> AttentionReach {
         self.reach
     }
 
@@ -204,6 +220,7 @@ impl AttentionPlan {
     pub(super) fn lists(&self) -> Lists<'_> {
         let Self {
             items,
+            tables,
             members,
             lens,
             row_first,
@@ -212,6 +229,7 @@ impl AttentionPlan {
         } = self;
         Lists {
             items: items.as_flattened(),
+            tables,
             members,
             lens,
             row_first,
@@ -222,11 +240,12 @@ impl AttentionPlan {
 
 /// What the kernels read.
 pub(super) struct Lists<'a> {
-    pub(super) items: &'a [i32],
+    pub(super) items: &'a [u32],
+    pub(super) tables: &'a [u32],
     pub(super) members: &'a [u32],
     pub(super) lens: &'a [u32],
-    pub(super) row_first: &'a [i32],
-    pub(super) row_parts: &'a [i32],
+    pub(super) row_first: &'a [u32],
+    pub(super) row_parts: &'a [u32],
 }
 
 #[cfg(test)]
@@ -268,9 +287,10 @@ mod tests {
             [
                 [0, 0, 256, 0, 2, 0],
                 [0, 256, 300, 2, 1, 2],
-                [5, 256, 310, 3, 1, 3]
+                [1, 256, 310, 3, 1, 3]
             ]
         );
+        assert_eq!(plan.tables, [0, 1, 2, 3, 4, 5]);
         assert_eq!(plan.members, [0, 1, 0, 1]);
         assert_eq!(plan.row_first, [0, 2, 4]);
         assert_eq!(plan.row_parts, [0, 2, 1, 3]);
@@ -282,7 +302,8 @@ mod tests {
         // The second row goes on where the first ends, in the same pages.
         let tables = [0, 1, 0, 1, 2];
         let plan = plan(&tables, &[(0, 100), (2, 140), (0, 80)], REACH);
-        assert_eq!(plan.items, [[2, 0, 140, 0, 3, 0]]);
+        assert_eq!(plan.items, [[0, 0, 140, 0, 3, 0]]);
+        assert_eq!(plan.tables, [0, 1, 2]);
         assert_eq!(plan.members, [0, 1, 2]);
     }
 
@@ -303,7 +324,15 @@ mod tests {
         };
         let tables = [u32::MAX, u32::MAX, 2, 3, 4, 5];
         let plan = plan(&tables, &[(0, 240), (0, 0), (0, 330)], reach);
-        assert_eq!(plan.items, [[0, 140, 256, 0, 2, 0], [0, 256, 330, 2, 1, 2]]);
+        let from_page_2 = 0u32.wrapping_sub(2);
+        assert_eq!(
+            plan.items,
+            [
+                [from_page_2, 140, 256, 0, 2, 0],
+                [from_page_2, 256, 330, 2, 1, 2]
+            ]
+        );
+        assert_eq!(plan.tables, [2, 3, 4, 5]);
         assert_eq!(plan.row_first, [0, 1, 1, 3]);
         assert_eq!(plan.row_parts, [0, 1, 2]);
     }

@@ -1,0 +1,123 @@
+//! What can be wrong with a problem file.
+
+use std::io;
+
+use super::{MAX_LINE_BYTES, MAX_PROBLEM_BYTES};
+
+/// A problem file that could not be used. Messages are one line: file, line, field, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ProblemsError {
+    /// The file cannot be opened or read.
+    #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", plain(.error))]
+    Unreadable {
+        /// The file.
+        source_name: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// There is not one problem in the file.
+    #[error(
+        "{source_name}: no problems in it: write one JSON object or one line of text a problem"
+    )]
+    Empty {
+        /// The file.
+        source_name: String,
+    },
+    /// A line of the file is not a problem.
+    #[error("{source_name}:{line}: {fault}")]
+    Line {
+        /// The file.
+        source_name: String,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong with the line.
+        fault: LineFault,
+    },
+}
+
+/// What is wrong with a line of a problem file.
+#[derive(Debug, thiserror::Error)]
+pub enum LineFault {
+    /// Over [`MAX_LINE_BYTES`].
+    #[error("the line is longer than {} MiB: split the file into one problem a line", MAX_LINE_BYTES >> 20)]
+    LongLine,
+    /// Over [`MAX_PROBLEM_BYTES`].
+    #[error(
+        "field \"{field}\": {bytes} bytes, at most {MAX_PROBLEM_BYTES} fit: shorten the problem"
+    )]
+    LongProblem {
+        /// The key of the text, "text" in a plain file.
+        field: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The text is fine, but a model cannot take it.
+    #[error("field \"problem\": {reason}: shorten the problem")]
+    Refused {
+        /// What the model says.
+        reason: String,
+    },
+    /// No reference answer where one is needed.
+    #[error(
+        "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
+    )]
+    NoAnswer,
+    /// Bytes that are not UTF-8.
+    #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
+    Encoding {
+        /// Offset of the first bad byte within the line.
+        at: usize,
+    },
+    /// The file is JSON lines, and this line is not JSON.
+    #[error("not JSON ({reason}): write one object a line")]
+    Json {
+        /// What the parser said.
+        reason: String,
+    },
+    /// JSON, but not an object.
+    #[error(
+        "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
+    )]
+    NotAnObject {
+        /// What was found.
+        found: &'static str,
+    },
+    /// The whole file is one JSON array.
+    #[error("a JSON array: write one object a line (`jq -c '.[]' FILE` does it)")]
+    Array,
+    /// None of the keys for the problem's text is there.
+    #[error(
+        "field \"problem\": missing (\"question\" and \"prompt\" do as well): add the problem's text"
+    )]
+    NoText,
+    /// The text is there but blank.
+    #[error("field \"{field}\": empty: add the problem's text")]
+    BlankText {
+        /// The key of the text.
+        field: &'static str,
+    },
+    /// A field of another type.
+    #[error("field \"{field}\": found {found}: write {wanted}")]
+    Type {
+        /// The key.
+        field: &'static str,
+        /// The type it has.
+        found: &'static str,
+        /// The types it may have.
+        wanted: &'static str,
+    },
+    /// An id used before.
+    #[error("field \"id\": \"{id}\" stands on line {first} already: make the ids unique")]
+    Repeated {
+        /// The id.
+        id: String,
+        /// The line that has it first.
+        first: usize,
+    },
+}
+
+/// An operating system's message without its error number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

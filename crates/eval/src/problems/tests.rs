@@ -1,0 +1,137 @@
+use super::*;
+
+fn read(bytes: impl AsRef<[u8]>) -> Result<Vec<Problem>, String> {
+    Problems::read(bytes.as_ref(), "f")
+        .map(|p| p.problems)
+        .map_err(|e| e.to_string())
+}
+
+fn message(bytes: impl AsRef<[u8]>) -> String {
+    let message = read(bytes).unwrap_err();
+    assert!(!message.contains('\n'), "{message}");
+    message
+}
+
+#[test]
+fn json_lines_with_every_key() {
+    let got = read(
+        "\u{feff}{\"problem\": \"p\", \"answer\": 42}\r\n\n{\"question\": \"q\", \"id\": \"x\", \"answer\": \"so\\n#### 7\"}\n\
+         {\"prompt\": \"r\", \"id\": 9, \"answer\": null, \"level\": 3}",
+    )
+    .unwrap();
+    let rows: Vec<_> = got
+        .iter()
+        .map(|p| (p.id.as_str(), p.text.as_str(), p.answer.as_deref()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("1", "p", Some("42")),
+            ("x", "q", Some("7")),
+            ("9", "r", None)
+        ]
+    );
+}
+
+#[test]
+fn text_has_a_problem_a_line() {
+    let got = read("\nWhat is 1 + 1?\n\n  And { 2 }? ").unwrap();
+    let rows: Vec<_> = got
+        .iter()
+        .map(|p| (p.id.as_str(), p.text.as_str()))
+        .collect();
+    assert_eq!(rows, [("2", "What is 1 + 1?"), ("4", "And { 2 }?")]);
+    assert_eq!(read("[0, 1] is an interval?").unwrap().len(), 1);
+}
+
+#[test]
+fn faults_name_file_line_and_field() {
+    let ok = "{\"problem\": \"p\"}\n";
+    for (bytes, want) in [
+        ("".to_owned(), "f: no problems"),
+        (" \n\n".to_owned(), "f: no problems"),
+        (format!("{ok}What?"), "f:2: not JSON"),
+        (
+            format!("{ok}{{\"problem\": \"p\""),
+            "f:2: not JSON (EOF while parsing an object at column 15)",
+        ),
+        (format!("{ok}[1]"), "f:2: found a list"),
+        (
+            format!("{ok}{{\"text\": \"p\"}}"),
+            "f:2: field \"problem\": missing",
+        ),
+        (
+            "{\"question\": [1]}".to_owned(),
+            "f:1: field \"question\": found a list: write a string",
+        ),
+        (
+            "{\"problem\": \" \"}".to_owned(),
+            "f:1: field \"problem\": empty",
+        ),
+        (
+            "{\"problem\": \"p\", \"answer\": [1]}".to_owned(),
+            "f:1: field \"answer\": found a list",
+        ),
+        (
+            "{\"problem\": \"p\", \"id\": true}".to_owned(),
+            "f:1: field \"id\": found a boolean",
+        ),
+        (
+            "{\"problem\": \"p\", \"id\": 2}\n{\"problem\": \"p\"}".to_owned(),
+            "f:2: field \"id\": \"2\" stands on line 1",
+        ),
+        ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
+        (
+            format!("{{\"problem\": \"{}\"}}", "a".repeat(1_000_000)),
+            "f:1: field \"problem\": 1000000 bytes, at most 262144",
+        ),
+        ("a".repeat(1_000_000), "f:1: field \"text\": 1000000 bytes"),
+        (
+            "a".repeat(MAX_LINE_BYTES + 1),
+            "f:1: the line is longer than 8 MiB",
+        ),
+    ] {
+        let got = message(&bytes);
+        assert!(got.starts_with(want), "{got}");
+    }
+    let got = message(b"What is 1?\nWhat \xff is 2?\n");
+    assert!(got.starts_with("f:2: invalid UTF-8 at byte 5"), "{got}");
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, want) in [
+        (dir.path().join("none.jsonl"), "No such file"),
+        (dir.path().to_owned(), "directory"),
+    ] {
+        let got = Problems::open(&path).unwrap_err().to_string();
+        assert!(
+            got.contains(want) && got.contains(&*path.display().to_string()),
+            "{got}"
+        );
+        assert!(!got.contains("os error"), "{got}");
+    }
+}
+
+#[test]
+fn the_fingerprint_sees_every_field() {
+    let print = |text: &str| Problems::read(text.as_bytes(), "f").unwrap().fingerprint();
+    let base = print("{\"problem\": \"ab\", \"answer\": 1}");
+    assert_eq!(base, print("{\"question\": \"ab\", \"answer\": \"1\"}\n\n"));
+    for other in [
+        "{\"problem\": \"ab\"}",
+        "{\"problem\": \"a\", \"answer\": \"b1\"}",
+        "{\"problem\": \"ab\", \"answer\": 2}",
+        "{\"problem\": \"ab\", \"answer\": 1, \"id\": 2}",
+    ] {
+        assert_ne!(base, print(other), "{other}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_handled(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        let _ = Problems::read(bytes.as_slice(), "f");
+    }
+}

@@ -1,0 +1,86 @@
+use super::{Buffer, CudaError, Device};
+
+/// Words of a copy: of more than 64 KiB from pageable memory the driver may wait for queued work.
+const PIECE: usize = 16 << 10;
+
+/// Lists of words that are copied to a device together: a copy for each would take longer than some kernels do.
+#[derive(Debug)]
+pub struct Staging {
+    host: Vec<u32>,
+    memory: Buffer,
+    /// Counts what was staged since the beginning.
+    turn: u64,
+    copied: bool,
+}
+
+impl Staging {
+    /// Empty, with room for so many words.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn new(device: &Device, words: usize) -> Result<Self, CudaError> {
+        Ok(Self {
+            host: Vec::with_capacity(words),
+            memory: device.alloc(4 * words)?,
+            turn: 1,
+            copied: false,
+        })
+    }
+
+    /// Forgets all lists.
+    pub fn clear(&mut self) {
+        self.host.clear();
+        self.turn += 1;
+        self.copied = false;
+    }
+
+    /// Appends a list and fills it up with zeros to `room` words. Returns at which byte of
+    /// [`memory`](Self::memory) it will be.
+    ///
+    /// # Panics
+    /// If there is no room for it, or all was copied already.
+    pub fn push(&mut self, list: impl IntoIterator<Item = u32>, room: usize) -> usize {
+        assert!(!self.copied, "a list behind what was copied");
+        let start = self.host.len();
+        self.host.extend(list);
+        assert!(self.host.len() <= start + room, "no room for a list");
+        self.host.resize(start + room, 0);
+        4 * start
+    }
+
+    /// Copies all lists, in the order of the stream. Returns whether the memory is another than before, because there was not
+    /// enough.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`], with no memory left; or what the driver says.
+    pub fn copy(&mut self) -> Result<bool, CudaError> {
+        let bytes = size_of_val(&*self.host);
+        let moves = bytes > self.memory.bytes();
+        if moves {
+            // Both at once would be more than is planned.
+            let device = self.memory.device().clone();
+            self.memory = device.alloc(0)?;
+            self.memory = device.alloc(bytes.next_power_of_two())?;
+        }
+        for (i, piece) in self.host.chunks(PIECE).enumerate() {
+            self.memory.write(4 * i * PIECE, piece)?;
+        }
+        self.copied = true;
+        Ok(moves)
+    }
+
+    /// What was copied last.
+    #[must_use]
+    pub fn memory(&self) -> &Buffer {
+        &self.memory
+    }
+
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Whether what was staged in this turn is on the device.
+    pub(super) fn has_copied(&self, turn: u64) -> bool {
+        self.copied && self.turn == turn
+    }
+}

@@ -1,0 +1,117 @@
+//! Fused operations against the composed ones.
+
+use super::*;
+use candle_core::{Device, Var};
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+fn random(dims: &[usize], seed: u64) -> Var {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let n: usize = dims.iter().product();
+    let data: Vec<f32> = (0..n).map(|_| rng.random_range(-1.5..1.5)).collect();
+    Var::from_vec(data, dims, &Device::Cpu).unwrap()
+}
+
+fn close(a: &Tensor, b: &Tensor, what: &str) {
+    let a: Vec<f32> = a.flatten_all().unwrap().to_vec1().unwrap();
+    let b: Vec<f32> = b.flatten_all().unwrap().to_vec1().unwrap();
+    let scale = b.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
+    for (i, (x, y)) in a.iter().zip(&b).enumerate() {
+        assert!(
+            (x - y).abs() <= 2e-5 * scale.max(1.0),
+            "{what}[{i}]: {x} against {y}"
+        );
+    }
+}
+
+/// Values and gradients of the fused operation against the composed one, under a random
+/// linear functional of the result.
+fn same(vars: &[Var], fused: impl Fn() -> Result<Tensor>, plain: impl Fn() -> Result<Tensor>) {
+    let (a, b) = (fused().unwrap(), plain().unwrap());
+    close(&a, &b, "value");
+    let dims = a.dims().to_vec();
+    let probe = random(&dims, 99);
+    let grads = |t: Tensor| {
+        (t * probe.as_tensor())
+            .unwrap()
+            .sum_all()
+            .unwrap()
+            .backward()
+            .unwrap()
+    };
+    let (ga, gb) = (grads(a), grads(b));
+    for (i, v) in vars.iter().enumerate() {
+        close(
+            ga.get(v).unwrap(),
+            gb.get(v).unwrap(),
+            &format!("gradient {i}"),
+        );
+    }
+}
+
+#[test]
+fn rms_norm_equals_composed() {
+    for (rows, d) in [(1, 1), (3, 7), (65, 33), (130, 64)] {
+        let (x, w) = (random(&[rows, d], 1), random(&[d], 2));
+        same(
+            &[x.clone(), w.clone()],
+            || x.apply_op2(&w, RmsNorm { eps: 1e-5 }),
+            || composed::rms_norm(&x, &w, 1e-5),
+        );
+    }
+}
+
+#[test]
+fn swiglu_equals_composed() {
+    for (rows, f) in [(1, 1), (3, 7), (65, 33)] {
+        let x = random(&[rows, 2 * f], 3);
+        same(
+            std::slice::from_ref(&x),
+            || x.apply_op1(SwiGlu),
+            || composed::swiglu(&x),
+        );
+    }
+}
+
+#[test]
+fn cross_entropy_equals_composed() {
+    let x = random(&[9, 37], 4);
+    let targets: Vec<u32> = (0..9).map(|i| i * 4).collect();
+    let weights: Vec<f32> = (0..9).map(|i| i as f32 * 0.25).collect();
+    same(
+        std::slice::from_ref(&x),
+        || {
+            x.apply_op1(CrossEntropy {
+                targets: targets.clone(),
+                weights: weights.clone(),
+            })
+        },
+        || composed::cross_entropy(&x, &targets, &weights),
+    );
+}
+
+#[test]
+fn attention_equals_composed() {
+    for (batch, time, heads, head_dim) in
+        [(1, 1, 1, 16), (2, 7, 3, 16), (3, 33, 2, 32), (1, 20, 1, 64)]
+    {
+        let half = head_dim / 2;
+        let angle = |i: usize| (i / half) as f32 / 10f32.powf((i % half) as f32 / half as f32);
+        let table = |f: fn(f32) -> f32| {
+            std::sync::Arc::new((0..time * half).map(|i| f(angle(i))).collect())
+        };
+        let op = Attention {
+            time,
+            heads,
+            head_dim,
+            cos: table(f32::cos),
+            sin: table(f32::sin),
+        };
+        let x = random(&[batch * time, 3 * heads * head_dim], 5);
+        same(
+            std::slice::from_ref(&x),
+            || x.apply_op1(op.clone()),
+            || composed::attention(&op, &x),
+        );
+    }
+}
