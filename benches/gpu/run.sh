@@ -3,8 +3,8 @@
 #
 # On a machine with a driver and nothing else (Python; with torch and transformers for the last part), after prepare.sh was
 # run elsewhere. Builds nothing. The parts are parity, kernels, decode and search, by default all; if parity fails, the
-# others are not run. Everything it prints is also in $OUT/gpu-PART.txt. Search takes N (by default "16 64 256") and PRM
-# ("1.5b 7b").
+# others are not run. Everything it prints is also in $OUT/gpu-PART.txt. From the environment it takes PROBLEMS that both devices
+# solve for parity (200), N ("16 64 256") and PRM ("1.5b 7b") of the search.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- parity kernels decode search
@@ -38,12 +38,12 @@ part_parity() {
     echo "# parity"
     export BEAMGEN_TEST_CUDA=real
     step "$bin/test-kernels" --test-threads 1
-    step "$bin/test-engine" --test-threads 1
+    step "$bin/test-engine" --test-threads 1 --nocapture
     step "$bin/test-sampling" --test-threads 1
     step "$bin/test-golden" --test-threads 1 --nocapture cuda
     step "$bin/test-prm" --test-threads 1 cuda
     unset BEAMGEN_TEST_CUDA
-    step python3 benches/gpu/parity.py "$beamgen"
+    step python3 benches/gpu/parity.py "$beamgen" ${PROBLEMS:-200}
     # It does not know every machine's device (under gVisor, say).
     if ! command -v compute-sanitizer >/dev/null; then
         echo "# there is no compute-sanitizer"

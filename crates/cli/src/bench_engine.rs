@@ -238,8 +238,9 @@ impl<'a> Row<'a> {
             // The tenth of rates are the slowest runs.
             decode_tokens_per_s_p10: rounded(tokens / at(decode, 0.9)),
             decode_tokens_per_s_p90: rounded(tokens / at(decode, 0.1)),
-            step_ms: rounded(1e3 * at(decode, 0.0) / passes),
-            step_ms_median: rounded(1e3 * at(decode, 0.5) / passes),
+            // A small model's passes take some microseconds.
+            step_ms: rounded(1e6 * at(decode, 0.0) / passes) / 1e3,
+            step_ms_median: rounded(1e6 * at(decode, 0.5) / passes) / 1e3,
             prefill_tokens_per_s: rounded(read / at(prefill, 0.0)),
             prefill_tokens_per_s_median: rounded(read / at(prefill, 0.5)),
             prefill_tokens_per_s_p10: rounded(read / at(prefill, 0.9)),
@@ -280,7 +281,7 @@ impl<'a> Row<'a> {
             self.batch.to_string(),
             format!("{:.1}", self.decode_tokens_per_s_median),
             spread(self.decode_tokens_per_s_p10, self.decode_tokens_per_s_p90),
-            format!("{:.2}", self.step_ms_median),
+            format!("{:.3}", self.step_ms_median),
             of(self.weights_gb_per_s, Some(reads)),
             of(self.decode_gflop_per_s, most),
             format!("{:.1}", self.prefill_tokens_per_s_median),

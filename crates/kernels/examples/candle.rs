@@ -5,13 +5,13 @@
 //!         --example candle -- threads=1 1536x8960 896x4864
 //!
 //! A table for each shape `inputs x outputs`: GFLOP/s, 2 * rows * inputs * outputs / time on the clock.
-//! All take turns; a number is the median of nine turns. The ceilings are loops of multiply-adds that
+//! With `avx512` ours does without AMX. All take turns; a number is the median of nine turns. The ceilings are loops of multiply-adds that
 //! touch no memory, on one thread.
 
 use std::time::{Duration, Instant};
 
 use beamgen_kernels::{
-    Ceilings, Cpu, Epilogue, Isa, LinearScratch, PackedLinear, ThreadPool, WeightFormat,
+    Ceilings, Cpu, Epilogue, Isa, IsaLevel, LinearScratch, PackedLinear, ThreadPool, WeightFormat,
 };
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{Device, Module, Result, Tensor};
@@ -33,18 +33,22 @@ fn noise(n: usize) -> Vec<f32> {
 
 fn main() -> Result<()> {
     let mut shapes = Vec::new();
-    let mut threads = 1;
+    let (mut threads, mut isa) = (1, Isa::detect());
     for arg in std::env::args().skip(1) {
         let number = |text: &str| text.parse::<usize>().expect("a number");
+        if arg == "avx512" {
+            isa = Isa::new(IsaLevel::Avx512).expect("a processor with AVX-512");
+            continue;
+        }
         match (arg.strip_prefix("threads="), arg.split_once('x')) {
             (Some(n), _) => threads = number(n),
             (None, Some((inputs, outputs))) => shapes.push((number(inputs), number(outputs))),
-            (None, None) => panic!("{arg}: neither threads=N nor INPUTSxOUTPUTS"),
+            (None, None) => panic!("{arg}: neither threads=N nor avx512 nor INPUTSxOUTPUTS"),
         }
     }
     let pool = ThreadPool::new(threads);
     for (inputs, outputs) in shapes {
-        table(&pool, inputs, outputs)?;
+        table(&pool, isa, inputs, outputs)?;
     }
     Ok(())
 }
@@ -65,8 +69,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-fn table(pool: &ThreadPool, inputs: usize, outputs: usize) -> Result<()> {
-    let isa = Isa::detect();
+fn table(pool: &ThreadPool, isa: Isa, inputs: usize, outputs: usize) -> Result<()> {
     let weights = noise(inputs * outputs);
     let ours = [WeightFormat::F32, WeightFormat::Int8]
         .map(|format| PackedLinear::from_rows(&weights, inputs, outputs, format));
