@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::run::{Place, Ran};
+use crate::run::{Place, Ran, root};
 
 const PROBLEM: &str = "{\"problem\": \"Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?\", \"answer\": 42}\n";
 
@@ -94,6 +94,38 @@ fn devices_that_do_not_serve() {
     let ran = emulated(&place, &args, &small).expect("there is a compiler");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("the cpu computes"), "{}", ran.stderr);
+}
+
+#[test]
+fn blocks_are_unpacked_with_a_note() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    let model = root().join("tests/fixtures/formats/llama.gguf");
+    let model = model.to_str().expect("a path in UTF-8");
+    let short = "generator.max_chain_tokens=8";
+    let args = [
+        "solve",
+        "p.jsonl",
+        "--generator",
+        model,
+        "--scorer",
+        "none",
+        "--strategy",
+        "single",
+        "--set",
+        short,
+        "--device",
+        "cuda",
+        "--dtype",
+    ];
+    for (dtype, noted) in [("auto", true), ("bf16", false)] {
+        let Some(ran) = emulated(&place, &[&args[..], &[dtype]].concat(), &[]) else {
+            return;
+        };
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let says = ran.stderr.contains("llama.gguf: unpacked to float32");
+        assert_eq!(says, noted, "{dtype}: {}", ran.stderr);
+    }
 }
 
 /// Chains, scores and answer of every problem.

@@ -56,7 +56,8 @@ impl ModelMemory {
 }
 
 impl MemoryPlan {
-    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0), on a device all that is free (see [`no_more_than`](Self::no_more_than)).
+    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0), on a
+    /// device all that is free (see [`no_more_than`](Self::no_more_than)).
     ///
     /// # Errors
     /// The device does not say what is free.
@@ -77,8 +78,8 @@ impl MemoryPlan {
         })
     }
 
-    /// What is open of the caches' budget is no more than `chains` chains of `longest` tokens, with `spare` tokens each, can take: a
-    /// device's memory is taken at once.
+    /// Where the caches' budget is open, it is what `chains` chains of `longest` tokens, with `spare` tokens
+    /// each, can take: a device's memory is taken at once.
     pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         let all: u64 = self.models.iter().map(chain).sum();

@@ -50,9 +50,7 @@ impl DeviceChoice {
             Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
         }
     }
-}
 
-impl DeviceChoice {
     /// Opens it. Where that is open and a card is there that cannot serve, the error says why the processor computes.
     ///
     /// # Errors
