@@ -242,7 +242,7 @@ impl EngineBench {
             }
             let choice = |i: usize| Choice {
                 row: i.min(logits.len() - 1),
-                said: &[],
+                history: &[],
                 params,
                 draw: Key {
                     seed: 0,

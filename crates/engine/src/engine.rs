@@ -52,8 +52,8 @@ pub struct Engine {
     pages: PagePool,
     /// Pages of the engine's own budget.
     own_pages: usize,
-    /// Pages that its sequences were promised beyond those they have.
-    promised: usize,
+    /// Pages reserved for its sequences beyond those they have.
+    reserved: usize,
     lends: Option<Arc<IdleKv>>,
     borrows: Option<Loan>,
     sequences: Sequences,
@@ -118,7 +118,7 @@ impl Engine {
             max_rows: config.max_rows,
             pages: PagePool::new(total, WARM_BYTES.min(config.kv_budget() / 16) / page_bytes),
             own_pages: total,
-            promised: 0,
+            reserved: 0,
             lends: None,
             borrows: None,
             sequences: Sequences::default(),
@@ -269,15 +269,15 @@ impl Engine {
         self.borrows = Some(Loan { from: idle, share });
     }
 
-    /// Says how many pages its sequences were promised beyond those they have: these are not lent.
-    pub fn promise(&mut self, pages: usize) {
-        self.promised = pages;
+    /// Reserves pages for its sequences beyond those they have: these are not lent.
+    pub fn reserve(&mut self, pages: usize) {
+        self.reserved = pages;
         self.say_idle();
     }
 
     fn say_idle(&self) {
         if let Some(idle) = &self.lends {
-            let claimed = self.pages.used() + self.promised;
+            let claimed = self.pages.used() + self.reserved;
             idle.set(self.own_pages.saturating_sub(claimed) * self.page_bytes());
         }
     }
@@ -316,7 +316,7 @@ impl Engine {
     /// head, or too little memory ([`Error::OutOfMemory`]). Nothing is changed then.
     pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
         let wanted = self.check(items, output)?;
-        self.reserve(items)?;
+        self.take_pages(items)?;
         let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
@@ -333,7 +333,7 @@ impl Engine {
         output: Output,
     ) -> Result<usize, Error> {
         let wanted = self.check(items, output)?;
-        self.reserve(items)?;
+        self.take_pages(items)?;
         self.compute(items, output, wanted, To::Device)?;
         self.lengthen(items);
         Ok(wanted)
@@ -392,7 +392,7 @@ impl Engine {
     }
 
     /// Gives every sequence the pages for its new tokens, or changes nothing.
-    fn reserve(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
+    fn take_pages(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         let mut needed = 0;
         self.pages.set_total(self.most_pages());
         self.copies.clear();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// meanwhile, the *borrower*.
 ///
 /// The lender never waits and never has less than its own: what it can hold does not depend on the
-/// borrower. It says at each change what it neither holds nor has promised. The borrower always has its own
+/// borrower. It says at each change what it has neither in use nor reserved. The borrower always has its own
 /// part, which nobody takes; of what it borrowed it must give back pages ([`KvStats::pages_over`])
 /// before the lender next computes. One thread drives both.
 ///

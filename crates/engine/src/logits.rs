@@ -23,7 +23,7 @@ pub struct Choice<'a> {
     /// The row.
     pub row: usize,
     /// Tokens that the repetition penalty is for.
-    pub said: &'a [u32],
+    pub history: &'a [u32],
     /// How it is drawn.
     pub params: SamplingParams,
     /// The random numbers.
@@ -95,13 +95,13 @@ impl Engine {
         let request = |i| {
             let Choice {
                 row,
-                said,
+                history,
                 params,
                 draw,
             } = choice(i);
             Request {
                 logits: &rows.row(row)[..tokens],
-                said,
+                history,
                 params,
                 draw,
             }

@@ -295,7 +295,7 @@ fn tokens_are_drawn_as_on_the_processor() {
                 };
                 let choice = |i: usize| Choice {
                     row: i % 9,
-                    said: &said,
+                    history: &said,
                     params,
                     draw: Key {
                         seed: 1,

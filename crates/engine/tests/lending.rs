@@ -51,7 +51,7 @@ fn what_is_idle_moves_and_comes_back() {
     assert_eq!((free(&lender), free(&borrower)), (10, 13));
     let (a, b) = (lender.create(), borrower.create());
     grow(&mut lender, a, 4).unwrap();
-    lender.promise(2);
+    lender.reserve(2);
     // Promised pages are the lender's own to take, and nobody else's.
     assert_eq!((free(&lender), free(&borrower)), (6, 7));
     assert!(matches!(
@@ -63,7 +63,7 @@ fn what_is_idle_moves_and_comes_back() {
     // The lender never has less for it.
     assert_eq!(free(&lender), 6);
     grow(&mut lender, a, 6).unwrap();
-    lender.promise(0);
+    lender.reserve(0);
     let kv = borrower.kv();
     assert_eq!((kv.pages_over, kv.pages_free, kv.pages_own), (4, 0, 3));
     borrower.truncate(b, PAGE * 3);

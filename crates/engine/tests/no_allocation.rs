@@ -58,7 +58,7 @@ fn a_decode_step_allocates_nothing() {
                     .collect();
                 let choice = |i: usize| Choice {
                     row: i,
-                    said: &[],
+                    history: &[],
                     params: SamplingParams {
                         temperature: 0.8,
                         top_p: 0.9,

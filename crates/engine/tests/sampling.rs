@@ -131,10 +131,10 @@ impl Batch {
     }
 
     fn request(&self, i: usize) -> Request<'_> {
-        let (row, params, said) = &self.requests[i];
+        let (row, params, history) = &self.requests[i];
         Request {
             logits: &self.rows[*row],
-            said,
+            history,
             params: *params,
             draw: draw(i as u64, 9),
         }
@@ -143,11 +143,11 @@ impl Batch {
     fn alone(&self, i: usize) -> Sampled {
         let Request {
             logits,
-            said,
+            history,
             params,
             mut draw,
         } = self.request(i);
-        Sampler::new().sample_after(said, logits, &params, &mut draw)
+        Sampler::new().sample_after(history, logits, &params, &mut draw)
     }
 }
 

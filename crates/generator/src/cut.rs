@@ -63,8 +63,8 @@ mod tests {
             let mut seen = bytes.len();
             bytes.extend_from_slice(piece);
             while let Some(cut) = cuts.find(&bytes, seen) {
-                let carried = bytes.split_off(cut);
-                steps.push(std::mem::replace(&mut bytes, carried));
+                let leftover = bytes.split_off(cut);
+                steps.push(std::mem::replace(&mut bytes, leftover));
                 seen = 0;
             }
         }

@@ -6,8 +6,8 @@
 //! * **Nothing is read twice.** The prompt of a problem is read once and forked. The token that
 //!   closes a step has been sampled but not read; it waits until the chain goes on, and is then
 //!   read once for all children of the step, which draw their first tokens from the same row.
-//! * **Memory is promised before it is needed.** A step starts only if its longest form fits
-//!   beside everything already promised, so a forward pass never runs out.
+//! * **Memory is reserved before it is needed.** A step starts only if its longest form fits
+//!   beside everything already reserved, so a forward pass never runs out.
 //! * **Boundaries are looked for in bytes.** A boundary may span tokens, a token may hold half a
 //!   character, or the end of a step and the beginning of the next: what is behind the end is
 //!   *carried* to the chains that go on from there. So the steps of a text do not depend on its
@@ -15,13 +15,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod branch_point;
 mod config;
 mod cut;
 mod error;
 mod lm;
 mod memory;
 mod prompts;
-mod stem;
 mod step;
 
 pub use config::GeneratorConfig;

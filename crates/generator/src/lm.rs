@@ -8,14 +8,14 @@ use beamgen_engine::{
     Append, Choice, Engine, IdleKv, Logits, Request, Sampled, Sampler, SamplingParams, SeqId,
     Tokenizer,
 };
-use beamgen_search::{ChainId, GenError, Growth, Stepped};
+use beamgen_search::{ChainId, DecodeMode, GenError, StepOutput};
 
+use crate::branch_point::{BranchId, BranchPoints};
 use crate::config::GeneratorConfig;
 use crate::cut::Cuts;
 use crate::error::Error;
 use crate::memory::branch_pages;
 use crate::prompts::Prompts;
-use crate::stem::{StemId, Stems};
 use crate::step::{Closing, Step, StopRules, Verdict};
 
 mod calls;
@@ -37,12 +37,12 @@ pub struct LmGenerator {
     rows: Vec<Row>,
     items: Vec<Append<'static>>,
     chains: BTreeMap<ChainId, Chain>,
-    stems: Stems,
+    branches: BranchPoints,
     /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
     active: Vec<ChainId>,
     next_chain: u64,
-    /// Pages promised to active chains and not taken yet.
-    promised: usize,
+    /// Pages reserved to active chains and not taken yet.
+    reserved: usize,
     tokens_read: u64,
 }
 
@@ -53,20 +53,20 @@ struct Chain {
     /// Tokens sampled in all steps so far.
     sampled: usize,
     /// The prompt's and the sampled tokens, if repeating them has a penalty.
-    said: Vec<u32>,
+    history: Vec<u32>,
     /// What the last token stands for behind the end of the last step.
-    carried: Vec<u8>,
+    leftover: Vec<u8>,
     state: State,
 }
 
 #[derive(Debug, Clone)]
 enum State {
     /// Between steps.
-    Idle(StemId),
+    Idle(BranchId),
     /// Started, with a step that was carried here whole.
-    Carried(StemId, Step, Closing),
-    /// Started; the first token comes from the stem's logits.
-    Waiting(StemId, Step),
+    Leftover(BranchId, Step, Closing),
+    /// Started; the first token comes from the branch point's logits.
+    Waiting(BranchId, Step),
     /// The step's last token is the next to be read.
     Decoding(SeqId, Step),
     /// As decoding, but held up.
@@ -76,7 +76,7 @@ enum State {
 /// A row of a forward pass.
 #[derive(Debug)]
 enum Row {
-    Stem(StemId),
+    BranchPoint(BranchId),
     Chain(ChainId),
 }
 
@@ -121,10 +121,10 @@ impl LmGenerator {
             rows: Vec::new(),
             items: Vec::new(),
             chains: BTreeMap::new(),
-            stems: Stems::default(),
+            branches: BranchPoints::default(),
             active: Vec::new(),
             next_chain: 0,
-            promised: 0,
+            reserved: 0,
             tokens_read: 0,
         })
     }
@@ -144,7 +144,7 @@ impl LmGenerator {
         &self.engine
     }
 
-    /// Lets a scorer use the cache memory that is neither held nor promised. Whatever the scorer
+    /// Lets a scorer use the cache memory that is neither in use nor reserved. Whatever the scorer
     /// takes, this generator can hold as much.
     pub fn lend(&mut self, idle: Arc<IdleKv>) {
         self.engine.lend(idle);
@@ -153,7 +153,7 @@ impl LmGenerator {
     /// Bounds the memory for rows of logits that are kept where chains may branch again: 64 MiB
     /// unless set. Beyond it they are computed again; results are the same.
     pub fn limit_kept_logits(&mut self, bytes: usize) {
-        self.stems.limit = bytes;
+        self.branches.limit = bytes;
     }
 
     /// Tokens that went through the model so far. A prompt is read once, a sampled token once if
@@ -215,24 +215,24 @@ impl LmGenerator {
         self.engine.pages_needed(seq, reads)
     }
 
-    /// Pages to promise for the next step of a chain at `stem`.
-    fn pages_for_step(&self, chain: &Chain, stem: StemId) -> usize {
-        let stem = self.stems.get(stem);
-        let unread = stem.unread.len();
-        let reading = match stem.promised {
+    /// Pages to reserve for the next step of a chain at `branch`.
+    fn pages_for_step(&self, chain: &Chain, branch: BranchId) -> usize {
+        let branch = self.branches.get(branch);
+        let unread = branch.unread.len();
+        let reading = match branch.reserved {
             true => 0,
-            false => self.engine.pages_needed(stem.seq, unread),
+            false => self.engine.pages_needed(branch.seq, unread),
         };
-        reading + branch_pages(&self.engine, stem.seq, unread, self.longest_read(chain))
+        reading + branch_pages(&self.engine, branch.seq, unread, self.longest_read(chain))
     }
 
-    fn promise(&mut self, pages: usize) {
-        self.promised = pages;
-        self.engine.promise(pages);
+    fn reserve(&mut self, pages: usize) {
+        self.reserved = pages;
+        self.engine.reserve(pages);
     }
 
     /// What active chains may still take. All of them are decoding: none waits after a pass.
-    fn count_promises(&self) -> usize {
+    fn count_reserved(&self) -> usize {
         self.active
             .iter()
             .map(|&id| {
@@ -269,11 +269,14 @@ impl LmGenerator {
         let request = |i: usize| {
             let (id, row) = drawing[i];
             let Choice {
-                said, params, draw, ..
+                history,
+                params,
+                draw,
+                ..
             } = choice(&chains[&id], row, sampling, config.seed);
             Request {
                 logits,
-                said,
+                history,
                 params,
                 draw,
             }
@@ -284,13 +287,13 @@ impl LmGenerator {
     }
 
     /// Gives the `i`-th chain that has drawn its token. Returns its step if it is closed by it.
-    fn advance(&mut self, i: usize) -> Option<Stepped> {
+    fn advance(&mut self, i: usize) -> Option<StepOutput> {
         let ((id, _), sampled) = (self.drawing[i], self.drawn[i]);
         let context = self.context();
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         chain.sampled += 1;
         if self.sampling.repetition_penalty != 1.0 {
-            chain.said.push(sampled.token);
+            chain.history.push(sampled.token);
         }
         let room = room(&self.config, context, chain.prompt_tokens, chain.sampled);
         let (State::Waiting(_, step) | State::Decoding(_, step)) = &mut chain.state else {
@@ -303,9 +306,9 @@ impl LmGenerator {
         }
         let mut chain = self.chains.remove(&id).expect("just looked at");
         let (seq, step) = match chain.state {
-            State::Waiting(stem, step) => (self.stems.detach(stem, &mut self.engine), step),
+            State::Waiting(branch, step) => (self.branches.detach(branch, &mut self.engine), step),
             State::Decoding(seq, step) => (seq, step),
-            State::Idle(_) | State::Carried(..) | State::Paused(..) => {
+            State::Idle(_) | State::Leftover(..) | State::Paused(..) => {
                 unreachable!("these chains sample nothing")
             }
         };
@@ -318,9 +321,9 @@ impl LmGenerator {
             }
             Verdict::Closed(closing) => {
                 let step = step.closed(id, closing);
-                chain.carried.clone_from(&step.carried);
+                chain.leftover.clone_from(&step.leftover);
                 closed = Some(step);
-                State::Idle(self.stems.insert(seq, vec![sampled.token]))
+                State::Idle(self.branches.insert(seq, vec![sampled.token]))
             }
         };
         self.chains.insert(id, chain);
@@ -328,25 +331,25 @@ impl LmGenerator {
     }
 
     /// The chains that were started and have no token yet, by where they start.
-    fn waiting(&self) -> BTreeMap<StemId, Vec<ChainId>> {
-        let mut waiting: BTreeMap<StemId, Vec<ChainId>> = BTreeMap::new();
+    fn waiting(&self) -> BTreeMap<BranchId, Vec<ChainId>> {
+        let mut waiting: BTreeMap<BranchId, Vec<ChainId>> = BTreeMap::new();
         for &id in &self.active {
-            if let State::Waiting(stem, _) = self.chain(id).state {
-                waiting.entry(stem).or_default().push(id);
+            if let State::Waiting(branch, _) = self.chain(id).state {
+                waiting.entry(branch).or_default().push(id);
             }
         }
         waiting
     }
 
     /// Closes the steps that need no token.
-    fn close_carried(&mut self) -> Vec<Stepped> {
+    fn close_leftover(&mut self) -> Vec<StepOutput> {
         let mut closed = Vec::new();
         for &id in &self.active {
             let chain = self.chains.get_mut(&id).expect("active chains exist");
-            if let State::Carried(stem, step, closing) = &chain.state {
+            if let State::Leftover(branch, step, closing) = &chain.state {
                 let step = step.clone().closed(id, *closing);
-                chain.state = State::Idle(*stem);
-                chain.carried.clone_from(&step.carried);
+                chain.state = State::Idle(*branch);
+                chain.leftover.clone_from(&step.leftover);
                 closed.push(step);
             }
         }
@@ -376,12 +379,12 @@ fn choice<'a>(chain: &'a Chain, row: usize, sampling: &SamplingParams, seed: u64
         chain: step.plan.stream,
     };
     let mut params = *sampling;
-    if step.plan.growth == Growth::Greedy {
+    if step.plan.mode == DecodeMode::Greedy {
         params.temperature = 0.0;
     }
     Choice {
         row,
-        said: &chain.said,
+        history: &chain.history,
         params,
         draw: key.at(chain.sampled as u32),
     }

@@ -1,4 +1,4 @@
-//! Pages promised to steps before they are needed.
+//! Pages reserved for steps before they are needed.
 
 use beamgen_engine::{Engine, SeqId};
 

@@ -1,7 +1,7 @@
 //! A step being decoded, and what ends it.
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_search::{ChainId, Finish, Growth, StepPlan, Stepped};
+use beamgen_search::{ChainId, DecodeMode, Finish, StepOutput, StepPlan};
 
 use crate::cut::{Cuts, whole_characters};
 
@@ -23,7 +23,7 @@ pub(crate) struct Step {
     /// What was carried here and what the tokens stand for; not always whole characters.
     bytes: Vec<u8>,
     /// How many of the bytes were carried here: they are of a token of the step before.
-    carried: usize,
+    leftover: usize,
     logprob: f64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     GoesOn,
-    /// Held up where its plan says.
+    /// Paused where its plan says.
     Paused,
     Closed(Closing),
 }
@@ -47,18 +47,18 @@ pub(crate) struct Closing {
 
 impl Step {
     /// A step that begins with the bytes that the step before left over.
-    pub fn new(plan: StepPlan, carried: Vec<u8>) -> Self {
+    pub fn new(plan: StepPlan, leftover: Vec<u8>) -> Self {
         Self {
             plan,
             tokens: Vec::new(),
-            carried: carried.len(),
-            bytes: carried,
+            leftover: leftover.len(),
+            bytes: leftover,
             logprob: 0.0,
         }
     }
 
     /// Whether what was carried here is a whole step already: one token may hold the ends of two.
-    pub fn is_carried(&self, rules: &StopRules) -> Option<Closing> {
+    pub fn is_leftover_step(&self, rules: &StopRules) -> Option<Closing> {
         let end = rules.cuts.find(&self.bytes, 0)?;
         Some(self.closed_at(end, None, rules))
     }
@@ -96,7 +96,7 @@ impl Step {
             cap
         } else if self.tokens.len() >= rules.max_step_tokens {
             Some(Finish::StepCap)
-        } else if self.tokens.len() >= self.plan.allowance {
+        } else if self.tokens.len() >= self.plan.token_limit {
             Some(Finish::Budget)
         } else {
             None
@@ -107,7 +107,7 @@ impl Step {
                 end: whole_characters(&self.bytes),
             });
         }
-        match self.plan.growth == Growth::PauseAfter(self.tokens.len()) {
+        match self.plan.mode == DecodeMode::PauseAfter(self.tokens.len()) {
             true => Verdict::Paused,
             false => Verdict::GoesOn,
         }
@@ -127,32 +127,32 @@ impl Step {
     }
 
     /// The step as it closed. What is behind its end is carried on if the chain goes on.
-    pub fn closed(mut self, chain: ChainId, closing: Closing) -> Stepped {
-        let carried = self.bytes.split_off(closing.end);
-        Stepped {
+    pub fn closed(mut self, chain: ChainId, closing: Closing) -> StepOutput {
+        let leftover = self.bytes.split_off(closing.end);
+        StepOutput {
             chain,
             text: String::from_utf8_lossy(&self.bytes).into_owned(),
             logprob: self.logprob as f32,
             tokens: self.tokens,
             finish: closing.finish,
             paused: false,
-            exact: self.carried == 0 && carried.is_empty(),
-            carried: match closing.finish {
-                None => carried,
+            tokens_match_text: self.leftover == 0 && leftover.is_empty(),
+            leftover: match closing.finish {
+                None => leftover,
                 Some(_) => Vec::new(),
             },
         }
     }
 
     /// The step as it is held up.
-    pub fn paused(&self, chain: ChainId) -> Stepped {
+    pub fn paused(&self, chain: ChainId) -> StepOutput {
         let closing = Closing {
             finish: None,
             end: whole_characters(&self.bytes),
         };
-        Stepped {
+        StepOutput {
             paused: true,
-            carried: Vec::new(),
+            leftover: Vec::new(),
             ..self.clone().closed(chain, closing)
         }
     }

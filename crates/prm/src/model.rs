@@ -126,7 +126,7 @@ impl RewardModel {
     }
 
     /// Lets this model use the cache memory that a generator has no use for, beside its own. What it
-    /// borrowed it gives back when asked to ([`Scorer::give_way`]), by forgetting caches.
+    /// borrowed it gives back when asked to ([`Scorer::evict_borrowed`]), by forgetting caches.
     pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
         self.engines.borrow(idle);
     }

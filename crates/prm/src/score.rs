@@ -72,7 +72,7 @@ impl Scorer for RewardModel {
         Ok(results)
     }
 
-    fn give_way(&mut self) {
+    fn evict_borrowed(&mut self) {
         while self.engines.is_over()
             && self
                 .chains

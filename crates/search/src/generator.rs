@@ -3,7 +3,7 @@
 use crate::error::GenError;
 use crate::finish::Finish;
 use crate::problem::Problem;
-use crate::strategy::Growth;
+use crate::strategy::DecodeMode;
 
 /// Handle of a chain's state (its KV cache) inside a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub struct Opened {
     /// Length of the rendered prompt in tokens.
     pub prompt_tokens: usize,
     /// Follows from the problem and the generator's seed; strategies draw from it.
-    pub entropy: u64,
+    pub strategy_seed: u64,
 }
 
 /// How the next step of a chain is to be written.
@@ -26,14 +26,14 @@ pub struct StepPlan {
     /// The random stream it is drawn from.
     pub stream: u64,
     /// Sampled or greedy, to its end or to a pause.
-    pub growth: Growth,
+    pub mode: DecodeMode,
     /// Most tokens it may have: reaching it is [`Finish::Budget`].
-    pub allowance: usize,
+    pub token_limit: usize,
 }
 
 /// A step that closed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stepped {
+pub struct StepOutput {
     /// The chain it belongs to.
     pub chain: ChainId,
     /// All tokens sampled for the step, its boundary or end-of-text token included. None if a token
@@ -44,10 +44,10 @@ pub struct Stepped {
     pub text: String,
     /// What the last tokens stand for behind that end, in bytes: the next step's text begins with
     /// it. Empty if the chain is finished.
-    pub carried: Vec<u8>,
+    pub leftover: Vec<u8>,
     /// Whether `tokens` stand for `text` and nothing else: nothing was carried into the step or out
     /// of it, nor cut off.
-    pub exact: bool,
+    pub tokens_match_text: bool,
     /// Sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
     /// `None` if the step ended at a boundary and the chain may go on. Reaching a length limit is
@@ -90,12 +90,12 @@ pub trait Generator {
 
     /// Whether memory for the longest possible next step of an idle `chain` (and for its prompt, if
     /// it is still to be read), or for the rest of a paused one, is free beside all that is already
-    /// promised.
+    /// reserved.
     fn can_start(&self, chain: ChainId) -> bool;
 
-    /// Begins the next step of an idle chain, or takes up a paused one again, and promises it the memory that
-    /// [`can_start`](Self::can_start) found. A step taken up again keeps its stream; only `growth`
-    /// and `allowance` (for the whole step) are new.
+    /// Begins the next step of an idle chain, or takes up a paused one again, and reserves the memory that
+    /// [`can_start`](Self::can_start) found. A step taken up again keeps its stream; only `mode`
+    /// and `token_limit` (for the whole step) are new.
     fn start_step(&mut self, chain: ChainId, plan: StepPlan);
 
     /// One forward pass over all chains in the middle of a step. Returns the steps that closed,
@@ -103,7 +103,7 @@ pub trait Generator {
     ///
     /// # Errors
     /// A failure of the model itself: the run cannot go on.
-    fn pass(&mut self) -> Result<Vec<Stepped>, GenError>;
+    fn pass(&mut self) -> Result<Vec<StepOutput>, GenError>;
 
     /// Number of chains in the middle of a step.
     fn active(&self) -> usize;

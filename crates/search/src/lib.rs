@@ -8,8 +8,8 @@
 //!
 //! * **One scheduler, every strategy.** Beam search, best-of-N and greedy decoding run on the same
 //!   loop and are charged by the same [`Ledger`], so their comparison is fair.
-//! * **Results do not depend on company.** A chain's random stream follows from its place in the
-//!   tree ([`child_stream`]), siblings settle together, strategies see trees and not arrivals.
+//! * **Results do not depend on the batch.** A chain's random stream follows from its place in the
+//!   tree ([`child_stream`]), siblings are reported together, strategies see trees and not arrivals.
 //!   The same problem gives the same tree alone and among hundreds.
 //! * **Memory is never an error.** Steps wait for memory. If nothing at all can go on, the youngest
 //!   problem is set back and begun again later; a problem alone on the machine gives up the
@@ -39,14 +39,14 @@ pub use config::{SearchConfig, StrategyKind};
 pub use error::{ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;
 pub use finish::Finish;
-pub use generator::{ChainId, Generator, Memory, Opened, StepPlan, Stepped};
+pub use generator::{ChainId, Generator, Memory, Opened, StepOutput, StepPlan};
 pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
 pub use result::{ProblemResult, RunSummary};
 pub use scheduler::{Factory, Models, run, run_with};
 pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
 pub use strategy::{
-    Action, Balance, Beam, BestOfN, Dvts, Greedy, Growth, Lookahead, LookaheadConfig, Mcts,
+    Action, Balance, Beam, BestOfN, DecodeMode, Dvts, Greedy, Lookahead, LookaheadConfig, Mcts,
     MctsConfig, Particle, ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, Scoring,
     SpeculativeRejection, SpeculativeRejectionConfig, Start, Strategy, VariableGranularity,
     VariableGranularityConfig,

@@ -1,13 +1,13 @@
 //! One loop for all problems in flight.
 
-mod ahead;
 mod budget;
 mod conclude;
 mod consensus;
 mod contents;
-mod held;
 mod live;
+mod resources;
 mod scoring;
+mod speculative;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -102,7 +102,7 @@ struct Owner {
     index: usize,
     /// The step's node or, if it is written ahead, the one that it follows.
     node: NodeId,
-    ahead: bool,
+    speculative: bool,
 }
 
 impl Owner {
@@ -110,15 +110,15 @@ impl Owner {
         Self {
             index,
             node,
-            ahead: false,
+            speculative: false,
         }
     }
 
-    fn ahead(index: usize, node: NodeId) -> Self {
+    fn speculative(index: usize, node: NodeId) -> Self {
         Self {
             index,
             node,
-            ahead: true,
+            speculative: true,
         }
     }
 }
@@ -202,7 +202,7 @@ impl Scheduler<'_, '_> {
         }
         if self.live.len() > 1 {
             for live in self.live.values_mut() {
-                live.had_company = true;
+                live.ran_beside_others = true;
             }
         }
         Ok(admitted)
@@ -240,13 +240,13 @@ impl Scheduler<'_, '_> {
     /// another one wait.
     fn start_steps(&mut self) -> bool {
         let mut started = self.start_queued();
-        if self.blocked && self.drop_all_ahead() {
+        if self.blocked && self.drop_all_speculative() {
             started |= self.start_queued();
         }
         if self.config.speculate && !self.blocked {
             for (&index, live) in &mut self.live {
-                for (chain, node) in live.start_ahead(&mut self.models) {
-                    self.owners.insert(chain, Owner::ahead(index, node));
+                for (chain, node) in live.start_speculative(&mut self.models) {
+                    self.owners.insert(chain, Owner::speculative(index, node));
                 }
             }
         }
@@ -275,12 +275,12 @@ impl Scheduler<'_, '_> {
     }
 
     /// Throws away all that is written ahead. Returns whether there was something.
-    fn drop_all_ahead(&mut self) -> bool {
+    fn drop_all_speculative(&mut self) -> bool {
         let mut dropped = false;
         for live in self.live.values_mut() {
-            for at in 0..live.held.len() {
-                if live.held[at].ahead.is_some() {
-                    live.drop_ahead(NodeId(at as u32), &mut self.models);
+            for at in 0..live.resources.len() {
+                if live.resources[at].speculative.is_some() {
+                    live.drop_speculative(NodeId(at as u32), &mut self.models);
                     dropped = true;
                 }
             }
@@ -310,14 +310,14 @@ impl Scheduler<'_, '_> {
             return Ok(false);
         }
         if let Some(scorer) = self.models.scorer.as_deref_mut() {
-            scorer.give_way();
+            scorer.evict_borrowed();
         }
         let before = self.models.clock.now();
         let mut closed = self.models.generator.pass()?;
         let seconds = self.seconds_since(before);
 
         for live in self.live.values_mut() {
-            let own = live.growing + live.running_ahead;
+            let own = live.growing + live.speculative_running;
             if own > 0 {
                 live.ledger.forward_passes += 1;
                 live.ledger.seconds.generate += seconds * own as f64 / rows as f64;
@@ -329,7 +329,11 @@ impl Scheduler<'_, '_> {
 
         // Steps written ahead first: what closes after them may throw them away.
         let owners = &self.owners;
-        closed.sort_by_key(|step| !owners.get(&step.chain).is_some_and(|owner| owner.ahead));
+        closed.sort_by_key(|step| {
+            !owners
+                .get(&step.chain)
+                .is_some_and(|owner| owner.speculative)
+        });
         for step in closed {
             let owner = self.owners.remove(&step.chain);
             let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));
@@ -337,8 +341,8 @@ impl Scheduler<'_, '_> {
                 let what = format!("a step closed for {:?}, which was not growing", step.chain);
                 return Err(SearchError::BadStep(what));
             };
-            if owner.ahead {
-                live.arrive_ahead(owner.node, step);
+            if owner.speculative {
+                live.close_speculative(owner.node, step);
                 continue;
             }
             live.growing -= 1;
@@ -431,7 +435,7 @@ impl Scheduler<'_, '_> {
             live.conclude(&mut self.models, self.observe);
             return;
         }
-        if live.had_company {
+        if live.ran_beside_others {
             self.set_back(youngest);
             if self.live.is_empty() {
                 self.exclusive = Some(youngest);

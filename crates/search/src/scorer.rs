@@ -68,7 +68,7 @@ pub trait Scorer {
     /// Gives back cache memory that it borrowed from the generator and that the generator has claimed
     /// meanwhile. Called before each of the generator's passes. What is forgotten for it is read
     /// again when it is wanted; scores stay the same.
-    fn give_way(&mut self) {}
+    fn evict_borrowed(&mut self) {}
 
     /// Its cache memory now.
     fn memory(&self) -> Memory;

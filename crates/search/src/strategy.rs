@@ -38,12 +38,12 @@ pub enum Action {
     Expand {
         node: NodeId,
         count: usize,
-        growth: Growth,
+        mode: DecodeMode,
     },
     /// Let a paused step go on to its end.
     Resume(NodeId),
     /// Score a node that is open, paused or complete, with all steps above it that have no score
-    /// yet. It settles again.
+    /// yet. It is reported again.
     Score(NodeId),
     /// Drop a node that is open, paused or finished and give its memory back. A finished chain
     /// that is dropped gives no answer. Also an expanded node that was kept, when nothing is left
@@ -59,29 +59,29 @@ impl Action {
         Self::Expand {
             node,
             count,
-            growth: Growth::Whole,
+            mode: DecodeMode::Sample,
         }
     }
 }
 
 /// How a step grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Growth {
+pub enum DecodeMode {
     /// Sampled, to its end.
     #[default]
-    Whole,
+    Sample,
     /// Sampled, and paused after so many tokens unless it ended before. The tokens are those of
-    /// [`Growth::Whole`].
+    /// [`DecodeMode::Sample`].
     PauseAfter(usize),
     /// The likeliest token each time, to its end.
     Greedy,
 }
 
-impl Growth {
-    /// [`Growth::PauseAfter`]; 0 means no pause.
+impl DecodeMode {
+    /// [`DecodeMode::PauseAfter`]; 0 means no pause.
     pub fn paused_after(tokens: usize) -> Self {
         match tokens {
-            0 => Self::Whole,
+            0 => Self::Sample,
             tokens => Self::PauseAfter(tokens),
         }
     }
@@ -104,18 +104,18 @@ pub enum Scoring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// Follows from the problem and the generator's seed: what a strategy draws, it draws from here.
-    pub entropy: u64,
+    pub strategy_seed: u64,
     /// Tokens that the generator's whole cache holds.
     pub cache_tokens: usize,
 }
 
-/// The policy for one problem. It must not depend on the order in which nodes settle, only on the
+/// The policy for one problem. It must not depend on the order in which steps are done, only on the
 /// tree: then the result does not depend on what else is in flight.
 pub trait Strategy {
     /// When steps are scored; the same throughout.
     fn scoring(&self) -> Scoring;
 
-    /// Whether siblings with the same text are one candidate. If so, siblings settle together.
+    /// Whether siblings with the same text are one candidate. If so, siblings are reported together.
     fn merges_siblings(&self) -> bool;
 
     /// Whether nodes keep their caches when they are expanded, until they are pruned, so that they
@@ -124,7 +124,7 @@ pub trait Strategy {
         false
     }
 
-    /// Whether [`settled`](Self::settled) is called only when everything asked for has settled.
+    /// Whether [`on_steps`](Self::on_steps) is called only when every step asked for has been reported.
     /// Otherwise it is called whenever something has.
     fn in_rounds(&self) -> bool {
         true
@@ -133,10 +133,10 @@ pub trait Strategy {
     /// The first actions; usually [`Action::Expand`] of the root.
     fn begin(&mut self, start: Start) -> Vec<Action>;
 
-    /// Called with the nodes that settled since the last call, in order of age: they are open,
+    /// Called with the nodes whose steps are done since the last call, in order of age: they are open,
     /// paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing is
-    /// asked for and nothing is still to settle, the search ends.
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
+    /// asked for and nothing is still to come, the search ends.
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
 
     /// How many more chains may still come to their end, if the strategy can tell: a vote that they
     /// cannot change is over.

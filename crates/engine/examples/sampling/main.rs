@@ -121,7 +121,7 @@ fn line(
     let mut batch = |pool: &ThreadPool, position: u32, out: &mut Vec<Sampled>| {
         let request = |i| Request {
             logits: row(i),
-            said: &[],
+            history: &[],
             params,
             draw: draw(i, position),
         };

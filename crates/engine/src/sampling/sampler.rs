@@ -22,7 +22,7 @@ pub struct Request<'a> {
     /// The row of logits, at least one.
     pub logits: &'a [f32],
     /// Tokens that the repetition penalty is for; some may be there twice.
-    pub said: &'a [u32],
+    pub history: &'a [u32],
     /// How it is drawn.
     pub params: SamplingParams,
     /// The random numbers.
@@ -34,7 +34,7 @@ impl Request<'_> {
     fn shares_with(&self, other: &Self) -> bool {
         std::ptr::eq(self.logits, other.logits)
             && self.params == other.params
-            && (self.params.repetition_penalty == 1.0 || self.said == other.said)
+            && (self.params.repetition_penalty == 1.0 || self.history == other.history)
     }
 }
 
@@ -88,21 +88,21 @@ impl Sampler {
         self.sample_after(&[], logits, params, draw)
     }
 
-    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `said`, which may
+    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `history`, which may
     /// have some twice.
     ///
     /// # Panics
     /// If there are no logits, or a token is outside.
     pub fn sample_after(
         &mut self,
-        said: &[u32],
+        history: &[u32],
         logits: &[f32],
         params: &SamplingParams,
         draw: &mut Draw,
     ) -> Sampled {
         let request = Request {
             logits,
-            said,
+            history,
             params: *params,
             draw: draw.clone(),
         };
@@ -234,18 +234,18 @@ impl Place {
     fn read(&mut self, request: &Request<'_>, next: &[f32]) {
         let Request {
             logits,
-            said,
+            history,
             params,
             ..
         } = request;
         assert!(!logits.is_empty(), "a row of logits");
         self.penalised.clear();
         let penalty = params.repetition_penalty;
-        if penalty == 1.0 || said.is_empty() {
+        if penalty == 1.0 || history.is_empty() {
             return self.distribution.read(logits, params, next);
         }
         self.penalised.extend_from_slice(logits);
-        for &token in *said {
+        for &token in *history {
             let logit = logits[token as usize];
             self.penalised[token as usize] = match logit < 0.0 {
                 true => logit * penalty,

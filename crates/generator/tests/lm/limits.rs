@@ -143,7 +143,7 @@ fn what_is_behind_the_end_of_a_step_is_carried_on() {
             answer_markers: vec![],
             ..settings()
         };
-        let (mut carried, mut whole) = (0, 0);
+        let (mut leftover, mut whole) = (0, 0);
         for search in [beam(24, 2, 4), best_of(48, 4)] {
             let mut generator = generator(4000, config.clone());
             let (results, _) = solve(&mut generator, &search, problems(6));
@@ -162,7 +162,7 @@ fn what_is_behind_the_end_of_a_step_is_carried_on() {
                     let rest = said.strip_prefix(&text).unwrap_or_else(|| {
                         panic!("{boundaries:?} {starts:?}: {text:?} is not in {said:?}")
                     });
-                    carried += usize::from(!rest.is_empty() && node.finish().is_none());
+                    leftover += usize::from(!rest.is_empty() && node.finish().is_none());
                     whole += usize::from(node.tokens.is_empty());
                     let begins = |mark: &&str| rest.starts_with(*mark);
                     // Chains dropped in the middle of a step have no text.
@@ -174,7 +174,7 @@ fn what_is_behind_the_end_of_a_step_is_carried_on() {
             }
         }
         let never = boundaries == ["\n"];
-        assert!(never || carried > 0, "{boundaries:?} {starts:?}");
+        assert!(never || leftover > 0, "{boundaries:?} {starts:?}");
         assert_eq!(whole > 0, boundaries.len() == 2);
     }
 }

@@ -6,7 +6,7 @@ use crate::strategy::Action;
 
 /// What may still be sampled, and how it is given to steps.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purse {
+pub(super) enum TokenBudget {
     Unlimited,
     Limited {
         total: usize,
@@ -18,7 +18,7 @@ pub(super) enum Purse {
     },
 }
 
-impl Purse {
+impl TokenBudget {
     /// `total` tokens; 0 means no limit.
     pub fn new(total: usize) -> Self {
         match total {
@@ -46,7 +46,7 @@ impl Purse {
 
     /// Most tokens of each of `count` new steps of a chain that has `left`. Fewer than `count` if
     /// there is not a token for each.
-    pub fn allowances(&mut self, left: usize, count: usize) -> Vec<usize> {
+    pub fn token_limits(&mut self, left: usize, count: usize) -> Vec<usize> {
         match self {
             Self::Unlimited => vec![usize::MAX; count],
             Self::Limited { round: None, .. } => {
@@ -75,11 +75,11 @@ impl Live {
     /// long as the longest so far: it is better spent on the first, which are the best.
     pub(super) fn afford(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let in_rounds = self.strategy.in_rounds();
-        let Purse::Limited {
+        let TokenBudget::Limited {
             total,
             round,
             longest,
-        } = &mut self.purse
+        } = &mut self.budget
         else {
             return actions;
         };
@@ -126,25 +126,25 @@ mod tests {
 
     #[test]
     fn a_chain_shares_what_it_has_left_among_its_children() {
-        let mut purse = Purse::new(10);
-        assert_eq!(purse.allowances(10, 4), [3, 3, 2, 2]);
-        assert_eq!(purse.allowances(2, 4), [1, 1]);
-        assert!(purse.allowances(0, 1).is_empty());
+        let mut budget = TokenBudget::new(10);
+        assert_eq!(budget.token_limits(10, 4), [3, 3, 2, 2]);
+        assert_eq!(budget.token_limits(2, 4), [1, 1]);
+        assert!(budget.token_limits(0, 1).is_empty());
     }
 
     #[test]
     fn a_round_gives_out_what_is_left_and_no_more() {
-        let mut purse = Purse::Limited {
+        let mut budget = TokenBudget::Limited {
             total: 11,
             round: Some((3, 2)),
             longest: 1,
         };
-        assert_eq!(purse.allowances(0, 2), [4, 4]);
-        assert_eq!(purse.allowances(0, 1), [3]);
+        assert_eq!(budget.token_limits(0, 2), [4, 4]);
+        assert_eq!(budget.token_limits(0, 1), [3]);
     }
 
     #[test]
     fn without_a_budget_nothing_is_limited() {
-        assert_eq!(Purse::new(0).allowances(0, 2), [usize::MAX; 2]);
+        assert_eq!(TokenBudget::new(0).token_limits(0, 2), [usize::MAX; 2]);
     }
 }

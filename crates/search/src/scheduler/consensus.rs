@@ -27,7 +27,7 @@ impl Votes {
 }
 
 impl Live {
-    /// Counts the answers of the nodes that have just settled. Returns whether the vote is over.
+    /// Counts the answers of the nodes just reported. Returns whether the vote is over.
     pub(super) fn is_decided(&mut self, settled: &[NodeId], answers: &dyn Answers) -> bool {
         for &id in settled {
             let node = self.tree.node(id);

@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::budget::Purse;
+use super::budget::TokenBudget;
 use super::consensus::Votes;
 use super::contents::{ContentId, Contents};
-use super::held::{Ahead, Held};
+use super::resources::{NodeResources, SpeculativeStep};
 use super::{Models, refusal_of_generator, refusal_of_scorer};
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::generator::{ChainId, StepPlan, Stepped};
+use crate::generator::{ChainId, StepOutput, StepPlan};
 use crate::ledger::Ledger;
 use crate::problem::Problem;
 use crate::result::ProblemResult;
-use crate::strategy::{self, Action, Growth, Scoring, Strategy};
+use crate::strategy::{self, Action, DecodeMode, Scoring, Strategy};
 use crate::tree::{ChainTree, NodeId, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Live {
     pub problem: Problem,
     pub tree: ChainTree,
     /// By node.
-    pub held: Vec<Held>,
+    pub resources: Vec<NodeResources>,
     pub contents: Contents,
     pub strategy: Box<dyn Strategy>,
     pub scoring: Scoring,
@@ -48,15 +48,15 @@ pub(super) struct Live {
     /// Steps being decoded.
     pub growing: usize,
     /// Steps being decoded ahead of the strategy.
-    pub running_ahead: usize,
+    pub speculative_running: usize,
     /// Closed or paused steps, or in the end whole chains, to be scored.
     pub ready: Vec<NodeId>,
     /// What the strategy has not heard of yet.
-    pub settled: Vec<NodeId>,
-    /// Steps asked for and not settled.
+    pub unreported: Vec<NodeId>,
+    /// Steps asked for and not reported.
     outstanding: usize,
     /// Steps written ahead that have just been asked for.
-    arrived: Vec<(NodeId, Stepped)>,
+    arrived: Vec<(NodeId, StepOutput)>,
     /// Chains written ahead that now belong to a node.
     pub adopted: Vec<(ChainId, NodeId)>,
     /// Chains dropped in the middle of a step.
@@ -65,13 +65,13 @@ pub(super) struct Live {
     pub unbilled: u64,
     /// Reused tokens that are not there yet.
     pub unbilled_reuse: u64,
-    pub purse: Purse,
+    pub budget: TokenBudget,
     pub votes: Votes,
     pub start: strategy::Start,
     pub prompt_tokens: usize,
     prompt_read: bool,
     /// Whether another problem was in flight at any time since the start.
-    pub had_company: bool,
+    pub ran_beside_others: bool,
     pub ledger: Ledger,
     pub started: Duration,
 }
@@ -112,55 +112,55 @@ impl Live {
                 }
             }
         }
-        let purse = Purse::new(config.budget_tokens);
-        let root = Held {
+        let budget = TokenBudget::new(config.budget_tokens);
+        let root = NodeResources {
             chain: Some(opened.chain),
             content: Some(ContentId::ROOT),
-            allowance: purse.total(),
-            ..Held::default()
+            token_limit: budget.total(),
+            ..NodeResources::default()
         };
         Ok(Ok(Self {
             index,
             problem,
             tree: ChainTree::new(),
-            held: vec![root],
+            resources: vec![root],
             contents: Contents::new(handle),
             scoring,
             strategy,
             stage: Stage::Searching,
             queue: VecDeque::new(),
             growing: 0,
-            running_ahead: 0,
+            speculative_running: 0,
             ready: Vec::new(),
-            settled: Vec::new(),
+            unreported: Vec::new(),
             outstanding: 0,
             arrived: Vec::new(),
             adopted: Vec::new(),
             dropped: Vec::new(),
             unbilled: 0,
             unbilled_reuse: 0,
-            purse,
+            budget,
             votes: Votes::default(),
             start: strategy::Start {
-                entropy: opened.entropy,
+                strategy_seed: opened.strategy_seed,
                 cache_tokens: models.generator.memory().capacity_tokens,
             },
             prompt_tokens: opened.prompt_tokens,
             prompt_read: false,
-            had_company: false,
+            ran_beside_others: false,
             ledger: Ledger::default(),
             started: now,
         }))
     }
 
-    pub fn held(&mut self, node: NodeId) -> &mut Held {
-        &mut self.held[node.index()]
+    pub fn resources(&mut self, node: NodeId) -> &mut NodeResources {
+        &mut self.resources[node.index()]
     }
 
     /// Whether the strategy is to be asked.
     pub fn has_news(&self) -> bool {
         let round_is_over = self.outstanding == 0 || !self.strategy.in_rounds();
-        !self.settled.is_empty() && round_is_over
+        !self.unreported.is_empty() && round_is_over
     }
 
     /// Carries out what the strategy asked for, as far as the budget goes. A strategy that asks for
@@ -174,11 +174,9 @@ impl Live {
     ) -> Result<(), SearchError> {
         for action in self.afford(actions) {
             match action {
-                Action::Expand {
-                    node,
-                    count,
-                    growth,
-                } => self.expand(node, count, growth, models, observe)?,
+                Action::Expand { node, count, mode } => {
+                    self.expand(node, count, mode, models, observe)?
+                }
                 Action::Resume(node) => self.resume(node, models, observe)?,
                 Action::Score(node) => self.ask_for_score(node)?,
                 Action::Prune(node) => {
@@ -199,7 +197,7 @@ impl Live {
         for (node, step) in std::mem::take(&mut self.arrived) {
             self.close(node, step, config.max_steps, models, observe);
         }
-        if self.outstanding == 0 && self.settled.is_empty() {
+        if self.outstanding == 0 && self.unreported.is_empty() {
             self.conclude(models, observe);
         }
         Ok(())
@@ -216,57 +214,60 @@ impl Live {
         &mut self,
         node: NodeId,
         count: usize,
-        growth: Growth,
+        mode: DecodeMode,
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), SearchError> {
         let keeps = self.strategy.keeps_expanded();
         match self.state(node, "expand")? {
             State::Open => {}
-            State::Expanded if keeps && self.held(node).chain.is_some() => {}
+            State::Expanded if keeps && self.resources(node).chain.is_some() => {}
             _ => return Err(bad(node, "expand", "an open node")),
         }
         if count == 0 {
             let what = format!("it asked to expand {node:?} into no steps");
             return Err(SearchError::BadAction(what));
         }
-        let left = self.held(node).allowance;
-        let allowances = self.purse.allowances(left, count);
-        if allowances.is_empty() {
+        let left = self.resources(node).token_limit;
+        let token_limits = self.budget.token_limits(left, count);
+        if token_limits.is_empty() {
             if self.tree.node(node).state == State::Open {
                 self.refuse(node, models, observe);
             }
             return Ok(());
         }
 
-        let wanted = |ahead: &mut Ahead| ahead.growth == growth;
+        let wanted = |step: &mut SpeculativeStep| step.mode == mode;
         let is_first = self.tree.node(node).children.is_empty();
-        let mut ahead = self.held(node).ahead.take_if(|a| is_first && wanted(a));
-        self.drop_ahead(node, models);
-        if ahead.is_some() && (allowances.len() > 1 || keeps) {
+        let mut step = self
+            .resources(node)
+            .speculative
+            .take_if(|a| is_first && wanted(a));
+        self.drop_speculative(node, models);
+        if step.is_some() && (token_limits.len() > 1 || keeps) {
             self.note_reuse(node);
         }
         self.tree.node_mut(node).state = State::Expanded;
         // A node that is expanded again has only what it did not hand out.
-        let handed = allowances
+        let handed = token_limits
             .iter()
             .fold(0, |sum: usize, &a| sum.saturating_add(a));
-        self.held(node).allowance = left.saturating_sub(handed);
-        self.held(node).unclosed += allowances.len();
-        self.outstanding += allowances.len();
-        for allowance in allowances {
+        self.resources(node).token_limit = left.saturating_sub(handed);
+        self.resources(node).unclosed += token_limits.len();
+        self.outstanding += token_limits.len();
+        for token_limit in token_limits {
             let child = self.tree.add_child(node);
-            self.held.push(Held {
-                growth,
-                allowance,
-                ..Held::default()
+            self.resources.push(NodeResources {
+                mode,
+                token_limit,
+                ..NodeResources::default()
             });
-            match ahead.take() {
+            match step.take() {
                 None => {
                     self.queue.push_back(child);
-                    self.held(node).unstarted += 1;
+                    self.resources(node).unstarted += 1;
                 }
-                Some(ahead) => self.adopt(child, ahead),
+                Some(step) => self.adopt(child, step),
             }
         }
         self.let_go(node, models);
@@ -281,27 +282,27 @@ impl Live {
         observe: &mut dyn FnMut(Event<'_>),
     ) {
         self.finish(node, Finish::Budget, models, observe);
-        self.settled.push(node);
+        self.unreported.push(node);
     }
 
     /// Makes a step that was begun ahead that of a node.
-    fn adopt(&mut self, child: NodeId, ahead: Ahead) {
-        self.held(child).chain = Some(ahead.chain);
-        match ahead.step {
+    fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
+        self.resources(child).chain = Some(step.chain);
+        match step.step {
             Some(step) => self.arrived.push((child, step)),
             None => {
-                self.running_ahead -= 1;
+                self.speculative_running -= 1;
                 self.growing += 1;
-                self.adopted.push((ahead.chain, child));
+                self.adopted.push((step.chain, child));
             }
         }
     }
 
     /// Gives an expanded node's chain back when all its children are started.
     fn let_go(&mut self, node: NodeId, models: &mut Models<'_>) {
-        if self.held(node).unstarted == 0
+        if self.resources(node).unstarted == 0
             && !self.strategy.keeps_expanded()
-            && let Some(chain) = self.held(node).chain.take()
+            && let Some(chain) = self.resources(node).chain.take()
         {
             models.generator.release(chain);
         }
@@ -316,17 +317,17 @@ impl Live {
         if self.state(node, "resume")? != State::Paused {
             return Err(bad(node, "resume", "a paused node"));
         }
-        let left = self.held(node).allowance;
-        let Some(&more) = self.purse.allowances(left, 1).first() else {
+        let left = self.resources(node).token_limit;
+        let Some(&more) = self.budget.token_limits(left, 1).first() else {
             self.refuse(node, models, observe);
             return Ok(());
         };
         let tokens = self.tree.node(node).tokens.len();
         self.tree.node_mut(node).state = State::Growing;
-        let held = self.held(node);
-        held.allowance = more.saturating_add(tokens);
+        let resources = self.resources(node);
+        resources.token_limit = more.saturating_add(tokens);
         if let Some(parent) = self.tree.node(node).parent {
-            self.held(parent).unclosed += 1;
+            self.resources(parent).unclosed += 1;
         }
         self.outstanding += 1;
         self.queue.push_back(node);
@@ -347,7 +348,7 @@ impl Live {
             _ => self.is_read(node),
         };
         match known {
-            true => self.settle(node),
+            true => self.report(node),
             false => self.ready.push(node),
         }
         Ok(())
@@ -377,8 +378,8 @@ impl Live {
         else {
             return Start::NothingQueued;
         };
-        let paused = self.held(node).chain;
-        let Some(source) = paused.or(self.held(parent).chain) else {
+        let paused = self.resources(node).chain;
+        let Some(source) = paused.or(self.resources(parent).chain) else {
             return Start::NothingQueued;
         };
         if !models.generator.can_start(source) {
@@ -386,32 +387,32 @@ impl Live {
         }
         self.queue.pop_front();
         if paused.is_none() {
-            self.held(parent).unstarted -= 1;
+            self.resources(parent).unstarted -= 1;
             if !self.prompt_read {
                 self.prompt_read = true;
                 self.ledger.prompt_tokens += self.prompt_tokens as u64;
                 total.prompt_tokens += self.prompt_tokens as u64;
             }
         }
-        let is_last = self.held(parent).unstarted == 0 && !self.strategy.keeps_expanded();
+        let is_last = self.resources(parent).unstarted == 0 && !self.strategy.keeps_expanded();
         let chain = if paused.is_some() {
             source
         } else if is_last {
-            self.held(parent).chain = None;
+            self.resources(parent).chain = None;
             source
         } else {
             self.note_reuse(parent);
             models.generator.fork(source)
         };
-        let held = self.held(node);
-        held.chain = Some(chain);
+        let resources = self.resources(node);
+        resources.chain = Some(chain);
         let plan = StepPlan {
             stream,
-            growth: match paused {
-                Some(_) => Growth::Whole,
-                None => held.growth,
+            mode: match paused {
+                Some(_) => DecodeMode::Sample,
+                None => resources.mode,
             },
-            allowance: held.allowance,
+            token_limit: resources.token_limit,
         };
         models.generator.start_step(chain, plan);
         self.growing += 1;
@@ -429,19 +430,22 @@ impl Live {
     pub fn close(
         &mut self,
         id: NodeId,
-        step: Stepped,
+        step: StepOutput,
         max_steps: usize,
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) {
         let billed = self.tree.node(id).tokens.len();
         self.bill(step.tokens.len().saturating_sub(billed));
-        self.purse.note_step(step.tokens.len());
-        let left = self.held(id).allowance.saturating_sub(step.tokens.len());
-        let held = self.held(id);
-        held.allowance = left;
-        held.carried = step.carried;
-        held.exact = step.exact;
+        self.budget.note_step(step.tokens.len());
+        let left = self
+            .resources(id)
+            .token_limit
+            .saturating_sub(step.tokens.len());
+        let resources = self.resources(id);
+        resources.token_limit = left;
+        resources.leftover = step.leftover;
+        resources.tokens_match_text = step.tokens_match_text;
         let node = self.tree.node_mut(id);
         let out_of_steps = node.depth as usize >= max_steps;
         let finish = step.finish.or(out_of_steps.then_some(Finish::MaxSteps));
@@ -465,16 +469,16 @@ impl Live {
         let Some(parent) = self.tree.node(id).parent else {
             return;
         };
-        let above = self.held(parent).content.unwrap_or(ContentId::ROOT);
+        let above = self.resources(parent).content.unwrap_or(ContentId::ROOT);
         let content = self.contents.intern(&self.tree, above, id);
-        self.held(id).content = Some(content);
-        self.held(parent).unclosed -= 1;
+        self.resources(id).content = Some(content);
+        self.resources(parent).unclosed -= 1;
         if !self.strategy.merges_siblings() {
             self.advance(id);
             return;
         }
-        self.held(id).waits = true;
-        if self.held(parent).unclosed == 0 {
+        self.resources(id).waits = true;
+        if self.resources(parent).unclosed == 0 {
             self.merge_siblings(parent, models);
         }
     }
@@ -500,12 +504,12 @@ impl Live {
     /// The first of the siblings that go on from the same text, in the order of their streams, stands for all.
     fn merge_siblings(&mut self, parent: NodeId, models: &mut Models<'_>) {
         let mut siblings = self.tree.node(parent).children.clone();
-        siblings.retain(|&id| std::mem::take(&mut self.held(id).waits));
+        siblings.retain(|&id| std::mem::take(&mut self.resources(id).waits));
         for (i, &id) in siblings.iter().enumerate() {
             let twin = siblings[..i].iter().copied().find(|&earlier| {
                 let (a, b) = (self.tree.node(earlier), self.tree.node(id));
-                let carried = |id: NodeId| &self.held[id.index()].carried;
-                let same = a.text == b.text && carried(earlier) == carried(id);
+                let leftover = |id: NodeId| &self.resources[id.index()].leftover;
+                let same = a.text == b.text && leftover(earlier) == leftover(id);
                 a.state == b.state && a.state != State::Paused && same
             });
             if let Some(twin) = twin.filter(|_| self.competes(id)) {
@@ -525,14 +529,14 @@ impl Live {
         if self.scoring == Scoring::EveryStep && self.competes(id) && is_step {
             self.ready.push(id);
         } else {
-            self.settle(id);
+            self.report(id);
         }
     }
 
     /// Puts a node before the strategy.
-    pub fn settle(&mut self, id: NodeId) {
+    pub fn report(&mut self, id: NodeId) {
         self.outstanding -= 1;
-        self.settled.push(id);
+        self.unreported.push(id);
     }
 
     /// Tells the strategy what is new and does as it says.
@@ -543,13 +547,13 @@ impl Live {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), SearchError> {
         if self.stage != Stage::Searching {
-            self.settled.clear();
+            self.unreported.clear();
             return Ok(());
         }
         self.note_memory(models);
-        let mut nodes = std::mem::take(&mut self.settled);
+        let mut nodes = std::mem::take(&mut self.unreported);
         nodes.sort_unstable();
-        let actions = self.strategy.settled(&self.tree, &nodes);
+        let actions = self.strategy.on_steps(&self.tree, &nodes);
         if config.consensus && self.is_decided(&nodes, models.answers) {
             self.conclude(models, observe);
             return Ok(());
@@ -563,7 +567,7 @@ impl Live {
     pub fn conclude(&mut self, models: &mut Models<'_>, observe: &mut dyn FnMut(Event<'_>)) {
         self.queue.clear();
         self.ready.clear();
-        self.settled.clear();
+        self.unreported.clear();
         for (_, step) in std::mem::take(&mut self.arrived) {
             self.bill(step.tokens.len());
         }
@@ -578,7 +582,7 @@ impl Live {
                 }
                 State::Growing => {
                     self.tree.node_mut(id).state = State::Pruned;
-                    self.drop_ahead(id, models);
+                    self.drop_speculative(id, models);
                     self.cancel(id, models);
                 }
                 // Also the chain of an expanded node whose children were not all started.
@@ -630,19 +634,19 @@ impl Live {
             return;
         };
         if let Some(parent) = self.tree.node(node).parent
-            && self.held(node).chain.is_none()
+            && self.resources(node).chain.is_none()
         {
-            self.held(parent).unstarted -= 1;
+            self.resources(parent).unstarted -= 1;
             self.let_go(parent, models);
         }
         let written = self.tree.node(node);
-        let so_far = Stepped {
+        let so_far = StepOutput {
             chain: ChainId(u64::MAX),
             tokens: written.tokens.clone(),
             text: written.text.clone(),
             logprob: written.logprob,
-            carried: Vec::new(),
-            exact: self.held[node.index()].exact,
+            leftover: Vec::new(),
+            tokens_match_text: self.resources[node.index()].tokens_match_text,
             finish: Some(Finish::NoMemory),
             paused: false,
         };

@@ -61,14 +61,14 @@ impl Scheduler<'_, '_> {
                 continue;
             };
             for node in std::mem::take(&mut live.ready) {
-                let content = live.held(node).content.unwrap_or(ContentId::ROOT);
+                let content = live.resources(node).content.unwrap_or(ContentId::ROOT);
                 if live.contents.score(content).is_none() {
                     live.ready.push(node);
                     continue;
                 }
                 live.take_scores(node, self.observe);
                 if live.stage == Stage::Searching {
-                    live.settle(node);
+                    live.report(node);
                 }
             }
         }
@@ -196,7 +196,7 @@ impl Scheduler<'_, '_> {
                 for node in live.take_ready_after(&request.steps) {
                     live.finish(node, finish, &mut self.models, self.observe);
                     if live.stage == Stage::Searching {
-                        live.settle(node);
+                        live.report(node);
                     }
                 }
             }
@@ -211,7 +211,9 @@ impl Live {
     fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
         let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
         for &node in &self.ready {
-            let content = self.held[node.index()].content.unwrap_or(ContentId::ROOT);
+            let content = self.resources[node.index()]
+                .content
+                .unwrap_or(ContentId::ROOT);
             let (from, steps) = self.contents.unread(content);
             let Some(&first) = steps.first() else {
                 continue;
@@ -231,7 +233,9 @@ impl Live {
     /// Gives a node, and the nodes above it, the scores of their texts.
     fn take_scores(&mut self, end: NodeId, observe: &mut dyn FnMut(Event<'_>)) {
         for id in self.tree.path(end) {
-            let content = self.held[id.index()].content.unwrap_or(ContentId::ROOT);
+            let content = self.resources[id.index()]
+                .content
+                .unwrap_or(ContentId::ROOT);
             let node = self.tree.node(id);
             let Some(score) = self.contents.score(content) else {
                 continue;
@@ -255,7 +259,9 @@ impl Live {
         let first = steps.first().copied();
         let ready = std::mem::take(&mut self.ready);
         let (after, others) = ready.into_iter().partition(|node| {
-            let content = self.held[node.index()].content.unwrap_or(ContentId::ROOT);
+            let content = self.resources[node.index()]
+                .content
+                .unwrap_or(ContentId::ROOT);
             self.contents.unread(content).1.first().copied() == first
         });
         self.ready = others;
@@ -272,7 +278,7 @@ fn step_refs<'a>(live: &'a Live, steps: &[ContentId]) -> Vec<StepRef<'a>> {
             let node = tree.node(id);
             StepRef {
                 text: &node.text,
-                tokens: match live.held[id.index()].exact {
+                tokens: match live.resources[id.index()].tokens_match_text {
                     true => &node.tokens,
                     false => &[],
                 },

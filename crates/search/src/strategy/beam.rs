@@ -1,5 +1,5 @@
 use super::slots::{budget, divide, keep, slots};
-use super::{Action, Growth, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -18,7 +18,7 @@ use crate::tree::{ChainTree, NodeId, State};
 pub struct Beam {
     n: usize,
     slots: usize,
-    growth: Growth,
+    mode: DecodeMode,
     aggregation: Aggregation,
     open: Vec<NodeId>,
     complete: Vec<NodeId>,
@@ -31,7 +31,7 @@ impl Beam {
         Ok(Self {
             n,
             slots: slots(n, m)?,
-            growth: Growth::Whole,
+            mode: DecodeMode::Sample,
             aggregation,
             open: Vec::new(),
             complete: Vec::new(),
@@ -41,17 +41,13 @@ impl Beam {
     /// Rejects chains in the middle of a step, after `tau` tokens of it; 0 does not.
     #[must_use]
     pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.growth = Growth::paused_after(tau);
+        self.mode = DecodeMode::paused_after(tau);
         self
     }
 
     fn expand(&self, node: NodeId, count: usize) -> Action {
-        let growth = self.growth;
-        Action::Expand {
-            node,
-            count,
-            growth,
-        }
+        let mode = self.mode;
+        Action::Expand { node, count, mode }
     }
 }
 
@@ -68,7 +64,7 @@ impl Strategy for Beam {
         vec![self.expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         for &id in nodes {
             match tree.node(id).state {
                 State::Open | State::Paused => self.open.push(id),
@@ -141,7 +137,7 @@ mod tests {
     fn round(n: usize, m: usize, children: &[(f32, bool)]) -> Vec<Action> {
         let (tree, ids) = tree(children);
         let mut beam = Beam::new(n, m, Aggregation::Min).unwrap();
-        beam.settled(&tree, &ids)
+        beam.on_steps(&tree, &ids)
     }
 
     #[test]
@@ -180,13 +176,13 @@ mod tests {
         let (mut tree, ids) = tree(&[(0.9, false), (0.5, false), (0.3, false)]);
         tree.node_mut(ids[0]).copies = 3;
         let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
-        let actions = beam.settled(&tree, &ids);
+        let actions = beam.on_steps(&tree, &ids);
         assert_eq!(expansions(&actions), [(1, 12), (2, 4)]);
         assert!(actions.contains(&Action::Prune(NodeId(3))));
 
         tree.node_mut(ids[0]).copies = 9;
         let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
-        assert_eq!(expansions(&beam.settled(&tree, &ids)), [(1, 16)]);
+        assert_eq!(expansions(&beam.on_steps(&tree, &ids)), [(1, 16)]);
     }
 
     #[test]
@@ -218,11 +214,11 @@ mod tests {
     fn finished_chains_compete_in_later_rounds_too() {
         let (mut tree, ids) = tree(&[(0.6, true), (0.9, false)]);
         let mut beam = Beam::new(1, 1, Aggregation::Min).unwrap();
-        assert_eq!(expansions(&beam.settled(&tree, &ids)), [(2, 1)]);
+        assert_eq!(expansions(&beam.on_steps(&tree, &ids)), [(2, 1)]);
         let child = tree.add_child(ids[1]);
         tree.node_mut(child).score = Some(0.4);
         tree.node_mut(child).state = State::Open;
-        assert_eq!(beam.settled(&tree, &[child]), [Action::Done]);
+        assert_eq!(beam.on_steps(&tree, &[child]), [Action::Done]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Strategy for BestOfN {
         vec![Action::expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let open = nodes
             .iter()
             .filter(|&&node| tree.node(node).state == State::Open);

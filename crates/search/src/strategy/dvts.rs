@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::slots::{shares, slots};
-use super::{Action, Growth, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -21,7 +21,7 @@ use crate::tree::{ChainTree, NodeId, State};
 #[derive(Debug, Clone)]
 pub struct Dvts {
     n: usize,
-    growth: Growth,
+    mode: DecodeMode,
     aggregation: Aggregation,
     subtrees: Vec<Subtree>,
 }
@@ -59,7 +59,7 @@ impl Dvts {
         });
         Ok(Self {
             n,
-            growth: Growth::Whole,
+            mode: DecodeMode::Sample,
             aggregation,
             subtrees: subtrees.collect(),
         })
@@ -68,17 +68,13 @@ impl Dvts {
     /// Rejects steps in their middle, after `tau` tokens; 0 does not.
     #[must_use]
     pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.growth = Growth::paused_after(tau);
+        self.mode = DecodeMode::paused_after(tau);
         self
     }
 
     fn expand(&self, node: NodeId, count: usize) -> Action {
-        let growth = self.growth;
-        Action::Expand {
-            node,
-            count,
-            growth,
-        }
+        let mode = self.mode;
+        Action::Expand { node, count, mode }
     }
 }
 
@@ -130,7 +126,7 @@ impl Strategy for Dvts {
         vec![self.expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
         let mut rejected = BTreeSet::new();
         let mut chosen = BTreeSet::new();
         for subtree in &mut self.subtrees {
@@ -203,7 +199,7 @@ mod tests {
         let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.7, 0.1, 0.3, 0.2]);
         let mut dvts = dvts(6, 3);
         assert_eq!(dvts.begin(START), [Action::expand(ChainTree::ROOT, 6)]);
-        let actions = dvts.settled(&tree, &ids);
+        let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(
             actions,
             [
@@ -218,7 +214,7 @@ mod tests {
     }
 
     const START: Start = Start {
-        entropy: 0,
+        strategy_seed: 0,
         cache_tokens: 0,
     };
 
@@ -230,7 +226,7 @@ mod tests {
             ChainTree::ROOT,
             &[0.1, 0.2, 0.3, 0.6, 0.5, 0.4, 0.9, 0.8],
         );
-        let actions = dvts(8, 3).settled(&tree, &ids);
+        let actions = dvts(8, 3).on_steps(&tree, &ids);
         // 8 / 3 = 2 subtrees of 4.
         assert!(actions.ends_with(&[Action::expand(ids[6], 4), Action::expand(ids[3], 4)]));
         let mut tree = ChainTree::new();
@@ -239,7 +235,7 @@ mod tests {
             ChainTree::ROOT,
             &[0.1, 0.2, 0.3, 0.6, 0.5, 0.4, 0.9],
         );
-        let actions = dvts(7, 2).settled(&tree, &ids);
+        let actions = dvts(7, 2).on_steps(&tree, &ids);
         // 3, 2 and 2.
         let last = &actions[actions.len() - 3..];
         let expected = [(ids[6], 2), (ids[3], 2), (ids[2], 3)];
@@ -253,12 +249,12 @@ mod tests {
         tree.node_mut(ids[0]).state = State::Finished(Finish::Answer);
         tree.node_mut(ids[3]).state = State::Finished(Finish::Answer);
         let mut dvts = dvts(4, 2);
-        let actions = dvts.settled(&tree, &ids);
+        let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(actions, [Action::Prune(ids[1]), Action::expand(ids[2], 2)]);
         tree.node_mut(ids[2]).state = State::Expanded;
         let ids = children(&mut tree, ids[2], &[0.9]);
         tree.node_mut(ids[0]).state = State::Finished(Finish::StepCap);
-        assert_eq!(dvts.settled(&tree, &ids), []);
+        assert_eq!(dvts.on_steps(&tree, &ids), []);
     }
 
     #[test]
@@ -268,12 +264,12 @@ mod tests {
         tree.node_mut(ids[0]).copies = 2;
         tree.node_mut(ids[2]).state = State::Duplicate;
         let mut dvts = dvts(4, 2);
-        let actions = dvts.settled(&tree, &[ids[0], ids[1], ids[3]]);
+        let actions = dvts.on_steps(&tree, &[ids[0], ids[1], ids[3]]);
         assert_eq!(actions[2..], [Action::expand(ids[0], 4)]);
         tree.node_mut(ids[0]).state = State::Expanded;
         // One child fewer than asked for.
         let ids = children(&mut tree, ids[0], &[0.5, 0.6, 0.7]);
-        let actions = dvts.settled(&tree, &ids);
+        let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(
             actions[1..],
             [Action::expand(ids[2], 2), Action::expand(ids[1], 2)]
@@ -290,7 +286,7 @@ mod tests {
             node.partial_score = node.score.take();
         }
         let mut dvts = dvts(4, 2).rejecting_after(5);
-        let actions = dvts.settled(&tree, &ids);
+        let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(
             actions,
             [
@@ -301,13 +297,16 @@ mod tests {
         );
         tree.node_mut(ids[0]).state = State::Open;
         tree.node_mut(ids[0]).score = Some(0.1);
-        let growth = Growth::PauseAfter(5);
+        let mode = DecodeMode::PauseAfter(5);
         let grow = |node| Action::Expand {
             node,
             count: 2,
-            growth,
+            mode,
         };
-        assert_eq!(dvts.settled(&tree, &ids[..1]), [grow(ids[2]), grow(ids[0])]);
+        assert_eq!(
+            dvts.on_steps(&tree, &ids[..1]),
+            [grow(ids[2]), grow(ids[0])]
+        );
     }
 
     #[test]
@@ -319,7 +318,7 @@ mod tests {
                 let played = world.play(&mut dvts(n, m).rejecting_after(tau));
                 assert!(played.peak <= n);
             }
-            world.allowance = 11;
+            world.token_limit = 11;
             assert!(world.play(&mut dvts(n, m)).grown <= 11);
         }
     }

@@ -29,7 +29,7 @@ impl Strategy for Greedy {
         self.0.begin(start)
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        self.0.settled(tree, nodes)
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        self.0.on_steps(tree, nodes)
     }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, place, slots};
-use super::{Action, Growth, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -66,7 +66,7 @@ impl Lookahead {
         })
     }
 
-    /// Takes in what settled: new steps, or the next step of rollouts.
+    /// Takes in what was reported: new steps, or the next step of rollouts.
     fn take_in(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
         for &id in nodes {
             let node = tree.node(id);
@@ -95,7 +95,7 @@ impl Lookahead {
         open.map(|&node| Action::Expand {
             node,
             count: 1,
-            growth: Growth::Greedy,
+            mode: DecodeMode::Greedy,
         })
         .collect()
     }
@@ -150,7 +150,7 @@ impl Strategy for Lookahead {
         vec![Action::expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         self.take_in(tree, nodes);
         let further = self.look_further(tree);
         if !further.is_empty() {
@@ -256,15 +256,15 @@ mod tests {
         let greedy = |node| Action::Expand {
             node,
             count: 1,
-            growth: Growth::Greedy,
+            mode: DecodeMode::Greedy,
         };
-        assert_eq!(strategy.settled(&tree, &[a, b]), [greedy(a), greedy(b)]);
+        assert_eq!(strategy.on_steps(&tree, &[a, b]), [greedy(a), greedy(b)]);
         let ra = add(&mut tree, a, 0.2, State::Finished(Finish::Answer));
         let rb = add(&mut tree, b, 0.3, State::Open);
         tree.node_mut(a).state = State::Expanded;
         tree.node_mut(b).state = State::Expanded;
         assert_eq!(
-            strategy.settled(&tree, &[ra, rb]),
+            strategy.on_steps(&tree, &[ra, rb]),
             [
                 Action::Prune(ra),
                 Action::Prune(rb),
@@ -282,7 +282,7 @@ mod tests {
             for steps in [1, 3] {
                 assert!(world.play(&mut lookahead(n, m, steps)).peak <= n);
             }
-            world.allowance = 23;
+            world.token_limit = 23;
             assert!(world.play(&mut lookahead(n, m, 2)).grown <= 23);
         }
     }

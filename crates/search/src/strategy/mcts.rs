@@ -166,10 +166,10 @@ impl Mcts {
             let priors = priors(tree, children);
             let mut best = None;
             for (&child, prior) in children.iter().zip(priors) {
-                let promise = self.promise(at, child, prior);
-                let better = best.is_none_or(|(most, _)| promise > most);
+                let puct = self.puct(at, child, prior);
+                let better = best.is_none_or(|(most, _)| puct > most);
                 if leads[child.index()] && better {
-                    best = Some((promise, child));
+                    best = Some((puct, child));
                 }
             }
             at = best?.1;
@@ -178,7 +178,7 @@ impl Mcts {
     }
 
     /// PUCT, with virtual losses among the visits.
-    fn promise(&self, parent: NodeId, child: NodeId, prior: f64) -> f64 {
+    fn puct(&self, parent: NodeId, child: NodeId, prior: f64) -> f64 {
         let visits = |seen: &Seen| seen.visits + self.virtual_loss * seen.pending;
         let (above, seen) = (&self.seen[parent.index()], &self.seen[child.index()]);
         let mean = seen.total / visits(seen).max(1.0);
@@ -242,7 +242,7 @@ impl Strategy for Mcts {
         vec![Action::expand(ChainTree::ROOT, self.m)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
         self.take_in(tree);
         self.fill_batch(tree);
 
@@ -283,7 +283,7 @@ mod tests {
         Mcts::new(n, m, &config, Aggregation::Min).unwrap()
     }
 
-    /// Adds a settled child.
+    /// Adds a reported child.
     fn child(tree: &mut ChainTree, parent: NodeId, score: f32, logprob: f32) -> NodeId {
         tree.node_mut(parent).state = State::Expanded;
         let id = tree.add_child(parent);
@@ -308,13 +308,13 @@ mod tests {
         let a = child(&mut tree, ChainTree::ROOT, 0.6, -1.0);
         let b = child(&mut tree, ChainTree::ROOT, 0.5, -1.0);
         assert_eq!(
-            begun(4, 2, 9).settled(&tree, &[a, b]),
+            begun(4, 2, 9).on_steps(&tree, &[a, b]),
             [Action::expand(a, 2)]
         );
         // Priors 0.27 and 0.73: 0.6 + 1.25 * 0.27 / 2 < 0.5 + 1.25 * 0.73 / 2.
         tree.node_mut(b).logprob = 0.0;
         assert_eq!(
-            begun(4, 2, 9).settled(&tree, &[a, b]),
+            begun(4, 2, 9).on_steps(&tree, &[a, b]),
             [Action::expand(b, 2)]
         );
     }
@@ -325,11 +325,11 @@ mod tests {
         let a = child(&mut tree, ChainTree::ROOT, 0.6, -1.0);
         let b = child(&mut tree, ChainTree::ROOT, 0.5, -1.0);
         let mut mcts = begun(4, 2, 9);
-        mcts.settled(&tree, &[a, b]);
+        mcts.on_steps(&tree, &[a, b]);
         let c = child(&mut tree, a, 0.1, -1.0);
         let d = child(&mut tree, a, 0.2, -1.0);
         // The best below a is 0.2, so a is worth (0.6 + 0.2) / 2: back to b.
-        assert_eq!(mcts.settled(&tree, &[c, d]), [Action::expand(b, 2)]);
+        assert_eq!(mcts.on_steps(&tree, &[c, d]), [Action::expand(b, 2)]);
         let seen = mcts.seen[a.index()];
         assert_eq!((seen.visits, seen.pending), (2.0, 0.0));
         assert!((seen.total - 0.8).abs() < 1e-6);
@@ -348,7 +348,7 @@ mod tests {
             mcts.seen.resize(2, Seen::default());
             mcts.seen[0].pending += 1.0;
             mcts.seen[1].pending += 1.0;
-            mcts.settled(&tree, &[]);
+            mcts.on_steps(&tree, &[]);
             mcts.batch
         };
         assert_eq!(batch(0.0), [c, d]);
@@ -362,7 +362,7 @@ mod tests {
         child(&mut tree, ChainTree::ROOT, 0.01, -3.0);
         tree.node_mut(a).state = State::Finished(Finish::Answer);
         let mut mcts = begun(4, 2, 5);
-        assert_eq!(mcts.settled(&tree, &[]), [Action::Done]);
+        assert_eq!(mcts.on_steps(&tree, &[]), [Action::Done]);
         assert_eq!(mcts.seen[a.index()].visits, 5.0);
     }
 
@@ -372,7 +372,7 @@ mod tests {
         let scores = [0.5, 0.9, 0.2, 0.4];
         let ids = scores.map(|score| child(&mut tree, ChainTree::ROOT, score, -1.0));
         // 4 grow; no room for others.
-        let actions = begun(5, 4, 9).settled(&tree, &ids);
+        let actions = begun(5, 4, 9).on_steps(&tree, &ids);
         assert_eq!(
             actions,
             [
@@ -429,7 +429,7 @@ mod tests {
             let most = m * (8 * (n / m) + world.max_steps as usize);
             assert!(played.grown <= most, "{} {most}", played.grown);
             assert_eq!(world.play(&mut mcts(n, m, 0)).actions, played.actions);
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut mcts(n, m, 0)).grown <= 13);
         }
     }

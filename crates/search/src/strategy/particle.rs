@@ -40,7 +40,7 @@ pub struct Particle {
     n: usize,
     temperature: f64,
     aggregation: Aggregation,
-    entropy: u64,
+    strategy_seed: u64,
     round: u32,
     /// Complete particles with the places that they hold.
     complete: Vec<(NodeId, usize)>,
@@ -62,7 +62,7 @@ impl Particle {
             n,
             temperature: f64::from(config.temperature),
             aggregation,
-            entropy: 0,
+            strategy_seed: 0,
             round: 0,
             complete: Vec::new(),
         })
@@ -83,7 +83,7 @@ impl Particle {
         });
         let cumulative: Vec<f64> = weights.collect();
 
-        let stream = child_stream(self.entropy, self.round);
+        let stream = child_stream(self.strategy_seed, self.round);
         self.round += 1;
         let mut counts = vec![0; field.len()];
         for draw in 0..self.n {
@@ -117,11 +117,11 @@ impl Strategy for Particle {
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
-        self.entropy = start.entropy;
+        self.strategy_seed = start.strategy_seed;
         vec![Action::expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let is_open = |id: NodeId| tree.node(id).state == State::Open;
         let mut field = std::mem::take(&mut self.complete);
         let particle = |&&id: &&NodeId| is_open(id) || tree.node(id).is_complete();
@@ -183,7 +183,7 @@ mod tests {
         let (mut tree, ids) = tree(&[(0.75, false), (0.5, false), (0.25, false)]);
         tree.node_mut(ids[2]).copies = 2;
         let n = 30_000;
-        let actions = particle(n, 1.0).settled(&tree, &ids);
+        let actions = particle(n, 1.0).on_steps(&tree, &ids);
         let all = 3.0 + 1.0 + 2.0 / 3.0;
         for (id, weight) in ids.into_iter().zip([3.0, 1.0, 2.0 / 3.0]) {
             let share = count(&actions, id) as f64 / n as f64;
@@ -196,7 +196,7 @@ mod tests {
     fn certain_scores_stay_finite() {
         assert!(logit(1.0).is_finite() && logit(0.0).is_finite());
         let (tree, ids) = tree(&[(0.0, false), (1.0, false), (0.5, false)]);
-        let actions = particle(100, 0.1).settled(&tree, &ids);
+        let actions = particle(100, 0.1).on_steps(&tree, &ids);
         assert_eq!(
             actions,
             [
@@ -207,7 +207,7 @@ mod tests {
         );
         // All hopeless is all equal.
         let (tree, ids) = self::tree(&[(0.0, false), (0.0, false)]);
-        let actions = particle(100, 0.1).settled(&tree, &ids);
+        let actions = particle(100, 0.1).on_steps(&tree, &ids);
         assert!(ids.iter().all(|&id| count(&actions, id) > 20));
     }
 
@@ -215,10 +215,10 @@ mod tests {
     fn complete_particles_hold_their_places_or_lose_them() {
         let (tree, ids) = tree(&[(1.0, true), (0.0, false), (0.0, true)]);
         let mut strategy = particle(8, 1.0);
-        let actions = strategy.settled(&tree, &ids);
+        let actions = strategy.on_steps(&tree, &ids);
         assert_eq!(actions, [Action::Prune(ids[1]), Action::Prune(ids[2])]);
         assert_eq!(strategy.complete, [(ids[0], 8)]);
-        assert_eq!(particle(8, 1.0).settled(&tree, &ids[..1]), [Action::Done]);
+        assert_eq!(particle(8, 1.0).on_steps(&tree, &ids[..1]), [Action::Done]);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let first = world.play(&mut particle(16, 1.0));
         assert_eq!(world.play(&mut particle(16, 1.0)).actions, first.actions);
         let mut other = World::random(3);
-        other.start.entropy = 8;
+        other.start.strategy_seed = 8;
         assert_ne!(other.play(&mut particle(16, 1.0)).actions, first.actions);
     }
 
@@ -238,7 +238,7 @@ mod tests {
             let mut world = World::random(seed);
             let played = world.play(&mut particle(n, 1.0));
             assert!(played.peak <= n && played.complete().len() <= n);
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut particle(n, 1.0)).grown <= 13);
         }
     }

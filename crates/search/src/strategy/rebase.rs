@@ -174,7 +174,7 @@ impl Strategy for Rebase {
         vec![Action::expand(ChainTree::ROOT, self.width)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let mut open = Vec::new();
         for &id in nodes {
             let node = tree.node(id);
@@ -236,7 +236,7 @@ mod tests {
         let step = 0.2 * std::f32::consts::LN_2;
         let (tree, ids) = tree(&[0.0, 2.0 * step, step]);
         for balance in [Balance::Fair, Balance::Paper] {
-            let actions = rebase(14, balance).settled(&tree, &ids);
+            let actions = rebase(14, balance).on_steps(&tree, &ids);
             assert_eq!(counts(&actions), [(2, 8), (3, 4), (1, 2)], "{balance}");
         }
     }
@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn the_paper_starves_the_tail_and_the_fair_mode_does_not() {
         let (tree, ids) = tree(&[0.9, 0.8, 0.3, 0.1]);
-        let actions = rebase(6, Balance::Paper).settled(&tree, &ids);
+        let actions = rebase(6, Balance::Paper).on_steps(&tree, &ids);
         assert_eq!(counts(&actions), [(1, 4), (2, 2), (3, 0), (4, 0)]);
-        let actions = rebase(6, Balance::Fair).settled(&tree, &ids);
+        let actions = rebase(6, Balance::Fair).on_steps(&tree, &ids);
         assert_eq!(counts(&actions), [(1, 2), (2, 2), (3, 1), (4, 1)]);
-        let actions = rebase(3, Balance::Fair).settled(&tree, &ids);
+        let actions = rebase(3, Balance::Fair).on_steps(&tree, &ids);
         assert_eq!(counts(&actions), [(1, 1), (2, 1), (3, 1), (4, 0)]);
     }
 
@@ -260,14 +260,14 @@ mod tests {
             tree.node_mut(ids[2]).copies = 2;
             tree.node_mut(ids[2]).state = State::Finished(Finish::Answer);
             let mut strategy = rebase(10, balance);
-            assert_eq!(counts(&strategy.settled(&tree, &ids)), [(1, 2), (2, 6)]);
+            assert_eq!(counts(&strategy.on_steps(&tree, &ids)), [(1, 2), (2, 6)]);
             let child = tree.add_child(ids[1]);
             tree.node_mut(child).copies = 8;
             tree.node_mut(child).state = State::Finished(Finish::Answer);
             let open = tree.add_child(ids[1]);
             tree.node_mut(open).state = State::Open;
             assert_eq!(
-                strategy.settled(&tree, &[child, open]),
+                strategy.on_steps(&tree, &[child, open]),
                 [Action::Prune(open)]
             );
         }
@@ -301,7 +301,7 @@ mod tests {
             for balance in [Balance::Fair, Balance::Paper] {
                 assert!(world.play(&mut rebase(n, balance)).peak <= n);
             }
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut rebase(n, Balance::Fair)).grown <= 13);
         }
     }

@@ -43,7 +43,7 @@ pub struct Refine {
 #[derive(Debug, Clone, Default)]
 struct Place {
     /// The best complete chain so far.
-    held: Option<NodeId>,
+    best: Option<NodeId>,
     /// Newest step of the chain that is being written.
     tip: Option<NodeId>,
     /// Where its next step will be: a parent and a number among the children.
@@ -128,10 +128,10 @@ impl Refine {
                     .unwrap_or(f32::NEG_INFINITY)
             };
             let complete = tree.node(tip).is_complete();
-            let (winner, loser) = match place.held {
+            let (winner, loser) = match place.best {
                 None => (complete.then_some(tip), None),
-                Some(held) if complete && score(tip) > score(held) => (Some(tip), Some(held)),
-                Some(held) => (Some(held), Some(tip)),
+                Some(best) if complete && score(tip) > score(best) => (Some(tip), Some(best)),
+                Some(best) => (Some(best), Some(tip)),
             };
             if let (Some(winner), Some(loser)) = (winner, loser) {
                 dropped.extend(branch(tree, loser, winner));
@@ -140,7 +140,7 @@ impl Refine {
                 let path = tree.path(tip);
                 dropped.extend(path.into_iter().filter(|&id| id != tip));
             }
-            place.held = winner;
+            place.best = winner;
         }
         dropped.into_iter().map(Action::Prune).collect()
     }
@@ -152,7 +152,7 @@ impl Refine {
         }
         self.round += 1;
         let weak = self.places.iter().enumerate().filter_map(|(i, place)| {
-            let step = weakest(tree, place.held?)?;
+            let step = weakest(tree, place.best?)?;
             Some((i, tree.node(step).parent?))
         });
         let parents = weak.collect();
@@ -195,7 +195,7 @@ impl Strategy for Refine {
         vec![Action::expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
         if !self.judging {
             let steps = self.write(tree);
             if !steps.is_empty() {
@@ -293,8 +293,8 @@ mod tests {
         world.max_steps = 2;
         assert_eq!(world.play(&mut refine(2, 2)).grown, 4);
         let script = world.script;
-        let cut = World::scripted(move |tree, id, growth| {
-            let mut step = script(tree, id, growth);
+        let cut = World::scripted(move |tree, id, mode| {
+            let mut step = script(tree, id, mode);
             let above = tree
                 .node(id)
                 .parent
@@ -318,7 +318,7 @@ mod tests {
             let refined = world.play(&mut refine(n, 3));
             assert!(refined.peak <= n && refined.grown >= first.grown);
             assert_eq!(refined.complete().len(), first.complete().len());
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut refine(n, 2)).grown <= 13);
         }
     }

@@ -1,7 +1,7 @@
 //! A scheduler in miniature, without models, for the tests of strategies: it does what actions ask
 //! for, refuses what a scheduler may refuse, and counts.
 
-use super::{Action, Growth, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::finish::Finish;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
@@ -19,7 +19,7 @@ pub struct Step {
 }
 
 /// The step of a node whose parent, place and stream are known.
-pub type Script = dyn Fn(&ChainTree, NodeId, Growth) -> Step;
+pub type Script = dyn Fn(&ChainTree, NodeId, DecodeMode) -> Step;
 
 /// Where a strategy is played out.
 pub struct World {
@@ -27,7 +27,7 @@ pub struct World {
     /// Depth at which chains are cut.
     pub max_steps: u32,
     /// Steps that may be sampled. Children beyond are left out, leaves without any are dropped.
-    pub allowance: usize,
+    pub token_limit: usize,
     pub start: Start,
 }
 
@@ -57,11 +57,11 @@ impl World {
     /// Steps from hashes: few texts, so that siblings are equal at times; any score; ends, empty
     /// ends and cuts here and there.
     pub fn random(seed: u64) -> Self {
-        let script = move |tree: &ChainTree, id: NodeId, growth: Growth| {
+        let script = move |tree: &ChainTree, id: NodeId, mode: DecodeMode| {
             let node = tree.node(id);
             let above = tree.node(node.parent.expect("a child")).stream ^ seed;
-            let draw = match growth {
-                Growth::Greedy => child_stream(above, u32::MAX),
+            let draw = match mode {
+                DecodeMode::Greedy => child_stream(above, u32::MAX),
                 _ => child_stream(node.stream ^ seed, 0),
             };
             let kind = (draw % 7) as u32;
@@ -87,13 +87,13 @@ impl World {
         Self::scripted(script)
     }
 
-    pub fn scripted(script: impl Fn(&ChainTree, NodeId, Growth) -> Step + 'static) -> Self {
+    pub fn scripted(script: impl Fn(&ChainTree, NodeId, DecodeMode) -> Step + 'static) -> Self {
         Self {
             script: Box::new(script),
             max_steps: 12,
-            allowance: usize::MAX,
+            token_limit: usize::MAX,
             start: Start {
-                entropy: 7,
+                strategy_seed: 7,
                 cache_tokens: 10_000,
             },
         }
@@ -116,12 +116,12 @@ impl World {
                 played.end();
                 return played;
             }
-            actions = strategy.settled(&played.tree, &settled);
+            actions = strategy.on_steps(&played.tree, &settled);
         }
         panic!("the strategy does not end");
     }
 
-    /// Carries out actions and waits for everything asked for. Nothing settles at the end.
+    /// Carries out actions and waits for everything asked for. Nothing is reported at the end.
     fn round(
         &self,
         strategy: &dyn Strategy,
@@ -133,31 +133,27 @@ impl World {
         for action in actions {
             let tree = &mut played.tree;
             match action {
-                Action::Expand {
-                    node,
-                    count,
-                    growth,
-                } => {
+                Action::Expand { node, count, mode } => {
                     let state = tree.node(node).state;
                     let again = state == State::Expanded && strategy.keeps_expanded();
                     assert!(state == State::Open || again, "expands {node:?}, {state:?}");
                     assert!(count > 0, "expands {node:?} into nothing");
-                    let granted = count.min(self.allowance - played.grown);
+                    let granted = count.min(self.token_limit - played.grown);
                     tree.node_mut(node).state = match granted {
                         0 if tree.node(node).children.is_empty() => State::Pruned,
                         _ => State::Expanded,
                     };
                     for _ in 0..granted {
                         let child = tree.add_child(node);
-                        played.steps.push(Some((self.script)(tree, child, growth)));
+                        played.steps.push(Some((self.script)(tree, child, mode)));
                         played.grown += 1;
-                        growing.push((child, growth));
+                        growing.push((child, mode));
                     }
                 }
                 Action::Resume(node) => {
                     assert_eq!(tree.node(node).state, State::Paused);
                     tree.node_mut(node).state = State::Growing;
-                    growing.push((node, Growth::Whole));
+                    growing.push((node, DecodeMode::Sample));
                 }
                 Action::Score(node) => {
                     let content = tree.node(node);
@@ -185,8 +181,8 @@ impl World {
         let live = played.tree.nodes().skip(1);
         let live = live.filter(|(_, node)| alive.contains(&node.state)).count();
         played.peak = played.peak.max(live);
-        for &(node, growth) in &growing {
-            played.grow(node, growth, self.max_steps);
+        for &(node, mode) in &growing {
+            played.grow(node, mode, self.max_steps);
         }
         for &(node, _) in &growing {
             if strategy.merges_siblings() && played.merge(node, &growing) {
@@ -214,13 +210,13 @@ impl Played {
         }
     }
 
-    fn grow(&mut self, id: NodeId, growth: Growth, max_steps: u32) {
+    fn grow(&mut self, id: NodeId, mode: DecodeMode, max_steps: u32) {
         let Some(step) = self.steps[id.index()].clone() else {
             return;
         };
         let node = self.tree.node_mut(id);
-        match growth {
-            Growth::PauseAfter(tokens) if tokens < step.tokens => {
+        match mode {
+            DecodeMode::PauseAfter(tokens) if tokens < step.tokens => {
                 node.tokens = vec![1; tokens];
                 node.text = "so far".to_owned();
                 node.state = State::Paused;
@@ -249,7 +245,7 @@ impl Played {
     }
 
     /// Whether an earlier sibling that grew at the same time stands for the node.
-    fn merge(&mut self, id: NodeId, growing: &[(NodeId, Growth)]) -> bool {
+    fn merge(&mut self, id: NodeId, growing: &[(NodeId, DecodeMode)]) -> bool {
         let node = self.tree.node(id);
         if node.state != State::Open && !node.is_complete() {
             return false;

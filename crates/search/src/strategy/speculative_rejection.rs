@@ -120,7 +120,7 @@ impl Strategy for SpeculativeRejection {
         vec![Action::expand(ChainTree::ROOT, self.n)]
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
         let mut open: Vec<NodeId> = nodes.iter().copied().filter(is_open).collect();
         let mut actions = Vec::new();
@@ -182,26 +182,26 @@ mod tests {
         let (tree, ids) = tree(&[(0.1, false), (0.2, false), (0.3, true)]);
         let grow = [Action::expand(ids[0], 1), Action::expand(ids[1], 1)];
         // 20 tokens now, 40 after the next steps.
-        assert_eq!(strategy(3, 40, 0.5).settled(&tree, &ids), grow);
+        assert_eq!(strategy(3, 40, 0.5).on_steps(&tree, &ids), grow);
         let all: Vec<Action> = ids.iter().map(|&id| Action::Score(id)).collect();
-        assert_eq!(strategy(3, 39, 0.5).settled(&tree, &ids), all);
+        assert_eq!(strategy(3, 39, 0.5).on_steps(&tree, &ids), all);
         // The whole cache, if nothing else is said.
         let mut whole = strategy(3, 0, 0.5);
         let start = Start {
-            entropy: 0,
+            strategy_seed: 0,
             cache_tokens: 39,
         };
         assert_eq!(whole.begin(start), [Action::expand(ChainTree::ROOT, 3)]);
-        assert_eq!(whole.settled(&tree, &ids), all);
+        assert_eq!(whole.on_steps(&tree, &ids), all);
     }
 
     /// What is dropped and what grows on when memory is full.
     fn rejection(children: &[(f32, bool)], fraction: f32) -> (Vec<u32>, Vec<u32>) {
         let (tree, ids) = tree(children);
         let mut strategy = strategy(children.len(), 1, fraction);
-        strategy.settled(&tree, &ids);
+        strategy.on_steps(&tree, &ids);
         let (mut dropped, mut grown) = (Vec::new(), Vec::new());
-        for action in strategy.settled(&tree, &ids) {
+        for action in strategy.on_steps(&tree, &ids) {
             match action {
                 Action::Prune(id) => dropped.push(id.0),
                 Action::Expand { node, .. } => grown.push(node.0),
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(rejection(&slight, 0.99), (vec![1, 2], vec![3]));
         // One alone is never rejected.
         let (tree, ids) = tree(&[(0.1, false)]);
-        let actions = strategy(1, 1, 0.5).settled(&tree, &ids);
+        let actions = strategy(1, 1, 0.5).on_steps(&tree, &ids);
         assert_eq!(actions, [Action::expand(ids[0], 1)]);
     }
 
@@ -242,7 +242,7 @@ mod tests {
             assert!(!whole.actions.iter().any(|a| matches!(a, Action::Score(_))));
             let tight = world.play(&mut strategy(n, 60, 0.5));
             assert!(tight.peak <= n && tight.grown <= whole.grown);
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut strategy(n, 60, 0.5)).grown <= 13);
         }
     }

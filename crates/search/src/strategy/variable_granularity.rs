@@ -151,7 +151,7 @@ impl Strategy for VariableGranularity {
         self.cycle(&[(ChainTree::ROOT, self.slots)], 0)
     }
 
-    fn settled(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let state = |id: NodeId| tree.node(id).state;
         let open: Vec<NodeId> = nodes
             .iter()
@@ -225,10 +225,10 @@ mod tests {
         assert_eq!(vg.begin(start), [Action::expand(ChainTree::ROOT, 2)]);
         let first = open(&mut tree, ChainTree::ROOT, &[None, None]);
         tree.node_mut(first[0]).copies = 2;
-        let actions = vg.settled(&tree, &first[..1]);
+        let actions = vg.on_steps(&tree, &first[..1]);
         assert_eq!(actions, [Action::expand(first[0], 2)]);
         let second = open(&mut tree, first[0], &[None, None]);
-        let actions = vg.settled(&tree, &second);
+        let actions = vg.on_steps(&tree, &second);
         assert_eq!(
             actions,
             second
@@ -238,7 +238,7 @@ mod tests {
         );
         let mut third = open(&mut tree, second[0], &[Some(0.1), Some(0.2)]);
         third.extend(open(&mut tree, second[1], &[Some(0.3), Some(0.4)]));
-        let actions = vg.settled(&tree, &third);
+        let actions = vg.on_steps(&tree, &third);
         assert_eq!(
             actions,
             third
@@ -246,7 +246,7 @@ mod tests {
                 .map(|&id| Action::Score(id))
                 .collect::<Vec<_>>()
         );
-        let actions = vg.settled(&tree, &third);
+        let actions = vg.on_steps(&tree, &third);
         assert_eq!(
             actions,
             [
@@ -266,11 +266,11 @@ mod tests {
         vg.begin(World::random(0).start);
         let first = open(&mut tree, ChainTree::ROOT, &[Some(0.9), None]);
         tree.node_mut(first[0]).state = State::Finished(Finish::Answer);
-        assert_eq!(vg.settled(&tree, &first), [Action::expand(first[1], 2)]);
+        assert_eq!(vg.on_steps(&tree, &first), [Action::expand(first[1], 2)]);
         let second = open(&mut tree, first[1], &[Some(0.1), Some(0.2)]);
         let all = [first[0], second[0], second[1]];
-        assert_eq!(vg.settled(&tree, &second), all.map(Action::Score));
-        let actions = vg.settled(&tree, &all);
+        assert_eq!(vg.on_steps(&tree, &second), all.map(Action::Score));
+        let actions = vg.on_steps(&tree, &all);
         assert_eq!(
             actions,
             [Action::Prune(second[0]), Action::expand(second[1], 1)]
@@ -285,7 +285,7 @@ mod tests {
             for granularity in [2, 3, 20] {
                 assert!(world.play(&mut strategy(n, m, granularity)).peak <= n);
             }
-            world.allowance = 13;
+            world.token_limit = 13;
             assert!(world.play(&mut strategy(n, m, 2)).grown <= 13);
         }
     }

@@ -1,6 +1,5 @@
 //! The scheduler and the strategies on a scripted generator and scorer.
 
-mod ahead;
 mod budget;
 mod determinism;
 mod early_rejection;
@@ -9,3 +8,4 @@ mod memory;
 mod pitfalls;
 mod runs;
 mod scripted;
+mod speculative;

@@ -187,7 +187,7 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
         1 => Said::answer(1),
         _ => Said {
-            carried: ["", "", "a", "b", "a"][place.index as usize],
+            leftover: ["", "", "a", "b", "a"][place.index as usize],
             ..Said::step("1\n")
         },
     };

@@ -181,7 +181,7 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
             let expand = Action::expand(ChainTree::ROOT, 1);
             vec![expand, expand]
         }
-        fn settled(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+        fn on_steps(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
             Vec::new()
         }
     }
@@ -221,7 +221,7 @@ fn steps_dropped_in_the_middle_are_paid_for() {
         fn begin(&mut self, _: Start) -> Vec<Action> {
             vec![Action::expand(ChainTree::ROOT, 3)]
         }
-        fn settled(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+        fn on_steps(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
             vec![Action::Done]
         }
     }
@@ -271,7 +271,7 @@ fn a_strategy_may_end_with_steps_still_queued() {
         fn begin(&mut self, _: Start) -> Vec<Action> {
             vec![Action::expand(ChainTree::ROOT, 2)]
         }
-        fn settled(&mut self, _: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        fn on_steps(&mut self, _: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
             let expand = Action::expand(nodes[0], 2);
             vec![expand, Action::Done]
         }

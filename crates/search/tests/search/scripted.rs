@@ -39,7 +39,7 @@ pub struct Said {
     pub tokens: usize,
     pub finish: Option<Finish>,
     /// What its last token stands for behind the step's end.
-    pub carried: &'static str,
+    pub leftover: &'static str,
 }
 
 impl Said {
@@ -48,7 +48,7 @@ impl Said {
             text: text.into(),
             tokens: 3,
             finish: None,
-            carried: "",
+            leftover: "",
         }
     }
 
@@ -111,15 +111,15 @@ struct Growing {
 
 impl Growing {
     /// The step after so many of its tokens.
-    fn stepped(&self, id: u64, tokens: usize, finish: Option<Finish>, paused: bool) -> Stepped {
+    fn stepped(&self, id: u64, tokens: usize, finish: Option<Finish>, paused: bool) -> StepOutput {
         let chars = self.said.text.chars().count();
         let part = (chars * tokens).div_ceil(self.said.tokens);
-        Stepped {
+        StepOutput {
             chain: ChainId(id),
             tokens: vec![7; tokens],
             text: self.said.text.chars().take(part).collect(),
-            carried: self.said.carried.into(),
-            exact: self.said.carried.is_empty(),
+            leftover: self.said.leftover.into(),
+            tokens_match_text: self.said.leftover.is_empty(),
             logprob: -(tokens as f32),
             finish,
             paused,
@@ -201,7 +201,7 @@ impl Generator for ScriptedGenerator<'_> {
         Ok(Opened {
             chain,
             prompt_tokens: PROMPT_TOKENS,
-            entropy: key,
+            strategy_seed: key,
         })
     }
 
@@ -224,7 +224,7 @@ impl Generator for ScriptedGenerator<'_> {
     }
 
     fn can_start(&self, chain: ChainId) -> bool {
-        let promised: usize = self
+        let reserved: usize = self
             .chains
             .values()
             .filter(|c| c.growing.is_some())
@@ -237,17 +237,17 @@ impl Generator for ScriptedGenerator<'_> {
             .map(|(_, c)| Rc::as_ptr(&c.prompt))
             .collect();
         unread.dedup();
-        let wanted = self.used.get() + promised + MAX_STEP + unread.len() * PROMPT_TOKENS;
+        let wanted = self.used.get() + reserved + MAX_STEP + unread.len() * PROMPT_TOKENS;
         wanted <= self.capacity
     }
 
     fn start_step(&mut self, chain: ChainId, plan: StepPlan) {
         let state = &self.chains[&chain.0];
         assert!(state.growing.is_none(), "started twice");
-        assert!(plan.allowance > 0, "nothing to write");
+        assert!(plan.token_limit > 0, "nothing to write");
         if let Some(paused) = &state.paused {
             assert_eq!(plan.stream, paused.plan.stream);
-            assert!(plan.allowance > paused.passes);
+            assert!(plan.token_limit > paused.passes);
             let growing = Growing {
                 plan,
                 ..paused.clone()
@@ -267,7 +267,7 @@ impl Generator for ScriptedGenerator<'_> {
             depth: state.depth,
             stream: plan.stream,
             index,
-            greedy: plan.growth == Growth::Greedy,
+            greedy: plan.mode == DecodeMode::Greedy,
         });
         assert!((1..=MAX_STEP).contains(&said.tokens));
         let said = Rc::new(said);
@@ -278,7 +278,7 @@ impl Generator for ScriptedGenerator<'_> {
         });
     }
 
-    fn pass(&mut self) -> Result<Vec<Stepped>, GenError> {
+    fn pass(&mut self) -> Result<Vec<StepOutput>, GenError> {
         self.passes += 1;
         self.rows.push(self.active());
         let mut closed = Vec::new();
@@ -294,9 +294,9 @@ impl Generator for ScriptedGenerator<'_> {
             growing.passes += 1;
             let tokens = growing.passes;
             let whole = tokens >= growing.said.tokens;
-            let over_budget = !whole && tokens >= growing.plan.allowance;
+            let over_budget = !whole && tokens >= growing.plan.token_limit;
             let paused =
-                !whole && !over_budget && growing.plan.growth == Growth::PauseAfter(tokens);
+                !whole && !over_budget && growing.plan.mode == DecodeMode::PauseAfter(tokens);
             if !whole && !over_budget && !paused {
                 chain.growing = Some(growing);
                 continue;
@@ -320,7 +320,7 @@ impl Generator for ScriptedGenerator<'_> {
         }
         assert!(
             self.used.get() <= self.capacity,
-            "memory was promised twice"
+            "memory was reserved twice"
         );
         Ok(closed)
     }

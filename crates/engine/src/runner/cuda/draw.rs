@@ -51,19 +51,19 @@ impl CudaRunner {
         for i in 0..count {
             let Choice {
                 row,
-                said,
+                history,
                 params,
                 draw,
             } = choice(i);
             let (key, counter) = draw.key_and_counter();
-            let said = match params.repetition_penalty == 1.0 {
+            let history = match params.repetition_penalty == 1.0 {
                 true => &[],
-                false => said,
+                false => history,
             };
             requests.push(SampleRequest {
                 row: row as u32,
                 said_first: all.len() as u32,
-                said_count: said.len() as u32,
+                said_count: history.len() as u32,
                 top_k: u32::try_from(params.top_k).unwrap_or(0),
                 penalty: params.repetition_penalty,
                 temperature: params.temperature,
@@ -72,7 +72,7 @@ impl CudaRunner {
                 key,
                 counter,
             });
-            all.extend_from_slice(said);
+            all.extend_from_slice(history);
         }
         if !all.is_empty() && tokens > Samples::MOST_PENALISED {
             let most = Samples::MOST_PENALISED;

@@ -3,25 +3,25 @@
 use super::Models;
 use super::contents::ContentId;
 use super::live::Live;
-use crate::generator::{ChainId, Stepped};
+use crate::generator::{ChainId, StepOutput};
 use crate::ledger::Ledger;
-use crate::strategy::Growth;
+use crate::strategy::DecodeMode;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// What a node holds in the models, and how much of it is still owed to its children.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct NodeResources {
     pub chain: Option<ChainId>,
     /// What its chain says, once it closed or paused.
     pub content: Option<ContentId>,
     /// What its last token stands for behind the step's end.
-    pub carried: Vec<u8>,
+    pub leftover: Vec<u8>,
     /// Whether its tokens stand for its text and nothing else.
-    pub exact: bool,
+    pub tokens_match_text: bool,
     /// How its step grows.
-    pub growth: Growth,
+    pub mode: DecodeMode,
     /// Most tokens of its step; after it closed without a limit, those left for what follows.
-    pub allowance: usize,
+    pub token_limit: usize,
     /// Children still to be started from `chain`.
     pub unstarted: usize,
     /// Children in the middle of a step.
@@ -29,30 +29,30 @@ pub(super) struct Held {
     /// Closed or paused; waits for its siblings to do so.
     pub waits: bool,
     /// Its first child, begun before anybody asked for it.
-    pub ahead: Option<Ahead>,
+    pub speculative: Option<SpeculativeStep>,
 }
 
 /// A step that is written before it is known whether it will be wanted.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct SpeculativeStep {
     pub chain: ChainId,
-    pub growth: Growth,
+    pub mode: DecodeMode,
     /// The step, once it closed or paused.
-    pub step: Option<Stepped>,
+    pub step: Option<StepOutput>,
 }
 
 impl Live {
     /// Gives back what a node holds in the generator.
     pub(super) fn release(&mut self, node: NodeId, models: &mut Models<'_>) {
-        self.drop_ahead(node, models);
-        if let Some(chain) = self.held(node).chain.take() {
+        self.drop_speculative(node, models);
+        if let Some(chain) = self.resources(node).chain.take() {
             models.generator.release(chain);
         }
     }
 
     /// Drops a chain in the middle of a step.
     pub(super) fn cancel(&mut self, node: NodeId, models: &mut Models<'_>) {
-        if let Some(chain) = self.held(node).chain.take() {
+        if let Some(chain) = self.resources(node).chain.take() {
             let sampled = models.generator.release(chain);
             let billed = self.tree.node(node).tokens.len();
             self.bill(sampled.saturating_sub(billed));
@@ -61,17 +61,17 @@ impl Live {
     }
 
     /// Throws away the step that was begun ahead of `node`.
-    pub(super) fn drop_ahead(&mut self, node: NodeId, models: &mut Models<'_>) {
-        let Some(ahead) = self.held(node).ahead.take() else {
+    pub(super) fn drop_speculative(&mut self, node: NodeId, models: &mut Models<'_>) {
+        let Some(step) = self.resources(node).speculative.take() else {
             return;
         };
-        let unfinished = models.generator.release(ahead.chain);
-        match &ahead.step {
+        let unfinished = models.generator.release(step.chain);
+        match &step.step {
             Some(step) => self.bill(step.tokens.len()),
             None => {
-                self.running_ahead -= 1;
+                self.speculative_running -= 1;
                 self.bill(unfinished);
-                self.dropped.push(ahead.chain);
+                self.dropped.push(step.chain);
             }
         }
     }
@@ -90,9 +90,9 @@ impl Live {
 
     /// Gives everything back.
     pub fn release_all(&mut self, models: &mut Models<'_>) {
-        for at in 0..self.held.len() {
+        for at in 0..self.resources.len() {
             let node = NodeId(at as u32);
-            self.drop_ahead(node, models);
+            self.drop_speculative(node, models);
             self.cancel(node, models);
         }
         self.release_scores(models);
@@ -107,8 +107,8 @@ impl Live {
     /// Memory of the distinct tokens that are alive in either model.
     pub(super) fn note_memory(&mut self, models: &Models<'_>) {
         let memory = models.generator.memory();
-        let in_generator: Vec<NodeId> = (0..self.held.len())
-            .filter(|&at| self.held[at].chain.is_some())
+        let in_generator: Vec<NodeId> = (0..self.resources.len())
+            .filter(|&at| self.resources[at].chain.is_some())
             .map(|at| NodeId(at as u32))
             .collect();
         let mut bytes = 0;
@@ -128,7 +128,7 @@ impl Live {
         let Some(scorer) = models.scorer.as_deref_mut() else {
             return;
         };
-        let wanted: Vec<ContentId> = (0..self.held.len())
+        let wanted: Vec<ContentId> = (0..self.resources.len())
             .filter_map(|at| self.read_from(NodeId(at as u32)))
             .collect();
         self.contents.keep(wanted.into_iter(), scorer);
@@ -137,10 +137,10 @@ impl Live {
     /// The text that what is still to be scored at or below a node follows on.
     fn read_from(&self, id: NodeId) -> Option<ContentId> {
         let node = self.tree.node(id);
-        let own = self.held[id.index()].content;
+        let own = self.resources[id.index()].content;
         let above = || {
             let parent = node.parent.unwrap_or(ChainTree::ROOT);
-            self.held[parent.index()].content
+            self.resources[parent.index()].content
         };
         match node.state {
             State::Open => own,

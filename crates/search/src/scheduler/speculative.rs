@@ -8,77 +8,80 @@
 use std::collections::HashSet;
 
 use super::Models;
-use super::budget::Purse;
+use super::budget::TokenBudget;
 use super::contents::ContentId;
-use super::held::Ahead;
 use super::live::Live;
-use crate::generator::{ChainId, StepPlan, Stepped};
+use super::resources::SpeculativeStep;
+use crate::generator::{ChainId, StepOutput, StepPlan};
 use crate::stream::child_stream;
 use crate::tree::{NodeId, State};
 
 impl Live {
     /// Begins a step after every chain that is done with its own in this round. Returns their
     /// chains with the nodes they follow.
-    pub(super) fn start_ahead(&mut self, models: &mut Models<'_>) -> Vec<(ChainId, NodeId)> {
+    pub(super) fn start_speculative(&mut self, models: &mut Models<'_>) -> Vec<(ChainId, NodeId)> {
         let mut started = Vec::new();
-        let unlimited = matches!(self.purse, Purse::Unlimited);
+        let unlimited = matches!(self.budget, TokenBudget::Unlimited);
         if self.growing == 0 || !unlimited || !self.strategy.in_rounds() {
             return started;
         }
-        let closed: Vec<NodeId> = (1..self.held.len())
+        let closed: Vec<NodeId> = (1..self.resources.len())
             .map(|at| NodeId(at as u32))
-            .filter(|&id| self.may_go_ahead(id))
+            .filter(|&id| self.may_speculate(id))
             .collect();
-        let mut ahead = self.texts_ahead();
+        let mut ahead = self.speculative_texts();
         for id in closed {
-            let Some(source) = self.held(id).chain else {
+            let Some(source) = self.resources(id).chain else {
                 continue;
             };
             // Equal siblings will be one.
-            let text = self.held(id).content;
+            let text = self.resources(id).content;
             if self.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
             }
             if !models.generator.can_start(source) {
                 break;
             }
-            let growth = self.held(id).growth;
+            let mode = self.resources(id).mode;
             let plan = StepPlan {
                 stream: child_stream(self.tree.node(id).stream, 0),
-                growth,
-                allowance: usize::MAX,
+                mode,
+                token_limit: usize::MAX,
             };
             let chain = models.generator.fork(source);
             models.generator.start_step(chain, plan);
-            self.held(id).ahead = Some(Ahead {
+            self.resources(id).speculative = Some(SpeculativeStep {
                 chain,
-                growth,
+                mode,
                 step: None,
             });
-            self.running_ahead += 1;
+            self.speculative_running += 1;
             ahead.insert(text);
             started.push((chain, id));
         }
         started
     }
 
-    fn may_go_ahead(&self, id: NodeId) -> bool {
+    fn may_speculate(&self, id: NodeId) -> bool {
         let node = self.tree.node(id);
         node.state == State::Open
             && node.children.is_empty()
-            && self.held[id.index()].ahead.is_none()
+            && self.resources[id.index()].speculative.is_none()
     }
 
     /// Texts that a step is being written after.
-    fn texts_ahead(&self) -> HashSet<Option<ContentId>> {
-        let held = self.held.iter().filter(|held| held.ahead.is_some());
-        held.map(|held| held.content).collect()
+    fn speculative_texts(&self) -> HashSet<Option<ContentId>> {
+        let resources = self
+            .resources
+            .iter()
+            .filter(|resources| resources.speculative.is_some());
+        resources.map(|resources| resources.content).collect()
     }
 
     /// A step written ahead of `node` closed or paused.
-    pub(super) fn arrive_ahead(&mut self, node: NodeId, step: Stepped) {
-        self.running_ahead -= 1;
-        if let Some(ahead) = &mut self.held(node).ahead {
+    pub(super) fn close_speculative(&mut self, node: NodeId, step: StepOutput) {
+        self.speculative_running -= 1;
+        if let Some(ahead) = &mut self.resources(node).speculative {
             ahead.step = Some(step);
         }
     }
