@@ -11,17 +11,22 @@ use crate::run::root;
 const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-kernels", &[]),
     ("beamgen-emulated-cuda", &[]),
+    ("beamgen-files", &[]),
     ("beamgen-search", &[]),
-    ("beamgen-engine", &["beamgen-kernels"]),
+    ("beamgen-engine", &["beamgen-files", "beamgen-kernels"]),
     ("beamgen-generator", &["beamgen-engine", "beamgen-search"]),
-    ("beamgen-prm", &["beamgen-engine", "beamgen-search"]),
-    ("beamgen-eval", &["beamgen-search"]),
+    (
+        "beamgen-prm",
+        &["beamgen-engine", "beamgen-files", "beamgen-search"],
+    ),
+    ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
     ("beamgen-hub", &[]),
     (
         "beamgen",
         &[
             "beamgen-engine",
             "beamgen-eval",
+            "beamgen-files",
             "beamgen-generator",
             "beamgen-hub",
             "beamgen-prm",
@@ -31,7 +36,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
 ];
-const CLI: &[&str] = &["beamgen", "beamgen-eval", "beamgen-hub", "beamgen-train"];
+const CLI: &[&str] = &[
+    "beamgen",
+    "beamgen-eval",
+    "beamgen-files",
+    "beamgen-hub",
+    "beamgen-train",
+];
 const TRAIN: &[&str] = &["beamgen-engine"];
 
 fn metadata() -> Value {

@@ -19,3 +19,4 @@ mod resume;
 mod run;
 mod score;
 mod strategies;
+mod special_files;

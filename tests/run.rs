@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -90,6 +91,38 @@ impl Place {
 
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().expect("the binary starts"))
+    }
+
+    /// The binary, killed if it has not ended after a minute.
+    pub fn run_within_a_minute(&self, args: &[&str]) -> Ran {
+        let streams = [self.path(".stdout"), self.path(".stderr")];
+        let [stdout, stderr] = streams
+            .each_ref()
+            .map(|path| std::fs::File::create(path).expect("a file"));
+        let mut command = self.command(args);
+        let mut child = command
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .expect("the binary starts");
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("the binary is ours") {
+                break status;
+            }
+            if started.elapsed() > Duration::from_secs(60) {
+                child.kill().expect("the binary is ours");
+                child.wait().expect("the binary ends");
+                panic!("{args:?} has not ended after a minute");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let [stdout, stderr] = streams.map(|path| std::fs::read(path).expect("a file"));
+        Ran::of(Output {
+            status,
+            stdout,
+            stderr,
+        })
     }
 
     /// With environment variables.

@@ -106,17 +106,21 @@ impl FromStr for ScorerKind {
     }
 }
 
+/// The largest settings file read.
+const MAX_BYTES: u64 = 1 << 20;
+
 impl Config {
-    /// Reads a TOML file.
+    /// Reads a TOML file, a regular one of at most 1 MiB.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, or has an unknown key or a value of another type: with
     /// file and line.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text =
+            beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
+                path: path.to_owned(),
+                source,
+            })?;
         toml::from_str(&text).map_err(|error| {
             let before = error
                 .span()

@@ -22,6 +22,9 @@ use crate::table::grouped;
 const LINE: Duration = Duration::from_secs(20);
 
 pub fn main(args: &TrainArgs) -> Result<(), Failure> {
+/// The largest settings file read.
+const MAX_BYTES: u64 = 1 << 20;
+
     let config = config(args)?;
     let folders = Folders {
         out: args.out.clone(),
@@ -54,7 +57,7 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
 fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
     let mut config = match (&args.config, args.quick) {
         (Some(path), _) => {
-            let text = std::fs::read_to_string(path)
+            let text = beamgen_files::read_text_file(path, MAX_BYTES)
                 .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
             toml::from_str(&text).map_err(|error| {
                 let before = error

@@ -5,10 +5,13 @@
 //! supervision data of TRL).
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+
+/// The largest file of chains read; it is held in memory as a whole.
+pub const MAX_BYTES: u64 = 2 << 30;
 
 /// A chain that was not made here.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +115,7 @@ pub enum ChainsError {
 }
 
 impl GivenChains {
-    /// Reads a file; `-` is the standard input.
+    /// Reads a regular file of at most [`MAX_BYTES`]; `-` is the standard input.
     ///
     /// # Errors
     /// With file, line or item, and field.
@@ -123,14 +126,13 @@ impl GivenChains {
         } else {
             path.display().to_string()
         };
-        let mut text = String::new();
         let read = if stdin {
-            io::stdin().lock().read_to_string(&mut text).map(drop)
+            beamgen_files::read_capped(io::stdin().lock(), MAX_BYTES).and_then(beamgen_files::text)
         } else {
-            std::fs::read_to_string(path).map(|whole| text = whole)
+            beamgen_files::read_text_file(path, MAX_BYTES)
         };
         match read {
-            Ok(()) => Self::parse(&text, &source),
+            Ok(text) => Self::parse(&text, &source),
             Err(error) => Err(ChainsError::Unreadable {
                 source_name: source,
                 error,

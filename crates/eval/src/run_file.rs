@@ -14,6 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The longest line read. A line with a large search tree has some hundred MiB at most.
+const MAX_LINE_BYTES: usize = 1 << 30;
+
 /// The version of the format, the value of the header's `beamgen_run`.
 pub const VERSION: u32 = 1;
 
@@ -138,12 +141,17 @@ impl RunFileError {
     /// Whether the cause is the machine (a full disk), and not what the user gave.
     pub fn is_failure(&self) -> bool {
         use io::ErrorKind::{
-            AlreadyExists, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+            AlreadyExists, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
         };
         match self {
             Self::Io { error, .. } => !matches!(
                 error.kind(),
-                NotFound | PermissionDenied | IsADirectory | NotADirectory | AlreadyExists
+                NotFound
+                    | PermissionDenied
+                    | IsADirectory
+                    | NotADirectory
+                    | AlreadyExists
+                    | InvalidInput
             ),
             _ => false,
         }
@@ -191,11 +199,15 @@ impl RunFile {
         path: &Path,
         header: &RunHeader,
     ) -> Result<(Self, Vec<Line>), RunFileError> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path);
+        // Opening a FIFO would wait for its writer; a device has no end.
+        let opened = match beamgen_files::open_regular_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(path),
+        };
         let file = opened.map_err(|error| RunFileError::Io {
             path: path.to_owned(),
             error,
@@ -225,7 +237,8 @@ impl RunFile {
 
     /// The lines of a run that is not continued. A torn last line is left out.
     pub fn read<Line: DeserializeOwned>(path: &Path) -> Result<Vec<Line>, RunFileError> {
-        let file = File::open(path).map_err(|error| RunFileError::Io {
+        let opened = beamgen_files::open_regular_file(path);
+        let file = opened.map_err(|error| RunFileError::Io {
             path: path.to_owned(),
             error,
         })?;
@@ -274,8 +287,16 @@ impl RunFile {
             buffer.clear();
             let read = reader
                 .by_ref()
+                .take(MAX_LINE_BYTES as u64 + 1)
                 .read_until(b'\n', &mut buffer)
                 .map_err(|error| self.io(error))?;
+            if read > MAX_LINE_BYTES {
+                return Err(RunFileError::Line {
+                    path: self.path.clone(),
+                    line: number + 1,
+                    reason: format!("longer than {} MiB", MAX_LINE_BYTES >> 20),
+                });
+            }
             if buffer.last() != Some(&b'\n') {
                 // A torn header is ours to drop; one line of somebody's notes is not.
                 if number == 0 && !is_torn_header(&buffer) {

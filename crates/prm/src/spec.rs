@@ -153,6 +153,9 @@ pub enum Normaliser {
     Clamp,
 }
 
+/// The largest file of a spec read.
+const MAX_BYTES: u64 = 1 << 20;
+
 impl PrmSpec {
     /// A spec from TOML; `name` is what messages call it.
     ///
@@ -173,15 +176,16 @@ impl PrmSpec {
         Ok(spec)
     }
 
-    /// A spec from a TOML file.
+    /// A spec from a TOML file, a regular one of at most 1 MiB.
     ///
     /// # Errors
     /// [`Error::Unreadable`], or what [`PrmSpec::from_toml`] says.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text =
+            beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
+                path: path.to_owned(),
+                source,
+            })?;
         Self::from_toml(&text, &path.display().to_string())
     }
 

@@ -12,6 +12,9 @@ use toml::{Spanned, Table, Value};
 use crate::args::StrategyFlag;
 use crate::failure::Failure;
 
+/// The largest bench file read.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// The file, with `S` for its settings: [`Config`] to have them checked in their place, [`Table`] to
 /// lay one over the other.
 #[derive(Deserialize)]
@@ -122,7 +125,7 @@ pub struct BenchFile {
 impl BenchFile {
     /// Reads the file if it is a bench; `None` if it is something else, to be read as settings.
     pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
-        let Ok(text) = std::fs::read_to_string(path) else {
+        let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };
         // What is not TOML at all is a bench if it looks like one, so that its fault is told as such.

@@ -21,6 +21,9 @@ use crate::failure::Failure;
 /// The file with everything but the rows.
 const RESULTS: &str = "results.json";
 
+/// The largest such file read.
+const MAX_RESULTS: u64 = 1 << 30;
+
 /// What is computed from the rows.
 #[derive(Serialize)]
 pub struct Report {
@@ -141,7 +144,8 @@ pub fn redraw(folder: &Path) -> Result<(Outline, Report), Failure> {
             path.display()
         ))
     };
-    let text = fs::read(&path).map_err(|error| fault(error.to_string()))?;
+    let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
+        .map_err(|error| fault(error.to_string()))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
     let rows = store::read(&folder.join(ROWS))?;
     let report = write(folder, &given.about, &given.bench, &rows)?;

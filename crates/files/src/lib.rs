@@ -1,0 +1,124 @@
+//! Reading whole files that somebody named.
+//!
+//! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads all
+//! of whatever it is given runs out of memory or hangs. These functions take regular files only, and
+//! no more than a given number of bytes of them.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// Opens a regular file for reading; links are followed.
+///
+/// # Errors
+/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, or what
+/// the system says.
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
+    // Looked at before it is opened: opening a FIFO waits for its writer.
+    check(&std::fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// The bytes of a regular file of at most `cap` bytes.
+///
+/// # Errors
+/// As [`open_regular_file`]; [`ErrorKind::FileTooLarge`] for more than `cap` bytes.
+pub fn read_regular_file(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
+    read_capped(open_regular_file(path)?, cap)
+}
+
+/// The text of a regular file of at most `cap` bytes.
+///
+/// # Errors
+/// As [`read_regular_file`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
+pub fn read_text_file(path: &Path, cap: u64) -> io::Result<String> {
+    text(read_regular_file(path, cap)?)
+}
+
+/// All bytes of a stream, if they are at most `cap`.
+///
+/// # Errors
+/// [`ErrorKind::FileTooLarge`] for more, or what the system says.
+pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(cap.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > cap {
+        false => Ok(bytes),
+        true => Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            format!("larger than {} MiB", cap >> 20),
+        )),
+    }
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] with the place of the first byte that is not UTF-8.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("invalid UTF-8 at byte {at}: save the file as UTF-8"),
+        )
+    })
+}
+
+fn check(found: &std::fs::Metadata) -> io::Result<()> {
+    if found.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "not a regular file",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regular_files_are_read_up_to_the_cap() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "Mia").unwrap();
+        assert_eq!(read_regular_file(&path, 3).unwrap(), b"Mia");
+        assert_eq!(read_text_file(&path, 3).unwrap(), "Mia");
+        let error = read_regular_file(&path, 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        std::fs::write(&path, b"a\xff").unwrap();
+        let error = read_text_file(&path, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.to_string().contains("byte 1"), "{error}");
+        let error = read_regular_file(dir.path(), 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IsADirectory);
+        let error = read_regular_file(&dir.path().join("none"), 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_and_fifos_are_refused_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+        for path in [
+            fifo.as_path(),
+            Path::new("/dev/zero"),
+            Path::new("/dev/full"),
+        ] {
+            let error = read_regular_file(path, 1 << 20).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", path.display());
+        }
+    }
+}
