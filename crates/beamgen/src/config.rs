@@ -147,6 +147,7 @@ impl Config {
             return Err(ConfigError::NeedsScorer { what }.into());
         }
         self.generator.validate()?;
+        self.engine.validate()?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use beamgen::Problem;
-use beamgen_train::gates::drawn;
+use beamgen_train::gates::draws;
 use beamgen_train::lm::rng;
 use beamgen_train::world::{
     Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem, notebook,
@@ -35,25 +35,22 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// The problems themselves, with their answers.
-pub fn problems(args: &ProblemsArgs) -> Result<Vec<Problem>, Failure> {
-    Ok(worlds(args)?
-        .iter()
-        .enumerate()
-        .map(|(i, problem)| Problem {
-            id: id(args, i),
-            text: problem.text(),
-            answer: Some(problem.answer().to_string()),
-        })
-        .collect())
+/// The problems themselves, with their answers; each is drawn when it is asked for.
+pub fn problems(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
+    let problem = |(i, problem): (usize, WorldProblem)| Problem {
+        id: id(args, i),
+        text: problem.text(),
+        answer: Some(problem.answer().to_string()),
+    };
+    Ok(worlds(args)?.enumerate().map(problem))
 }
 
 /// Solutions as imperfect pupils write them, a chain a problem, in ProcessBench's form.
-fn chains(args: &ProblemsArgs) -> Result<Vec<Value>, Failure> {
+fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     let mut rng = rng(args.seed, NOTEBOOKS, 0);
-    let chain = |(i, problem): (usize, &WorldProblem)| {
-        let steps = notebook(&mut rng, problem, &SlipRates::default());
-        let mut checker = Checker::new(problem);
+    let chain = move |(i, problem): (usize, WorldProblem)| {
+        let steps = notebook(&mut rng, &problem, &SlipRates::default());
+        let mut checker = Checker::new(&problem);
         let wrong = steps
             .iter()
             .position(|line| matches!(checker.next(line), Verdict::Wrong { .. }));
@@ -66,14 +63,14 @@ fn chains(args: &ProblemsArgs) -> Result<Vec<Value>, Failure> {
             "steps": steps,
         })
     };
-    Ok(worlds(args)?.iter().enumerate().map(chain).collect())
+    Ok(worlds(args)?.enumerate().map(chain))
 }
 
 fn id(args: &ProblemsArgs, index: usize) -> String {
     format!("world-{}-{}", args.seed, index + 1)
 }
 
-fn worlds(args: &ProblemsArgs) -> Result<Vec<WorldProblem>, Failure> {
+fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + use<>, Failure> {
     let most = beamgen_train::world::NAMES.len();
     if args.reach == 0
         || args.min_people < 2
@@ -94,5 +91,5 @@ fn worlds(args: &ProblemsArgs) -> Result<Vec<WorldProblem>, Failure> {
         max_people: args.max_people,
         reach: args.reach,
     };
-    Ok(drawn(args.seed, args.count, difficulty, split))
+    Ok(draws(args.seed, difficulty, split).take(args.count))
 }

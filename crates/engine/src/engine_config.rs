@@ -69,12 +69,28 @@ impl EngineConfig {
         }
     }
 
+    /// Refuses settings that no machine can have, before anything is loaded.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn validate(&self) -> Result<(), Error> {
+        let most = ThreadPool::MAX_THREADS;
+        match self.threads > most {
+            false => Ok(()),
+            true => Err(Error::Setting {
+                field: "threads",
+                reason: format!("{} is too many: at most {most}", self.threads),
+            }),
+        }
+    }
+
     /// What the machine can do at best with these instructions and threads, measured now with
     /// `memory` bytes twice (see [`MachineRates::measure`]).
     ///
     /// # Errors
-    /// [`Error::Setting`] if the machine lacks the instructions or the memory.
+    /// [`Error::Setting`] if the settings cannot be, or the machine lacks the instructions or the memory.
     pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
+        self.validate()?;
         let pool = ThreadPool::new(self.threads);
         let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
         rates.map_err(|error| Error::Setting {

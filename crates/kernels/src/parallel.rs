@@ -29,14 +29,17 @@ pub struct ThreadPool {
 }
 
 impl ThreadPool {
+    /// Most threads of a pool. Systems end processes that start tens of thousands.
+    pub const MAX_THREADS: usize = 1024;
+
     /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the process may use. With one
     /// thread no thread is started and all work runs on the caller's. If the system refuses the
-    /// threads, the pool has one.
+    /// threads, the pool has one. More than [`MAX_THREADS`](Self::MAX_THREADS) count as so many.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
             0 => cores::physical_cores(),
-            n => n,
+            n => n.min(Self::MAX_THREADS),
         };
         let workers = (threads > 1).then(|| Workers::start(threads - 1)).flatten();
         Self {

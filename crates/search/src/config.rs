@@ -187,13 +187,7 @@ impl SearchConfig {
         if let Some((field, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(ConfigError::Zero { field });
         }
-        if self.n > Self::MAX_CHAINS {
-            return Err(ConfigError::TooLarge {
-                field: "n",
-                value: self.n,
-                most: Self::MAX_CHAINS,
-            });
-        }
+        ConfigError::check_most("n", self.n, Self::MAX_CHAINS)?;
         let (n, m) = (self.n, self.m);
         if self.strategy.has_factor() && n < m {
             return Err(ConfigError::FewerChainsThanFactor { n, m });
@@ -206,6 +200,7 @@ impl SearchConfig {
         self.particle.validate()?;
         self.mcts.validate()?;
         self.speculative_rejection.validate()?;
+        self.refine.validate()?;
         self.check_company()
     }
 

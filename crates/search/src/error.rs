@@ -34,7 +34,7 @@ pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
     Zero { field: &'static str },
-    /// A count is so large that memory for the chains themselves would run out.
+    /// A count is so large that memory would run out, or that it would never be worked off.
     #[error("{field} = {value} is too large: at most {most}")]
     TooLarge {
         field: &'static str,
@@ -86,6 +86,14 @@ impl ConfigError {
                 value: value.to_string(),
                 range: words,
             }),
+        }
+    }
+
+    /// Refuses more than `most`.
+    pub(crate) fn check_most(field: &'static str, value: usize, most: usize) -> Result<(), Self> {
+        match value > most {
+            false => Ok(()),
+            true => Err(Self::TooLarge { field, value, most }),
         }
     }
 

@@ -22,17 +22,19 @@ pub struct Greedy {
     pub solved: f64,
 }
 
-/// Problems of a split, the same for everybody who asks with the same seed.
-pub fn drawn(seed: u64, count: usize, difficulty: Difficulty, split: Split) -> Vec<WorldProblem> {
+/// Problems of a split without end, the same for everybody who asks with the same seed.
+pub fn draws(
+    seed: u64,
+    difficulty: Difficulty,
+    split: Split,
+) -> impl Iterator<Item = WorldProblem> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    (0..count)
-        .map(|_| world::problem(&mut rng, difficulty, split))
-        .collect()
+    std::iter::repeat_with(move || world::problem(&mut rng, difficulty, split))
 }
 
 /// Problems that nothing was trained on.
 pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldProblem> {
-    drawn(seed, count, difficulty, Split::Test)
+    draws(seed, difficulty, Split::Test).take(count).collect()
 }
 
 /// Greedy accuracy in one forward pass a batch: greedy decoding is right as long as every token of

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use beamgen::Problem;
 use beamgen::eval::Problems;
 
 use super::file::{BenchFile, SetEntry};
@@ -9,6 +10,9 @@ use super::plan::SetOutline;
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 use crate::{settings, world};
+
+/// Most problems of a set drawn from the bundled world; all of them are held in memory.
+const MOST_DRAWN: usize = 1_000_000;
 
 /// The sets of a bench file, each cut to `limit` problems; without any, `given` or the bundled
 /// sample.
@@ -37,10 +41,12 @@ pub fn load(
                 let (problems, _) = settings::problems(Some(&file.folder().join(path)), limit)?;
                 (path.display().to_string(), problems)
             }
-            (None, Some(count)) if count > 0 => {
+            (None, Some(count)) if (1..=MOST_DRAWN).contains(&count) => {
                 drawn(set, count).map_err(|failure| fault(failure.to_string()))?
             }
-            (None, Some(_)) => return Err(fault("count = 0: give at least 1".to_owned())),
+            (None, Some(count)) => {
+                return Err(fault(format!("count = {count}: give 1 to {MOST_DRAWN}")));
+            }
             _ => {
                 let reason = "give either a file, or a count of problems of the bundled world";
                 return Err(fault(reason.to_owned()));
@@ -98,7 +104,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         max_people: set.max_people.unwrap_or(7),
         reach: set.reach.unwrap_or(1),
     };
-    let problems = world::problems(&args)?;
+    let problems: Vec<Problem> = world::problems(&args)?.collect();
     let mut source = format!(
         "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
         args.seed, args.min_people, args.max_people

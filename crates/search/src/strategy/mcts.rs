@@ -29,7 +29,11 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
+    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf again.
+    pub const MAX_SIMULATIONS: usize = 1_000_000;
+
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_most("mcts.simulations", self.simulations, Self::MAX_SIMULATIONS)?;
         let words = "0 or a positive number";
         ConfigError::check_range("mcts.exploration", self.exploration, 0.0.., words)?;
         ConfigError::check_range("mcts.virtual_loss", self.virtual_loss, 0.0.., words)
@@ -177,6 +181,14 @@ impl Mcts {
         Some(at)
     }
 
+    /// Whether complete leaves are all that could still be selected.
+    fn is_exhausted(&self, tree: &ChainTree) -> bool {
+        let mut leaves = tree.nodes().filter(|&(id, _)| is_leaf(tree, id));
+        let growable = leaves.any(|(id, node)| !node.is_complete() && !self.batch.contains(&id));
+        let has_complete = tree.nodes().any(|(_, node)| node.is_complete());
+        has_complete && !growable
+    }
+
     /// PUCT, with virtual losses among the visits.
     fn puct(&self, parent: NodeId, child: NodeId, prior: f64) -> f64 {
         let visits = |seen: &Seen| seen.visits + self.virtual_loss * seen.pending;
@@ -188,6 +200,11 @@ impl Mcts {
     /// Selects leaves to expand while simulations are left.
     fn fill_batch(&mut self, tree: &ChainTree) {
         while self.batch.len() < self.parallel && self.simulations_left > 0 {
+            if self.is_exhausted(tree) {
+                // All that are left would look at complete leaves once more and change nothing.
+                self.simulations_left = 0;
+                return;
+            }
             let Some(leaf) = self.select(tree) else {
                 return;
             };

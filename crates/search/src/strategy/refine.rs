@@ -15,6 +15,15 @@ pub struct RefineConfig {
     pub rounds: usize,
 }
 
+impl RefineConfig {
+    /// Most rounds. All chains of all rounds are kept.
+    pub const MAX_ROUNDS: usize = 1000;
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_most("refine.rounds", self.rounds, Self::MAX_ROUNDS)
+    }
+}
+
 impl Default for RefineConfig {
     fn default() -> Self {
         Self { rounds: 2 }
