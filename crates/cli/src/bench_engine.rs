@@ -14,6 +14,7 @@ use crate::download;
 use crate::failure::Failure;
 use crate::output;
 use crate::plan::size;
+use crate::printable;
 use crate::table::Table;
 
 /// Bytes read and copied to see what the memory can do: more than caches hold.
@@ -180,7 +181,7 @@ fn head(
     writeln!(
         out,
         "{} on {}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
-        bench.name(),
+        printable::line(bench.name()),
         bench.device(),
         size(bench.weight_bytes() as u64),
         bench.threads(),

@@ -11,6 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use crate::failure::Failure;
 use crate::output;
 use crate::plan::size;
+use crate::printable;
 
 /// How often a line appears where there is no terminal.
 const LINE: Duration = Duration::from_secs(15);
@@ -81,7 +82,7 @@ impl Display {
             if let Ok(style) = ProgressStyle::with_template(style) {
                 bar.set_style(style);
             }
-            bar.set_prefix(file.to_owned());
+            bar.set_prefix(printable::line(file).into_owned());
             bar
         });
         bar.set_position(done);

@@ -19,6 +19,7 @@ mod models;
 mod output;
 mod palette;
 mod plan;
+mod printable;
 mod progress;
 mod score;
 mod scorer;

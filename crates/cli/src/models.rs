@@ -11,6 +11,7 @@ use crate::download;
 use crate::failure::Failure;
 use crate::output;
 use crate::plan::{self, size};
+use crate::printable;
 use crate::settings;
 use crate::table::{Table, grouped};
 
@@ -33,7 +34,8 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
         }
         return Ok(out.flush()?);
     }
-    writeln!(out, "In the cache {}:\n", hub.cache().display())?;
+    let cache = hub.cache().display().to_string();
+    writeln!(out, "In the cache {}:\n", printable::line(&cache))?;
     match cached.is_empty() {
         true => writeln!(out, "  nothing yet")?,
         false => cache_table(&cached).write(&mut out)?,
@@ -84,7 +86,7 @@ fn pair(args: &ModelsArgs) -> Result<(), Failure> {
     }
     plan::write(&mut out, prepared.plan())?;
     for note in prepared.notes() {
-        writeln!(out, "  note: {note}")?;
+        writeln!(out, "  note: {}", printable::line(note))?;
     }
     Ok(out.flush()?)
 }

@@ -6,13 +6,18 @@ use std::io::{self, Write};
 use beamgen::eval::Spent;
 use serde::Serialize;
 
+use crate::printable;
 use crate::show::Graded;
 
-/// Writes a message to stderr: one line, whatever names are in it. That nobody reads it any more is
-/// no reason to stop.
+/// Most characters of a message. Names and values in it may be of any length.
+const LONGEST: usize = 500;
+
+/// Writes a message to stderr: one printable line of bounded length, whatever names are in it. That
+/// nobody reads it any more is no reason to stop.
 pub fn note(message: impl Display) {
-    let line = message.to_string().replace(['\n', '\r'], " ");
-    let _ = writeln!(io::stderr(), "{line}");
+    let message = message.to_string();
+    let line = printable::line(&message);
+    let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
 }
 
 /// Writes one object and its newline.

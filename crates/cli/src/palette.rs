@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::printable;
+
 /// Below this a step is worth a second look: it is marked `?`.
 pub const SURE: f32 = 0.9;
 /// Below this the reward model thinks that the step is wrong: it is marked `!`.
@@ -87,7 +89,7 @@ impl Palette {
     }
 }
 
-/// Text that knows its ink.
+/// Printable text that knows its ink.
 pub struct Painted<T> {
     code: Option<&'static str>,
     text: T,
@@ -95,9 +97,11 @@ pub struct Painted<T> {
 
 impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.to_string();
+        let text = printable::lines(&text);
         match self.code {
-            Some(code) => write!(f, "{code}{}\x1b[0m", self.text),
-            None => self.text.fmt(f),
+            Some(code) => write!(f, "{code}{text}\x1b[0m"),
+            None => f.write_str(&text),
         }
     }
 }

@@ -7,6 +7,7 @@ use beamgen::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;
+use crate::printable;
 use crate::table::grouped;
 
 /// How often a terminal's display changes.
@@ -56,7 +57,7 @@ impl Progress {
 
     /// Puts a name before the bar, to tell one of several runs.
     pub fn named(mut self, name: &str) -> Self {
-        self.name = format!("{name}  ");
+        self.name = format!("{}  ", printable::line(name));
         if let Some(bar) = &self.bar {
             bar.set_prefix(self.name.clone());
         }

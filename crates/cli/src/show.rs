@@ -7,6 +7,7 @@ use beamgen::eval::{Record, Spent};
 use beamgen::{Ledger, Problem};
 
 use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
+use crate::printable::{line, lines};
 use crate::table::{grouped, megabytes, percent};
 
 /// The problem, the chosen chain step by step with each step's score, and the answer.
@@ -16,7 +17,7 @@ pub fn problem(
     problem: &Problem,
     record: &Record,
 ) -> io::Result<()> {
-    let id = palette.paint(Ink::Dim, format!("[{}]", record.id));
+    let id = palette.paint(Ink::Dim, format!("[{}]", line(&record.id)));
     writeln!(
         out,
         "{id} {}",
@@ -24,7 +25,7 @@ pub fn problem(
     )?;
     for step in &record.steps {
         // A step may have several lines; they stay under its first.
-        let text = step.text.replace('\n', "\n          ");
+        let text = lines(&step.text).replace('\n', "\n          ");
         match step.score {
             Some(score) => {
                 let mark = if score >= SURE {
@@ -42,7 +43,7 @@ pub fn problem(
     }
     write!(out, "  = ")?;
     match (&record.answer, &record.withheld) {
-        (Some(answer), _) => write!(out, "{}", palette.paint(Ink::Bold, answer))?,
+        (Some(answer), _) => write!(out, "{}", palette.paint(Ink::Bold, line(answer)))?,
         (None, Some(_)) => write!(out, "withheld, below the threshold")?,
         (None, None) => write!(out, "no answer ({})", record.finish)?,
     }
@@ -50,13 +51,14 @@ pub fn problem(
     match (graded, &problem.answer) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
         (Some(false), Some(expected)) if record.cannot_tell => {
-            write!(out, "  cannot tell whether it is {expected}")?;
+            write!(out, "  cannot tell whether it is {}", line(expected))?;
         }
         (Some(false), Some(expected)) => {
             write!(
                 out,
-                "  {}, it is {expected}",
-                palette.paint(Ink::Bad, "wrong")
+                "  {}, it is {}",
+                palette.paint(Ink::Bad, "wrong"),
+                line(expected)
             )?;
         }
         _ => {}

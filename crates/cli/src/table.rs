@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use crate::printable;
+
 /// Rows of cells under a head.
 pub struct Table {
     head: Vec<String>,
@@ -20,7 +22,8 @@ impl Table {
     /// Adds a row; it has as many cells as the head.
     pub fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
-        self.rows.push(cells);
+        let printable = |cell: String| printable::line(&cell).into_owned();
+        self.rows.push(cells.into_iter().map(printable).collect());
     }
 
     /// Writes it, every line indented by two blanks.

@@ -16,15 +16,16 @@ use crate::args::{DeviceFlag, TrainArgs};
 use crate::exact::ExactScorer;
 use crate::failure::Failure;
 use crate::output;
+use crate::printable;
 use crate::table::grouped;
 
 /// How often a line appears where there is no terminal.
 const LINE: Duration = Duration::from_secs(20);
 
-pub fn main(args: &TrainArgs) -> Result<(), Failure> {
 /// The largest settings file read.
 const MAX_BYTES: u64 = 1 << 20;
 
+pub fn main(args: &TrainArgs) -> Result<(), Failure> {
     let config = config(args)?;
     let folders = Folders {
         out: args.out.clone(),
@@ -265,7 +266,8 @@ fn report(
         "  ORM, area under ROC over chains          {:.4}",
         gates.orm_auc
     )?;
-    writeln!(o, "Written: {}", out.join("{generator,prm,orm}").display())?;
+    let written = out.join("{generator,prm,orm}").display().to_string();
+    writeln!(o, "Written: {}", printable::line(&written))?;
     Ok(o.flush()?)
 }
 

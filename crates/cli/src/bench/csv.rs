@@ -80,11 +80,40 @@ pub fn write(path: &Path, outline: &Outline, measured: &[Measured<'_>]) -> Resul
                 listed(&row.depths.kept),
                 listed(&row.depths.scored),
             ];
-            table.write_record(&fields).map_err(failed)?;
+            table.write_record(fields.map(no_formula)).map_err(failed)?;
         }
     }
     let bytes = table
         .into_inner()
         .map_err(|error| Failure::Run(anyhow::anyhow!("{error}")))?;
     write_file(path, &bytes)
+}
+
+/// A cell that spreadsheets show as it is. What begins like a formula gets an apostrophe before it,
+/// as they ask for; plain numbers stay numbers.
+fn no_formula(cell: String) -> String {
+    let is_number = || {
+        let unsigned = cell.strip_prefix(['-', '+']).unwrap_or(&cell);
+        unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            && cell.parse::<f64>().is_ok()
+    };
+    match cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number() {
+        true => format!("'{cell}"),
+        false => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_that_begin_a_formula_are_text_and_numbers_stay_numbers() {
+        for formula in ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-inf", "+", "-", "\t=1"] {
+            assert_eq!(no_formula(formula.to_owned()), format!("'{formula}"));
+        }
+        for plain in ["", "-3.5", "+7", "-1e-7", "-.5", "1=1", "beam", "a-b"] {
+            assert_eq!(no_formula(plain.to_owned()), plain);
+        }
+    }
 }

@@ -6,7 +6,9 @@ use beamgen::Config;
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry, merge};
-use super::plan::{Cells, Outline, Plan, PlotOutline, given_file, unscored_unless_needed};
+use super::plan::{
+    Cells, Outline, Plan, PlotOutline, UNFIT_NAME, given_file, is_fit_name, unscored_unless_needed,
+};
 use super::sets::{self, slug};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
@@ -42,6 +44,9 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
         if name.trim().is_empty() || name.contains('@') || !names.insert(name) {
             let reason = format!("run \"{name}\": give it a name of its own, without an @");
             return Err(file.fault(&run.name, reason));
+        }
+        if !is_fit_name(name) {
+            return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
         for config in configs(file, run, &base)? {
             cells
@@ -79,6 +84,10 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
             .any(|there| slug(&there.name) == slug(plot.name.get_ref()));
         if slug(plot.name.get_ref()).is_empty() || taken {
             return Err(file.fault(&plot.name, "plot: give it a name of its own"));
+        }
+        if !is_fit_name(plot.name.get_ref()) {
+            let reason = format!("plot \"{}\": {UNFIT_NAME}", plot.name.get_ref());
+            return Err(file.fault(&plot.name, reason));
         }
         let unknown = plot
             .runs

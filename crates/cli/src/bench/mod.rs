@@ -35,6 +35,7 @@ use store::Store;
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::printable;
 use crate::table::{Table, grouped, megabytes, percent};
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
@@ -93,9 +94,9 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
         writeln!(
             out,
             "{}: {} problems from {}",
-            set.name,
+            printable::line(&set.name),
             set.ids.len(),
-            set.source
+            printable::line(&set.source)
         )?;
     }
     let searches = measurement.searches();
@@ -106,7 +107,7 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
         searches.len()
     )?;
     for labels in searches {
-        writeln!(out, "  {}", labels.join(", "))?;
+        writeln!(out, "  {}", printable::line(&labels.join(", ")))?;
     }
     out.flush()
 }
@@ -118,7 +119,7 @@ fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
         writeln!(
             out,
             "{}: {} problems, {} seed{plural}; tokens, passes and seconds per problem",
-            set.name,
+            printable::line(&set.name),
             set.ids.len(),
             outline.seeds
         )?;

@@ -10,6 +10,7 @@ use super::file::{BenchFile, flag_name};
 use super::{from_file, sets, share};
 use crate::args::{BenchArgs, StrategyFlag};
 use crate::failure::Failure;
+use crate::printable;
 use crate::settings;
 
 /// A bench, ready to be run.
@@ -89,6 +90,16 @@ impl Outline {
             .position(|cell| cell.run == run && cell.n() == n)
     }
 
+    /// The first name of a set, run or plot that the report cannot show ([`is_fit_name`]).
+    pub fn unfit_name(&self) -> Option<&str> {
+        let sets = self.sets.iter().map(|set| set.name.as_str());
+        let runs = self.cells.iter().map(|cell| cell.run.as_str());
+        let plots = self.plots.iter().map(|plot| plot.name.as_str());
+        sets.chain(runs)
+            .chain(plots)
+            .find(|name| !is_fit_name(name))
+    }
+
     /// The first run that is plain best-of-N with a scorer's choice.
     pub fn first_best_of_n(&self) -> Option<String> {
         let is_best = |cell: &&Cell| {
@@ -98,6 +109,16 @@ impl Outline {
         };
         self.cells.iter().find(is_best).map(|cell| cell.run.clone())
     }
+}
+
+/// What is wrong with a name of a set, a run or a plot that tables, figures and the report's
+/// Markdown could not show as it is.
+pub const UNFIT_NAME: &str =
+    "a name cannot have control characters, direction marks or any of < > | `";
+
+/// Whether a name can stand in tables, figures and Markdown as it is.
+pub fn is_fit_name(name: &str) -> bool {
+    !name.contains(|c: char| printable::acts(c) || "\n\t<>|`".contains(c))
 }
 
 /// The plan that was asked for: by a bench file, or by flags.
@@ -162,11 +183,10 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     }
     let (problems, count) = settings::problems(given_file(args), args.limit)?;
     let name = match given_file(args) {
-        Some(path) => path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        Some(path) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            stem.replace(|c: char| !is_fit_name(c.encode_utf8(&mut [0; 4])), "_")
+        }
         None => "sample".to_owned(),
     };
     let mut outline = Outline {

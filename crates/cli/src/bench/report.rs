@@ -11,7 +11,7 @@ use super::against::{Answer, answers};
 use super::allocation::{Allocation, allocation};
 use super::compare::{Difference, difference};
 use super::measured::{Measured, Summary, mean, measured};
-use super::plan::Outline;
+use super::plan::{Outline, UNFIT_NAME};
 use super::pools::{PoolCurve, Pools};
 use super::row::Row;
 use super::store::{self, ROWS};
@@ -147,6 +147,9 @@ pub fn redraw(folder: &Path) -> Result<(Outline, Report), Failure> {
     let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
         .map_err(|error| fault(error.to_string()))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
+    if let Some(name) = given.bench.unfit_name() {
+        return Err(fault(format!("\"{name}\": {UNFIT_NAME}")));
+    }
     let rows = store::read(&folder.join(ROWS))?;
     let report = write(folder, &given.about, &given.bench, &rows)?;
     Ok((given.bench, report))

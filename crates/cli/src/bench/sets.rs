@@ -6,7 +6,7 @@ use beamgen::Problem;
 use beamgen::eval::Problems;
 
 use super::file::{BenchFile, SetEntry};
-use super::plan::SetOutline;
+use super::plan::{SetOutline, UNFIT_NAME, is_fit_name};
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 use crate::{settings, world};
@@ -35,6 +35,9 @@ pub fn load(
             .any(|there: &SetOutline| slug(&there.name) == slug(name));
         if slug(name).is_empty() || taken {
             return Err(fault("give it a name of its own".to_owned()));
+        }
+        if !is_fit_name(name) {
+            return Err(fault(UNFIT_NAME.to_owned()));
         }
         let (source, problems) = match (&set.file, set.count) {
             (Some(path), None) if !names_the_world(set) => {

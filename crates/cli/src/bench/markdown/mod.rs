@@ -16,6 +16,7 @@ use crate::bench::plots::Plot;
 use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
 use crate::bench::{HEAD, cells};
+use crate::printable;
 use crate::table::grouped;
 
 /// The whole text.
@@ -78,16 +79,16 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     };
     let _ = write!(
         out,
-        "# Bench of {}\n\n    {}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
+        "# Bench of {}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
         about.date(),
-        about.command,
-        about.version,
-        about.commit.as_deref().unwrap_or("unknown"),
-        machine.cpu,
+        code_block(&about.command),
+        plain(&about.version),
+        plain(about.commit.as_deref().unwrap_or("unknown")),
+        plain(&machine.cpu),
         machine.cpus,
         machine.memory_bytes as f64 / f64::from(1 << 30),
-        machine.os,
-        machine.arch,
+        plain(&machine.os),
+        plain(&machine.arch),
     );
     table(
         out,
@@ -96,7 +97,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
             vec![
                 set.name.clone(),
                 set.ids.len().to_string(),
-                format!("`{}`", set.source),
+                code(&set.source),
             ]
         }),
     );
@@ -112,6 +113,37 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
          `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
          chains; `beamgen bench --redraw` writes everything but `rows.jsonl` anew from it.\n",
     );
+}
+
+/// Text from elsewhere within a line of Markdown, shown as it is. Names of sets and runs need no
+/// such care: [`is_fit_name`](crate::bench::plan::is_fit_name).
+fn plain(text: &str) -> String {
+    let mut shown = String::new();
+    for c in printable::line(text).chars() {
+        match c {
+            '<' | '>' | '&' | '|' | '`' | '*' | '_' | '[' | ']' | '\\' => {
+                let _ = write!(shown, "&#{};", u32::from(c));
+            }
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Text as code within a line; in backticks where Markdown shows those as they are.
+fn code(text: &str) -> String {
+    match text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
+        false => format!("`{text}`"),
+        true => format!("<code>{}</code>", plain(text)),
+    }
+}
+
+/// Text as a line of code of its own.
+fn code_block(text: &str) -> String {
+    match code(text).starts_with('<') {
+        false => format!("    {text}"),
+        true => code(text),
+    }
 }
 
 fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {

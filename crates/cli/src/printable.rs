@@ -1,0 +1,100 @@
+//! Text from elsewhere (problems, models, file names, arguments) as people may safely read it.
+//!
+//! An escape sequence in a problem or a file name could move the cursor, recolour or rename the
+//! terminal; a direction mark could show digits in another order. So every character that acts
+//! instead of showing is written as an escape that can be read: `\x1b`, `\u{202e}`. Everything that
+//! is printed for people passes through here. JSON does not: programs read it, and they need the
+//! text as it is.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Text that may have several lines: newlines and tabs stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    // The carriage return of a Windows line end does nothing before a newline.
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            c if !acts(c) => shown.push(c),
+            '\r' => shown.push_str("\\r"),
+            c if c.is_ascii() => {
+                let _ = write!(shown, "\\x{:02x}", u32::from(c));
+            }
+            c => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Text in one line: newlines and tabs become blanks.
+pub fn line(text: &str) -> Cow<'_, str> {
+    match text.contains(['\n', '\t']) {
+        false => lines(text),
+        true => Cow::Owned(lines(text).replace(['\n', '\t'], " ")),
+    }
+}
+
+/// The text without its middle if it has more than `limit` characters. Both ends stay: a message
+/// begins with what it is about and ends with what to do.
+pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= limit {
+        return Cow::Borrowed(text);
+    }
+    let tail = limit * 2 / 5;
+    let first: String = text.chars().take(limit - tail).collect();
+    let last: String = text.chars().skip(count - tail).collect();
+    Cow::Owned(format!("{first} [...] {last}"))
+}
+
+/// Whether a character acts on the terminal instead of showing: control characters (ESC, CR,
+/// backspace, the C1 set), direction marks, line and paragraph separators.
+pub fn acts(c: char) -> bool {
+    let is_direction_mark = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+    );
+    let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
+    (c.is_control() && !matches!(c, '\n' | '\t')) || is_direction_mark || is_separator
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_act_become_visible_escapes() {
+        assert_eq!(
+            lines("a\x1b[31mb\x07\x08\x7f"),
+            "a\\x1b[31mb\\x07\\x08\\x7f"
+        );
+        assert_eq!(
+            lines("7\u{202e}1\u{9b}2J\u{2028}"),
+            "7\\u{202e}1\\u{9b}2J\\u{2028}"
+        );
+        assert_eq!(lines("one\r\ntwo\tthree\rfour"), "one\ntwo\tthree\\rfour");
+        assert_eq!(line("one\ntwo\tthree\x00"), "one two three\\x00");
+        for plain in [
+            "",
+            "Mia has 34 pens.",
+            "é 数 \u{1f469}\u{200d}\u{1f4bb}",
+            "a\\b",
+        ] {
+            assert!(matches!(lines(plain), Cow::Borrowed(_)), "{plain}");
+        }
+    }
+
+    #[test]
+    fn long_text_keeps_both_ends() {
+        let text = format!("first {} last", "é".repeat(1000));
+        let short = shortened(&text, 100);
+        assert!(short.starts_with("first é") && short.ends_with("é last"));
+        assert_eq!(short.chars().count(), 100 + " [...] ".len());
+        assert_eq!(shortened("éé", 2), "éé");
+    }
+}
