@@ -101,3 +101,34 @@ fn help_is_there_for_everything() {
             .starts_with("beamgen 0.")
     );
 }
+
+/// What stands between `before` and `after`, its white space made single blanks.
+fn between(text: &str, before: &str, after: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = text.split_once(before).expect(before);
+    rest.split_once(after).expect(after).0.trim().to_owned()
+}
+
+/// Whoever tries the first example sees a right solution that the reward model is sure of.
+#[test]
+fn every_step_of_the_first_example_scores_above_0_8() {
+    let place = Place::new();
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let crate_docs = read("crates/beamgen/src/lib.rs").replace("//!", " ");
+    let help = place.run(&["--help"]).ok().stdout;
+    for (shown, problem) in [
+        ("README.md", between(&read("README.md"), "solver.ask( \"", "\"")),
+        ("lib.rs", between(&crate_docs, "solver.ask( \"", "\"")),
+        ("--help", between(&help, "echo '", "'")),
+    ] {
+        assert!(problem.ends_with('?'), "{shown}: {problem}");
+        let ran = place.run_with_input(&["solve", "-", "--json"], &problem);
+        let steps = ran.ok().json()[0]["steps"].clone();
+        let steps = steps.as_array().expect("steps");
+        assert!(steps.len() >= 4, "{shown}: {steps:?}");
+        for step in steps {
+            let score = step["score"].as_f64().expect("a score");
+            assert!(score > 0.8, "{shown}: {step}");
+        }
+    }
+}

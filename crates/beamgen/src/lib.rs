@@ -3,11 +3,13 @@
 //!
 //! ```
 //! let mut solver = beamgen::Solver::builder().build()?;
-//! let result = solver.ask("Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?")?;
+//! let result = solver.ask(
+//!     "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?",
+//! )?;
 //! for step in result.steps() {
 //!     println!("{:.3}  {}", step.score.unwrap_or_default(), step.text.trim_end());
 //! }
-//! # assert!(result.answer.is_some());
+//! assert_eq!(result.answer.as_deref(), Some("21"));
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!

@@ -14,7 +14,7 @@ Examples:
   beamgen solve                                 the bundled sample problems with the bundled models
   beamgen solve problems.jsonl --out run.jsonl  a file of your own; the run file keeps every result
   beamgen solve problems.jsonl --out run.jsonl --resume
-  echo 'Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?' | beamgen solve -
+  echo 'Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?' | beamgen solve -
   beamgen bench --limit 100                     beam search against best-of-N and the rest
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or input.";
