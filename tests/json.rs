@@ -136,3 +136,22 @@ fn the_tree_comes_when_asked() {
         }
     }
 }
+
+/// A chain that ends at its first step states no answer.
+#[test]
+fn an_answer_that_the_chain_does_not_state_is_marked_as_a_guess() {
+    let place = Place::new();
+    let marker = "generator.answer_markers=[\":\"]";
+    let args = ["solve", "--limit", "1", "--set", marker];
+    let guessed = &place.run(&[&args[..], &["--json"]].concat()).ok().json()[0];
+    assert_eq!(guessed["finish"], "answer");
+    assert_eq!(guessed["guess"], true, "{guessed}");
+    let shown = place.run(&args).ok().stdout;
+    assert!(shown.contains(" (a guess: the last number"), "{shown}");
+
+    let stated = &place.run(&["solve", "--limit", "1", "--json"]).ok().json()[0];
+    assert!(
+        stated["answer"].is_string() && stated.get("guess").is_none(),
+        "{stated}"
+    );
+}

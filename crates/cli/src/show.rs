@@ -43,7 +43,12 @@ pub fn problem(
     }
     write!(out, "  = ")?;
     match (&record.answer, &record.withheld) {
-        (Some(answer), _) => write!(out, "{}", palette.paint(Ink::Bold, line(answer)))?,
+        (Some(answer), _) => {
+            write!(out, "{}", palette.paint(Ink::Bold, line(answer)))?;
+            if record.guess {
+                write!(out, " (a guess: the last number of the text)")?;
+            }
+        }
         (None, Some(_)) => write!(out, "withheld, below the threshold")?,
         (None, None) => write!(out, "no answer ({})", record.finish)?,
     }

@@ -6,7 +6,7 @@
 //! understood, is compared as text, and where the texts differ the verdict is
 //! [`Verdict::CannotTell`].
 
-use beamgen_search::Answers;
+use beamgen_search::{Answer, Answers};
 use serde::{Deserialize, Serialize};
 
 use crate::algebra::{Budget, Rational};
@@ -31,8 +31,11 @@ const BUDGET: u64 = 100_000;
 pub struct MathAnswers;
 
 impl Answers for MathAnswers {
-    fn extract(&self, text: &str) -> Option<String> {
-        extract(text).map(|found| found.text.to_owned())
+    fn extract(&self, text: &str) -> Option<Answer> {
+        extract(text).map(|found| Answer {
+            text: found.text.to_owned(),
+            is_guess: found.marker == Marker::LastNumber,
+        })
     }
 
     fn class(&self, answer: &str) -> String {

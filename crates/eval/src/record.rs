@@ -13,6 +13,10 @@ pub struct Record {
     pub id: String,
     /// The answer given, if any.
     pub answer: Option<String>,
+    /// Whether the answer, given or withheld, is a guess: nothing in the chain marks it as the
+    /// answer, so its last number was taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guess: bool,
     /// The answer withheld because its chain scored below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
@@ -116,6 +120,7 @@ impl Record {
         Self {
             id: result.problem.id.clone(),
             answer: result.answer.clone(),
+            guess: result.is_guess,
             withheld: result.withheld.clone(),
             correct: is_correct(result),
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
@@ -172,6 +177,7 @@ mod tests {
             score: Some(0.5),
             logprob: -2.0,
             answer: Some("42".to_owned()),
+            is_guess: false,
             class: Some("42".to_owned()),
             copies: 1,
         };
@@ -186,6 +192,7 @@ mod tests {
             finished: vec![chain],
             chosen: Some(NodeId(2)),
             answer: Some("42".to_owned()),
+            is_guess: false,
             withheld: None,
             score: Some(0.5),
             error: None,

@@ -53,10 +53,29 @@ impl FromStr for Choose {
     }
 }
 
+/// An answer found in the text of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer as it stands in the text.
+    pub text: String,
+    /// Whether nothing in the text marks it as the answer: its last number was taken, for instance.
+    pub is_guess: bool,
+}
+
+impl Answer {
+    /// An answer that the text states as such.
+    pub fn stated(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            is_guess: false,
+        }
+    }
+}
+
 /// What the search has to know about answers: where they are and when two are the same.
 pub trait Answers {
-    /// The final answer stated in the text of a whole chain.
-    fn extract(&self, text: &str) -> Option<String>;
+    /// The final answer in the text of a whole chain.
+    fn extract(&self, text: &str) -> Option<Answer>;
 
     /// Canonical form: two answers are the same if and only if their classes are.
     fn class(&self, answer: &str) -> String;
@@ -75,6 +94,9 @@ pub struct FinishedChain {
     pub logprob: f32,
     /// The answer it gives. Only complete chains give one.
     pub answer: Option<String>,
+    /// Whether the answer is a guess: nothing in the chain marks it as the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_guess: bool,
     /// Canonical form of the answer.
     pub class: Option<String>,
     /// How many chains were sampled with this text: each has a vote.
@@ -144,6 +166,7 @@ mod tests {
             score: Some(score),
             logprob: -1.0,
             answer: answer.map(str::to_owned),
+            is_guess: false,
             class: answer.map(str::to_owned),
             copies: 1,
         }

@@ -34,7 +34,7 @@ mod stream;
 mod tree;
 
 pub use aggregation::Aggregation;
-pub use choose::{Answers, Choose, FinishedChain, choose};
+pub use choose::{Answer, Answers, Choose, FinishedChain, choose};
 pub use config::{SearchConfig, StrategyKind};
 pub use error::{ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;

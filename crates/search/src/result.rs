@@ -21,6 +21,9 @@ pub struct ProblemResult {
     pub chosen: Option<NodeId>,
     /// The answer. `None` is "no answer": no complete chain states one, or it is withheld.
     pub answer: Option<String>,
+    /// Whether the answer is a guess: nothing in the chosen chain marks it as the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_guess: bool,
     /// The answer that would have been given, were the score of its chain not below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,

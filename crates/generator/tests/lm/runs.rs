@@ -53,8 +53,8 @@ impl Scorer for TextScorer {
 struct NoAnswers;
 
 impl Answers for NoAnswers {
-    fn extract(&self, text: &str) -> Option<String> {
-        Some(text.to_owned())
+    fn extract(&self, text: &str) -> Option<Answer> {
+        Some(Answer::stated(text))
     }
 
     fn class(&self, answer: &str) -> String {

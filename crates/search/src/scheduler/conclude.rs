@@ -19,6 +19,7 @@ pub(super) fn result(
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
+    let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
     let withheld = answer.take_if(|_| !is_sure);
@@ -26,6 +27,7 @@ pub(super) fn result(
         index: live.index,
         chosen: chain.map(|chain| chain.node),
         answer,
+        is_guess,
         withheld,
         score,
         error: None,
@@ -55,8 +57,9 @@ fn finished_chains(
                 score: tree.chain_score(node, config.aggregation),
                 logprob: tree.logprob(node),
                 copies: content.copies,
-                class: answer.as_deref().map(|answer| answers.class(answer)),
-                answer,
+                class: answer.as_ref().map(|answer| answers.class(&answer.text)),
+                is_guess: answer.as_ref().is_some_and(|answer| answer.is_guess),
+                answer: answer.map(|answer| answer.text),
             })
         })
         .collect()

@@ -35,7 +35,7 @@ impl Live {
                 continue;
             }
             if let Some(answer) = answers.extract(&self.tree.text(id)) {
-                self.votes.add(answers.class(&answer), node.copies);
+                self.votes.add(answers.class(&answer.text), node.copies);
             }
         }
         self.strategy

@@ -667,6 +667,7 @@ fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
         finished: Vec::new(),
         chosen: None,
         answer: None,
+        is_guess: false,
         withheld: None,
         score: None,
         error: Some(error),

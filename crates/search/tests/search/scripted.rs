@@ -443,9 +443,10 @@ impl Scorer for ScriptedScorer<'_> {
 pub struct Stated;
 
 impl Answers for Stated {
-    fn extract(&self, text: &str) -> Option<String> {
+    fn extract(&self, text: &str) -> Option<Answer> {
         let (_, rest) = text.rsplit_once("The answer is ")?;
-        rest.split_once('.').map(|(answer, _)| answer.to_owned())
+        rest.split_once('.')
+            .map(|(answer, _)| Answer::stated(answer))
     }
 
     fn class(&self, answer: &str) -> String {
