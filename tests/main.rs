@@ -10,6 +10,7 @@ mod configs;
 mod device;
 mod edges;
 mod escapes;
+mod foreign;
 mod in_flight;
 mod json;
 mod ledger;

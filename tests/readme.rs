@@ -117,7 +117,10 @@ fn every_step_of_the_first_example_scores_above_0_8() {
     let crate_docs = read("crates/beamgen/src/lib.rs").replace("//!", " ");
     let help = place.run(&["--help"]).ok().stdout;
     for (shown, problem) in [
-        ("README.md", between(&read("README.md"), "solver.ask( \"", "\"")),
+        (
+            "README.md",
+            between(&read("README.md"), "solver.ask( \"", "\""),
+        ),
         ("lib.rs", between(&crate_docs, "solver.ask( \"", "\"")),
         ("--help", between(&help, "echo '", "'")),
     ] {

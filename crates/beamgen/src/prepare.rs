@@ -134,11 +134,19 @@ impl Prepared {
         self.generator.iter().chain(judges).all(|m| m.bundled)
     }
 
+    /// Whether one of the models is bundled: it knows the problems of [the bundled
+    /// world](crate::bundled) only.
+    pub fn has_bundled(&self) -> bool {
+        let judges = self.judge.iter().flat_map(Judge::models);
+        self.generator.iter().chain(judges).any(|m| m.bundled)
+    }
+
     /// Loads generator and reward model.
     ///
     /// # Errors
     /// What is at fault: file, field or tensor.
     pub fn solver(mut self) -> Result<Solver, Error> {
+        let has_bundled = self.has_bundled();
         let generator = self.generator.take().ok_or(Error::NoScorer)?;
         let pool = ThreadPool::new(self.config.engine.threads);
         let mut models = Map::new();
@@ -198,6 +206,7 @@ impl Prepared {
             answers: self.answers,
             models,
             notes: self.notes,
+            has_bundled,
         })
     }
 

@@ -21,6 +21,7 @@ pub struct Solver {
     pub(crate) answers: Box<dyn Answers + Send>,
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
+    pub(crate) has_bundled: bool,
 }
 
 impl Solver {
@@ -38,6 +39,12 @@ impl Solver {
     /// get, weights that are shared, a hub that was not asked.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Whether one of the models is bundled: it knows the problems of [the bundled
+    /// world](crate::bundled) only.
+    pub fn has_bundled(&self) -> bool {
+        self.has_bundled
     }
 
     /// Solves a problem given as text.

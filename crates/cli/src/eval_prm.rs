@@ -68,7 +68,8 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         chains.chains.truncate(args.limit.unwrap_or(usize::MAX));
         sets.push(chains);
     }
-    let mut model = settings::reward_model(config)?;
+    let problems = sets.iter().flat_map(GivenChains::problems);
+    let mut model = settings::reward_model(config, problems)?;
     let total = sets.iter().map(|set| set.chains.len()).sum();
     let mut progress = Progress::new(total, "chains");
     let mut rows = Vec::new();

@@ -15,6 +15,7 @@ mod download;
 mod eval_prm;
 mod exact;
 mod failure;
+mod foreign;
 mod models;
 mod output;
 mod palette;

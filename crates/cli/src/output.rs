@@ -1,7 +1,9 @@
 //! What programs read on stdout, one JSON object a line, and messages on stderr.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use beamgen::eval::Spent;
 use serde::Serialize;
@@ -18,6 +20,17 @@ pub fn note(message: impl Display) {
     let message = message.to_string();
     let line = printable::line(&message);
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
+}
+
+/// [`note`], unless this process has said the same before.
+pub fn note_once(message: impl Display) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let line = message.to_string();
+    // A thread that panicked while it held the set has left it whole.
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.insert(line.clone()) {
+        note(line);
+    }
 }
 
 /// Writes one object and its newline.

@@ -35,7 +35,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
     let chains = GivenChains::open(&args.file)?;
-    let mut model = settings::reward_model(config)?;
+    let mut model = settings::reward_model(config, chains.problems())?;
     let started = Instant::now();
     let (mut steps, mut refused) = (0, 0);
     each(&mut model, &chains.chains, |chain, scores| {

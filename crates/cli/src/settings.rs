@@ -9,6 +9,7 @@ use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
 use crate::assign;
 use crate::download;
 use crate::failure::Failure;
+use crate::foreign;
 use crate::output;
 use crate::plan;
 use crate::scorer;
@@ -171,18 +172,22 @@ pub fn solver(
     announce(&prepared, show);
     let solver = prepared.solver()?;
     for note in solver.notes() {
-        output::note(format_args!("note: {note}"));
+        output::note_once(format_args!("note: {note}"));
     }
     Ok(solver)
 }
 
-/// Loads the reward model alone.
-pub fn reward_model(config: Config) -> Result<RewardModel, Failure> {
+/// Loads the reward model alone, for chains of these problems.
+pub fn reward_model<'a>(
+    config: Config,
+    problems: impl Iterator<Item = &'a str>,
+) -> Result<RewardModel, Failure> {
     let builder = download::attach(Solver::builder().config(config))?;
     let prepared = builder.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
+    foreign::note(prepared.has_bundled(), "chains", problems);
     for note in prepared.notes() {
-        output::note(format_args!("note: {note}"));
+        output::note_once(format_args!("note: {note}"));
     }
     Ok(prepared.reward_model()?)
 }

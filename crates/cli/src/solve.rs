@@ -10,6 +10,7 @@ use beamgen::{Config, Problem, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
+use crate::foreign;
 use crate::output;
 use crate::palette::Palette;
 use crate::progress::Progress;
@@ -33,6 +34,8 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     };
     let mut solver = settings::solver(config, &[(&problems, count)], show)?;
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
+    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
+    foreign::note(solver.has_bundled(), "problems", texts);
 
     let todo: Vec<usize> = (0..count)
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))

@@ -115,6 +115,11 @@ pub enum ChainsError {
 }
 
 impl GivenChains {
+    /// The problem of each chain.
+    pub fn problems(&self) -> impl Iterator<Item = &str> {
+        self.chains.iter().map(|chain| chain.problem.as_str())
+    }
+
     /// Reads a regular file of at most [`MAX_BYTES`]; `-` is the standard input.
     ///
     /// # Errors

@@ -46,11 +46,7 @@ impl Default for TrainConfig {
                 heads: 4,
                 feed_forward: 320,
             },
-            difficulty: Difficulty {
-                min_people: 3,
-                max_people: 7,
-                reach: 1,
-            },
+            difficulty: Difficulty::BUNDLED,
             body: Schedule {
                 steps: 2400,
                 warmup: 100,

@@ -16,6 +16,31 @@ pub struct Difficulty {
     pub reach: usize,
 }
 
+impl Difficulty {
+    /// The problems that the bundled models are trained on.
+    pub const BUNDLED: Self = Self {
+        min_people: 3,
+        max_people: 7,
+        reach: 1,
+    };
+
+    /// Whether a problem is one that could be drawn with these dials.
+    pub fn covers(self, problem: &WorldProblem) -> bool {
+        let people = problem.facts.len();
+        let near = |(i, fact): (usize, &Fact)| {
+            let back = |p: usize| i - p <= self.reach;
+            match fact.relation {
+                Relation::Given(_) => i == 0,
+                Relation::More(_, p) | Relation::Fewer(_, p) | Relation::Times(_, p) => back(p),
+                Relation::Half(p) => back(p),
+                Relation::Together(p, q) => p != q && back(p) && back(q),
+            }
+        };
+        (self.min_people..=self.max_people).contains(&people)
+            && problem.facts.iter().enumerate().all(near)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     Train,

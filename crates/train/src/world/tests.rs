@@ -55,6 +55,27 @@ fn parse_gives_back_every_drawn_problem() {
 }
 
 #[test]
+fn the_bundled_dials_cover_what_they_draw_and_nothing_else() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for _ in 0..200 {
+        let p = problem(&mut rng, Difficulty::BUNDLED, Split::Test);
+        assert!(Difficulty::BUNDLED.covers(&p), "{}", p.text());
+    }
+    let covered = |text: &str| Difficulty::BUNDLED.covers(&parse(text).unwrap());
+    assert!(covered(
+        "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
+         How many pens does Kim have?"
+    ));
+    for text in [
+        "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?",
+        "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Mia. \
+         How many pens does Kim have?",
+    ] {
+        assert!(!covered(text), "{text}");
+    }
+}
+
+#[test]
 fn parse_refuses_what_is_not_of_the_world() {
     for text in [
         "",

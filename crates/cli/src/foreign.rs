@@ -1,0 +1,30 @@
+//! A hint for problems that the bundled models were never trained on: what they say of those means
+//! nothing, and nothing else would tell.
+
+use beamgen_train::world::{self, Difficulty};
+
+use crate::output;
+
+/// Says how many of `problems` are foreign to the bundled models, if there are some and one of the
+/// models `is_bundled`. `unit` names what is counted, e.g. "problems".
+pub fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a str>) {
+    if !is_bundled {
+        return;
+    }
+    let (mut foreign, mut all) = (0, 0);
+    for problem in problems {
+        all += 1;
+        foreign += usize::from(!is_known(problem));
+    }
+    if foreign > 0 {
+        output::note_once(format_args!(
+            "note: {foreign} of {all} {unit} are not of the world that the bundled models know (who has how many of \
+             something, 3 to 7 people; `beamgen problems` writes some): their answers and scores mean nothing there; \
+             `beamgen models` lists pairs of published models; --pair NAME takes one"
+        ));
+    }
+}
+
+fn is_known(problem: &str) -> bool {
+    world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
+}
