@@ -37,7 +37,16 @@ fn an_object_a_problem_and_a_summary() {
         assert_eq!(
             keys(problem),
             [
-                "id", "answer", "correct", "steps", "score", "finish", "ledger"
+                "id",
+                "problem",
+                "reference",
+                "answer",
+                "correct",
+                "steps",
+                "score",
+                "finish",
+                "answers",
+                "ledger",
             ]
         );
         assert!(problem["id"].is_string());

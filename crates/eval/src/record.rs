@@ -1,6 +1,7 @@
-//! One problem's outcome as programs read it: the object of `--json` and the line of a run file.
+//! One problem's outcome as programs read it: a line of JSON, printed or in a run file.
+//! docs/run-file.md lists every field.
 
-use beamgen_search::{ChainTree, Ledger, ProblemResult};
+use beamgen_search::{AnswerVotes, ChainTree, Ledger, ProblemResult};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
@@ -11,6 +12,12 @@ use crate::answer::{self, Verdict};
 pub struct Record {
     /// The problem's id.
     pub id: String,
+    /// The problem's text. Empty in files that were written before there was this field.
+    #[serde(default)]
+    pub problem: String,
+    /// The problem's reference answer, if it has one.
+    #[serde(default)]
+    pub reference: Option<String>,
     /// The answer given, if any.
     pub answer: Option<String>,
     /// Whether the answer, given or withheld, is a guess: nothing in the chain marks it as the
@@ -30,8 +37,15 @@ pub struct Record {
     /// The chain's aggregated score.
     pub score: Option<f32>,
     /// Why the chain ended (`answer`, `end-of-text`, `step-cap`, ...), `stopped` if the search
-    /// dropped it first, `refused` if the problem could not be tried at all.
+    /// dropped it first, `too-long` if the problem does not fit into a model's context, `refused`
+    /// if it could not be tried for another reason.
     pub finish: String,
+    /// Why the problem could not be tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The answers that took part in the choice with their votes, the chosen one first.
+    #[serde(default)]
+    pub answers: Vec<AnswerVotes>,
     /// What the problem cost.
     pub ledger: Spent,
     /// All nodes of the search, parents before children, if asked for.
@@ -105,12 +119,21 @@ impl Spent {
     }
 }
 
+/// [`Record::finish`] of a problem that does not fit into a model's context.
+const TOO_LONG: &str = "too-long";
+
 impl Record {
+    /// Whether the problem was left out because it does not fit into a model's context.
+    pub fn is_too_long(&self) -> bool {
+        self.finish == TOO_LONG
+    }
+
     /// The record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
         let finish = match (result.chosen_chain(), &result.error) {
             (Some(chain), _) => chain.finish.name(),
             (None, None) => "stopped",
+            (None, Some(_)) if result.too_long => TOO_LONG,
             (None, Some(_)) => "refused",
         };
         let step = |text: &str, score| StepRecord {
@@ -119,6 +142,8 @@ impl Record {
         };
         Self {
             id: result.problem.id.clone(),
+            problem: result.problem.text.clone(),
+            reference: result.problem.answer.clone(),
             answer: result.answer.clone(),
             guess: result.is_guess,
             withheld: result.withheld.clone(),
@@ -131,6 +156,8 @@ impl Record {
                 .collect(),
             score: result.score,
             finish: finish.to_owned(),
+            error: result.error.clone(),
+            answers: result.answers.clone(),
             ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
             tree: with_tree.then(|| result.tree.clone()),
         }
@@ -194,8 +221,16 @@ mod tests {
             answer: Some("42".to_owned()),
             is_guess: false,
             withheld: None,
+            answers: vec![AnswerVotes {
+                answer: "42".to_owned(),
+                votes: 1,
+                weight: 0.5,
+                score: Some(0.5),
+                node: NodeId(2),
+            }],
             score: Some(0.5),
             error: None,
+            too_long: false,
             ledger: Ledger {
                 generated_tokens: 12,
                 ..Ledger::default()
@@ -213,12 +248,25 @@ mod tests {
             "generate_seconds": 0.0, "score_seconds": 0.0,
         });
         let want = json!({
-            "id": "7", "answer": "42", "correct": true,
+            "id": "7", "problem": "p", "reference": "42.0", "answer": "42", "correct": true,
             "steps": [{"text": "34 + 8 = 42.", "score": 0.5}, {"text": "The answer is 42.", "score": 0.75}],
-            "score": 0.5, "finish": "answer", "ledger": ledger,
+            "score": 0.5, "finish": "answer",
+            "answers": [{"answer": "42", "votes": 1, "weight": 0.5, "score": 0.5, "node": 2}],
+            "ledger": ledger,
         });
         assert_eq!(serde_json::to_value(&record).unwrap(), want);
         assert_eq!(serde_json::from_value::<Record>(want).unwrap(), record);
+    }
+
+    #[test]
+    fn a_record_of_an_older_run_file_is_read() {
+        let old = r#"{"id":"7","answer":"42","correct":true,"steps":[{"text":"34 + 8 = 42.","score":0.5}],"score":0.5,
+            "finish":"answer","ledger":{"prompt_tokens":0,"generated_tokens":12,"scored_tokens":0,"reused_tokens":0,
+            "forward_passes":0,"peak_kv_bytes":0,"seconds":0.0},"tree":[{"parent":null,"children":[],"depth":0,
+            "stream":0,"tokens":[],"text":"","logprob":0.0,"score":null,"copies":1,"state":"pruned"}]}"#;
+        let record: Record = serde_json::from_str(old).unwrap();
+        assert_eq!((record.problem.as_str(), record.answers.len()), ("", 0));
+        assert_eq!(record.tree.map(|tree| tree.len()), Some(1));
     }
 
     #[test]
@@ -240,6 +288,9 @@ mod tests {
         (silent.answer, silent.chosen, silent.error) = (None, None, Some("too long".to_owned()));
         assert_eq!(is_correct(&silent), Some(false));
         assert_eq!(Record::new(&silent, false).finish, "refused");
+        silent.too_long = true;
+        let record = Record::new(&silent, false);
+        assert!(record.is_too_long() && record.error.as_deref() == Some("too long"));
         silent.error = None;
         assert_eq!(Record::new(&silent, false).finish, "stopped");
     }

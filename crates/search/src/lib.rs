@@ -42,7 +42,7 @@ pub use finish::Finish;
 pub use generator::{ChainId, Generator, Memory, Opened, StepOutput, StepPlan};
 pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
-pub use result::{ProblemResult, RunSummary};
+pub use result::{AnswerVotes, ProblemResult, RunSummary};
 pub use scheduler::{Factory, Models, run, run_with};
 pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
 pub use strategy::{
@@ -52,4 +52,4 @@ pub use strategy::{
     VariableGranularityConfig,
 };
 pub use stream::child_stream;
-pub use tree::{ChainTree, Node, NodeId, State};
+pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};

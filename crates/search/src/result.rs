@@ -27,14 +27,37 @@ pub struct ProblemResult {
     /// The answer that would have been given, were the score of its chain not below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
+    /// The answers that took part in the choice with their votes: the chosen one first, its rivals
+    /// by falling votes, then by falling score.
+    #[serde(default)]
+    pub answers: Vec<AnswerVotes>,
     /// Score of the chosen chain.
     pub score: Option<f32>,
     /// Why the problem was refused, if it was (a prompt longer than the context, say).
     pub error: Option<String>,
+    /// Whether it was refused because its prompt does not fit into a model's context.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub too_long: bool,
     /// What it cost.
     pub ledger: Ledger,
     /// Seconds from admission to the result.
     pub elapsed: f64,
+}
+
+/// An answer and the chains that give it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerVotes {
+    /// The answer, as the best of its chains has it.
+    pub answer: String,
+    /// How many chains give it, copies of a text counted.
+    pub votes: usize,
+    /// The sum of the chains' scores, copies counted: what a weighted vote goes by.
+    pub weight: f64,
+    /// The score of the best of its chains; `None` if nothing was scored.
+    pub score: Option<f32>,
+    /// The last node of that chain.
+    pub node: NodeId,
 }
 
 impl ProblemResult {
@@ -72,6 +95,41 @@ pub(crate) fn choose_capped(chains: &[FinishedChain], how: Choose, limit: usize)
     best.sort_unstable();
     let pool: Vec<FinishedChain> = best.iter().map(|&i| chains[i].clone()).collect();
     choose(&pool, how).map(|i| best[i])
+}
+
+/// The answers among which [`choose_capped`] chooses, `chosen` first.
+pub(crate) fn answer_votes(
+    chains: &[FinishedChain],
+    chosen: Option<usize>,
+    limit: usize,
+) -> Vec<AnswerVotes> {
+    let mut best_first = ranked(chains);
+    best_first.truncate(limit);
+    let mut classes: Vec<(Option<&str>, AnswerVotes)> = Vec::new();
+    for chain in best_first.into_iter().map(|i| &chains[i]) {
+        let class = chain.class.as_deref();
+        let weight = f64::from(chain.score.unwrap_or(0.0)) * chain.copies as f64;
+        if let Some((_, known)) = classes.iter_mut().find(|(name, _)| *name == class) {
+            known.votes += chain.copies;
+            known.weight += weight;
+            continue;
+        }
+        let first = AnswerVotes {
+            answer: chain.answer.clone().unwrap_or_default(),
+            votes: chain.copies,
+            weight,
+            score: chain.score,
+            node: chain.node,
+        };
+        classes.push((class, first));
+    }
+    // The classes are in the order of their best chains, which a stable sort keeps.
+    let chosen = chosen.map(|i| chains[i].class.as_deref());
+    classes.sort_by_key(|(class, votes)| {
+        let is_rival = chosen != Some(*class);
+        (is_rival, std::cmp::Reverse(votes.votes))
+    });
+    classes.into_iter().map(|(_, votes)| votes).collect()
 }
 
 /// What a run spent.

@@ -5,6 +5,7 @@ mod conclude;
 mod consensus;
 mod contents;
 mod live;
+mod pruning;
 mod resources;
 mod scoring;
 mod speculative;

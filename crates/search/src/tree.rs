@@ -36,6 +36,39 @@ pub enum State {
     Duplicate,
 }
 
+/// Why and how a node was pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pruned {
+    /// Why.
+    pub reason: PruneReason,
+    /// The round in which it was, counted as [`Node::round`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Its place among the candidates of that round by chain score, 1 for the best. Not every
+    /// strategy goes by this order: a subtree of DVTS keeps its own best, a particle filter draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// How many candidates there were: chains that could have gone on, and complete ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u32>,
+    /// The lowest chain score among those that went on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cutoff: Option<f32>,
+}
+
+/// Why a node was pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PruneReason {
+    /// The strategy went on with other chains.
+    NotChosen,
+    /// The strategy would have gone on with it, but the problem's token budget was too small.
+    Budget,
+    /// It was open, or in the middle of a step, when the search ended.
+    SearchOver,
+}
+
 /// One step. The chain of a node is the steps from the root to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
@@ -61,6 +94,16 @@ pub struct Node {
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
     #[serde(default = "one")]
     pub copies: usize,
+    /// How many times the strategy had been asked when it asked for this step, from 1. `None` if it
+    /// does not work in rounds: its chains grow independently.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Why it was pruned, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<Pruned>,
+    /// The earlier sibling that stands for it, if it is a duplicate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<NodeId>,
     /// What has become of the chain that ends here.
     #[serde(flatten)]
     pub state: State,
@@ -121,6 +164,9 @@ impl ChainTree {
             score: None,
             partial_score: None,
             copies: 1,
+            round: None,
+            pruned: None,
+            duplicate_of: None,
             state: State::Open,
         };
         Self { nodes: vec![root] }
@@ -173,6 +219,9 @@ impl ChainTree {
             score: None,
             partial_score: None,
             copies: 1,
+            round: None,
+            pruned: None,
+            duplicate_of: None,
             state: State::Growing,
         };
         self.nodes.push(node);
@@ -278,6 +327,7 @@ impl ChainTree {
         }
         for node in &mut self.nodes {
             node.parent = node.parent.map(|p| new_id[p.index()]);
+            node.duplicate_of = node.duplicate_of.map(|twin| new_id[twin.index()]);
             for child in &mut node.children {
                 *child = new_id[child.index()];
             }

@@ -4,7 +4,7 @@ use super::live::Live;
 use crate::choose::{Answers, FinishedChain};
 use crate::config::SearchConfig;
 use crate::ledger::Clock;
-use crate::result::{ProblemResult, choose_capped};
+use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::tree::ChainTree;
 
 pub(super) fn result(
@@ -19,6 +19,7 @@ pub(super) fn result(
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
+    let votes = answer_votes(&finished, answering, config.chains());
     let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
@@ -29,8 +30,10 @@ pub(super) fn result(
         answer,
         is_guess,
         withheld,
+        answers: votes,
         score,
         error: None,
+        too_long: false,
         ledger: live.ledger,
         elapsed: clock.now().saturating_sub(live.started).as_secs_f64(),
         problem: live.problem,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::budget::TokenBudget;
 use super::consensus::Votes;
 use super::contents::{ContentId, Contents};
+use super::pruning::Decision;
 use super::resources::{NodeResources, SpeculativeStep};
 use super::{Models, refusal_of_generator, refusal_of_scorer};
 use crate::config::SearchConfig;
-use crate::error::{ConfigError, SearchError};
+use crate::error::{ConfigError, GenError, ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::generator::{ChainId, StepOutput, StepPlan};
@@ -17,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::problem::Problem;
 use crate::result::ProblemResult;
 use crate::strategy::{self, Action, DecodeMode, Scoring, Strategy};
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, NodeId, Pruned, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -68,6 +69,8 @@ pub(super) struct Live {
     pub budget: TokenBudget,
     pub votes: Votes,
     pub start: strategy::Start,
+    /// How many times the strategy has said what to do.
+    answers_of_strategy: u32,
     pub prompt_tokens: usize,
     prompt_read: bool,
     /// Whether another problem was in flight at any time since the start.
@@ -95,8 +98,9 @@ impl Live {
         let opened = match models.generator.open(&problem, key) {
             Ok(opened) => opened,
             Err(error) => {
+                let too_long = matches!(error, GenError::PromptTooLong { .. });
                 let reason = refusal_of_generator(error)?;
-                return Ok(Err(Box::new(refused(index, problem, reason))));
+                return Ok(Err(Box::new(refused(index, problem, reason, too_long))));
             }
         };
         let mut handle = None;
@@ -107,8 +111,9 @@ impl Live {
                 Ok(id) => handle = Some(id),
                 Err(error) => {
                     models.generator.release(opened.chain);
+                    let too_long = matches!(error, ScoreError::TooLong { .. });
                     let reason = refusal_of_scorer(error)?;
-                    return Ok(Err(Box::new(refused(index, problem, reason))));
+                    return Ok(Err(Box::new(refused(index, problem, reason, too_long))));
                 }
             }
         }
@@ -141,6 +146,7 @@ impl Live {
             unbilled_reuse: 0,
             budget,
             votes: Votes::default(),
+            answers_of_strategy: 0,
             start: strategy::Start {
                 strategy_seed: opened.strategy_seed,
                 cache_tokens: models.generator.memory().capacity_tokens,
@@ -172,6 +178,9 @@ impl Live {
         models: &mut Models<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), SearchError> {
+        self.answers_of_strategy += 1;
+        let round = self.round();
+        let decision = Decision::new(&self.tree, &actions, config.aggregation, round);
         for action in self.afford(actions) {
             match action {
                 Action::Expand { node, count, mode } => {
@@ -186,7 +195,7 @@ impl Live {
                         State::Expanded if is_kept => {}
                         _ => return Err(bad(node, "prune", "an open, paused or finished node")),
                     }
-                    self.prune(node, models, observe);
+                    self.prune(node, decision.on(node), models, observe);
                 }
                 Action::Done => {
                     self.conclude(models, observe);
@@ -201,6 +210,14 @@ impl Live {
             self.conclude(models, observe);
         }
         Ok(())
+    }
+
+    /// The round of the search, from 1, if the strategy works in rounds. Otherwise it is asked
+    /// whenever something has happened, which depends on what else is in flight.
+    fn round(&self) -> Option<u32> {
+        self.strategy
+            .in_rounds()
+            .then_some(self.answers_of_strategy)
     }
 
     fn state(&self, node: NodeId, verb: &str) -> Result<State, SearchError> {
@@ -257,6 +274,7 @@ impl Live {
         self.outstanding += token_limits.len();
         for token_limit in token_limits {
             let child = self.tree.add_child(node);
+            self.tree.node_mut(child).round = self.round();
             self.resources.push(NodeResources {
                 mode,
                 token_limit,
@@ -515,6 +533,7 @@ impl Live {
             if let Some(twin) = twin.filter(|_| self.competes(id)) {
                 self.tree.node_mut(twin).copies += 1;
                 self.tree.node_mut(id).state = State::Duplicate;
+                self.tree.node_mut(id).duplicate_of = Some(twin);
                 self.release(id, models);
                 self.outstanding -= 1;
             } else {
@@ -578,9 +597,11 @@ impl Live {
         for &id in &ids {
             match self.tree.node(id).state {
                 State::Open | State::Paused if id != ChainTree::ROOT => {
-                    self.prune(id, models, observe);
+                    let over = Decision::search_over(self.round());
+                    self.prune(id, over, models, observe);
                 }
                 State::Growing => {
+                    self.tree.node_mut(id).pruned = Some(Decision::search_over(self.round()));
                     self.tree.node_mut(id).state = State::Pruned;
                     self.drop_speculative(id, models);
                     self.cancel(id, models);
@@ -604,8 +625,15 @@ impl Live {
         self.stage = Stage::Done;
     }
 
-    fn prune(&mut self, node: NodeId, models: &mut Models<'_>, observe: &mut dyn FnMut(Event<'_>)) {
+    fn prune(
+        &mut self,
+        node: NodeId,
+        why: Pruned,
+        models: &mut Models<'_>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) {
         self.tree.node_mut(node).state = State::Pruned;
+        self.tree.node_mut(node).pruned = Some(why);
         self.release(node, models);
         observe(Event::ChainPruned {
             index: self.index,
@@ -659,7 +687,7 @@ fn bad(node: NodeId, verb: &str, wanted: &str) -> SearchError {
     SearchError::BadAction(what)
 }
 
-fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
+fn refused(index: usize, problem: Problem, error: String, too_long: bool) -> ProblemResult {
     ProblemResult {
         index,
         problem,
@@ -671,6 +699,8 @@ fn refused(index: usize, problem: Problem, error: String) -> ProblemResult {
         withheld: None,
         score: None,
         error: Some(error),
+        too_long,
+        answers: Vec::new(),
         ledger: Ledger::default(),
         elapsed: 0.0,
     }

@@ -82,7 +82,12 @@ fn a_vote_that_is_decided_ends_with_the_same_answer() {
         for (a, b) in all.iter().zip(&stopped) {
             let class = |r: &ProblemResult| r.answer.as_deref().map(|a| Stated.class(a));
             if b.tree.nodes().all(|(_, n)| n.state != State::Pruned) {
-                assert_eq!(a.tree, b.tree);
+                // The vote that may stop works in rounds, the other does not.
+                let steps = |r: &ProblemResult| -> Vec<(Vec<u32>, State)> {
+                    let nodes = r.tree.nodes();
+                    nodes.map(|(_, n)| (n.tokens.clone(), n.state)).collect()
+                };
+                assert_eq!(steps(a), steps(b));
             }
             assert_eq!(class(a), class(b));
             assert!(b.ledger.generated_tokens <= a.ledger.generated_tokens);

@@ -6,6 +6,7 @@ mod early_rejection;
 mod every_strategy;
 mod memory;
 mod pitfalls;
+mod pruning;
 mod runs;
 mod scripted;
 mod speculative;

@@ -100,6 +100,8 @@ fn a_refused_problem_is_a_result_with_an_error() {
     let (results, summary) = solve(&mut generator, Some(&mut scorer()), &beam(4, 2), input);
     assert!(results[1].error.as_ref().unwrap().contains("9999"));
     assert!(results[2].error.as_ref().unwrap().contains("scorer"));
+    let too_long: Vec<bool> = results.iter().map(|result| result.too_long).collect();
+    assert_eq!(too_long, [false, true, true, false]);
     assert_eq!(summary.failed, 2);
     assert_eq!(summary.answered, 2);
     assert_eq!(generator.chains_held(), 0);
