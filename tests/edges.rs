@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
     ("beamgen-hub", &[]),
+    ("beamgen-world", &[]),
     (
         "beamgen",
         &[
@@ -31,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-hub",
             "beamgen-prm",
             "beamgen-search",
+            "beamgen-world",
         ],
     ),
     ("beamgen-train", TRAIN),
@@ -42,8 +44,9 @@ const CLI: &[&str] = &[
     "beamgen-files",
     "beamgen-hub",
     "beamgen-train",
+    "beamgen-world",
 ];
-const TRAIN: &[&str] = &["beamgen-engine"];
+const TRAIN: &[&str] = &["beamgen-engine", "beamgen-world"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

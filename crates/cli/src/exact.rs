@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use beamgen::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
-use beamgen_train::world::{self, Checker, Verdict};
+use beamgen_world::{self as world, Checker, Verdict};
 
 /// Scores steps by their truth.
 #[derive(Default)]

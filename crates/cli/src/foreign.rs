@@ -1,7 +1,7 @@
 //! A hint for problems that the bundled models were never trained on: what they say of those means
 //! nothing, and nothing else would tell.
 
-use beamgen_train::world::{self, Difficulty};
+use beamgen_world::{self as world, Difficulty};
 
 use crate::output;
 

@@ -3,10 +3,8 @@
 use std::io::Write;
 
 use beamgen::Problem;
-use beamgen_train::gates::draws;
-use beamgen_train::lm::rng;
-use beamgen_train::world::{
-    Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem, notebook,
+use beamgen_world::{
+    self as world, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem, notebook,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +45,7 @@ pub fn problems(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Fa
 
 /// Solutions as imperfect pupils write them, a chain a problem, in ProcessBench's form.
 fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
-    let mut rng = rng(args.seed, NOTEBOOKS, 0);
+    let mut rng = world::rng(args.seed, NOTEBOOKS, 0);
     let chain = move |(i, problem): (usize, WorldProblem)| {
         let steps = notebook(&mut rng, &problem, &SlipRates::default());
         let mut checker = Checker::new(&problem);
@@ -71,7 +69,7 @@ fn id(args: &ProblemsArgs, index: usize) -> String {
 }
 
 fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + use<>, Failure> {
-    let most = beamgen_train::world::NAMES.len();
+    let most = world::NAMES.len();
     if args.reach == 0
         || args.min_people < 2
         || args.max_people < args.min_people
@@ -91,5 +89,5 @@ fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + us
         max_people: args.max_people,
         reach: args.reach,
     };
-    Ok(draws(args.seed, difficulty, split).take(args.count))
+    Ok(world::problems(args.seed, difficulty, split).take(args.count))
 }

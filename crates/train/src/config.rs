@@ -3,8 +3,8 @@
 use crate::mining::Mining;
 use crate::model::Shape;
 use crate::trainer::Schedule;
-use crate::world::{Difficulty, NAMES, SlipRates};
 use crate::{Error, Result};
+use beamgen_world::{Difficulty, NAMES, SlipRates};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 //! labelled chain has one: comparing what stands there with what the body expected is learnt here.
 
 use crate::Result;
-use crate::lm::{length, people, rng};
+use crate::lm::{length, people};
 use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
-use crate::world::{self, Difficulty, MAX_NUMBER, NAMES, Split};
+use beamgen_world::{self as world, Difficulty, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
 use std::collections::HashMap;
 use tokenizers::Tokenizer;
@@ -100,7 +100,7 @@ pub fn batch(
     difficulty: Difficulty,
     line_end: LineEnd,
 ) -> Result<Batch> {
-    let mut rng = rng(seed, 6, step);
+    let mut rng = world::rng(seed, 6, step);
     let n = people(&mut rng, difficulty, 1, 1);
     let d = Difficulty {
         min_people: n,
@@ -156,7 +156,7 @@ pub fn sums(
     schedule: &Schedule,
 ) -> Result<Batch> {
     const SUMS: usize = 16;
-    let mut rng = rng(seed, 8, step);
+    let mut rng = world::rng(seed, 8, step);
     let mut sequences = Vec::new();
     // in each sequence: the result's position, the right one, that of the line's end
     let mut results = Vec::new();

@@ -5,9 +5,8 @@ use crate::model::Model;
 use crate::reward::judge;
 use crate::tokenizer::encode_chain;
 use crate::trainer::Batch;
-use crate::world::{self, Difficulty, Split, Verdict, WorldProblem};
+use beamgen_world::{self as world, Difficulty, Split, Verdict, WorldProblem};
 use candle_core::D;
-use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
@@ -22,19 +21,11 @@ pub struct Greedy {
     pub solved: f64,
 }
 
-/// Problems of a split without end, the same for everybody who asks with the same seed.
-pub fn draws(
-    seed: u64,
-    difficulty: Difficulty,
-    split: Split,
-) -> impl Iterator<Item = WorldProblem> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    std::iter::repeat_with(move || world::problem(&mut rng, difficulty, split))
-}
-
 /// Problems that nothing was trained on.
 pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldProblem> {
-    draws(seed, difficulty, Split::Test).take(count).collect()
+    world::problems(seed, difficulty, Split::Test)
+        .take(count)
+        .collect()
 }
 
 /// Greedy accuracy in one forward pass a batch: greedy decoding is right as long as every token of

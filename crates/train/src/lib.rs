@@ -1,4 +1,4 @@
-//! The bundled problem world and the training of the bundled models.
+//! The training of the bundled models on the problems of `beamgen-world`.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,6 @@ pub mod reward;
 pub mod sample;
 pub mod tokenizer;
 pub mod trainer;
-pub mod world;
 
 pub use candle_core;
 use std::path::PathBuf;

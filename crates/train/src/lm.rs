@@ -4,17 +4,9 @@
 use crate::Result;
 use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
-use crate::world::{self, Difficulty, SlipRates, Split};
+use beamgen_world::{self as world, Difficulty, SlipRates, Split};
 use rand::Rng;
-use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use tokenizers::Tokenizer;
-
-/// A generator for one step of one stage: nothing a step draws depends on the steps before it.
-pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {
-    let mut r = ChaCha8Rng::seed_from_u64(seed ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    r.set_stream(step as u64);
-    r
-}
 
 /// People of the batch's problems: few at first, any number from `full` steps on. One batch in
 /// eight is already of the next size, so that no length comes as a surprise.
@@ -44,7 +36,7 @@ pub fn batch(
     difficulty: Difficulty,
     slips: Option<&SlipRates>,
 ) -> Result<Batch> {
-    let mut rng = rng(seed, stage, step);
+    let mut rng = world::rng(seed, stage, step);
     if slips.is_none()
         && rng.random_bool(if step < schedule.steps * 3 / 5 {
             0.3

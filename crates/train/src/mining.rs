@@ -4,9 +4,9 @@
 //! right prefixes, sampled lines, rated by the PRM as it is; the highest rated wrong ones stay.
 
 use crate::tokenizer::{encode, prompt};
-use crate::world::{Checker, Verdict, WorldProblem};
 use crate::{Result, sample};
 use beamgen_engine::{Append, Engine, EngineConfig, Model, Output, SeqId, Want, Weights};
+use beamgen_world::{Checker, Verdict, WorldProblem};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl Rater {
 #[cfg(test)]
 mod tests {
     use super::wrong_lines;
-    use crate::world;
+    use beamgen_world as world;
 
     #[test]
     fn wrong_lines_are_those_that_the_checker_refuses_after_their_prefix() {

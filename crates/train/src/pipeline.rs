@@ -8,8 +8,8 @@ use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
 use crate::reward::{self, Bank, Batches, Target};
 use crate::trainer::{self, Checkpoints, Progress};
-use crate::world::{self, Difficulty, Split, WorldProblem};
 use crate::{Error, Result, lm, mining, sample, tokenizer};
+use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
 use candle_core::Device;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ impl Run<'_> {
     fn body(&mut self) -> Result<Model> {
         let c = self.config;
         let vocab = self.tok.get_vocab_size(true);
-        let mut model = Model::new(c.shape, vocab, &mut lm::rng(c.seed, 9, 0), &self.device)?;
+        let mut model = Model::new(c.shape, vocab, &mut world::rng(c.seed, 9, 0), &self.device)?;
         // short problems too, which teach the copying
         let d = Difficulty {
             min_people: 2,
@@ -168,7 +168,7 @@ impl Run<'_> {
 
     fn generator(&mut self, body: &Model) -> Result<Model> {
         let c = self.config;
-        let mut model = body.deeper(0, &mut lm::rng(c.seed, 9, 1))?;
+        let mut model = body.deeper(0, &mut world::rng(c.seed, 9, 1))?;
         self.steps("generator", &mut model, &c.generator, |tok, step| {
             lm::batch(
                 tok,
@@ -197,7 +197,7 @@ impl Run<'_> {
             return Ok(bank);
         }
         (self.report)(Report::Stage("chains"));
-        let mut rng = lm::rng(c.seed, 5, 0);
+        let mut rng = world::rng(c.seed, 5, 0);
         let problems: Vec<(WorldProblem, usize)> = (0..c.chains)
             .map(|i| {
                 use rand::Rng;
@@ -227,7 +227,7 @@ impl Run<'_> {
     /// both start.
     fn detector(&mut self, body: &Model) -> Result<Model> {
         let c = self.config;
-        let mut model = body.deeper(c.extra_layers, &mut lm::rng(c.seed, 9, 2))?;
+        let mut model = body.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
         model.add_score_head()?;
         let classes = Classes::new(&self.tok)?;
         self.steps("detector", &mut model, &c.detector, |tok, step| {
@@ -246,7 +246,7 @@ impl Run<'_> {
 
     fn reward(&mut self, name: &str, target: Target, start: &Model, bank: &Bank) -> Result<Model> {
         let c = self.config;
-        let mut model = start.deeper(0, &mut lm::rng(c.seed, 9, 3))?;
+        let mut model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
         let schedule = match target {
             Target::Process => &c.prm,
             Target::Outcome => &c.orm,
@@ -330,7 +330,7 @@ impl Run<'_> {
     fn mine(&mut self, round: usize) -> Result<Bank> {
         (self.report)(Report::Stage("hard negatives"));
         let c = self.config;
-        let mut rng = lm::rng(c.seed, 7, round);
+        let mut rng = world::rng(c.seed, 7, round);
         let problems: Vec<WorldProblem> = (0..c.mining.problems)
             .map(|_| world::problem(&mut rng, c.difficulty, Split::Train))
             .collect();

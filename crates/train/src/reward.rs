@@ -2,10 +2,10 @@
 //! the world knows exactly) and the ORM (the final outcome only).
 
 use crate::Result;
-use crate::lm::{length, people, rng};
+use crate::lm::{length, people};
 use crate::tokenizer::encode_chain;
 use crate::trainer::{Batch, Schedule};
-use crate::world::{self, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem};
+use beamgen_world::{self as world, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
@@ -75,7 +75,7 @@ impl Batches<'_> {
             Target::Process => 3,
             Target::Outcome => 4,
         };
-        let mut rng = rng(seed, stage, step);
+        let mut rng = world::rng(seed, stage, step);
         let n = people(&mut rng, difficulty, 1, 1);
         let d = Difficulty {
             min_people: n,

@@ -2,12 +2,12 @@
 //! training is what the search will produce.
 
 use crate::tokenizer::{END, encode, prompt};
-use crate::world::WorldProblem;
 use crate::{Error, Result};
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Engine, EngineConfig, Model, Output, Sampler, SamplingParams, SeqId, Want,
 };
+use beamgen_world::WorldProblem;
 use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;

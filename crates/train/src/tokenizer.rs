@@ -1,8 +1,8 @@
 //! The bundled models' tokenizer: byte-level BPE trained on the world's own text until every
 //! name, thing, word, sign and number is one token wherever it stands.
 
-use crate::world::{self, Difficulty, ITEMS, MAX_NUMBER, NAMES, Split, WorldProblem};
 use crate::{Error, Result};
+use beamgen_world::{self as world, Difficulty, ITEMS, MAX_NUMBER, NAMES, Split, WorldProblem};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::path::Path;
 use tokenizers::{

@@ -2,6 +2,7 @@
 
 use super::{Fact, ITEMS, MAX_NUMBER, NAMES, Relation, WorldProblem};
 use rand::{Rng, seq::SliceRandom};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::{Deserialize, Serialize};
 
 /// Dials of the world.
@@ -71,6 +72,24 @@ pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> Worl
             return p;
         }
     }
+}
+
+/// Problems of a split without end, the same for everybody who asks with the same seed.
+pub fn problems(
+    seed: u64,
+    difficulty: Difficulty,
+    split: Split,
+) -> impl Iterator<Item = WorldProblem> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    std::iter::repeat_with(move || problem(&mut rng, difficulty, split))
+}
+
+/// Random numbers for one step of one stage of the work: nothing that a step draws depends on the
+/// steps before it.
+pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    rng.set_stream(step as u64);
+    rng
 }
 
 fn draw(rng: &mut impl Rng, people: usize, reach: usize) -> Option<WorldProblem> {

@@ -3,6 +3,11 @@
 //! A problem is a list of facts, each about one person, in the order in which they can be
 //! worked out, and a question about the last person. A solution has one line per person and an
 //! answer line. Every line has exactly one right form, so the truth of a step is known exactly.
+//!
+//! The bundled models are trained on problems of this world ([`Split::Train`]); the bundled sample
+//! and `beamgen problems` draw from the rest ([`Split::Test`]).
+
+#![forbid(unsafe_code)]
 
 mod check;
 mod make;
@@ -13,7 +18,7 @@ mod slip;
 mod tests;
 
 pub use check::{Checker, Verdict, mistake};
-pub use make::{Difficulty, Split, problem, split_of, sum};
+pub use make::{Difficulty, Split, problem, problems, rng, split_of, sum};
 pub use parse::parse;
 pub use slip::{SlipRates, corrupt, notebook};
 
