@@ -9,7 +9,7 @@ use beamgen_engine::{
     SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
-use crate::memory::{MemoryPlan, ModelMemory};
+use crate::memory::{MemoryPlan, ModelMemory, kept_as};
 use crate::prepare::on_device;
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
@@ -93,6 +93,7 @@ impl EngineBench {
                 plan.models.push(ModelMemory {
                     role: "generator",
                     name: String::new(),
+                    kept_as: kept_as(&weights, dtype),
                     weights: footprint.weights as u64,
                     buffers: footprint.buffers as u64,
                     kv: 0,

@@ -59,11 +59,11 @@ pub use beamgen_generator::GeneratorConfig;
 pub use beamgen_hub as hub;
 pub use beamgen_prm::{PrmSpec, RewardModel};
 pub use beamgen_search::{
-    Aggregation, Answer, Answers, Balance, ChainTree, Choose, ConfigError, Event, Finish,
-    FinishedChain, Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId, ParticleConfig,
-    Problem, ProblemResult, RebaseConfig, RefineConfig, RunSummary, ScoreError, ScoreId, ScoreItem,
-    Scored, Scorer, SearchConfig, Seconds, SpeculativeRejectionConfig, State, StepRef,
-    StrategyKind, VariableGranularityConfig,
+    Aggregation, Answer, AnswerVotes, Answers, Balance, ChainTree, Choose, ConfigError, Event,
+    Finish, FinishedChain, Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId,
+    ParticleConfig, Problem, ProblemResult, PruneReason, Pruned, RebaseConfig, RefineConfig,
+    RunSummary, ScoreError, ScoreId, ScoreItem, Scored, Scorer, SearchConfig, Seconds,
+    SpeculativeRejectionConfig, State, StepRef, StrategyKind, VariableGranularityConfig,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};

@@ -2,7 +2,7 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use beamgen_engine::{Compute, EngineConfig};
+use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
 
 use crate::Error;
 
@@ -35,6 +35,8 @@ pub struct ModelMemory {
     pub role: &'static str,
     /// Where it comes from.
     pub name: String,
+    /// What its weights are kept as, e.g. `bf16`, or `f32 (unpacked from q8_0)`.
+    pub kept_as: String,
     /// Packed weights; 0 if another model's are used.
     pub weights: u64,
     /// Buffers of a forward pass.
@@ -147,6 +149,19 @@ impl MemoryPlan {
     }
 }
 
+/// What most weights of a model are kept as, in words.
+pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
+    let Some(stored) = weights.main_encoding() else {
+        return dtype.to_string();
+    };
+    match (dtype, stored.is_block()) {
+        (WeightType::Auto, false) => stored.to_string(),
+        (WeightType::Auto, true) => format!("f32 (unpacked from {stored})"),
+        (WeightType::Int8, true) if stored.can_be_kept() => format!("{stored} (int8)"),
+        _ => dtype.to_string(),
+    }
+}
+
 /// Bytes with three digits, in units of a thousand.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
@@ -186,6 +201,7 @@ mod tests {
         ModelMemory {
             role: "generator",
             name: "m".into(),
+            kept_as: "f32".into(),
             weights,
             buffers: 10,
             kv: 0,

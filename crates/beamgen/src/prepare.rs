@@ -12,7 +12,7 @@ use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, Problem, Scorer};
 use serde_json::{Map, Value};
 
-use crate::memory::{MemoryPlan, ModelMemory};
+use crate::memory::{MemoryPlan, ModelMemory, human_size, kept_as};
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
@@ -94,6 +94,12 @@ impl Prepared {
                 format!("{path}: unpacked to float32 on a CUDA device; --dtype bf16 takes half of that and is faster")
             }));
         }
+        if compute.is_cpu() && config.models.dtype == WeightType::Auto {
+            let judges = judge.iter().flat_map(Judge::models);
+            for model in generator.iter().chain(judges) {
+                notes.extend(unpacked(model, &config, &compute)?);
+            }
+        }
         Ok(Self {
             config,
             compute,
@@ -126,6 +132,14 @@ impl Prepared {
             Some(Err(error)) => Err(Error::Refused(error.to_string())),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the generator comes with a chat template; without one the problem's text is the
+    /// prompt.
+    pub fn has_chat_template(&self) -> bool {
+        self.prompts
+            .as_ref()
+            .is_some_and(Prompts::has_chat_template)
     }
 
     /// Whether all models are those that every build carries.
@@ -447,12 +461,36 @@ fn needs(
     Ok(ModelMemory {
         role,
         name: model.checkpoint.path().display().to_string(),
+        kept_as: kept_as(&model.weights, config.models.dtype),
         weights: if shares { 0 } else { footprint.weights as u64 },
         buffers: (footprint.buffers + rows) as u64,
         kv: 0,
         kv_per_token: footprint.kv_per_token as u64,
         context: model.config.max_position_embeddings,
     })
+}
+
+/// A hint for a model whose quantised blocks are unpacked although they could be kept.
+fn unpacked(model: &Opened, config: &Config, compute: &Compute) -> Result<Option<String>, Error> {
+    let stored = model.weights.main_encoding();
+    let Some(stored) = stored.filter(|stored| stored.can_be_kept()) else {
+        return Ok(None);
+    };
+    let bytes = |dtype| -> Result<u64, Error> {
+        let engine = &config.engine;
+        let footprint = model
+            .config
+            .footprint(&model.weights, dtype, engine, compute)
+            .map_err(|error| model.blame(error))?;
+        Ok(footprint.weights as u64)
+    };
+    let (now, kept) = (bytes(WeightType::Auto)?, bytes(WeightType::Int8)?);
+    let path = model.checkpoint.path().display();
+    let (now, kept) = (human_size(now), human_size(kept));
+    Ok(Some(format!(
+        "{path}: {stored} is unpacked to f32, {now}; dtype int8 keeps it as it is, {kept}, and is faster, \
+         but rounds activations to 8 bits"
+    )))
 }
 
 fn scored_by(config: &Config, own: bool) -> &'static str {

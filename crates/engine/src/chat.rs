@@ -123,6 +123,12 @@ impl ChatTemplate {
         Ok(template)
     }
 
+    /// Whether the checkpoint has a template. Without one the problem itself is the prompt.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        self.source.is_some()
+    }
+
     fn set_now(&mut self, now: NaiveDateTime) {
         self.now = now;
         self.environment

@@ -42,6 +42,12 @@ impl Prompts {
         })
     }
 
+    /// Whether prompts are written by the checkpoint's chat template; without one a prompt is the
+    /// problem's text.
+    pub fn has_chat_template(&self) -> bool {
+        self.template.is_present()
+    }
+
     /// The day that the template takes for today, if it asks.
     pub(crate) fn date(&self) -> Option<String> {
         self.template.date()

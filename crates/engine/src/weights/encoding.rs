@@ -1,5 +1,7 @@
 //! How the values of a tensor lie in its bytes.
 
+use std::fmt;
+
 use beamgen_kernels::WeightFormat;
 
 use crate::weights::blocks;
@@ -37,7 +39,40 @@ pub enum Encoding {
     Q6K,
 }
 
+impl fmt::Display for Encoding {
+    /// The name in GGUF files, in lower case.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Q4_0 => "q4_0",
+            Self::Q4_1 => "q4_1",
+            Self::Q5_0 => "q5_0",
+            Self::Q5_1 => "q5_1",
+            Self::Q8_0 => "q8_0",
+            Self::Q2K => "q2_k",
+            Self::Q3K => "q3_k",
+            Self::Q4K => "q4_k",
+            Self::Q5K => "q5_k",
+            Self::Q6K => "q6_k",
+        })
+    }
+}
+
 impl Encoding {
+    /// Whether values are quantised in blocks that share their scales.
+    #[must_use]
+    pub fn is_block(self) -> bool {
+        self.block().0 > 1
+    }
+
+    /// Whether int8 weights keep these blocks as they are.
+    #[must_use]
+    pub fn can_be_kept(self) -> bool {
+        self.blocks_format().is_some()
+    }
+
     /// Values of a block, and its bytes.
     pub(crate) const fn block(self) -> (usize, usize) {
         match self {

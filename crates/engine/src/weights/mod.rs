@@ -254,6 +254,24 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
+    /// The encoding of most values; `None` if there are no tensors.
+    #[must_use]
+    pub fn main_encoding(&self) -> Option<Encoding> {
+        let mut values: Vec<(Encoding, usize)> = Vec::new();
+        for (name, entry) in &self.tensors {
+            let Ok(encoding) = self.encoding(name) else {
+                continue;
+            };
+            let count: usize = entry.shape.iter().product();
+            match values.iter_mut().find(|(known, _)| *known == encoding) {
+                Some((_, sum)) => *sum += count,
+                None => values.push((encoding, count)),
+            }
+        }
+        let most = values.into_iter().max_by_key(|&(_, count)| count);
+        most.map(|(encoding, _)| encoding)
+    }
+
     /// Whether some are in GGUF's blocks of quantised values.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
