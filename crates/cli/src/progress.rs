@@ -35,7 +35,7 @@ impl Progress {
             let bar =
                 ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template(&format!(
-                "  {{prefix}}{{bar:20}} {{pos}}/{{len}} {unit}  {{msg}}  {{eta}} left",
+                "  {{prefix}}{{bar:20}} {{pos}}/{{len}} {unit}  {{msg}}",
             )) {
                 bar.set_style(style);
             }
@@ -94,12 +94,16 @@ impl Progress {
             ),
         };
         let rate = grouped(rate as u64);
+        let left = left(self.done, self.total, self.started.elapsed());
+        let left = left.map_or(String::new(), |left| format!("  {} left", words(left)));
         match &self.bar {
             Some(bar) => {
-                bar.set_message(format!("{rows} chains alive  {rate} tokens/s{accuracy}"));
+                bar.set_message(format!(
+                    "{rows} chains alive  {rate} tokens/s{accuracy}{left}"
+                ));
             }
             None => output::note(format_args!(
-                "{}{}/{} {}  {rate} tokens/s{accuracy}",
+                "{}{}/{} {}  {rate} tokens/s{accuracy}{left}",
                 self.name, self.done, self.total, self.unit
             )),
         }
@@ -114,10 +118,50 @@ impl Progress {
     }
 }
 
+/// The time that the rest takes at the pace so far. Many problems are in flight at once, so the
+/// first that are done say little: nothing until a twentieth is done, and at least three.
+fn left(done: usize, total: usize, elapsed: Duration) -> Option<Duration> {
+    let enough = (total / 20).clamp(3, 32);
+    let rest = total.saturating_sub(done);
+    (done >= enough && rest > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
+}
+
+/// A time as people say it, rounded up.
+fn words(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6000 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_told_once_enough_is_done() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(left(0, 80, minute), None);
+        assert_eq!(left(3, 80, minute), None);
+        assert_eq!(left(4, 80, minute), Some(19 * minute));
+        assert_eq!(left(40, 80, minute), Some(minute));
+        assert_eq!(left(80, 80, minute), None);
+        assert_eq!(left(1, 2, minute), None);
+        assert_eq!(
+            left(32, 10_000, minute).map(words).as_deref(),
+            Some("5 h 11 min")
+        );
+        assert_eq!(words(Duration::from_millis(200)), "1 s");
+        assert_eq!(words(Duration::from_secs(121)), "3 min");
     }
 }
