@@ -81,6 +81,7 @@ fn an_object_a_problem_and_a_summary() {
             "accuracy",
             "withheld",
             "cannot_tell",
+            "too_long",
             "ledger"
         ]
     );

@@ -51,7 +51,11 @@ FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question
 \"prompt\") and, if known, \"answer\" and \"id\". Flags on search, sampling and models are keys of the
 configuration file as well (configs/search/default.toml has them all); --set sets any of them, such
 as those of one strategy: --set search.lookahead.steps=2. majority, weighted and single are short
-for strategy \"best-of-n\" with another choose or n.";
+for strategy \"best-of-n\" with another choose or n.
+
+Beside a step stands its score, the reward model's probability that it is right: ? marks a score below
+0.9, ! one below 0.5. An answer is a guess if nothing in the chain marks it as the answer, so that its
+last number was taken. Ctrl-C ends the run with what is done; --resume goes on with it.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -77,6 +81,14 @@ and computes its logits, from which the next one is drawn at temperature 0.8: wh
 of the prompt mean nothing, so that no tokenizer is needed. GB/s are the weights of each pass against the memory's
 reading speed, GFLOP/s the multiply-adds (two each) against those of a loop in registers; both ceilings are measured by
 the same process on the same threads.";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  beamgen solve --out run.jsonl --tree && beamgen show run.jsonl
+  beamgen show run.jsonl --id world-2026-1
+
+A step of the tree has its score, its text, its number and what became of it: pruned in which round, at which rank (by
+chain score) and below which cutoff, or the end of its chain. docs/run-file.md lists all fields of the file.";
 
 const MODELS_EXAMPLES: &str = "\
 Examples:
@@ -129,6 +141,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Time one engine without a search: tokens a second of decoding and prefill
     BenchEngine(BenchEngineArgs),
+    /// Show a run file: its problems, or one of them with its tree
+    Show(ShowArgs),
     /// Score the steps of given chains with a reward model: JSON lines in and out
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps, as ProcessBench does
@@ -170,6 +184,9 @@ pub struct SolveArgs {
     /// Stop after the first K problems of the file
     #[arg(long, value_name = "K", help_heading = "Input and output")]
     pub limit: Option<usize>,
+    /// Leave out problems that do not fit into a model's context, instead of refusing the file; they are counted and marked
+    #[arg(long, help_heading = "Input and output")]
+    pub skip_too_long: bool,
     /// Write a run file: a JSON line per problem, as soon as it is done
     #[arg(long, value_name = "FILE", help_heading = "Input and output")]
     pub out: Option<PathBuf>,
@@ -185,6 +202,14 @@ pub struct SolveArgs {
     /// Print the summary only
     #[arg(short, long, help_heading = "Input and output")]
     pub quiet: bool,
+    /// Show the settings as they act on stderr, where that is no terminal too
+    #[arg(
+        short,
+        long,
+        conflicts_with = "quiet",
+        help_heading = "Input and output"
+    )]
+    pub verbose: bool,
     /// When to use colours: auto, always or never
     #[arg(
         long,
@@ -193,6 +218,19 @@ pub struct SolveArgs {
         hide_possible_values = true,
         help_heading = "Input and output"
     )]
+    pub color: ColorChoice,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub struct ShowArgs {
+    /// A run file of `beamgen solve --out`
+    pub file: PathBuf,
+    /// Show this problem: its steps, all answers with their votes, and its tree if the run had --tree
+    #[arg(long)]
+    pub id: Option<String>,
+    /// When to use colours: auto, always or never
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub color: ColorChoice,
 }
 

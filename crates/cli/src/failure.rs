@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use beamgen::ConfigError;
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
 
+use crate::interrupt;
+
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
@@ -14,6 +16,8 @@ pub enum Failure {
     Input(String),
     /// The run itself failed: exit code 1.
     Run(anyhow::Error),
+    /// Ctrl-C ended the run: exit code 130. One line on how to go on.
+    Interrupted(String),
     /// Who read our output has gone (`| head`): no failure at all, just the end.
     ReaderLeft,
 }
@@ -23,6 +27,7 @@ impl Failure {
         match self {
             Self::Input(_) => ExitCode::from(2),
             Self::Run(_) => ExitCode::FAILURE,
+            Self::Interrupted(_) => ExitCode::from(interrupt::EXIT_CODE),
             Self::ReaderLeft => ExitCode::SUCCESS,
         }
     }
@@ -31,7 +36,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Input(line) => f.write_str(line),
+            Self::Input(line) | Self::Interrupted(line) => f.write_str(line),
             Self::Run(error) => write!(f, "{error:#}"),
             Self::ReaderLeft => f.write_str("the output was closed"),
         }

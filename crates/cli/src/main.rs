@@ -12,10 +12,12 @@ mod assign;
 mod bench;
 mod bench_engine;
 mod download;
+mod effective;
 mod eval_prm;
 mod exact;
 mod failure;
 mod foreign;
+mod interrupt;
 mod models;
 mod output;
 mod palette;
@@ -29,6 +31,7 @@ mod show;
 mod solve;
 mod table;
 mod train;
+mod view;
 mod world;
 
 use std::process::ExitCode;
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Solve(args) => solve::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::BenchEngine(args) => bench_engine::main(&args),
+        Command::Show(args) => view::main(&args),
         Command::Score(args) => score::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Models(args) => models::main(&args),

@@ -55,17 +55,24 @@ struct Totals {
     withheld: usize,
     /// Answers that could not be compared with the reference; not among the correct ones.
     cannot_tell: usize,
+    /// Problems that do not fit into a model's context; not among the correct ones.
+    too_long: usize,
+    /// Whether the run was ended before all problems were done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
     ledger: Spent,
 }
 
 impl Summary {
-    pub fn new(graded: &Graded, ledger: Spent) -> Self {
+    pub fn new(graded: &Graded, ledger: Spent, interrupted: bool) -> Self {
         let summary = Totals {
             problems: graded.problems,
             correct: (graded.graded > 0).then_some(graded.correct),
             accuracy: graded.interval.map(|interval| interval.mean),
             withheld: graded.withheld,
             cannot_tell: graded.cannot_tell,
+            too_long: graded.too_long,
+            interrupted,
             ledger,
         };
         Self { summary }

@@ -15,8 +15,7 @@ pub fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let free = free(plan);
     writeln!(
         out,
-        "memory on {}: weights {weights}, buffers {buffers}, KV caches up to {kv} (--kv-memory){free}",
-        plan.device
+        "memory    weights {weights}, buffers {buffers}, KV caches up to {kv} (--kv-memory){free}"
     )
 }
 

@@ -8,6 +8,7 @@ use beamgen::{Choose, Config, Prepared, RewardModel, ScorerKind, Solver, Strateg
 use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
 use crate::assign;
 use crate::download;
+use crate::effective;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::output;
@@ -139,11 +140,12 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
     Ok((problems, count))
 }
 
-/// Whether people want to see what the models will need.
+/// What is shown of a run before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowPlan {
+    /// What the models will need in memory, and the settings as they act.
     Always,
-    /// The bundled models need next to nothing.
+    /// The former only; the bundled models need next to nothing.
     OwnModels,
     Never,
 }
@@ -154,6 +156,25 @@ pub fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
     show: ShowPlan,
+) -> Result<Solver, Failure> {
+    solver_with(config, sets, show, LongProblems::Refuse("shorten it"))
+}
+
+/// What happens to problems that do not fit into the generator's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongProblems {
+    /// The first is refused, before any time is spent on the others; with what to do about it.
+    Refuse(&'static str),
+    /// They have a result that says so.
+    Skip,
+}
+
+/// [`solver`] with a choice for problems that are too long.
+pub fn solver_with(
+    config: Config,
+    sets: &[(&Problems, usize)],
+    show: ShowPlan,
+    long: LongProblems,
 ) -> Result<Solver, Failure> {
     config.check()?;
     let own_generator = config.models.generator.is_some();
@@ -167,10 +188,17 @@ pub fn solver(
     let builder = download::attach(Solver::builder().config(config))?;
     let prepared = scorer::attach(builder).prepare()?;
     for (problems, count) in sets {
-        check_lengths(&prepared, problems, *count)?;
+        if let LongProblems::Refuse(advice) = long {
+            check_lengths(&prepared, problems, *count, advice)?;
+        }
     }
     announce(&prepared, show);
+    let (plan, chat) = (prepared.plan().clone(), prepared.has_chat_template());
     let solver = prepared.solver()?;
+    if show == ShowPlan::Always {
+        // That nobody reads it is no reason to stop.
+        let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
+    }
     for note in solver.notes() {
         output::note_once(format_args!("note: {note}"));
     }
@@ -192,24 +220,27 @@ pub fn reward_model<'a>(
     Ok(prepared.reward_model()?)
 }
 
-/// Shows what the models will need, before that takes its time: a line for the bundled ones, a table
-/// for others.
+/// Shows what models that are not the bundled ones will need, before loading them takes its time.
 fn announce(prepared: &Prepared, show: ShowPlan) {
-    let mut out = std::io::stderr().lock();
-    // That nobody reads it is no reason to stop.
-    let _ = match (prepared.is_bundled(), show) {
-        (_, ShowPlan::Never) | (true, ShowPlan::OwnModels) => Ok(()),
-        (true, ShowPlan::Always) => plan::write_line(&mut out, prepared.plan()),
-        (false, _) => plan::write(&mut out, prepared.plan()),
-    };
+    if show != ShowPlan::Never && !prepared.is_bundled() {
+        // That nobody reads it is no reason to stop.
+        let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
+    }
 }
 
 /// Refuses problems that do not fit the generator's context, before any time is spent on the
 /// others.
-fn check_lengths(prepared: &Prepared, problems: &Problems, count: usize) -> Result<(), Failure> {
+fn check_lengths(
+    prepared: &Prepared,
+    problems: &Problems,
+    count: usize,
+    advice: &str,
+) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
         if let Err(reason) = prepared.check(problem) {
-            return Err(problems.refused(index, reason.to_string()).into());
+            return Err(problems
+                .refused(index, format!("{reason}: {advice}"))
+                .into());
         }
     }
     Ok(())

@@ -28,13 +28,7 @@ pub fn problem(
         let text = lines(&step.text).replace('\n', "\n          ");
         match step.score {
             Some(score) => {
-                let mark = if score >= SURE {
-                    ' '
-                } else if score >= DOUBTFUL {
-                    '?'
-                } else {
-                    '!'
-                };
+                let mark = mark(score);
                 let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
                 writeln!(out, "  {score} {text}")?;
             }
@@ -76,6 +70,47 @@ pub fn problem(
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
 
+/// What stands beside a score: nothing if the step is sure.
+fn mark(score: f32) -> char {
+    if score >= SURE {
+        ' '
+    } else if score >= DOUBTFUL {
+        '?'
+    } else {
+        '!'
+    }
+}
+
+/// The marks that were shown, for their legend.
+#[derive(Default)]
+pub struct Marks {
+    unsure: bool,
+    doubtful: bool,
+}
+
+impl Marks {
+    /// Notes the marks of a problem.
+    pub fn see(&mut self, record: &Record) {
+        for score in record.steps.iter().filter_map(|step| step.score) {
+            self.unsure |= mark(score) == '?';
+            self.doubtful |= mark(score) == '!';
+        }
+    }
+
+    /// Explains them, if there were any.
+    pub fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
+        let unsure = format!("? a score below {SURE}: look twice");
+        let doubtful = format!("! below {DOUBTFUL}: the step is probably wrong");
+        let shown = match (self.unsure, self.doubtful) {
+            (false, false) => return Ok(()),
+            (true, false) => unsure,
+            (false, true) => doubtful,
+            (true, true) => format!("{unsure}   {doubtful}"),
+        };
+        writeln!(out, "{}\n", palette.paint(Ink::Dim, shown))
+    }
+}
+
 /// How many were right, of how many with a reference answer.
 pub struct Graded {
     pub problems: usize,
@@ -85,6 +120,8 @@ pub struct Graded {
     pub withheld: usize,
     /// Answers that could not be compared with the reference; they count as not right.
     pub cannot_tell: usize,
+    /// Problems that do not fit into a model's context; they count as not right.
+    pub too_long: usize,
     /// Of the accuracy; `None` if nothing was graded.
     pub interval: Option<Interval>,
 }
@@ -133,6 +170,13 @@ pub fn summary(
         writeln!(
             out,
             "{count} answers could not be compared with the reference and count as wrong"
+        )?;
+    }
+    if graded.too_long > 0 {
+        writeln!(
+            out,
+            "{} problems do not fit into a model's context and were skipped; they count as wrong",
+            graded.too_long
         )?;
     }
     let seconds = phases.seconds;

@@ -6,16 +6,17 @@ use std::ops::ControlFlow;
 
 use beamgen::eval::metrics::bootstrap;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
-use beamgen::{Config, Problem, RunSummary, Solver};
+use beamgen::{Config, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
 use crate::foreign;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::palette::Palette;
 use crate::progress::Progress;
-use crate::settings::{self, ShowPlan};
-use crate::show::{self, Graded};
+use crate::settings::{self, LongProblems, ShowPlan};
+use crate::show::{self, Graded, Marks};
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
@@ -28,11 +29,18 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     config.check()?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
     let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
+        _ if args.verbose => ShowPlan::Always,
         (true, _) => ShowPlan::Never,
         (false, true) => ShowPlan::OwnModels,
         (false, false) => ShowPlan::Always,
     };
-    let mut solver = settings::solver(config, &[(&problems, count)], show)?;
+    let long = match args.skip_too_long {
+        true => LongProblems::Skip,
+        false => {
+            LongProblems::Refuse("shorten it, or leave such problems out with --skip-too-long")
+        }
+    };
+    let mut solver = settings::solver_with(config, &[(&problems, count)], show, long)?;
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
     foreign::note(solver.has_bundled(), "problems", texts);
@@ -41,7 +49,8 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
-    let summary = report.run(&mut solver)?;
+    let interrupt = Interrupt::watch();
+    let summary = report.run(&mut solver, &interrupt)?;
     let resumed = problems.problems[..count]
         .iter()
         .filter_map(|problem| finished.get(&problem.id));
@@ -96,6 +105,7 @@ struct Report<'a> {
     /// Solved, waiting for one before it; by position in `todo`.
     waiting: BTreeMap<usize, Record>,
     printed: usize,
+    marks: Marks,
     totals: Totals,
     refused: usize,
 }
@@ -106,6 +116,7 @@ struct Totals {
     problems: usize,
     withheld: usize,
     cannot_tell: usize,
+    too_long: usize,
     outcomes: Vec<f64>,
 }
 
@@ -114,6 +125,7 @@ impl Totals {
         self.problems += 1;
         self.withheld += usize::from(record.withheld.is_some());
         self.cannot_tell += usize::from(record.cannot_tell);
+        self.too_long += usize::from(record.is_too_long());
         self.outcomes
             .extend(record.correct.map(|right| f64::from(u8::from(right))));
     }
@@ -129,6 +141,7 @@ impl Totals {
             correct: outcomes.iter().sum::<f64>() as usize,
             withheld: self.withheld,
             cannot_tell: self.cannot_tell,
+            too_long: self.too_long,
             interval: bootstrap(&outcomes, 0),
         }
     }
@@ -150,23 +163,24 @@ impl<'a> Report<'a> {
             progress: Progress::new(todo.len(), "problems"),
             waiting: BTreeMap::new(),
             printed: 0,
+            marks: Marks::default(),
             totals: Totals::default(),
             refused: 0,
         }
     }
 
-    fn run(&mut self, solver: &mut Solver) -> Result<RunSummary, Failure> {
-        let todo: Vec<Problem> = self
-            .todo
-            .iter()
-            .map(|&index| self.problems.problems[index].clone())
-            .collect();
+    /// Solves what is to do, or as much of it as is done before an interrupt.
+    fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
+        let (todo, problems) = (self.todo, self.problems);
+        let todo = todo.iter().map(|&at| problems.problems[at].clone());
+        let todo = todo.take_while(|_| !interrupt.is_pressed());
         let this = std::cell::RefCell::new(self);
         let mut failure = None;
         let summary = solver.run(
             todo,
             &mut |event| this.borrow_mut().progress.observe(&event),
             &mut |result| match this.borrow_mut().deliver(result) {
+                Ok(()) if interrupt.is_pressed() => ControlFlow::Break(()),
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     failure = Some(error);
@@ -179,10 +193,12 @@ impl<'a> Report<'a> {
 
     fn deliver(&mut self, result: beamgen::ProblemResult) -> Result<(), Failure> {
         if let Some(error) = &result.error {
-            self.refused += 1;
+            let skipped = result.too_long && self.args.skip_too_long;
+            self.refused += usize::from(!skipped);
+            let what = if skipped { "skipped: " } else { "" };
             let id = &result.problem.id;
             self.progress
-                .aside(|| output::note(format_args!("beamgen: problem {id}: {error}")));
+                .aside(|| output::note(format_args!("beamgen: problem {id}: {what}{error}")));
         }
         let mut record = Record::new(&result, self.args.tree);
         if let Some(run_file) = &mut self.run_file {
@@ -193,20 +209,22 @@ impl<'a> Report<'a> {
         self.progress.done(record.correct);
         self.waiting.insert(result.index, record);
         while let Some(record) = self.waiting.remove(&self.printed) {
-            let problem = &self.problems.problems[self.todo[self.printed]];
-            self.print(problem, &record)?;
+            self.print(self.printed, &record)?;
             self.printed += 1;
         }
         Ok(())
     }
 
-    fn print(&self, problem: &Problem, record: &Record) -> io::Result<()> {
+    /// Prints the problem that is at this position in `todo`.
+    fn print(&mut self, position: usize, record: &Record) -> io::Result<()> {
+        let problem = &self.problems.problems[self.todo[position]];
+        let mut out = io::stdout().lock();
         self.progress.aside(|| {
-            let mut out = io::stdout().lock();
             if self.args.json {
                 output::json_line(&mut out, record)?;
             } else if !self.args.quiet {
                 show::problem(&mut out, self.palette, problem, record)?;
+                self.marks.see(record);
             }
             out.flush()
         })
@@ -219,6 +237,11 @@ impl<'a> Report<'a> {
     ) -> Result<(), Failure> {
         let mut spent = Spent::new(&run.ledger, run.elapsed);
         let before = self.totals.problems;
+        let interrupted = before < self.todo.len();
+        // After an interrupt some wait for one before them that is not done.
+        for (position, record) in std::mem::take(&mut self.waiting) {
+            self.print(position, &record)?;
+        }
         for record in resumed {
             self.totals.count(record);
             spent.add(&record.ledger);
@@ -230,8 +253,9 @@ impl<'a> Report<'a> {
         drop(self.progress);
         let mut out = io::stdout().lock();
         if self.args.json {
-            output::json_line(&mut out, &output::Summary::new(&graded, spent))?;
+            output::json_line(&mut out, &output::Summary::new(&graded, spent, interrupted))?;
         } else {
+            self.marks.legend(&mut out, self.palette)?;
             if before < graded.problems {
                 writeln!(
                     out,
@@ -249,6 +273,16 @@ impl<'a> Report<'a> {
             )?;
         }
         out.flush()?;
+        if interrupted {
+            let all = graded.problems + self.todo.len() - before;
+            let how = match self.args.out {
+                Some(_) => "the same command with --resume goes on",
+                None => "with --out FILE and --resume a run goes on where it stopped",
+            };
+            let done = graded.problems;
+            let line = format!("interrupted, {done} of {all} problems are done: {how}");
+            return Err(Failure::Interrupted(line));
+        }
         match self.refused {
             0 => Ok(()),
             refused => Err(Failure::Run(anyhow::anyhow!(

@@ -1,0 +1,103 @@
+//! The settings that a run really has, once defaults, files, flags and checkpoints have had their
+//! say: five lines before it starts.
+
+use std::io::{self, Write};
+
+use beamgen::{Config, KvType, MemoryPlan};
+
+use crate::plan;
+
+/// Strategies whose M matters.
+const WITH_M: [&str; 5] = ["beam", "dvts", "lookahead", "variable-granularity", "mcts"];
+
+/// Writes the block. `config` is the loaded solver's, `chat` whether the generator has a chat
+/// template.
+pub fn write(
+    out: &mut dyn Write,
+    config: &Config,
+    plan: &MemoryPlan,
+    chat: bool,
+) -> io::Result<()> {
+    writeln!(out, "search    {}", search(config))?;
+    writeln!(out, "sampling  {}", sampling(config))?;
+    writeln!(out, "prompt    {}", prompt(config, chat))?;
+    writeln!(out, "numbers   {}", numbers(config, plan))?;
+    plan::write_line(out, plan)
+}
+
+fn search(config: &Config) -> String {
+    let search = &config.search;
+    let mut text = format!("{}, N {}", search.strategy, search.chains());
+    if WITH_M.contains(&search.strategy.name()) {
+        text += &format!(", M {}", search.m);
+    }
+    let scorer = match config.uses_scorer() {
+        true => config.models.scorer.name(),
+        false => "none",
+    };
+    text += &format!(
+        "; choose {}, aggregation {}, scorer {scorer}; at most {} steps",
+        search.choose, search.aggregation, search.max_steps
+    );
+    if search.budget_tokens > 0 {
+        text += &format!(", {} tokens", search.budget_tokens);
+    }
+    text
+}
+
+fn sampling(config: &Config) -> String {
+    let sampling = config.generator.sampling.params();
+    if sampling.temperature == 0.0 {
+        return "the likeliest token each time (temperature 0)".to_owned();
+    }
+    let mut text = format!("temperature {}", sampling.temperature);
+    for (name, value, off) in [
+        ("top-p", sampling.top_p, 1.0),
+        ("min-p", sampling.min_p, 0.0),
+        ("repetition penalty", sampling.repetition_penalty, 1.0),
+    ] {
+        match value == off {
+            true => text += &format!(", {name} off"),
+            false => text += &format!(", {name} {value}"),
+        }
+    }
+    match sampling.top_k {
+        0 => text += ", top-k off",
+        k => text += &format!(", top-k {k}"),
+    }
+    text + &format!("; seed {}", config.generator.seed)
+}
+
+fn prompt(config: &Config, chat: bool) -> String {
+    let template = match chat {
+        true => "the checkpoint's chat template",
+        false => "the problem's text as it stands (the checkpoint has no chat template)",
+    };
+    let system = match &config.generator.system_prompt {
+        None => "no system prompt".to_owned(),
+        Some(text) => {
+            let start: String = text.chars().take(40).collect();
+            let more = if start.len() < text.len() { "..." } else { "" };
+            format!("system prompt {start:?}{more}")
+        }
+    };
+    format!("{template}; {system}")
+}
+
+fn numbers(config: &Config, plan: &MemoryPlan) -> String {
+    let weights = plan.models.iter().map(|model| match model.weights {
+        0 => format!("{} shares the generator's", model.role),
+        _ => format!("{} {}", model.role, model.kept_as),
+    });
+    let weights: Vec<String> = weights.collect();
+    let kv = match (config.engine.kv_dtype, plan.device.as_str()) {
+        (KvType::Auto, "cpu") => "f32".to_owned(),
+        (KvType::Auto, _) => "as the weights".to_owned(),
+        (kv, _) => kv.to_string(),
+    };
+    format!(
+        "weights: {}; keys and values: {kv}; device: {}",
+        weights.join(", "),
+        plan.device
+    )
+}

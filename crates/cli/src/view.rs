@@ -1,0 +1,260 @@
+//! `beamgen show`: a run file as people read it.
+
+use std::io::{self, IsTerminal, Write};
+
+use beamgen::eval::{Record, RunFile};
+use beamgen::{ChainTree, Node, NodeId, Problem, PruneReason, State};
+
+use crate::args::ShowArgs;
+use crate::failure::Failure;
+use crate::palette::{Ink, Palette};
+use crate::printable::{line, lines};
+use crate::show;
+use crate::table::{Table, grouped};
+
+pub fn main(args: &ShowArgs) -> Result<(), Failure> {
+    let records: Vec<Record> = RunFile::read(&args.file)?;
+    let palette = Palette::new(args.color, io::stdout().is_terminal());
+    let mut out = io::stdout().lock();
+    match &args.id {
+        None => list(&mut out, &records)?,
+        Some(id) => {
+            let record = records.iter().find(|record| record.id == *id);
+            let record = record.ok_or_else(|| unknown(args, id, &records))?;
+            one(&mut out, palette, record)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
+    let some: Vec<&str> = records.iter().take(5).map(|r| r.id.as_str()).collect();
+    let file = args.file.display();
+    Failure::Input(match some.is_empty() {
+        true => format!("{file}: no problem is finished in it"),
+        false => format!(
+            "--id {id}: no such problem in {file}, which has {} of them: {}{}",
+            records.len(),
+            some.join(", "),
+            if some.len() < records.len() {
+                ", ..."
+            } else {
+                ""
+            }
+        ),
+    })
+}
+
+/// A line for each problem.
+fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
+    let mut table = Table::new(&[
+        "id", "graded", "answer", "votes", "score", "tokens", "end", "tree",
+    ]);
+    for record in records {
+        let graded = match record.correct {
+            None => "-",
+            Some(true) => "right",
+            Some(false) => "wrong",
+        };
+        let votes = record.answers.first().map(|chosen| {
+            let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
+            format!("{} of {all}", chosen.votes)
+        });
+        table.row(vec![
+            record.id.clone(),
+            graded.to_owned(),
+            record.answer.clone().unwrap_or_else(|| "-".to_owned()),
+            votes.unwrap_or_else(|| "-".to_owned()),
+            record
+                .score
+                .map_or("-".to_owned(), |score| format!("{score:.3}")),
+            grouped(record.ledger.generated_tokens),
+            record.finish.clone(),
+            if record.tree.is_some() { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(
+        out,
+        "\n  one of them: --id ID; its tree is there if the run had --tree"
+    )
+}
+
+/// The chosen chain, the answers, and the tree if it was kept.
+fn one(out: &mut dyn Write, palette: Palette, record: &Record) -> io::Result<()> {
+    let problem = Problem {
+        id: record.id.clone(),
+        text: record.problem.clone(),
+        answer: record.reference.clone(),
+    };
+    show::problem(out, palette, &problem, record)?;
+    if let Some(error) = &record.error {
+        writeln!(out, "{}\n", line(error))?;
+    }
+    if !record.answers.is_empty() {
+        let mut table = Table::new(&[
+            "answers",
+            "votes",
+            "sum of scores",
+            "best score",
+            "best chain",
+        ]);
+        for answer in &record.answers {
+            table.row(vec![
+                answer.answer.clone(),
+                answer.votes.to_string(),
+                format!("{:.3}", answer.weight),
+                answer
+                    .score
+                    .map_or("-".to_owned(), |score| format!("{score:.3}")),
+                format!("#{}", answer.node.0),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)?;
+    }
+    match &record.tree {
+        Some(tree) => Drawing {
+            tree,
+            record,
+            palette,
+        }
+        .write(out),
+        None => writeln!(out, "no tree: the run had no --tree"),
+    }
+}
+
+/// A tree of steps, drawn. Duplicates are counted at the step that stands for them. Where a step
+/// has one successor only, that stands below it without being indented.
+struct Drawing<'a> {
+    tree: &'a ChainTree,
+    record: &'a Record,
+    palette: Palette,
+}
+
+impl Drawing<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let count = |wanted: fn(&Node) -> bool| {
+            let nodes = self.tree.nodes().skip(1);
+            nodes.filter(|(_, node)| wanted(node)).count()
+        };
+        writeln!(
+            out,
+            "tree: {} steps sampled, {} of them duplicates; {} pruned, {} chains ended. * is the chosen chain",
+            self.tree.len() - 1,
+            count(|node| node.state == State::Duplicate),
+            count(|node| node.state == State::Pruned),
+            count(|node| node.finish().is_some()),
+        )?;
+        // Nodes to draw, each with what stands before its first line and before what is below it.
+        let mut todo = self.below(ChainTree::ROOT, "");
+        let chosen = self.chosen();
+        while let Some((id, first, rest)) = todo.pop() {
+            self.step(out, id, &first, &rest, chosen.contains(&id))?;
+            todo.extend(self.below(id, &rest));
+        }
+        Ok(())
+    }
+
+    /// The chosen chain: that of the first answer or, without one, the one with the shown steps.
+    fn chosen(&self) -> Vec<NodeId> {
+        match self.record.answers.first() {
+            Some(answer) if (answer.node.0 as usize) < self.tree.len() => {
+                self.tree.path(answer.node)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The successors of a node, last first, with their prefixes.
+    fn below(&self, id: NodeId, before: &str) -> Vec<(NodeId, String, String)> {
+        let children = &self.tree.node(id).children;
+        let shown = children.iter().copied().filter(|&child| {
+            let node = self.tree.node(child);
+            node.state != State::Duplicate
+        });
+        let shown: Vec<NodeId> = shown.collect();
+        if let [only] = shown[..] {
+            return vec![(only, before.to_owned(), before.to_owned())];
+        }
+        let last = shown.last().copied();
+        let lines = shown.into_iter().map(|child| match Some(child) == last {
+            true => (
+                child,
+                format!("{before}\u{2514}\u{2500} "),
+                format!("{before}   "),
+            ),
+            false => (
+                child,
+                format!("{before}\u{251c}\u{2500} "),
+                format!("{before}\u{2502}  "),
+            ),
+        });
+        lines.rev().collect()
+    }
+
+    fn step(
+        &self,
+        out: &mut dyn Write,
+        id: NodeId,
+        first: &str,
+        rest: &str,
+        is_chosen: bool,
+    ) -> io::Result<()> {
+        let node = self.tree.node(id);
+        let star = if is_chosen { "*" } else { " " };
+        let score = match node.score.or(node.partial_score) {
+            Some(score) => self
+                .palette
+                .paint(Ink::of_score(score), format!("{score:.3}")),
+            None => self.palette.paint(Ink::Dim, "    -".to_owned()),
+        };
+        let text = match node.is_empty_step() {
+            true => "(no text)",
+            false => &lines(node.text.trim()),
+        };
+        let text = text.replace('\n', &format!("\n  {rest}         "));
+        let text = match is_chosen {
+            true => self.palette.paint(Ink::Bold, text).to_string(),
+            false => text,
+        };
+        let remarks = self.palette.paint(Ink::Dim, self.remarks(id, node));
+        writeln!(out, "{star} {first}{score}  {text}{remarks}")
+    }
+
+    /// What became of a step, in words.
+    fn remarks(&self, id: NodeId, node: &Node) -> String {
+        let mut remarks = vec![format!("#{}", id.0)];
+        if node.copies > 1 {
+            remarks.push(format!("sampled {} times", node.copies));
+        }
+        remarks.extend(match node.state {
+            State::Finished(finish) => Some(format!("end: {finish}")),
+            State::Pruned => Some(pruned(node)),
+            State::Expanded | State::Duplicate => None,
+            State::Open | State::Paused | State::Growing => Some("open".to_owned()),
+        });
+        format!("  ({})", remarks.join("; "))
+    }
+}
+
+fn pruned(node: &Node) -> String {
+    let Some(why) = node.pruned else {
+        return "pruned".to_owned();
+    };
+    let in_round = why
+        .round
+        .map_or(String::new(), |round| format!(" in round {round}"));
+    let why = match why.reason {
+        PruneReason::NotChosen => match (why.rank, why.candidates, why.cutoff) {
+            (Some(rank), Some(all), Some(cutoff)) => {
+                format!(": rank {rank} of {all}, cutoff {cutoff:.3}")
+            }
+            (Some(rank), Some(all), None) => format!(": rank {rank} of {all}"),
+            _ => String::new(),
+        },
+        PruneReason::Budget => ": the token budget was used up".to_owned(),
+        PruneReason::SearchOver => ": the search was over".to_owned(),
+    };
+    format!("pruned{in_round}{why}")
+}
