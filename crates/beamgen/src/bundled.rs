@@ -6,6 +6,7 @@
 
 use beamgen_engine::Checkpoint;
 use beamgen_eval::{Problems, ProblemsError};
+use beamgen_world::Difficulty;
 
 type Files = &'static [(&'static str, &'static [u8])];
 
@@ -56,9 +57,29 @@ pub fn sample() -> Result<Problems, ProblemsError> {
     Problems::read(SAMPLE, "the bundled sample")
 }
 
+/// Whether a problem is of the kind that the bundled models are trained on: who has how many of
+/// something, 3 to 7 people, each with a number that follows from the person's before. What they
+/// write about any other problem means nothing, and neither do their scores.
+pub fn knows(problem: &str) -> bool {
+    beamgen_world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sample_is_known_and_the_rest_of_the_world_is_foreign() {
+        let sample = sample().unwrap();
+        assert!(sample.problems.iter().all(|problem| knows(&problem.text)));
+        for foreign in [
+            "What is 17 times 23?",
+            "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?",
+            "",
+        ] {
+            assert!(!knows(foreign), "{foreign}");
+        }
+    }
 
     #[test]
     fn the_sample_has_answers() {

@@ -13,7 +13,8 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! That solver has the models that every build carries ([`bundled`]) and the default settings.
+//! That solver has the models that every build carries ([`bundled`]) and the default settings. They
+//! know problems like this one only ([`Solver::is_foreign`]).
 //! Others are folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
 //!
 //! ```no_run

@@ -47,7 +47,13 @@ impl Solver {
         self.has_bundled
     }
 
-    /// Solves a problem given as text.
+    /// Whether a problem is foreign to a bundled model that this solver has
+    /// ([`bundled::knows`](crate::bundled::knows)): its result will mean nothing.
+    pub fn is_foreign(&self, problem: &Problem) -> bool {
+        self.has_bundled && !crate::bundled::knows(&problem.text)
+    }
+
+    /// Solves a problem given as text. With bundled models, see [`is_foreign`](Self::is_foreign).
     ///
     /// # Errors
     /// As [`solve`](Self::solve).

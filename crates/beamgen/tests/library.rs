@@ -108,6 +108,22 @@ fn rounded_keys_and_values_are_another_run_that_solves() {
 }
 
 #[test]
+fn a_solver_tells_which_problems_its_bundled_models_do_not_know() {
+    let foreign = Problem {
+        text: "What is 17 times 23?".to_owned(),
+        ..sample(1).remove(0)
+    };
+    let bundled = solver(small());
+    assert!(bundled.is_foreign(&foreign));
+    assert!(!bundled.is_foreign(&sample(1)[0]));
+    // Models of one's own may know anything.
+    let mut config = small();
+    config.models.generator = Some(models().join("generator"));
+    config.models.prm = Some(models().join("prm"));
+    assert!(!solver(config).is_foreign(&foreign));
+}
+
+#[test]
 fn events_tell_the_whole_search() {
     let mut solver = solver(small());
     let (mut started, mut closed, mut scored, mut finished, mut done) = (0, 0, 0, 0, 0);

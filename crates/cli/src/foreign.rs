@@ -1,7 +1,7 @@
 //! A hint for problems that the bundled models were never trained on: what they say of those means
 //! nothing, and nothing else would tell.
 
-use beamgen_world::{self as world, Difficulty};
+use beamgen::bundled;
 
 use crate::output;
 
@@ -14,7 +14,7 @@ pub fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a
     let (mut foreign, mut all) = (0, 0);
     for problem in problems {
         all += 1;
-        foreign += usize::from(!is_known(problem));
+        foreign += usize::from(!bundled::knows(problem));
     }
     if foreign > 0 {
         output::note_once(format_args!(
@@ -23,8 +23,4 @@ pub fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a
              `beamgen models` lists pairs of published models; --pair NAME takes one"
         ));
     }
-}
-
-fn is_known(problem: &str) -> bool {
-    world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
 }
