@@ -157,10 +157,6 @@ fn settings() {
         let args = [&["solve", "p.jsonl"], *args].concat();
         place.run(&args).assert_refused(&args.join(" "), words);
     }
-    place.write("train.toml", "seed = 1\nchians = 5\n");
-    place
-        .run(&["train", "--config", "train.toml"])
-        .assert_refused("train --config", &["train.toml:2:", "chians"]);
     place
         .run(&["sovle"])
         .assert_refused("a command misspelt", &["sovle", "solve"]);

@@ -87,13 +87,3 @@ fn every_bench_config_plans() {
         assert!(ran.stdout.contains("searches"), "{path}: {}", ran.stdout);
     }
 }
-
-#[test]
-fn the_bundled_models_config_is_the_default() {
-    let path = root().join("configs/models/abacus.toml");
-    let text = std::fs::read_to_string(path).expect("a file");
-    let written: beamgen_train::config::TrainConfig = toml::from_str(&text).expect("it loads");
-    assert_eq!(written, beamgen_train::config::TrainConfig::default());
-    let all = toml::Table::try_from(&written).expect("TOML");
-    assert_eq!(keys("", &text.parse().expect("TOML")), keys("", &all));
-}

@@ -27,3 +27,4 @@ mod show;
 mod special_files;
 mod strategies;
 mod too_long;
+mod train;

@@ -21,7 +21,6 @@ fn devices_and_fifos_are_refused_where_a_whole_file_is_read() {
         let cases: &[&[&str]] = &[
             &["solve", "p.jsonl", "--config", file],
             &["bench", "p.jsonl", "--config", file],
-            &["train", "--config", file],
             &["solve", "p.jsonl", "--out", file, "--resume"],
             &["score", file],
             &["eval-prm", "--data", file],
@@ -82,7 +81,6 @@ fn a_file_over_the_cap_is_refused_without_being_held() {
     let cases: &[&[&str]] = &[
         &["solve", "p.jsonl", "--config", "huge.toml"],
         &["solve", "p.jsonl", "--prm-format", "huge.toml"],
-        &["train", "--config", "huge.toml"],
     ];
     for args in cases {
         let ran = place.run_within_a_minute(args);

@@ -149,7 +149,8 @@ pub enum Command {
     EvalPrm(EvalPrmArgs),
     /// List models: in the hub's cache, known to work, and what a pair needs in memory
     Models(ModelsArgs),
-    /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair
+    /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair (needs a build
+    /// with `--features train`)
     Train(TrainArgs),
     /// Write problems of the bundled world, a JSON line each
     Problems(ProblemsArgs),

@@ -30,6 +30,7 @@ mod settings;
 mod show;
 mod solve;
 mod table;
+#[cfg(feature = "train")]
 mod train;
 mod view;
 mod world;
@@ -53,7 +54,13 @@ fn main() -> ExitCode {
         Command::Score(args) => score::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Models(args) => models::main(&args),
+        #[cfg(feature = "train")]
         Command::Train(args) => train::main(&args),
+        #[cfg(not(feature = "train"))]
+        Command::Train(_) => Err(Failure::Input(
+            "this build leaves training out; build it in: cargo build --release --features train"
+                .to_owned(),
+        )),
         Command::Problems(args) => world::main(&args),
     });
     match result {
