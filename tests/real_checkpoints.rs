@@ -310,6 +310,38 @@ fn weights_that_two_models_have_are_in_memory_once() {
     assert_eq!(shared, own);
 }
 
+/// Published tokenizers carry both fields; `transformers` ignores them for a chat.
+#[test]
+fn truncation_and_padding_of_a_tokenizer_change_no_result() {
+    let place = Place::new();
+    for name in ["generator", "prm"] {
+        place.copy(&root().join("models/abacus").join(name), name);
+    }
+    let solve = || {
+        let args = ["solve", "--limit", "6", "--json", "-n", "4", "-m", "2"];
+        let models = ["--generator", "generator", "--prm", "prm"];
+        problems(&place.run(&[&args[..], &models].concat()).ok().json())
+    };
+    let plain = solve();
+    assert_eq!(plain.len(), 6);
+    for name in ["generator", "prm"] {
+        let file = format!("{name}/tokenizer.json");
+        let unchanged = place.read(&file);
+        place.edit(&file, |tokenizer| {
+            tokenizer["truncation"] = json!({"direction": "Right", "max_length": 40,
+                "strategy": "LongestFirst", "stride": 0});
+        });
+        assert_eq!(solve(), plain, "truncation of the {name}");
+        place.write(&file, &unchanged);
+        place.edit(&file, |tokenizer| {
+            tokenizer["padding"] = json!({"strategy": {"Fixed": 200}, "direction": "Right",
+                "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "<|end|>"});
+        });
+        assert_eq!(solve(), plain, "padding of the {name}");
+        place.write(&file, &unchanged);
+    }
+}
+
 #[test]
 fn auto_is_float32_bit_by_bit() {
     let solve = |dtype: &str| {

@@ -46,7 +46,13 @@ impl Tokenizer {
             reason,
         };
         trust::check_merges(&text).map_err(broken)?;
-        let inner = tokenizers::Tokenizer::from_bytes(text.as_bytes())
+        let mut inner = tokenizers::Tokenizer::from_bytes(text.as_bytes())
+            .map_err(|e| broken(e.to_string()))?;
+        // They say how batches were cut when the model was trained. `transformers` ignores both for a
+        // chat; a cut prompt would be another question.
+        inner.with_padding(None);
+        inner
+            .with_truncation(None)
             .map_err(|e| broken(e.to_string()))?;
         let (bytes, ends, special) = token_table(&inner).map_err(broken)?;
         let config = Settings::load(&checkpoint, "tokenizer_config.json")?;

@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 
-use beamgen_engine::{Error, GenerationDefaults, ModelConfig, SamplingSettings, Tokenizer};
+use beamgen_engine::{
+    ChatTemplate, Error, GenerationDefaults, ModelConfig, SamplingSettings, Tokenizer,
+};
 use common::{fixture, tiny_config};
 use serde_json::{Value, json};
 
@@ -72,6 +74,45 @@ fn knows_what_a_chat_needs() {
     assert_eq!(tokenizer.id("<|user|>"), Some(2));
     assert_eq!(tokenizer.token(2).as_deref(), Some("<|user|>"));
     assert!(tokenizer.chat_template().unwrap().contains("messages"));
+}
+
+/// `transformers` 5.23 makes 24 tokens of this chat from each of the three files
+/// (`apply_chat_template(..., add_generation_prompt=True)`).
+#[test]
+fn truncation_and_padding_of_the_file_do_not_change_a_chat() {
+    let bundled = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/abacus/generator"
+    );
+    let question = "Mia has 34 pens. Leo has 8 pens more than Mia. How many pens does Leo have?";
+    let tokens = |field: &str, value: Value| {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["tokenizer_config.json", "config.json"] {
+            fs::copy(format!("{bundled}/{file}"), dir.path().join(file)).unwrap();
+        }
+        let text = fs::read_to_string(format!("{bundled}/tokenizer.json")).unwrap();
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        file[field] = value;
+        fs::write(dir.path().join("tokenizer.json"), file.to_string()).unwrap();
+        let tokenizer = Tokenizer::load(dir.path()).unwrap();
+        let template = ChatTemplate::of(&tokenizer).unwrap();
+        let prompt = template.prompt(None, question).unwrap();
+        tokenizer.encode(&prompt, false).unwrap()
+    };
+    let plain = tokens("truncation", Value::Null);
+    assert_eq!(plain.len(), 24);
+    let truncation = json!({"direction": "Right", "max_length": 16,
+        "strategy": "LongestFirst", "stride": 0});
+    assert_eq!(tokens("truncation", truncation), plain);
+    // The crate would panic at it when it encodes.
+    let stride = json!({"direction": "Right", "max_length": 4,
+        "strategy": "LongestFirst", "stride": 9});
+    assert_eq!(tokens("truncation", stride), plain);
+    for length in [200, 100_000_000] {
+        let padding = json!({"strategy": {"Fixed": length}, "direction": "Right",
+            "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "<|end|>"});
+        assert_eq!(tokens("padding", padding), plain);
+    }
 }
 
 /// The crate behind would panic at the merges and the table of tokens would ask for 32 GB.
