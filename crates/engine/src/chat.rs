@@ -7,12 +7,13 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use minijinja::{Environment, ErrorKind, Value, context};
+use minijinja::{Value, context};
 use serde::Serialize;
 
+use crate::jinja::{self, Template, TemplateError};
 use crate::{Error, Tokenizer};
 
-const NAME: &str = "chat_template";
+const TITLE: &str = "the chat template";
 const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 /// One turn of a chat.
@@ -67,14 +68,17 @@ pub enum Ending {
 /// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders it.
 ///
 /// A template sees `messages`, `add_generation_prompt`, the named special tokens, `tools` and
-/// `documents` (none), `raise_exception` and `strftime_now`; everything else is undefined. One
-/// difference is left: `~` writes none, true and false in lower case.
+/// `documents` (none), `raise_exception` and `strftime_now`; everything else is undefined. It may
+/// not take much time or memory.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
-    special_tokens: BTreeMap<String, String>,
     /// Without a template (a base model) the problem itself is the prompt.
-    source: Option<String>,
+    template: Option<Template>,
+    special_tokens: BTreeMap<String, String>,
+    /// Whether the template asks for the date.
+    dated: bool,
+    /// Whether the template names a message's content.
+    names_content: bool,
     now: NaiveDateTime,
 }
 
@@ -82,7 +86,7 @@ impl ChatTemplate {
     /// The template that came with `tokenizer`; without one, the prompt is the problem's text.
     ///
     /// # Errors
-    /// [`Error::Template`] if it is not valid Jinja.
+    /// [`Error::Template`] if it is not valid Jinja, or too long.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self, Error> {
         let tokens = tokenizer.special_tokens();
         Self::new(
@@ -94,23 +98,21 @@ impl ChatTemplate {
     /// A template and the special tokens by the names it may use (`bos_token`, say).
     ///
     /// # Errors
-    /// [`Error::Template`] if it is not valid Jinja.
+    /// [`Error::Template`] if it is not valid Jinja, or too long.
     pub fn new(
         source: Option<&str>,
         special_tokens: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, Error> {
-        let mut environment = Environment::new();
-        python::prepare(&mut environment);
-        if let Some(source) = source {
-            let source = python::without_generation_tags(source);
-            environment
-                .add_template_owned(NAME, source)
-                .map_err(|error| Error::Template(describe(&error)))?;
-        }
+        let compile = |source: &str| {
+            let mut environment = jinja::environment();
+            python::prepare(&mut environment);
+            Template::compile(TITLE, &python::without_generation_tags(source), environment)
+        };
         let mut template = Self {
-            environment,
+            template: source.map(compile).transpose()?,
             special_tokens: special_tokens.into_iter().collect(),
-            source: source.map(str::to_owned),
+            dated: source.is_some_and(|source| source.contains("strftime_now")),
+            names_content: source.is_some_and(|source| source.contains("content")),
             now: NaiveDateTime::default(),
         };
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -126,20 +128,23 @@ impl ChatTemplate {
     /// Whether the checkpoint has a template. Without one the problem itself is the prompt.
     #[must_use]
     pub fn is_present(&self) -> bool {
-        self.source.is_some()
+        self.template.is_some()
     }
 
     fn set_now(&mut self, now: NaiveDateTime) {
         self.now = now;
-        self.environment
-            .add_function("strftime_now", move |format: &str| {
-                let mut text = String::new();
-                write!(text, "{}", now.format(format)).map_err(|_| {
-                    let message = format!("strftime_now: {format:?} is no format");
-                    minijinja::Error::new(ErrorKind::InvalidOperation, message)
-                })?;
-                Ok(text)
-            });
+        let Some(template) = &mut self.template else {
+            return;
+        };
+        let environment = template.environment();
+        environment.add_function("strftime_now", move |format: &str| {
+            // No field of a date is longer.
+            jinja::spend(64 * format.len())?;
+            let mut text = String::new();
+            write!(text, "{}", now.format(format))
+                .map_err(|_| jinja::refusal(format!("strftime_now: {format:?} is no format")))?;
+            Ok::<_, minijinja::Error>(text)
+        });
     }
 
     /// Sets the day that the template takes for today: `YYYY-MM-DD`.
@@ -159,67 +164,75 @@ impl ChatTemplate {
     /// set, or the day on which it was made, by UTC.
     #[must_use]
     pub fn date(&self) -> Option<String> {
-        let asks = self.source.as_ref()?.contains("strftime_now");
-        asks.then(|| self.now.format("%Y-%m-%d").to_string())
+        self.dated.then(|| self.now.format("%Y-%m-%d").to_string())
     }
 
     /// The chat as text. Without a template: the contents, a blank line between them.
     ///
     /// # Errors
-    /// What the template says, in one line.
-    pub fn render(&self, messages: &[Message<'_>], ending: Ending) -> Result<String, String> {
-        let Some(source) = &self.source else {
+    /// What the template says, or which limit it exceeds.
+    pub fn render(
+        &self,
+        messages: &[Message<'_>],
+        ending: Ending,
+    ) -> Result<String, TemplateError> {
+        let Some(template) = &self.template else {
             let contents: Vec<&str> = messages.iter().map(|message| message.content).collect();
             return Ok(contents.join("\n\n"));
         };
         if ending != Ending::Continue {
-            return self.rendered(messages, ending == Ending::Generation);
+            return self.rendered(template, messages, ending == Ending::Generation);
         }
         // As `transformers` does it: a mark behind the last message shows where it ends.
+        let refused = |reason: &str| template.failed(None, reason);
         let Some((last, before)) = messages.split_last() else {
-            return Err("there is no message to continue".into());
+            return Err(refused("there is no message to continue"));
         };
-        if !source.contains("content") {
-            return Err(
-                "the template writes no message's content, so none can be continued".into(),
-            );
+        if !self.names_content {
+            return Err(refused(
+                "it writes no message's content, so none can be continued",
+            ));
         }
         let content = format!("{}{CONTINUED}", last.content);
         let marked = Message {
             content: &content,
             ..*last
         };
-        let mut text = self.rendered(&[before, &[marked]].concat(), false)?;
+        let mut text = self.rendered(template, &[before, &[marked]].concat(), false)?;
         let end = text
             .rfind(CONTINUED.trim_end())
-            .filter(|_| text.contains(python::strip(last.content)))
-            .ok_or("the template changes the last message, which cannot be continued")?;
+            .filter(|_| text.contains(jinja::strip(last.content)))
+            .ok_or_else(|| refused("it changes the last message, which cannot be continued"))?;
         let keeps_spaces = text[end..].starts_with(CONTINUED);
         text.truncate(end);
         if !keeps_spaces {
-            text.truncate(python::rstrip(&text).len());
+            text.truncate(jinja::rstrip(&text).len());
         }
         Ok(text)
     }
 
-    fn rendered(&self, messages: &[Message<'_>], generation: bool) -> Result<String, String> {
-        let rendered = self.environment.get_template(NAME).and_then(|template| {
-            template.render(context! {
-                messages,
-                add_generation_prompt => generation,
-                tools => Value::from(()),
-                documents => Value::from(()),
-                ..Value::from_serialize(&self.special_tokens)
-            })
-        });
-        rendered.map_err(|error| describe(&error))
+    fn rendered(
+        &self,
+        template: &Template,
+        messages: &[Message<'_>],
+        generation: bool,
+    ) -> Result<String, TemplateError> {
+        let input = messages.iter().map(|message| message.content.len()).sum();
+        let values = context! {
+            messages,
+            add_generation_prompt => generation,
+            tools => Value::from(()),
+            documents => Value::from(()),
+            ..Value::from_serialize(&self.special_tokens)
+        };
+        template.render(values, input)
     }
 
     /// The prompt for a problem, up to where the solution begins.
     ///
     /// # Errors
-    /// What the template says, in one line.
-    pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, String> {
+    /// What the template says, or which limit it exceeds.
+    pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, TemplateError> {
         let system = system.map(Message::system);
         let messages: Vec<_> = system.into_iter().chain([Message::user(problem)]).collect();
         self.render(&messages, Ending::Generation)
@@ -228,23 +241,19 @@ impl ChatTemplate {
     /// Whether the template writes the special tokens around the text itself.
     #[must_use]
     pub fn writes_special_tokens(&self) -> bool {
-        self.source.is_some()
+        self.template.is_some()
     }
-}
-
-fn describe(error: &minijinja::Error) -> String {
-    let line = error.line().map(|line| format!("line {line}: "));
-    let what = error
-        .detail()
-        .map_or_else(|| error.to_string(), str::to_owned);
-    format!("{}{what}", line.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn render(template: &str, system: Option<&str>, problem: &str) -> Result<String, String> {
+    fn render(
+        template: &str,
+        system: Option<&str>,
+        problem: &str,
+    ) -> Result<String, TemplateError> {
         let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
         let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
         ChatTemplate::new(Some(template), tokens)
@@ -281,7 +290,10 @@ mod tests {
             {{ raise_exception('no system message') }}{% endif %}ok";
         assert_eq!(render(template, None, "x").unwrap(), "ok");
         let error = render(template, Some("y"), "x").unwrap_err();
-        assert!(error.contains("no system message"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "the chat template, line 1: no system message"
+        );
     }
 
     #[test]
@@ -323,6 +335,7 @@ mod tests {
         let timeless = ChatTemplate::new(Some("{{ messages }}"), []).unwrap();
         assert_eq!(timeless.date(), None);
         let bad = ChatTemplate::new(Some("{{ strftime_now('%!') }}"), []).unwrap();
-        assert!(bad.prompt(None, "").unwrap_err().contains("no format"));
+        let error = bad.prompt(None, "").unwrap_err().to_string();
+        assert!(error.contains("no format"), "{error}");
     }
 }

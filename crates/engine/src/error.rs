@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::{SeqId, WeightType};
+use crate::{SeqId, TemplateError, WeightType};
 
 /// Why the engine refuses.
 #[derive(Debug, thiserror::Error)]
@@ -191,9 +191,9 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
-    /// A chat template is not valid Jinja.
-    #[error("the chat template does not compile: {0}")]
-    Template(String),
+    /// A chat template is not valid Jinja, or beyond the limits of templates.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// A date for chat templates is no day.
     #[error("date {0:?} is no day: write YYYY-MM-DD")]
     Date(String),

@@ -62,7 +62,7 @@ impl Prompts {
         let text = self
             .template
             .prompt(system, problem)
-            .map_err(GenError::Prompt)?;
+            .map_err(|error| GenError::Prompt(error.to_string()))?;
         let special = !self.template.writes_special_tokens();
         let tokens = self
             .tokenizer

@@ -1,7 +1,7 @@
 //! Prompts and segments as text.
 
-use beamgen_engine::{ChatTemplate, Ending, Message, Tokenizer};
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use beamgen_engine::{ChatTemplate, Ending, Message, Template, Tokenizer};
+use minijinja::context;
 
 use crate::label::without_label;
 use crate::spec::PrmSpec;
@@ -30,10 +30,11 @@ const TEXT: &str = "step.text";
 /// Writes prompts and steps.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    jinja: Environment<'static>,
+    text: Template,
+    /// The first step's, where it is another.
+    first_text: Option<Template>,
     prompt: Prompt,
     bos: String,
-    has_first: bool,
     /// The family numbers the steps itself.
     numbered: bool,
     /// What the family ends a step with, where it shows; a step may bring it along.
@@ -51,7 +52,8 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 enum Prompt {
-    Plain,
+    /// A template of its own.
+    Text(Template),
     /// Up to where the assistant's turn has its content.
     Chat(Box<ChatTemplate>, Option<String>),
     /// What stands before the first user's content.
@@ -60,31 +62,41 @@ enum Prompt {
 
 impl Writer {
     pub fn new(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<Self, Fault> {
-        let mut jinja = Environment::new();
-        jinja.set_keep_trailing_newline(true);
-        jinja.set_undefined_behavior(UndefinedBehavior::Strict);
         let step = &spec.step;
-        let sources = [
-            (PROMPT, spec.prompt.text.as_ref()),
-            (FIRST, step.first.as_ref()),
-            (TEXT, Some(&step.text)),
-        ];
-        let mut numbered = false;
-        for (name, source) in sources {
-            let Some(source) = source else { continue };
-            jinja
-                .add_template_owned(name, source.clone())
-                .map_err(|error| fault(name, error.to_string()))?;
-            let template = jinja
-                .get_template(name)
-                .map_err(|error| fault(name, error.to_string()))?;
-            numbered |= template.undeclared_variables(false).contains("index");
-        }
+        let compile = |field, source: &String| {
+            Template::strict("the template", source)
+                .map_err(|error| fault(field, error.to_string()))
+        };
+        let optional = |field, source: &Option<String>| {
+            let source = source.as_ref();
+            source.map(|source| compile(field, source)).transpose()
+        };
+        let prompt_text = optional(PROMPT, &spec.prompt.text)?;
+        let first_text = optional(FIRST, &step.first)?;
+        let text = compile(TEXT, &step.text)?;
+        let numbered = prompt_text
+            .iter()
+            .chain(&first_text)
+            .chain([&text])
+            .any(|template| template.uses("index"));
+        let (prompt, turns) = match prompt_text {
+            Some(template) => (Prompt::Text(template), None),
+            None => {
+                let chat = Self::chat_template(spec, tokenizer)?;
+                match step.turns {
+                    true => (Prompt::Turns(String::new()), Some(chat)),
+                    false => (
+                        Prompt::Chat(Box::new(chat), spec.prompt.system.clone()),
+                        None,
+                    ),
+                }
+            }
+        };
         let mut writer = Self {
-            jinja,
-            prompt: Prompt::Plain,
+            text,
+            first_text,
+            prompt,
             bos: tokenizer.bos_token().unwrap_or_default().to_owned(),
-            has_first: step.first.is_some(),
             numbered,
             tag: step
                 .tag
@@ -98,26 +110,26 @@ impl Writer {
             after: step.verdict.clone().unwrap_or_default(),
             tail: String::new(),
         };
-        if spec.prompt.text.is_none() {
-            let mut template =
-                ChatTemplate::of(tokenizer).map_err(|error| fault("prompt", error.to_string()))?;
-            if let Some(date) = &spec.prompt.date {
-                let set = template.set_date(date);
-                set.map_err(|error| fault("prompt.date", error.to_string()))?;
-            }
-            if !template.writes_special_tokens() {
-                let reason = "the model has no chat template; write the prompt as `prompt.text`";
-                return Err(fault("prompt", reason));
-            }
-            if step.turns {
-                writer.cut_turns(&template, spec.prompt.system.as_deref())?;
-            } else {
-                writer.prompt = Prompt::Chat(Box::new(template), spec.prompt.system.clone());
-            }
+        if let Some(chat) = turns {
+            writer.cut_turns(&chat, spec.prompt.system.as_deref())?;
         }
-        let (_, tail) = writer.around(TEXT, "", 2)?;
+        let (_, tail) = writer.around("", 2)?;
         writer.tail = tail + &writer.behind;
         Ok(writer)
+    }
+
+    fn chat_template(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<ChatTemplate, Fault> {
+        let mut template =
+            ChatTemplate::of(tokenizer).map_err(|error| fault("prompt", error.to_string()))?;
+        if let Some(date) = &spec.prompt.date {
+            let set = template.set_date(date);
+            set.map_err(|error| fault("prompt.date", error.to_string()))?;
+        }
+        if !template.writes_special_tokens() {
+            let reason = "the model has no chat template; write the prompt as `prompt.text`";
+            return Err(fault("prompt", reason));
+        }
+        Ok(template)
     }
 
     /// Finds out what the chat template writes around turns.
@@ -135,7 +147,7 @@ impl Writer {
                 )
                 .collect();
             chat.render(&messages, Ending::Closed)
-                .map_err(|error| fault("step.turns", format!("the chat template says: {error}")))
+                .map_err(|error| fault("step.turns", error.to_string()))
         };
         let dropped = || broken("the chat template does not write every turn");
         let (one, two, three) = (render(1)?, render(2)?, render(3)?);
@@ -155,68 +167,59 @@ impl Writer {
         self.before = before.to_owned();
         self.behind = behind.to_owned();
         self.after = format!("{}{close}", self.after);
-        let (lead, tail) = self.around(self.first_template(), "", 1)?;
+        let (lead, tail) = self.around("", 1)?;
         self.first = Some((spaces(&lead).to_owned(), tail));
         Ok(())
     }
 
-    fn first_template(&self) -> &'static str {
-        if self.has_first { FIRST } else { TEXT }
+    /// The template of the step with that number, and the field that has it.
+    fn template(&self, index: usize) -> (&'static str, &Template) {
+        match &self.first_text {
+            Some(first) if index == 1 => (FIRST, first),
+            _ => (TEXT, &self.text),
+        }
     }
 
     /// What a template writes before and behind the step.
-    fn around(
-        &self,
-        name: &'static str,
-        problem: &str,
-        index: usize,
-    ) -> Result<(String, String), Fault> {
+    fn around(&self, problem: &str, index: usize) -> Result<(String, String), Fault> {
+        let (field, _) = self.template(index);
         let text = self
-            .step_text(name, problem, PLACE, index)
-            .map_err(|reason| fault(name, reason))?;
+            .step_text(problem, PLACE, index)
+            .map_err(|reason| fault(field, reason))?;
         let (before, behind) = text
             .split_once(PLACE)
-            .ok_or_else(|| fault(name, "does not write {{ step }}"))?;
+            .ok_or_else(|| fault(field, "does not write {{ step }}"))?;
         Ok((before.to_owned(), behind.to_owned()))
     }
 
-    fn step_text(
-        &self,
-        name: &str,
-        problem: &str,
-        step: &str,
-        index: usize,
-    ) -> Result<String, String> {
+    fn step_text(&self, problem: &str, step: &str, index: usize) -> Result<String, String> {
         // The problem belongs to the prompt, which only turns share with their first step.
         let values = match self.prompt {
             Prompt::Turns(_) => context! { problem, step, index },
             _ => context! { step, index },
         };
-        self.render(name, values)
-    }
-
-    fn render(&self, name: &str, values: Value) -> Result<String, String> {
-        self.jinja
-            .get_template(name)
-            .and_then(|template| template.render(values))
-            .map_err(|error| match error.detail() {
-                Some(detail) => format!("{}: {detail}", error.kind()),
-                None => error.to_string(),
-            })
+        let (field, template) = self.template(index);
+        template
+            .render(values, problem.len() + step.len())
+            .map_err(|error| format!("{field}: {error}"))
     }
 
     /// Everything before the first step's segment.
     pub fn prompt(&self, problem: &str) -> Result<String, String> {
         match &self.prompt {
-            Prompt::Plain => {
+            Prompt::Text(template) => {
                 let bos = &self.bos;
-                self.render(PROMPT, context! { problem, bos })
+                template
+                    .render(context! { problem, bos }, problem.len())
+                    .map_err(|error| format!("{PROMPT}: {error}"))
             }
             Prompt::Chat(template, system) => {
                 let system = system.as_deref().map(Message::system);
                 let turns = [Message::user(problem), Message::assistant(PLACE)];
                 let messages: Vec<_> = system.into_iter().chain(turns).collect();
-                let mut text = template.render(&messages, Ending::Closed)?;
+                let mut text = template
+                    .render(&messages, Ending::Closed)
+                    .map_err(|error| error.to_string())?;
                 let end = text
                     .rfind(PLACE)
                     .ok_or("the chat template does not write the assistant's turn")?;
@@ -224,8 +227,7 @@ impl Writer {
                 Ok(text)
             }
             Prompt::Turns(head) => {
-                let name = self.first_template();
-                let text = self.step_text(name, problem.trim(), PLACE, 1)?;
+                let text = self.step_text(problem.trim(), PLACE, 1)?;
                 let begun = text.rfind(PLACE).map_or("", |at| &text[..at]);
                 // A space belongs to the word behind it.
                 let begun = &begun[..begun.len() - spaces(begun).len()];
@@ -248,12 +250,7 @@ impl Writer {
         match &self.first {
             Some((lead, tail)) if index == 1 => Ok(format!("{lead}{step}{tail}{behind}")),
             _ => {
-                let name = if index == 1 {
-                    self.first_template()
-                } else {
-                    TEXT
-                };
-                let text = self.step_text(name, "", step, index)?;
+                let text = self.step_text("", step, index)?;
                 Ok(format!("{before}{text}{behind}"))
             }
         }
@@ -271,7 +268,7 @@ impl Writer {
 
     /// Whether the prompt has its special tokens written out.
     pub fn writes_special_tokens(&self) -> bool {
-        !matches!(self.prompt, Prompt::Plain)
+        !matches!(self.prompt, Prompt::Text(_))
     }
 }
 

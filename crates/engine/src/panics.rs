@@ -1,0 +1,49 @@
+//! Panics of crates that read what a checkpoint brings along, as errors.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    /// Panics of this thread are caught, and are no news.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`; a panic in it is an error with the panic's message, and nothing is printed.
+pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                others(info);
+            }
+        }));
+    });
+    let outer = QUIET.replace(true);
+    // What `f` has left half done is not looked at again: its callers give an error.
+    let done = panic::catch_unwind(AssertUnwindSafe(f));
+    QUIET.set(outer);
+    done.map_err(|payload| message(&*payload))
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        assert_eq!(caught(|| 7), Ok(7));
+        assert_eq!(caught(|| panic!("no")), Err::<(), _>("no".into()));
+        let index = 3;
+        let error = caught(|| [1, 2][index]).unwrap_err();
+        assert!(error.contains("out of bounds"), "{error}");
+    }
+}
