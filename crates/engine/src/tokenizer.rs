@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tokenizers::DecoderWrapper;
 
+use self::trust::Growth;
 use crate::generation::GenerationDefaults;
+use crate::panics::caught;
 use crate::{Checkpoint, Error, ModelConfig};
 
 /// The tokenizer of a checkpoint.
@@ -16,6 +18,8 @@ use crate::{Checkpoint, Error, ModelConfig};
 pub struct Tokenizer {
     path: PathBuf,
     inner: tokenizers::Tokenizer,
+    /// How long a text may become before it is cut into tokens.
+    growth: Growth,
     /// Bytes of token `id` at `bytes[ends[id - 1]..ends[id]]`.
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -45,9 +49,14 @@ impl Tokenizer {
             path: path.clone(),
             reason,
         };
-        trust::check_merges(&text).map_err(broken)?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(text.as_bytes())
-            .map_err(|e| broken(e.to_string()))?;
+        let file: Value = serde_json::from_str(&text).map_err(|source| Error::Json {
+            path: path.clone(),
+            source,
+        })?;
+        let growth = trust::check(&file).map_err(broken)?;
+        drop(file);
+        let mut inner = sane(|| tokenizers::Tokenizer::from_bytes(text.as_bytes()))
+            .map_err(broken)?;
         // They say how batches were cut when the model was trained. `transformers` ignores both for a
         // chat; a cut prompt would be another question.
         inner.with_padding(None);
@@ -63,6 +72,7 @@ impl Tokenizer {
         let mut tokenizer = Self {
             path,
             inner,
+            growth,
             bytes,
             ends,
             special,
@@ -126,13 +136,11 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Error> {
-        match self.inner.encode_fast(text, add_special_tokens) {
-            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-            Err(e) => Err(Error::Tokenizer {
-                path: self.path.clone(),
-                reason: e.to_string(),
-            }),
-        }
+        let tokens = self.growth.check(text.len()).and_then(|()| {
+            let encoding = sane(|| self.inner.encode_fast(text, add_special_tokens))?;
+            Ok(encoding.get_ids().to_vec())
+        });
+        tokens.map_err(|reason| self.broken(reason))
     }
 
     /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
@@ -141,12 +149,15 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn decode(&self, tokens: &[u32], skip_special_tokens: bool) -> Result<String, Error> {
-        self.inner
-            .decode(tokens, skip_special_tokens)
-            .map_err(|e| Error::Tokenizer {
-                path: self.path.clone(),
-                reason: e.to_string(),
-            })
+        sane(|| self.inner.decode(tokens, skip_special_tokens))
+            .map_err(|reason| self.broken(reason))
+    }
+
+    fn broken(&self, reason: String) -> Error {
+        Error::Tokenizer {
+            path: self.path.clone(),
+            reason,
+        }
     }
 
     /// The bytes that a token stands for; none for an unknown id. A token need not hold whole
@@ -250,6 +261,14 @@ impl Tokenizer {
     #[must_use]
     pub fn inner(&self) -> &tokenizers::Tokenizer {
         &self.inner
+    }
+}
+
+/// What the crate `tokenizers` does, which panics at some files that it should refuse.
+fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    match caught(f) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("the file cannot be used: {panic}")),
     }
 }
 

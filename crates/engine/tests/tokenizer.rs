@@ -80,10 +80,7 @@ fn knows_what_a_chat_needs() {
 /// (`apply_chat_template(..., add_generation_prompt=True)`).
 #[test]
 fn truncation_and_padding_of_the_file_do_not_change_a_chat() {
-    let bundled = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../models/abacus/generator"
-    );
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/abacus/generator");
     let question = "Mia has 34 pens. Leo has 8 pens more than Mia. How many pens does Leo have?";
     let tokens = |field: &str, value: Value| {
         let dir = tempfile::tempdir().unwrap();
@@ -146,6 +143,82 @@ fn a_file_that_lies_is_refused() {
         &|file| file["model"]["vocab"]["!"] = u32::MAX.into(),
         &["\"!\"", "4294967295", "beyond any vocabulary"],
     );
+}
+
+/// A file that the crate `tokenizers` panics at, or that would take gigabytes, is an error: of the file
+/// or of the text that is encoded.
+#[test]
+fn files_that_the_crate_would_panic_at_are_errors() {
+    let text = fs::read_to_string(fixture("tokenizer/tokenizer.json")).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let refusal = |text: &str| {
+        let encoded = with("tokenizer.json", text).and_then(|t| t.encode(&"ab ™ ".repeat(9), true));
+        let error = encoded.expect_err(&text.chars().take(80).collect::<String>());
+        let line = error.to_string();
+        assert!(line.contains("tokenizer.json"), "{line}");
+        assert!(!line.contains('\n') && line.len() < 600, "{line}");
+        line
+    };
+    let edited = |field: &str, value: Value| {
+        let mut file = file.clone();
+        file[field] = value;
+        refusal(&file.to_string())
+    };
+    // Bad JSON inside `decoder`.
+    for decoder in ["{", "[", "{\"type\": }", "\"\\ud800\"", "1e999"] {
+        let mut marked = file.clone();
+        marked["decoder"] = "DECODER".into();
+        refusal(&marked.to_string().replace("\"DECODER\"", decoder));
+    }
+    let line = edited("pre_tokenizer", json!({"type": "FixedLength", "length": 0}));
+    assert!(line.contains("FixedLength"), "{line}");
+    for map in [
+        "",
+        "AAAA",
+        "AAAAAA==",
+        "/////w==",
+        "////fwAAAAA=",
+        "not base64",
+    ] {
+        let line = edited(
+            "normalizer",
+            json!({"type": "Precompiled", "precompiled_charsmap": map}),
+        );
+        assert!(line.contains("Precompiled"), "{line}");
+    }
+    // A trie that leads outside itself.
+    let line = edited(
+        "normalizer",
+        json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAP////9hAA=="}),
+    );
+    assert!(line.contains("cannot be used"), "{line}");
+    let a = |content: String| json!({"type": "Replace", "pattern": {"String": "a"}, "content": content});
+    let four = vec![a("a".repeat(100)); 4];
+    let line = edited(
+        "normalizer",
+        json!({"type": "Sequence", "normalizers": four}),
+    );
+    assert!(line.contains("bytes of one"), "{line}");
+    let line = edited("decoder", json!({"type": "Sequence", "decoders": four}));
+    assert!(line.contains("decoder"), "{line}");
+    let two = vec![a("a".repeat(300)); 2];
+    let long = json!({"type": "Sequence", "normalizers": two});
+    let mut grows = file.clone();
+    grows["normalizer"] = long;
+    let tokenizer = with("tokenizer.json", &grows.to_string()).unwrap();
+    assert!(tokenizer.encode("a", false).unwrap().len() > 30_000);
+    let error = tokenizer.encode(&"a".repeat(1000), false).unwrap_err();
+    assert!(error.to_string().contains("normalised"), "{error}");
+    let mut random = file.clone();
+    random["model"]["dropout"] = 0.5.into();
+    assert!(refusal(&random.to_string()).contains("dropout"));
+    // Whatever this regex does, it does not abort.
+    let mut regex = file;
+    regex["normalizer"] = json!({"type": "Replace", "pattern": {"Regex": "\\G"}, "content": "x"});
+    let encoded = with("tokenizer.json", &regex.to_string()).and_then(|t| t.encode("ab", true));
+    if let Err(error) = encoded {
+        assert!(error.to_string().contains("tokenizer.json"), "{error}");
+    }
 }
 
 #[test]

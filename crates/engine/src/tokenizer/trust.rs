@@ -1,17 +1,141 @@
 //! What the crate `tokenizers` takes on trust, and would panic at or ask for all memory over.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// No published vocabulary has a million tokens. Tables are as long as the highest id.
 pub(super) const MOST_TOKENS: u32 = 1 << 22;
+/// Bytes that a normalised text may have. The crate keeps 16 more for each.
+const MOST_BYTES: f64 = (64 << 20) as f64;
+/// What a byte may become. T5's normaliser, one of the longest, makes at most 800.
+const MOST_GROWTH: f64 = 1e5;
+/// Pieces around a text.
+const MOST_PIECES: usize = 64;
+
+/// How long a text of `n` bytes may become when it is normalised: `factor * n + more`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Growth {
+    factor: f64,
+    more: f64,
+}
+
+impl Growth {
+    const NONE: Self = Self::by(1.0);
+
+    const fn by(factor: f64) -> Self {
+        Self { factor, more: 0.0 }
+    }
+
+    fn then(self, next: Self) -> Self {
+        Self {
+            factor: self.factor * next.factor,
+            more: self.more * next.factor + next.more,
+        }
+    }
+
+    /// Refuses texts of `len` bytes that may become too long.
+    pub(super) fn check(self, len: usize) -> Result<(), String> {
+        let bytes = self.factor * len as f64 + self.more;
+        match bytes <= MOST_BYTES {
+            true => Ok(()),
+            false => Err(format!(
+                "a text of {len} bytes may become {bytes:.0} when it is normalised, more than {MOST_BYTES}"
+            )),
+        }
+    }
+
+    /// Of a normaliser, a pre-tokenizer or a decoder. Bytes of UTF-8 for one of UTF-8: Unicode's
+    /// longest decomposition makes 33 of 3, the longest lower case 3 of 2.
+    fn of(step: &Value) -> Result<Self, String> {
+        let text = |field: &str| step[field].as_str().unwrap_or_default();
+        let length = |field: &str| text(field).len() as f64;
+        Ok(match text("type") {
+            "Sequence" => {
+                let parts = ["normalizers", "pretokenizers", "decoders"];
+                let parts = parts.iter().filter_map(|field| step[field].as_array());
+                parts.flatten().try_fold(Self::NONE, |all, part| {
+                    Self::of(part).map(|part| Self::then(all, part))
+                })?
+            }
+            "Replace" => {
+                let content = length("content");
+                match step["pattern"]["String"].as_str() {
+                    Some(pattern) if !pattern.is_empty() => {
+                        Self::by((content / pattern.len() as f64).max(1.0))
+                    }
+                    // It may match nothing, before each byte.
+                    _ => Self::by(1.0 + content),
+                }
+            }
+            "Prepend" => Self {
+                factor: 1.0,
+                more: length("prepend"),
+            },
+            "Precompiled" => Self::by(precompiled(text("precompiled_charsmap"))?),
+            "NFKC" | "NFKD" => Self::by(11.0),
+            "NFC" | "NFD" | "BertNormalizer" => Self::by(3.0),
+            "Lowercase" | "ByteLevel" => Self::by(2.0),
+            "Metaspace" => Self {
+                factor: 3.0,
+                more: 3.0,
+            },
+            "FixedLength" if step["length"].as_u64() == Some(0) => {
+                return Err("pre_tokenizer: FixedLength of 0".into());
+            }
+            _ => Self::NONE,
+        })
+    }
+}
+
+/// Checks SentencePiece's table of replacements: the length of its trie, the trie, texts that end in
+/// 0. Returns the length of the longest.
+fn precompiled(table: &str) -> Result<f64, String> {
+    let broken = |what: &str| format!("normalizer: Precompiled: {what}");
+    let bytes = STANDARD.decode(table);
+    let bytes = bytes.map_err(|error| broken(&error.to_string()))?;
+    let (length, rest) = bytes
+        .split_first_chunk()
+        .ok_or_else(|| broken("the table is empty"))?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length == 0 || length % 4 != 0 || length > rest.len() {
+        let bytes = bytes.len();
+        return Err(broken(&format!("{length} bytes of {bytes} are its trie")));
+    }
+    let texts = rest[length..].split(|byte| *byte == 0);
+    Ok(texts.map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
+}
+
+/// Checks what the crate does not, and says how texts grow.
+pub(super) fn check(file: &Value) -> Result<Growth, String> {
+    check_merges(&file["model"])?;
+    if let Some(dropout) = file["model"]["dropout"].as_f64().filter(|p| *p > 0.0) {
+        return Err(format!(
+            "model.dropout is {dropout}: the tokens of a text would be random; set it to null"
+        ));
+    }
+    let pieces = file["post_processor"]["single"].as_array();
+    if let Some(pieces) = pieces.filter(|pieces| pieces.len() > MOST_PIECES) {
+        let pieces = pieces.len();
+        return Err(format!("post_processor.single has {pieces} pieces"));
+    }
+    let mut all = Growth::NONE;
+    for field in ["normalizer", "pre_tokenizer", "decoder"] {
+        let growth = Growth::of(&file[field])?;
+        if growth.factor > MOST_GROWTH || growth.more > MOST_BYTES {
+            let factor = growth.factor.max(growth.more);
+            return Err(format!("{field}: it may make {factor:.0} bytes of one"));
+        }
+        if field != "decoder" {
+            all = all.then(growth);
+        }
+    }
+    Ok(all)
+}
 
 /// Refuses merges whose result is no token: the crate builds it in a buffer as long as the longest
 /// token. What it does not read as merges at all, it refuses itself.
-pub(super) fn check_merges(text: &str) -> Result<(), String> {
-    let Ok(file) = serde_json::from_str::<Value>(text) else {
-        return Ok(());
-    };
-    let model = &file["model"];
+fn check_merges(model: &Value) -> Result<(), String> {
     let (Some(vocabulary), Some(merges)) = (model["vocab"].as_object(), model["merges"].as_array())
     else {
         return Ok(());
@@ -62,7 +186,7 @@ mod tests {
         let model = json!({
             "vocab": vocab, "merges": merges, "continuing_subword_prefix": prefix
         });
-        check_merges(&json!({"model": model}).to_string())
+        check_merges(&model)
     }
 
     #[test]
@@ -84,10 +208,41 @@ mod tests {
 
     #[test]
     fn what_are_no_merges_is_left_to_the_crate() {
-        for text in ["", "{", "[]", "{}", r#"{"model": {"vocab": []}}"#] {
-            check_merges(text).unwrap();
+        for file in [
+            json!([]),
+            json!({}),
+            json!(null),
+            json!({"model": {"vocab": []}}),
+        ] {
+            assert_eq!(check(&file), Ok(Growth::NONE));
         }
         merges(None, json!([7, "ab", ["a"], null])).unwrap();
+    }
+
+    #[test]
+    fn growth_is_the_product_of_all_steps() {
+        let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
+        let growth = |steps: &[Value]| {
+            check(&json!({"normalizer": {"type": "Sequence", "normalizers": steps}}))
+        };
+        // Llama 2's.
+        let llama = [
+            json!({"type": "Prepend", "prepend": "▁"}),
+            replace(json!({"String": " "}), "▁"),
+        ];
+        let expected = Growth {
+            factor: 3.0,
+            more: 9.0,
+        };
+        assert_eq!(growth(&llama), Ok(expected));
+        assert_eq!(expected.check(1 << 20), Ok(()));
+        assert!(expected.check(1 << 26).is_err());
+        let hundred = replace(json!({"String": "a"}), &"a".repeat(100));
+        assert!(growth(&vec![hundred.clone(); 2]).is_ok());
+        let error = growth(&vec![hundred; 4]).unwrap_err();
+        assert!(error.contains("100000000 bytes of one"), "{error}");
+        let regex = replace(json!({"Regex": ""}), &"a".repeat(999));
+        assert_eq!(growth(&[regex]), Ok(Growth::by(1000.0)));
     }
 
     #[test]
