@@ -11,6 +11,9 @@ use beamgen_kernels::MappedFile;
 use crate::Error;
 use crate::gguf::{self, Gguf};
 
+/// Bytes of a text file. The longest published one, a tokenizer, has 35 MB.
+const TEXT_BYTES: u64 = 256 << 20;
+
 /// A checkpoint's files: those of a directory, some that a program carries in itself, or those
 /// that one GGUF file stands for (`config.json`, `generation_config.json`, `tokenizer.json`,
 /// `tokenizer_config.json`, made from its metadata).
@@ -91,7 +94,9 @@ impl Checkpoint {
     pub fn text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
         let text = match &self.0 {
             Place::Gguf(place) => return Ok(place.get()?.text(file)?.map(Cow::Owned)),
-            Place::Directory(dir) => std::fs::read_to_string(dir.join(file)).map(Cow::Owned),
+            Place::Directory(dir) => {
+                beamgen_files::read_text_file(&dir.join(file), TEXT_BYTES).map(Cow::Owned)
+            }
             Place::Memory { files, .. } => match find(files, file) {
                 Some(bytes) => std::str::from_utf8(bytes)
                     .map(Cow::Borrowed)
@@ -183,11 +188,19 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// The bytes of a file in the file system.
     pub(crate) fn map(path: &Path) -> Result<Self, Error> {
-        let mapped = MappedFile::open(path);
+        let mapped = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
         mapped.map(Self::Mapped).map_err(|source| Error::Io {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// Whether all bytes are still there: a mapped file may have been shortened.
+    pub(crate) fn are_whole(&self) -> bool {
+        match self {
+            Self::Mapped(file) => file.is_whole(),
+            Self::Static(_) | Self::Owned(_) => true,
+        }
     }
 
     /// Says that these bytes will not be read soon.

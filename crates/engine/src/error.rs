@@ -75,6 +75,12 @@ pub enum Error {
         /// The tensor.
         name: String,
     },
+    /// A checkpoint's file became shorter while it was read.
+    #[error("tensor `{name}`: the checkpoint's file was shortened while it was read")]
+    Shortened {
+        /// The tensor that was wanted.
+        name: String,
+    },
     /// A tensor has another shape than the configuration says.
     #[error("tensor `{name}` has shape {found:?}, the configuration says {expected:?}")]
     Shape {
@@ -165,6 +171,9 @@ pub enum Error {
     /// Logits asked of a model without a language-model head.
     #[error("the model has no language-model head, only hidden states")]
     NoHead,
+    /// No logit of a row is above minus infinity.
+    #[error("the model's logits are not numbers (NaN): its weights are damaged, or overflow")]
+    NotNumbers,
     /// tokenizer.json does not load, or text does not encode.
     #[error("{}: {reason}", path.display())]
     Tokenizer {

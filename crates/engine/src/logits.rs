@@ -74,7 +74,7 @@ impl Engine {
     /// Draws `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
     ///
     /// # Errors
-    /// [`Error::Device`]
+    /// [`Error::Device`]; [`Error::NotNumbers`] if a row has no logit above minus infinity.
     ///
     /// # Panics
     /// If a row does not exist, or the logits are of an earlier call.
@@ -107,7 +107,7 @@ impl Engine {
             }
         };
         sampler.sample_batch(self.pool(), count, request, out);
-        Ok(())
+        Sampled::check(out)
     }
 
     #[cfg(feature = "cuda")]
@@ -122,7 +122,8 @@ impl Engine {
         let rows = self.rows_of(logits);
         debug_assert!((0..count).all(|i| choice(i).row < rows));
         let width = self.model().config().vocab_size;
-        self.device().draw(width, tokens, count, choice, out)
+        self.device().draw(width, tokens, count, choice, out)?;
+        Sampled::check(out)
     }
 
     /// Natural log of the probability of `tokens[i]` under row `i`, for all rows.

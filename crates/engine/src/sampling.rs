@@ -79,6 +79,17 @@ pub struct Sampled {
     pub logprob: f32,
 }
 
+impl Sampled {
+    /// Refuses tokens of rows in which no logit is above minus infinity: they stand for nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotNumbers`]
+    pub fn check(all: &[Self]) -> Result<(), Error> {
+        let sane = |sampled: &Self| sampled.logprob > f32::NEG_INFINITY;
+        all.iter().all(sane).then_some(()).ok_or(Error::NotNumbers)
+    }
+}
+
 /// Draws a token. See [`Sampler::sample`]; a [`Sampler`] that is kept saves the working memory.
 pub fn sample(logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
     Sampler::new().sample(logits, params, draw)

@@ -3,7 +3,7 @@
 mod trust;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokenizers::DecoderWrapper;
@@ -55,8 +55,8 @@ impl Tokenizer {
         })?;
         let growth = trust::check(&file).map_err(broken)?;
         drop(file);
-        let mut inner = sane(|| tokenizers::Tokenizer::from_bytes(text.as_bytes()))
-            .map_err(broken)?;
+        let mut inner =
+            sane(|| tokenizers::Tokenizer::from_bytes(text.as_bytes())).map_err(broken)?;
         // They say how batches were cut when the model was trained. `transformers` ignores both for a
         // chat; a cut prompt would be another question.
         inner.with_padding(None);
@@ -86,6 +86,12 @@ impl Tokenizer {
         };
         tokenizer.eos_ids = tokenizer.find_eos(&checkpoint)?;
         Ok(tokenizer)
+    }
+
+    /// The checkpoint that the tokenizer is of: its directory or GGUF file.
+    #[must_use]
+    pub fn checkpoint(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
     }
 
     fn find_eos(&self, checkpoint: &Checkpoint) -> Result<Vec<u32>, Error> {

@@ -256,9 +256,13 @@ impl LmGenerator {
         // A model may have more rows than there are tokens: those ids stand for nothing.
         let tokens = self.tokenizer.len();
         let (count, sampler) = (drawing.len(), &mut self.sampler);
-        self.engine
-            .draw(logits, tokens, sampler, count, choice, &mut self.drawn)
-            .map_err(failed)
+        let drawn = self
+            .engine
+            .draw(logits, tokens, sampler, count, choice, &mut self.drawn);
+        drawn.map_err(|error| {
+            let model = self.tokenizer.checkpoint().display();
+            GenError::Failed(format!("{model}: {error}"))
+        })
     }
 
     /// As [`draw`](Self::draw), all from a row that was kept.

@@ -7,10 +7,14 @@ use std::path::Path;
 
 /// A file mapped for reading.
 ///
-/// Nobody may change or shorten the file while it is mapped; a checkpoint is mapped only while
-/// it is loaded.
+/// Nobody may change or shorten the file while it is mapped: reading what is no longer there ends the
+/// process. A checkpoint is mapped only while it is loaded, and [`is_whole`](Self::is_whole) tells a
+/// file that was shortened before it is read further.
 #[derive(Debug)]
-pub struct MappedFile(memmap2::Mmap);
+pub struct MappedFile {
+    bytes: memmap2::Mmap,
+    file: File,
+}
 
 impl MappedFile {
     /// Maps the file at `path`.
@@ -18,11 +22,26 @@ impl MappedFile {
     /// # Errors
     /// What the system says about opening or mapping it.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        Self::of(File::open(path)?)
+    }
+
+    /// Maps an open file.
+    ///
+    /// # Errors
+    /// What the system says about mapping it.
+    pub fn of(file: File) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only. A checkpoint that another process
         // rewrites in place while it is being loaded is outside what any mapping reader
         // survives; the type's documentation says so.
-        unsafe { memmap2::Mmap::map(&file) }.map(Self)
+        let bytes = unsafe { memmap2::Mmap::map(&file) }?;
+        Ok(Self { bytes, file })
+    }
+
+    /// Whether the file is still as long as when it was mapped.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let now = self.file.metadata();
+        now.is_ok_and(|now| now.len() >= self.bytes.len() as u64)
     }
 
     /// Says that these bytes will not be read soon: their memory need not count as this process's. Read
@@ -31,14 +50,14 @@ impl MappedFile {
     /// # Panics
     /// If they are not inside.
     pub fn set_aside(&self, bytes: Range<usize>) {
-        assert!(bytes.start <= bytes.end && bytes.end <= self.0.len());
+        assert!(bytes.start <= bytes.end && bytes.end <= self.bytes.len());
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: nothing was ever written to the mapping, so that it can be read from the file again.
             // That it did not help is no reason to stop.
             let _ = unsafe {
-                self.0
+                self.bytes
                     .unchecked_advise_range(advice, bytes.start, bytes.len())
             };
         }
@@ -48,7 +67,7 @@ impl MappedFile {
 impl Deref for MappedFile {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -67,6 +86,14 @@ mod tests {
             mapped.set_aside(range);
             assert_eq!(*mapped, bytes);
         }
+        assert!(mapped.is_whole());
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(49_999)
+            .unwrap();
+        assert!(!mapped.is_whole());
         drop(mapped);
         std::fs::remove_file(path).unwrap();
     }

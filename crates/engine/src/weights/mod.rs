@@ -371,11 +371,17 @@ impl Weights {
             Data::Owned(data) => Values::Owned(data),
             Data::Mapped {
                 file, range, rows, ..
-            } => Values::Encoded {
-                bytes: &file[range.clone()],
-                encoding: self.encoding(name)?,
-                rows: *rows,
-            },
+            } => {
+                // Bytes that are gone would end the process.
+                if !file.are_whole() {
+                    return Err(Error::Shortened { name: name.into() });
+                }
+                Values::Encoded {
+                    bytes: &file[range.clone()],
+                    encoding: self.encoding(name)?,
+                    rows: *rows,
+                }
+            }
         };
         Ok(View {
             shape: &entry.shape,
