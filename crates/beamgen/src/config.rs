@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use beamgen_engine::{EngineConfig, WeightType};
 use beamgen_generator::GeneratorConfig;
-use beamgen_search::{Aggregation, ConfigError, SearchConfig, StrategyKind};
+use beamgen_search::{Aggregation, ConfigError, SearchConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -159,7 +159,7 @@ impl Config {
     /// The settings as they act: greedy decoding is temperature 0 whatever is written, and an outcome model, trained on
     /// the end of chains only, is read there.
     pub(crate) fn resolved(mut self) -> Self {
-        if self.search.strategy == StrategyKind::Greedy {
+        if self.search.strategy.spec().is_greedy() {
             self.generator.sampling.temperature = Some(0.0);
         }
         if self.models.scorer == ScorerKind::Orm {

@@ -59,12 +59,13 @@ pub use beamgen_generator::GeneratorConfig;
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
 pub use beamgen_prm::{PrmSpec, RewardModel};
+/// Strategies: the table of them, their keys, and what a strategy of one's own implements.
+pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
-    Aggregation, Answer, AnswerVotes, Answers, Balance, ChainTree, Choose, ConfigError, Event,
-    Finish, FinishedChain, Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId,
-    ParticleConfig, Problem, ProblemResult, PruneReason, Pruned, RebaseConfig, RefineConfig,
-    RunSummary, ScoreError, ScoreId, ScoreItem, Scored, Scorer, SearchConfig, Seconds,
-    SpeculativeRejectionConfig, State, StepRef, StrategyKind, VariableGranularityConfig,
+    Aggregation, Answer, AnswerVotes, Answers, ChainTree, Choose, ConfigError, Event, Finish,
+    FinishedChain, Ledger, Memory, Node, NodeId, Problem, ProblemResult, PruneReason, Pruned,
+    RunSummary, ScoreError, ScoreId, ScoreItem, Scored, Scorer, SearchConfig, Seconds, State,
+    StepRef,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};

@@ -29,13 +29,13 @@ mod problem;
 mod result;
 mod scheduler;
 mod scorer;
-mod strategy;
+pub mod strategy;
 mod stream;
 mod tree;
 
 pub use aggregation::Aggregation;
 pub use choose::{Answer, Answers, Choose, FinishedChain, choose};
-pub use config::{SearchConfig, StrategyKind};
+pub use config::SearchConfig;
 pub use error::{ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;
 pub use finish::Finish;
@@ -45,11 +45,6 @@ pub use problem::Problem;
 pub use result::{AnswerVotes, ProblemResult, RunSummary};
 pub use scheduler::{Factory, Models, run, run_with};
 pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
-pub use strategy::{
-    Action, Balance, Beam, BestOfN, DecodeMode, Dvts, Greedy, Lookahead, LookaheadConfig, Mcts,
-    MctsConfig, Particle, ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, Scoring,
-    SpeculativeRejection, SpeculativeRejectionConfig, Start, Strategy, VariableGranularity,
-    VariableGranularityConfig,
-};
+pub use strategy::*;
 pub use stream::child_stream;
 pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};
