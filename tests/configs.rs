@@ -58,7 +58,10 @@ fn what_the_default_file_shows_in_comments_can_be_set() {
     let all: Vec<String> = text.lines().map(set).collect();
     let config: Config = toml::from_str(&all.join("\n")).expect("every key is known");
     let sampling = config.generator.sampling;
-    assert_eq!(sampling, beamgen::SamplingParams::default().into());
+    assert_eq!(
+        sampling,
+        beamgen::sampling_settings(beamgen::SamplingParams::default())
+    );
     assert!(config.generator.date.is_some() && config.models.prm.is_some());
 }
 

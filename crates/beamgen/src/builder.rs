@@ -4,17 +4,16 @@ use std::path::Path;
 
 use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
-use beamgen_search::{Answers, Scorer};
+use beamgen_search::{Answers, Generator, PerStep, Scorer, StepScorer};
 
-use crate::prepare::{Prepared, Wanted};
+use crate::prepare::{OwnParts, Prepared, Wanted};
 use crate::source::Downloads;
 use crate::{Config, EngineBench, Error, Solver};
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
     config: Config,
-    scorer: Option<Box<dyn Scorer + Send>>,
-    answers: Box<dyn Answers + Send>,
+    own: OwnParts,
     downloads: Option<Downloads>,
 }
 
@@ -22,8 +21,12 @@ impl Default for SolverBuilder {
     fn default() -> Self {
         Self {
             config: Config::default(),
-            scorer: None,
-            answers: Box::new(MathAnswers),
+            own: OwnParts {
+                generator: None,
+                scorer: None,
+                answers: Box::new(MathAnswers),
+                load_scorer: false,
+            },
             downloads: None,
         }
     }
@@ -60,18 +63,56 @@ impl SolverBuilder {
         self
     }
 
-    /// A scorer of one's own, in place of a reward model. With settings under which nothing is
-    /// scored it is dropped.
+    /// A generator of one's own, in place of a language model in our engine: a remote server, say.
+    /// `name` stands for it in run files, so it should change when what it writes does.
     #[must_use]
-    pub fn scorer(mut self, scorer: Box<dyn Scorer + Send>) -> Self {
-        self.scorer = Some(scorer);
+    pub fn own_generator(
+        mut self,
+        name: impl Into<String>,
+        generator: impl Generator + Send + 'static,
+    ) -> Self {
+        self.own.generator = Some((name.into(), Box::new(generator)));
+        self
+    }
+
+    /// A scorer of one's own, in place of a reward model. With settings under which nothing is
+    /// scored it is dropped. `name` stands for it in run files, so it should change when its scores
+    /// do.
+    #[must_use]
+    pub fn scorer(mut self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
+        self.own.scorer = Some((name.into(), Box::new(scorer)));
+        self
+    }
+
+    /// [`scorer`](Self::scorer) of a function that looks at a chain and says how likely its last
+    /// step is right.
+    ///
+    /// ```
+    /// let mut solver = beamgen::Solver::builder()
+    ///     .step_scorer("short steps", |_: &beamgen::Problem, steps: &[&str]| 1.0 / steps[steps.len() - 1].len() as f32)
+    ///     .build()?;
+    /// # Ok::<(), beamgen::Error>(())
+    /// ```
+    #[must_use]
+    pub fn step_scorer(
+        self,
+        name: impl Into<String>,
+        scorer: impl StepScorer + Send + 'static,
+    ) -> Self {
+        self.scorer(name, PerStep::new(scorer))
+    }
+
+    /// Loads the scorer even if the settings never ask it: requests with other settings may.
+    #[must_use]
+    pub fn load_scorer(mut self) -> Self {
+        self.own.load_scorer = true;
         self
     }
 
     /// Where answers are and when two are the same, for problems other than mathematics.
     #[must_use]
-    pub fn answers(mut self, answers: Box<dyn Answers + Send>) -> Self {
-        self.answers = answers;
+    pub fn answers(mut self, answers: impl Answers + Send + 'static) -> Self {
+        self.own.answers = Box::new(answers);
         self
     }
 
@@ -121,13 +162,7 @@ impl SolverBuilder {
     }
 
     fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {
-        Prepared::new(
-            self.config,
-            wanted,
-            self.scorer,
-            self.answers,
-            self.downloads,
-        )
+        Prepared::new(self.config, wanted, self.own, self.downloads)
     }
 
     /// Loads the models.

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use beamgen_engine::{EngineConfig, WeightType};
-use beamgen_generator::GeneratorConfig;
-use beamgen_search::{Aggregation, ConfigError, SearchConfig};
+use beamgen_search::{ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::solver::Defaults;
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
 ///
@@ -156,15 +156,20 @@ impl Config {
         self.models.scorer != ScorerKind::None && self.search.uses_scores()
     }
 
-    /// The settings as they act: greedy decoding is temperature 0 whatever is written, and an outcome model, trained on
-    /// the end of chains only, is read there.
+    /// The settings of a search.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            search: self.search.clone(),
+            generator: self.generator.clone(),
+        }
+    }
+
+    /// The settings as they act on the models that they name.
     pub(crate) fn resolved(mut self) -> Self {
-        if self.search.strategy.spec().is_greedy() {
-            self.generator.sampling.temperature = Some(0.0);
-        }
-        if self.models.scorer == ScorerKind::Orm {
-            self.search.aggregation = Aggregation::Last;
-        }
+        let defaults = Defaults::of(&self);
+        let settings = defaults.resolve(self.settings());
+        self.search = settings.search;
+        self.generator = settings.generator;
         self
     }
 }

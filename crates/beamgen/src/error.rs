@@ -6,6 +6,7 @@ use crate::memory::human_size;
 
 /// Why a solver could not be built, or a run stopped. Every message is one line.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A settings file cannot be read.
     #[error("{}: {}", path.display(), plain(source))]
@@ -100,6 +101,12 @@ pub enum Error {
     /// The settings name a scorer that is not a model, and none was given.
     #[error("scorer \"exact\": no checker was given to the solver")]
     NoScorer,
+    /// A problem file cannot be read.
+    #[error(transparent)]
+    Problems(#[from] beamgen_eval::ProblemsError),
+    /// There is no generator: the models were prepared to score given chains.
+    #[error("there is no generator: only the reward model was prepared")]
+    NoGenerator,
     /// The run broke.
     #[error(transparent)]
     Search(#[from] SearchError),

@@ -46,26 +46,30 @@ mod fingerprint;
 mod known;
 mod memory;
 mod prepare;
+mod request;
+mod service;
 mod solver;
 mod source;
 
 pub use beamgen_engine::{
-    Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams, SamplingSettings,
-    WeightType, parse_size,
+    Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams, WeightType,
+    parse_size,
 };
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
-pub use beamgen_generator::GeneratorConfig;
+pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
 pub use beamgen_prm::{PrmSpec, RewardModel};
-/// Strategies: the table of them, their keys, and what a strategy of one's own implements.
-pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
-    Aggregation, Answer, AnswerVotes, Answers, ChainTree, Choose, ConfigError, Event, Finish,
-    FinishedChain, Ledger, Memory, Node, NodeId, Problem, ProblemResult, PruneReason, Pruned,
-    RunSummary, ScoreError, ScoreId, ScoreItem, Scored, Scorer, SearchConfig, Seconds, State,
-    StepRef,
+    Action, Aggregation, Answer, AnswerVotes, Answers, Balance, BatchId, CancelToken, Cause,
+    ChainId, ChainTree, Choose, ConfigError, DecodeMode, Event, Finish, FinishedChain, GenError,
+    Generator, GeneratorConfig, Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId,
+    OpenedProblem, ParticleConfig, PassOutput, PerStep, Problem, ProblemResult, PruneReason,
+    Pruned, RebaseConfig, RefineConfig, RunSummary, SamplingSettings, ScoreError, ScoreId,
+    ScoreItem, ScoreResult, Scored, Scorer, Scoring, SearchConfig, SearchError, Seconds, Settings,
+    Source, SpeculativeRejectionConfig, Start, State, StepOutput, StepPlan, StepRef, StepScorer,
+    Stopped, Strategy, StrategyKind, Submitted, VariableGranularityConfig,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};
@@ -74,4 +78,6 @@ pub use error::Error;
 pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, recognise};
 pub use memory::{MemoryPlan, ModelMemory, human_size};
 pub use prepare::Prepared;
-pub use solver::Solver;
+pub use request::Request;
+pub use service::{Progress, Service, ServiceError, ServiceOptions, Ticket};
+pub use solver::{IntoRequest, Solver};

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType, ThreadPool,
-    WeightType,
+    ChatTemplate, Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType,
+    ThreadPool, WeightType,
 };
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
-use beamgen_search::{Answers, Problem, Scorer};
+use beamgen_search::{Answers, Generator, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, ModelMemory, human_size, kept_as};
+use crate::solver::Writer;
 use crate::source::{Downloads, Opened, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
@@ -26,8 +27,7 @@ pub struct Prepared {
     generator: Option<Opened>,
     prompts: Option<Prompts>,
     judge: Option<Judge>,
-    scorer: Option<Box<dyn Scorer + Send>>,
-    answers: Box<dyn Answers + Send>,
+    own: OwnParts,
     plan: MemoryPlan,
     notes: Vec<String>,
 }
@@ -42,6 +42,52 @@ struct Judge {
     reference_shares: bool,
 }
 
+/// A generator that was loaded.
+struct Loaded {
+    generator: LmGenerator,
+    model: Arc<beamgen_engine::Model>,
+    checkpoint: Checkpoint,
+}
+
+impl Loaded {
+    fn new(
+        opened: Opened,
+        config: &Config,
+        compute: &Compute,
+        engine: EngineConfig,
+        pool: &ThreadPool,
+    ) -> Result<Self, Error> {
+        let checkpoint = opened.checkpoint.clone();
+        let place = checkpoint.path().display().to_string();
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let model = Arc::new(opened.model(config.models.dtype, compute, pool)?);
+        let load = || -> Result<LmGenerator, Error> {
+            let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
+            Ok(LmGenerator::new(
+                engine,
+                tokenizer,
+                config.generator.clone(),
+            )?)
+        };
+        let generator = load().map_err(|error| error.at(place))?;
+        Ok(Self {
+            generator,
+            model,
+            checkpoint,
+        })
+    }
+}
+
+/// What the builder was given in place of models, each with the name that stands for it in run
+/// files.
+pub(crate) struct OwnParts {
+    pub generator: Option<(String, Box<dyn Generator + Send>)>,
+    pub scorer: Option<(String, Box<dyn Scorer + Send>)>,
+    pub answers: Box<dyn Answers + Send>,
+    /// Whether the scorer is wanted even if the default settings never ask it.
+    pub load_scorer: bool,
+}
+
 /// Which models are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -53,8 +99,7 @@ impl Prepared {
     pub(crate) fn new(
         config: Config,
         wanted: Wanted,
-        scorer: Option<Box<dyn Scorer + Send>>,
-        answers: Box<dyn Answers + Send>,
+        mut own: OwnParts,
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
         config.check()?;
@@ -62,6 +107,7 @@ impl Prepared {
         let mut notes = Vec::new();
         let generator = match wanted {
             Wanted::RewardModel => None,
+            Wanted::Pair if own.generator.is_some() => None,
             Wanted::Pair => {
                 let name = config.models.generator.as_deref();
                 let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
@@ -70,9 +116,11 @@ impl Prepared {
         };
         let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
         let prompts = prompts.transpose()?;
-        let scores = wanted == Wanted::RewardModel || config.uses_scorer();
-        let scorer = scorer.filter(|_| scores);
-        let judge = match scores && scorer.is_none() {
+        let has_kind = config.models.scorer != ScorerKind::None;
+        let scores =
+            wanted == Wanted::RewardModel || config.uses_scorer() || (own.load_scorer && has_kind);
+        own.scorer.take_if(|_| !scores);
+        let judge = match scores && own.scorer.is_none() {
             true => Some(Judge::open(
                 &config,
                 generator.as_ref(),
@@ -106,8 +154,7 @@ impl Prepared {
             generator,
             prompts,
             judge,
-            scorer,
-            answers,
+            own,
             plan,
             notes,
         })
@@ -161,12 +208,20 @@ impl Prepared {
     /// What is at fault: file, field or tensor.
     pub fn solver(mut self) -> Result<Solver, Error> {
         let has_bundled = self.has_bundled();
-        let generator = self.generator.take().ok_or(Error::NoScorer)?;
         let pool = ThreadPool::new(self.config.engine.threads);
         let mut models = Map::new();
-        models.insert("generator".into(), generator.fingerprint.clone().into());
-        let own = self.scorer.is_some();
-        models.insert("scorer".into(), scored_by(&self.config, own).into());
+        let written_by = match (&self.generator, &self.own.generator) {
+            (Some(generator), _) => generator.fingerprint.clone(),
+            (None, Some((name, _))) => name.clone(),
+            (None, None) => return Err(Error::NoGenerator),
+        };
+        models.insert("generator".into(), written_by.into());
+        let scored_by = match (&self.own.scorer, &self.judge) {
+            (Some((name, _)), _) => name.as_str(),
+            (None, Some(_)) => self.config.models.scorer.name(),
+            (None, None) => ScorerKind::None.name(),
+        };
+        models.insert("scorer".into(), scored_by.into());
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
@@ -185,39 +240,43 @@ impl Prepared {
             models.insert("device".into(), "cuda".into());
         }
 
-        let checkpoint = generator.checkpoint.clone();
-        let path = checkpoint.path().display().to_string();
-        let tokenizer = Arc::clone(&generator.tokenizer);
-        let compute = self.compute.clone();
-        let model = Arc::new(generator.model(self.config.models.dtype, &compute, &pool)?);
         let engine = self.engine_config("generator");
         let mut config = self.config;
-        let load = || -> Result<LmGenerator, Error> {
-            let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
-            let generator = LmGenerator::new(engine, tokenizer, config.generator.clone())?;
-            config.generator.clone_from(generator.config());
-            Ok(generator)
+        let compute = &self.compute;
+        let mut loaded = match self.generator {
+            Some(checkpoint) => Some(Loaded::new(checkpoint, &config, compute, engine, &pool)?),
+            None => None,
         };
-        let mut generator = load().map_err(|error| error.at(path))?;
-        self.notes.extend_from_slice(generator.notes());
-
+        if let Some(loaded) = &loaded {
+            config.generator.clone_from(loaded.generator.config());
+            self.notes.extend_from_slice(loaded.generator.notes());
+        }
         let engine = engine_config(&self.plan, &config, "prm");
         let judge = self.judge.map(|judge| -> Result<_, Error> {
-            let shared = same_tokenizer(judge.prm.checkpoint.clone(), checkpoint)?;
-            let mut model = judge.load(&config, &compute, engine, Some(&model), pool)?;
-            model.share_tokens(shared);
-            if self.plan.lends {
-                let idle = Arc::new(IdleKv::default());
-                generator.lend(Arc::clone(&idle));
-                model.borrow(&idle);
+            let place = judge.prm.checkpoint.clone();
+            let weights = loaded.as_ref().map(|loaded| &loaded.model);
+            let mut prm = judge.load(&config, compute, engine, weights, pool.clone())?;
+            if let Some(loaded) = &mut loaded {
+                prm.share_tokens(same_tokenizer(place, loaded.checkpoint.clone())?);
+                if self.plan.lends {
+                    let idle = Arc::new(IdleKv::default());
+                    loaded.generator.lend(Arc::clone(&idle));
+                    prm.borrow(&idle);
+                }
             }
-            Ok(Box::new(model) as Box<dyn Scorer + Send>)
+            Ok(Box::new(prm) as Box<dyn Scorer + Send>)
         });
+        let generator = match (loaded, self.own.generator) {
+            (Some(loaded), _) => Writer::Model(Box::new(loaded.generator)),
+            (None, Some((_, own))) => Writer::Own(own),
+            (None, None) => return Err(Error::NoGenerator),
+        };
+        let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
         Ok(Solver {
             config,
             generator,
-            scorer: judge.transpose()?.or(self.scorer),
-            answers: self.answers,
+            scorer: judge.transpose()?.or(own_scorer),
+            answers: self.own.answers,
             models,
             notes: self.notes,
             has_bundled,
@@ -398,8 +457,8 @@ impl Judge {
             name: String::new(),
             ..self.spec.clone()
         };
-        let spec = format!("{spec:?}");
-        let spec = fingerprint::of_files([("spec", spec.as_bytes())]);
+        let spec = serde_json::to_vec(&spec).unwrap_or_default();
+        let spec = fingerprint::of_files([("spec", spec.as_slice())]);
         models.insert("prm_format".into(), spec.into());
     }
 
@@ -491,12 +550,4 @@ fn unpacked(model: &Opened, config: &Config, compute: &Compute) -> Result<Option
         "{path}: {stored} is unpacked to f32, {now}; dtype int8 keeps it as it is, {kept}, and is faster, \
          but rounds activations to 8 bits"
     )))
-}
-
-fn scored_by(config: &Config, own: bool) -> &'static str {
-    match (config.uses_scorer(), own, config.models.scorer) {
-        (false, ..) => ScorerKind::None.name(),
-        (true, true, ScorerKind::Prm | ScorerKind::Orm) => "own",
-        (true, _, kind) => kind.name(),
-    }
 }

@@ -1,14 +1,20 @@
 //! The solver: two models, one search.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use beamgen_generator::LmGenerator;
-use beamgen_search::{Answers, Clock, Event, Models, Problem, ProblemResult, RunSummary, Scorer};
+use beamgen_search::{
+    Aggregation, Answers, Clock, Event, Generator, Intake, Models, Next, Problem, ProblemResult,
+    RunSummary, Scorer, Settings, Sink, StrategyKind,
+};
 use serde_json::{Map, Value};
 
 use crate::builder::SolverBuilder;
-use crate::{Config, Error};
+use crate::request::Request;
+use crate::service::{Service, ServiceOptions};
+use crate::{Config, Error, ScorerKind};
 
 /// Solves problems by step-wise search: a generator, a scorer, and the search between them.
 ///
@@ -16,7 +22,7 @@ use crate::{Config, Error};
 /// thread; runs take it by `&mut`, for one thread drives the models.
 pub struct Solver {
     pub(crate) config: Config,
-    pub(crate) generator: LmGenerator,
+    pub(crate) generator: Writer,
     pub(crate) scorer: Option<Box<dyn Scorer + Send>>,
     pub(crate) answers: Box<dyn Answers + Send>,
     pub(crate) models: Map<String, Value>,
@@ -53,25 +59,34 @@ impl Solver {
         self.has_bundled && !crate::bundled::knows(&problem.text)
     }
 
+    /// The settings of a search unless its request says otherwise.
+    pub fn settings(&self) -> Settings {
+        self.config.settings()
+    }
+
+    /// A problem with this solver's own settings, to be changed as wanted.
+    pub fn request(&self, problem: impl Into<Problem>) -> Request {
+        Request::new(problem, self.settings())
+    }
+
     /// Solves a problem given as text. With bundled models, see [`is_foreign`](Self::is_foreign).
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
     pub fn ask(&mut self, text: &str) -> Result<ProblemResult, Error> {
-        self.solve(&Problem {
-            id: "1".to_owned(),
-            text: text.to_owned(),
-            answer: None,
-        })
+        let request = self.request(text);
+        self.solve(request)
     }
 
-    /// Solves one problem.
+    /// Solves one problem: a [`Problem`] with the solver's own settings, or a [`Request`].
     ///
     /// # Errors
     /// The problem is refused (longer than the generator's context, say), or a model fails.
-    pub fn solve(&mut self, problem: &Problem) -> Result<ProblemResult, Error> {
+    pub fn solve(&mut self, request: impl IntoRequest) -> Result<ProblemResult, Error> {
+        let request = request.into_request(self);
+        request.settings.validate()?;
         let mut solved = None;
-        self.run([problem.clone()], &mut |_| {}, &mut |result| {
+        self.run_requests([request], &mut |_| {}, &mut |result| {
             solved = Some(result);
             ControlFlow::Continue(())
         })?;
@@ -112,22 +127,88 @@ impl Solver {
         observe: &mut dyn FnMut(Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
+        self.config.search.build(self.scorer.is_some())?;
+        let defaults = Arc::new(self.settings());
+        let requests = problems
+            .into_iter()
+            .map(|problem| beamgen_search::Request::new(problem, Arc::clone(&defaults)));
+        self.run_all(requests, observe, deliver)
+    }
+
+    /// [`run`](Self::run) for requests with settings of their own, side by side in the same
+    /// batches. A request that cannot be run has its reason in its result.
+    ///
+    /// # Errors
+    /// A model is lost.
+    pub fn run_requests(
+        &mut self,
+        requests: impl IntoIterator<Item = Request>,
+        observe: &mut dyn FnMut(Event<'_>),
+        deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+    ) -> Result<RunSummary, Error> {
+        let defaults = self.defaults();
+        let mut last: Option<(Settings, Arc<Settings>)> = None;
+        let requests = requests.into_iter().map(move |request| {
+            let resolved = match &last {
+                Some((given, resolved)) if *given == request.settings => Arc::clone(resolved),
+                _ => {
+                    let resolved = Arc::new(defaults.resolve(request.settings.clone()));
+                    last = Some((request.settings.clone(), Arc::clone(&resolved)));
+                    resolved
+                }
+            };
+            request.for_search(resolved, Duration::ZERO)
+        });
+        self.run_all(requests, observe, deliver)
+    }
+
+    fn run_all(
+        &mut self,
+        requests: impl Iterator<Item = beamgen_search::Request>,
+        observe: &mut dyn FnMut(Event<'_>),
+        deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+    ) -> Result<RunSummary, Error> {
+        let mut intake = Listed(requests);
+        let mut sink = Observed { observe, deliver };
+        self.serve(WallClock::start(), &mut intake, &mut sink)
+    }
+
+    /// Puts the solver on a thread of its own, which any number of threads hand requests to.
+    pub fn spawn(self, options: ServiceOptions) -> Service {
+        Service::start(self, options)
+    }
+
+    pub(crate) fn serve(
+        &mut self,
+        clock: WallClock,
+        intake: &mut dyn Intake,
+        sink: &mut dyn Sink,
+    ) -> Result<RunSummary, Error> {
         let models = Models {
-            generator: &mut self.generator,
+            generator: self.generator.as_dyn(),
             scorer: self
                 .scorer
                 .as_deref_mut()
                 .map(|scorer| scorer as &mut dyn Scorer),
             answers: &*self.answers,
-            clock: &WallClock::start(),
+            clock: &clock,
         };
-        Ok(beamgen_search::run(
-            models,
-            &self.config.search,
-            problems,
-            observe,
-            deliver,
-        )?)
+        let in_flight = self.config.search.in_flight;
+        Ok(beamgen_search::serve(models, in_flight, intake, sink)?)
+    }
+
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults::of(&self.config)
+    }
+
+    /// Bytes of keys and values that chains hold in both models now; 0 between runs.
+    pub fn cache_bytes(&self) -> u64 {
+        let generator = match &self.generator {
+            Writer::Model(generator) => generator.memory(),
+            Writer::Own(generator) => generator.memory(),
+        };
+        let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
+        generator.used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
     }
 
     /// Whether a problem fits the generator's context, without solving it.
@@ -135,7 +216,10 @@ impl Solver {
     /// # Errors
     /// Why it does not.
     pub fn check(&self, problem: &Problem) -> Result<(), Error> {
-        match self.generator.prompt(&problem.text) {
+        let Writer::Model(generator) = &self.generator else {
+            return Ok(());
+        };
+        match generator.prompt(&problem.text) {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::Refused(error.to_string())),
         }
@@ -144,13 +228,31 @@ impl Solver {
     /// All that decides the results, as one would compare two runs: the settings without those that
     /// change the speed only, and the models' fingerprints in place of their directories.
     pub fn identity(&self) -> Map<String, Value> {
+        self.identity_of(&self.settings())
+    }
+
+    /// [`identity`](Self::identity) of a search with these settings.
+    pub fn identity_of(&self, settings: &Settings) -> Map<String, Value> {
+        let settings = self.defaults().resolve(settings.clone());
+        let generator = match &self.generator {
+            Writer::Model(generator) => generator.resolve(&settings.generator),
+            Writer::Own(_) => Ok(settings.generator.clone()),
+        };
+        let generator = generator.unwrap_or(settings.generator);
+        let mut models = self.models.clone();
+        if !settings.search.uses_scores() {
+            models.insert("scorer".into(), ScorerKind::None.name().into());
+            for unused in ["prm", "reference", "prm_format"] {
+                models.shift_remove(unused);
+            }
+        }
         let mut identity = Map::new();
         let mut add = |key: &str, value: Result<Value, serde_json::Error>| {
             identity.insert(key.to_owned(), value.unwrap_or(Value::Null));
         };
-        add("models", Ok(Value::Object(self.models.clone())));
-        add("search", serde_json::to_value(&self.config.search));
-        add("generator", serde_json::to_value(&self.config.generator));
+        add("models", Ok(Value::Object(models)));
+        add("search", serde_json::to_value(&settings.search));
+        add("generator", serde_json::to_value(&generator));
         // Of the engine, what touches the last bits of an activation.
         let engine = &self.config.engine;
         add("page_size", serde_json::to_value(engine.page_size));
@@ -162,11 +264,103 @@ impl Solver {
     }
 }
 
-struct WallClock(Instant);
+/// What writes the chains.
+pub(crate) enum Writer {
+    /// A language model in our engine.
+    Model(Box<LmGenerator>),
+    /// Whatever the builder was given.
+    Own(Box<dyn Generator + Send>),
+}
+
+impl Writer {
+    fn as_dyn(&mut self) -> &mut dyn Generator {
+        match self {
+            Self::Model(generator) => &mut **generator,
+            Self::Own(generator) => &mut **generator,
+        }
+    }
+}
+
+/// How a request's settings act on this solver.
+#[derive(Clone, Copy)]
+pub(crate) struct Defaults {
+    outcome_scorer: bool,
+}
+
+impl Defaults {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            outcome_scorer: config.models.scorer == ScorerKind::Orm,
+        }
+    }
+
+    /// Greedy decoding is temperature 0 whatever is written, and an outcome model, trained on the
+    /// end of chains only, is read there.
+    pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
+        if settings.search.strategy == StrategyKind::Greedy {
+            settings.generator.sampling.temperature = Some(0.0);
+        }
+        if self.outcome_scorer {
+            settings.search.aggregation = Aggregation::Last;
+        }
+        settings
+    }
+}
+
+/// What [`Solver::solve`] takes: a problem, or a request.
+pub trait IntoRequest {
+    /// The request; a problem alone has the solver's settings.
+    fn into_request(self, solver: &Solver) -> Request;
+}
+
+impl IntoRequest for Request {
+    fn into_request(self, _: &Solver) -> Request {
+        self
+    }
+}
+
+impl IntoRequest for &Problem {
+    fn into_request(self, solver: &Solver) -> Request {
+        solver.request(self)
+    }
+}
+
+/// Requests from an iterator.
+struct Listed<I>(I);
+
+impl<I: Iterator<Item = beamgen_search::Request>> Intake for Listed<I> {
+    fn next(&mut self, _idle: bool) -> Next {
+        let next = self.0.next().map(Box::new);
+        next.map_or(Next::Closed, Next::Request)
+    }
+}
+
+/// A sink of two closures.
+struct Observed<'a> {
+    observe: &'a mut dyn FnMut(Event<'_>),
+    deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+}
+
+impl Sink for Observed<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        (self.observe)(event);
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        (self.deliver)(result)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct WallClock(Instant);
 
 impl WallClock {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
     }
 }
 

@@ -239,7 +239,7 @@ fn a_scorer_of_ones_own() {
     ));
     let builder = Solver::builder()
         .config(config)
-        .scorer(Box::new(Indifferent(0)));
+        .scorer("indifferent", Indifferent(0));
     let mut solver = builder.build().expect("the bundled generator");
     let result = solver.solve(&sample(1)[0]).expect("solved");
     assert!(result.steps().iter().all(|step| step.score == Some(0.5)));
@@ -249,7 +249,7 @@ fn a_scorer_of_ones_own() {
 #[test]
 fn greedy_takes_the_likeliest_tokens_whatever_the_seed() {
     let mut config = small();
-    config.search.strategy = StrategyKind::GREEDY;
+    config.search.strategy = StrategyKind::Greedy;
     let mut answers = [1, 2].map(|seed| {
         let mut solver = Solver::builder()
             .config(config.clone())

@@ -46,7 +46,7 @@ fn search(config: &Config) -> String {
 }
 
 fn sampling(config: &Config) -> String {
-    let sampling = config.generator.sampling.params();
+    let sampling = beamgen::sampling_params(config.generator.sampling);
     if sampling.temperature == 0.0 {
         return "the likeliest token each time (temperature 0)".to_owned();
     }

@@ -23,7 +23,7 @@ impl ExactScorer {
 }
 
 fn unknown(id: ScoreId) -> ScoreError {
-    ScoreError::Failed(format!("no chain {}", id.0))
+    ScoreError::Failed(format!("no chain {}", id.0).into())
 }
 
 impl Scorer for ExactScorer {

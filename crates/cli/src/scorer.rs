@@ -8,7 +8,7 @@ use crate::exact::ExactScorer;
 /// Gives the builder the scorer that its configuration names, where that is not a checkpoint.
 pub fn attach(builder: SolverBuilder) -> SolverBuilder {
     match builder.settings().models.scorer {
-        ScorerKind::Exact => builder.scorer(Box::<ExactScorer>::default()),
+        ScorerKind::Exact => builder.scorer("exact", ExactScorer::default()),
         ScorerKind::Prm | ScorerKind::Orm | ScorerKind::None => builder,
     }
 }

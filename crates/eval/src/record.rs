@@ -231,6 +231,8 @@ mod tests {
             score: Some(0.5),
             error: None,
             too_long: false,
+            stopped: None,
+            lost_to_memory: 0,
             ledger: Ledger {
                 generated_tokens: 12,
                 ..Ledger::default()

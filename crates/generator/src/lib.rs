@@ -16,15 +16,17 @@
 #![warn(missing_debug_implementations)]
 
 mod branch_point;
-mod config;
+
 mod cut;
 mod error;
 mod lm;
 mod memory;
+mod plan;
 mod prompts;
 mod step;
 
-pub use config::GeneratorConfig;
+pub use beamgen_search::{GeneratorConfig, SamplingSettings};
 pub use error::Error;
 pub use lm::LmGenerator;
+pub use plan::{sampling_params, sampling_settings};
 pub use prompts::Prompts;

@@ -1,34 +1,34 @@
 //! The generator: its chains, what they may take, and what becomes of a token. [`calls`] is what a search asks of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, Engine, IdleKv, Logits, Request, Sampled, Sampler, SamplingParams, SeqId,
-    Tokenizer,
+    Append, Choice, Engine, IdleKv, Logits, Request, Sampled, Sampler, SeqId, Tokenizer,
 };
-use beamgen_search::{ChainId, DecodeMode, GenError, StepOutput};
+use beamgen_search::{Cause, ChainId, DecodeMode, GenError, GeneratorConfig, StepOutput};
 
 use crate::branch_point::{BranchId, BranchPoints};
-use crate::config::GeneratorConfig;
-use crate::cut::Cuts;
 use crate::error::Error;
 use crate::memory::branch_pages;
-use crate::prompts::Prompts;
-use crate::step::{Closing, Step, StopRules, Verdict};
+use crate::plan::WritingPlan;
+use crate::step::{Closing, Step, Verdict};
 
 mod calls;
+
+/// Settings that are kept resolved; of more than these, some are resolved again.
+const MOST_PLANS: usize = 16;
 
 /// Steps from a language model over the engine's forkable cache.
 #[derive(Debug)]
 pub struct LmGenerator {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
-    prompts: Prompts,
-    config: GeneratorConfig,
-    sampling: SamplingParams,
-    rules: StopRules,
+    /// The settings it was made with.
+    defaults: Arc<WritingPlan>,
+    /// Other settings that problems came with lately, the newest last.
+    plans: VecDeque<Arc<WritingPlan>>,
     sampler: Sampler,
     /// Chains whose next token comes from the logits at hand, and from which row of them.
     drawing: Vec<(ChainId, usize)>,
@@ -48,6 +48,7 @@ pub struct LmGenerator {
 
 #[derive(Debug, Clone)]
 struct Chain {
+    plan: Arc<WritingPlan>,
     problem: u64,
     prompt_tokens: usize,
     /// Tokens sampled in all steps so far.
@@ -91,30 +92,15 @@ impl LmGenerator {
         tokenizer: Arc<Tokenizer>,
         config: GeneratorConfig,
     ) -> Result<Self, Error> {
-        let mut config = config;
-        config.validate()?;
         if !engine.model().has_head() {
             return Err(Error::NoHead);
         }
-        let prompts = Prompts::new(Arc::clone(&tokenizer), engine.model().config(), &config)?;
-        config.date = prompts.date();
-        let sampling = config.sampling.or(tokenizer.generation().sampling).params();
-        config.sampling = sampling.into();
+        let defaults = WritingPlan::new(&config, &tokenizer, engine.model().config())?;
         Ok(Self {
-            prompts,
-            sampling,
-            rules: StopRules {
-                cuts: Cuts {
-                    boundaries: bytes(&config.boundaries),
-                    starts: bytes(&config.starts),
-                },
-                answer_markers: config.answer_markers.clone(),
-                max_step_tokens: config.max_step_tokens,
-                step_tokens: config.step_tokens,
-            },
+            defaults: Arc::new(defaults),
+            plans: VecDeque::new(),
             engine,
             tokenizer,
-            config,
             sampler: Sampler::new(),
             drawing: Vec::new(),
             drawn: Vec::new(),
@@ -129,9 +115,37 @@ impl LmGenerator {
         })
     }
 
-    /// The settings as they act: those that were not set are what the checkpoint says.
+    /// The settings it was made with, as they act: those that were not set are what the checkpoint
+    /// says.
     pub fn config(&self) -> &GeneratorConfig {
-        &self.config
+        &self.defaults.config
+    }
+
+    /// Other settings as they act.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn resolve(&self, config: &GeneratorConfig) -> Result<GeneratorConfig, Error> {
+        let model = self.engine.model().config();
+        Ok(WritingPlan::new(config, &self.tokenizer, model)?.config)
+    }
+
+    /// How problems with these settings are written; made once for all of them.
+    fn plan(&mut self, config: &GeneratorConfig) -> Result<Arc<WritingPlan>, Error> {
+        if self.defaults.given == *config || self.defaults.config == *config {
+            return Ok(Arc::clone(&self.defaults));
+        }
+        let known = self.plans.iter().find(|plan| plan.given == *config);
+        if let Some(known) = known {
+            return Ok(Arc::clone(known));
+        }
+        let model = self.engine.model().config();
+        let plan = Arc::new(WritingPlan::new(config, &self.tokenizer, model)?);
+        if self.plans.len() == MOST_PLANS {
+            self.plans.pop_front();
+        }
+        self.plans.push_back(Arc::clone(&plan));
+        Ok(plan)
     }
 
     /// What the checkpoint's generation_config.json asks for and does not get, a line each.
@@ -173,7 +187,7 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        self.prompts.tokens(problem)
+        self.defaults.prompts.tokens(problem)
     }
 
     fn context(&self) -> usize {
@@ -195,7 +209,7 @@ impl LmGenerator {
 
     fn room(&self, chain: &Chain) -> usize {
         room(
-            &self.config,
+            &chain.plan.config,
             self.context(),
             chain.prompt_tokens,
             chain.sampled,
@@ -204,12 +218,22 @@ impl LmGenerator {
 
     /// Tokens of its next step that a chain may have to read: all but the one that closes it.
     fn longest_read(&self, chain: &Chain) -> usize {
-        self.config.longest_step().min(self.room(chain)).max(1) - 1
+        chain
+            .plan
+            .config
+            .longest_step()
+            .min(self.room(chain))
+            .max(1)
+            - 1
     }
 
     /// Pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId, step: &Step) -> usize {
-        let step_left = self.config.longest_step().saturating_sub(step.tokens.len());
+        let step_left = chain
+            .plan
+            .config
+            .longest_step()
+            .saturating_sub(step.tokens.len());
         // The newest token is still to be read, the last one never.
         let reads = step_left.min(self.room(chain));
         self.engine.pages_needed(seq, reads)
@@ -247,11 +271,10 @@ impl LmGenerator {
 
     /// Draws the next token of each chain in `drawing`, all at once.
     fn draw(&mut self, logits: &Logits) -> Result<(), GenError> {
-        let (chains, drawing, config) = (&self.chains, &self.drawing, &self.config);
-        let sampling = &self.sampling;
+        let (chains, drawing) = (&self.chains, &self.drawing);
         let choice = |i: usize| {
             let (id, row) = drawing[i];
-            choice(&chains[&id], row, sampling, config.seed)
+            choice(&chains[&id], row)
         };
         // A model may have more rows than there are tokens: those ids stand for nothing.
         let tokens = self.tokenizer.len();
@@ -261,14 +284,13 @@ impl LmGenerator {
             .draw(logits, tokens, sampler, count, choice, &mut self.drawn);
         drawn.map_err(|error| {
             let model = self.tokenizer.checkpoint().display();
-            GenError::Failed(format!("{model}: {error}"))
+            GenError::Lost(format!("{model}: {error}").into())
         })
     }
 
     /// As [`draw`](Self::draw), all from a row that was kept.
     fn draw_kept(&mut self, logits: &[f32]) {
-        let (chains, drawing, config) = (&self.chains, &self.drawing, &self.config);
-        let sampling = &self.sampling;
+        let (chains, drawing) = (&self.chains, &self.drawing);
         let logits = &logits[..self.tokenizer.len()];
         let request = |i: usize| {
             let (id, row) = drawing[i];
@@ -277,7 +299,7 @@ impl LmGenerator {
                 params,
                 draw,
                 ..
-            } = choice(&chains[&id], row, sampling, config.seed);
+            } = choice(&chains[&id], row);
             Request {
                 logits,
                 history,
@@ -296,14 +318,15 @@ impl LmGenerator {
         let context = self.context();
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         chain.sampled += 1;
-        if self.sampling.repetition_penalty != 1.0 {
+        if chain.plan.sampling.repetition_penalty != 1.0 {
             chain.history.push(sampled.token);
         }
-        let room = room(&self.config, context, chain.prompt_tokens, chain.sampled);
+        let plan = Arc::clone(&chain.plan);
+        let room = room(&plan.config, context, chain.prompt_tokens, chain.sampled);
         let (State::Waiting(_, step) | State::Decoding(_, step)) = &mut chain.state else {
             unreachable!("chains in other states sample nothing")
         };
-        let verdict = step.push(sampled, room, &self.tokenizer, &self.rules);
+        let verdict = step.push(sampled, room, &self.tokenizer, &plan.rules);
         if verdict == Verdict::GoesOn && matches!(chain.state, State::Decoding(..)) {
             // Most tokens end here, and take no memory.
             return None;
@@ -368,21 +391,17 @@ impl LmGenerator {
     }
 }
 
-fn bytes(marks: &[String]) -> Vec<Vec<u8>> {
-    marks.iter().map(|mark| mark.clone().into_bytes()).collect()
-}
-
 /// What a chain draws next, from row `row`.
-fn choice<'a>(chain: &'a Chain, row: usize, sampling: &SamplingParams, seed: u64) -> Choice<'a> {
+fn choice(chain: &Chain, row: usize) -> Choice<'_> {
     let (State::Waiting(_, step) | State::Decoding(_, step)) = &chain.state else {
         unreachable!("chains in other states sample nothing")
     };
     let key = Key {
-        seed,
+        seed: chain.plan.config.seed,
         problem: chain.problem,
         chain: step.plan.stream,
     };
-    let mut params = *sampling;
+    let mut params = chain.plan.sampling;
     if step.plan.mode == DecodeMode::Greedy {
         params.temperature = 0.0;
     }
@@ -395,7 +414,7 @@ fn choice<'a>(chain: &'a Chain, row: usize, sampling: &SamplingParams, seed: u64
 }
 
 fn failed(error: beamgen_engine::Error) -> GenError {
-    GenError::Failed(error.to_string())
+    GenError::Lost(Cause::new(error))
 }
 
 /// Tokens that a chain of `sampled` tokens may still sample.

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, ModelConfig, Tokenizer};
-use beamgen_search::GenError;
+use beamgen_search::{GenError, GeneratorConfig};
 
-use crate::config::GeneratorConfig;
 use crate::error::Error;
 
 /// Writes problems as prompts; needs no weights, so problems can be checked before a model is loaded.

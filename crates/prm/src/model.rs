@@ -196,7 +196,7 @@ impl RewardModel {
             let read = self
                 .segments
                 .write(&prompt.text, step, i + 1, &mut written.tokens)
-                .map_err(ScoreError::Failed)?;
+                .map_err(|error| ScoreError::Failed(error.into()))?;
             written.read_at.push(read);
         }
         Ok(written)

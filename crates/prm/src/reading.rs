@@ -1,6 +1,6 @@
 //! Reading a batch: each chain from where its cache ends.
 
-use beamgen_search::{ScoreError, Scored};
+use beamgen_search::{Cause, ScoreError, Scored};
 
 use crate::engines::Read;
 use crate::model::{Readout, RewardModel};
@@ -26,7 +26,7 @@ impl RewardModel {
             .collect();
         let outputs = self
             .outputs(&batch.planned, &reads)
-            .map_err(|error| ScoreError::Failed(error.to_string()))?;
+            .map_err(|error| ScoreError::Lost(Cause::new(error)))?;
         for (planned, outputs) in batch.planned.into_iter().zip(outputs) {
             let probabilities = outputs
                 .iter()
@@ -36,7 +36,7 @@ impl RewardModel {
                 (Some(probabilities), Ok(scored)) => scored.probabilities = probabilities,
                 (_, result) => {
                     let reason = "the reward model's output is not a number";
-                    *result = Err(ScoreError::Failed(reason.into()));
+                    *result = Err(ScoreError::Lost(reason.into()));
                 }
             }
             let steps = planned.marks.len();
@@ -154,7 +154,7 @@ impl RewardModel {
         }
         self.engines
             .read(&reads)
-            .map_err(|error| ScoreError::Failed(error.to_string()))?;
+            .map_err(|error| ScoreError::Lost(Cause::new(error)))?;
         for &id in prompts {
             self.chains.prompt_mut(id).read = true;
         }

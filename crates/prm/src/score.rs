@@ -109,7 +109,7 @@ impl RewardModel {
                     chain.steps() + i + 1,
                     &mut planned.tokens,
                 )
-                .map_err(ScoreError::Failed)?;
+                .map_err(|error| ScoreError::Failed(error.into()))?;
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }

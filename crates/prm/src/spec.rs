@@ -11,7 +11,7 @@ use crate::recognise::Recognise;
 /// hidden state into numbers, and which normaliser turns those into a probability.
 ///
 /// Files in `configs/prm/` are this structure as TOML; its README explains how to write one.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrmSpec {
     /// The family's name or the file it comes from, for messages.
@@ -19,6 +19,7 @@ pub struct PrmSpec {
     pub name: String,
     /// The checkpoints that are read like this when nobody says how.
     #[serde(default)]
+    #[serde(skip_serializing)]
     pub recognise: Recognise,
     /// What stands before the first step.
     #[serde(default)]
@@ -33,7 +34,7 @@ pub struct PrmSpec {
 }
 
 /// What stands before the first step.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptSpec {
     /// Jinja over `problem` and `bos`. Without it, the checkpoint's chat template writes the
@@ -60,7 +61,7 @@ impl Default for PromptSpec {
 }
 
 /// How a step is written down: its segment of the chain.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepSpec {
     /// Jinja over `step` (without white space around it) and `index` (from 1).
@@ -111,7 +112,7 @@ pub enum Tokenise {
 }
 
 /// From hidden states to numbers.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeadSpec {
     /// Linear layers, ReLU between them.
@@ -123,7 +124,7 @@ pub enum HeadSpec {
 }
 
 /// Tensors of a linear layer.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerSpec {
     /// `[outputs, inputs]`.
@@ -134,7 +135,7 @@ pub struct LayerSpec {
 
 /// `beta * (log p(step) - log p_reference(step))`, the implicit reward of DPO (Yuan et al., "Free
 /// process rewards without process labels", 2024).
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRatio {
     /// The factor of training.
@@ -142,7 +143,7 @@ pub struct LogRatio {
 }
 
 /// From numbers to a probability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normaliser {
     /// The share of this class, from 0.

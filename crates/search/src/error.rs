@@ -1,7 +1,52 @@
+use std::fmt;
+use std::sync::Arc;
+
 use thiserror::Error;
+
+/// What an error was caused by. Equal causes have equal messages.
+#[derive(Debug, Clone)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    /// Keeps an error.
+    pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(message: &str) -> Self {
+        Self(Arc::from(Box::from(message)))
+    }
+}
+
+impl From<String> for Cause {
+    fn from(message: String) -> Self {
+        Self(Arc::from(Box::from(message)))
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
 
 /// Why a generator refused a problem or failed.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum GenError {
     /// The prompt alone fills the model's context.
     #[error("the prompt has {tokens} tokens, which leaves no room in a context of {context}")]
@@ -9,13 +54,20 @@ pub enum GenError {
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
-    /// A failure of the model itself; ends the run.
+    /// Settings that this generator cannot follow.
+    #[error("{0}")]
+    Settings(String),
+    /// It failed this chain or this call; the problem ends, others go on.
     #[error("the generator failed: {0}")]
-    Failed(String),
+    Failed(Cause),
+    /// The model is lost: the run ends.
+    #[error("the generator failed: {0}")]
+    Lost(Cause),
 }
 
 /// Why a scorer refused a problem or a chain, or failed.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ScoreError {
     #[error("the chain has {tokens} tokens, the scorer's context {context}")]
     TooLong { tokens: usize, context: usize },
@@ -23,13 +75,17 @@ pub enum ScoreError {
     Prompt(String),
     #[error("the scorer has no memory for a chain of {tokens} tokens")]
     NoMemory { tokens: usize },
-    /// A failure of the model itself; ends the run.
+    /// It failed this chain or this call; the problem ends, others go on.
     #[error("the scorer failed: {0}")]
-    Failed(String),
+    Failed(Cause),
+    /// The model is lost: the run ends.
+    #[error("the scorer failed: {0}")]
+    Lost(Cause),
 }
 
 /// A search configuration that cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
@@ -55,10 +111,21 @@ pub enum ConfigError {
     },
     /// A key that has no meaning with another.
     #[error("{field} works only with {with}")]
-    Misplaced { field: &'static str, with: String },
+    Misplaced {
+        field: &'static str,
+        with: &'static str,
+    },
     /// The strategy or the choice reads scores.
     #[error("{what} needs a scorer, and there is none")]
     NeedsScorer { what: &'static str },
+    /// A list of marks with an empty one.
+    #[error("generator setting `{field}` must not be empty")]
+    Empty { field: &'static str },
+    /// Steps would never end.
+    #[error(
+        "nothing ends a step: generator settings `boundaries` and `starts` are empty, and `step_tokens` is 0"
+    )]
+    NoBoundary,
     #[error("unknown {field} {value:?} (known: {known})")]
     Unknown {
         field: &'static str,
@@ -69,7 +136,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Refuses what is not in `range`, described by `words`.
-    pub fn check_range(
+    pub(crate) fn check_range(
         field: &'static str,
         value: f32,
         range: impl std::ops::RangeBounds<f32>,
@@ -95,16 +162,15 @@ impl ConfigError {
     }
 
     /// Refuses what is not a positive number.
-    pub fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
+    pub(crate) fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
         Self::check_range(field, value, f32::MIN_POSITIVE.., "a positive number")
     }
 
-    pub(crate) fn unknown(
+    pub(crate) fn unknown<const K: usize>(
         field: &'static str,
         value: &str,
-        known: impl IntoIterator<Item = &'static str>,
+        known: [&'static str; K],
     ) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
         Self::Unknown {
             field,
             value: value.to_owned(),
@@ -115,6 +181,7 @@ impl ConfigError {
 
 /// Why a run stopped.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum SearchError {
     #[error(transparent)]
     Config(#[from] ConfigError),

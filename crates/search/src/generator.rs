@@ -2,6 +2,7 @@
 
 use crate::error::GenError;
 use crate::finish::Finish;
+use crate::generation::GeneratorConfig;
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
 
@@ -11,7 +12,7 @@ pub struct ChainId(pub u64);
 
 /// A problem accepted by a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedProblem {
     /// The chain that holds the prompt and no steps.
     pub chain: ChainId,
     /// Length of the rendered prompt in tokens.
@@ -29,6 +30,33 @@ pub struct StepPlan {
     pub mode: DecodeMode,
     /// Most tokens it may have: reaching it is [`Finish::Budget`].
     pub token_limit: usize,
+}
+
+/// Where a step starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// This chain goes on.
+    Itself(ChainId),
+    /// A second chain with the same contents; nothing is computed or copied for it.
+    ForkOf(ChainId),
+}
+
+/// What a pass brought.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PassOutput {
+    /// Steps that closed or paused.
+    pub steps: Vec<StepOutput>,
+    /// Chains in the middle of a step that failed, and why. Each ends its problem.
+    pub failed: Vec<(ChainId, GenError)>,
+}
+
+impl From<Vec<StepOutput>> for PassOutput {
+    fn from(steps: Vec<StepOutput>) -> Self {
+        Self {
+            steps,
+            failed: Vec::new(),
+        }
+    }
 }
 
 /// A step that closed.
@@ -74,36 +102,39 @@ pub struct Memory {
 /// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results depend on
 /// the problem's key, the streams and the texts alone, never on what else is decoded beside.
 pub trait Generator {
-    /// Renders and queues the prompt. It is read once, in a later [`pass`](Self::pass).
+    /// Renders and queues the prompt. It is read once, in a later [`pass`](Self::pass). The
+    /// problem's chains are written as `settings` say.
     ///
     /// # Errors
     /// What is wrong with this problem (a prompt longer than the context, say); other problems
-    /// are not affected.
-    fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError>;
+    /// are not affected, unless the model is [lost](GenError::Lost).
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError>;
 
-    /// A second chain with the same contents; nothing is computed or copied.
-    fn fork(&mut self, chain: ChainId) -> ChainId;
+    /// Begins the next step of an idle chain, or of a fork of it, or takes up a paused one again;
+    /// returns the chain that the step is written in. It reserves memory for the longest possible
+    /// step (and for the prompt, if it is still to be read). `None`, and nothing has changed, if
+    /// that is not free beside all that is reserved already.
+    ///
+    /// A step taken up again keeps its stream; only `mode` and `token_limit` (for the whole step)
+    /// are new.
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId>;
 
     /// Gives the chain's memory back, also in the middle of a step. Returns how many tokens were
     /// sampled for that unfinished step (0 if idle; those of a pause included).
     fn release(&mut self, chain: ChainId) -> usize;
 
-    /// Whether memory for the longest possible next step of an idle `chain` (and for its prompt, if
-    /// it is still to be read), or for the rest of a paused one, is free beside all that is already
-    /// reserved.
-    fn can_start(&self, chain: ChainId) -> bool;
-
-    /// Begins the next step of an idle chain, or takes up a paused one again, and reserves the memory that
-    /// [`can_start`](Self::can_start) found. A step taken up again keeps its stream; only `mode`
-    /// and `token_limit` (for the whole step) are new.
-    fn start_step(&mut self, chain: ChainId, plan: StepPlan);
-
     /// One forward pass over all chains in the middle of a step. Returns the steps that closed,
-    /// whose chains are idle again, and those that paused.
+    /// whose chains are idle again, those that paused, and the chains that failed.
     ///
     /// # Errors
-    /// A failure of the model itself: the run cannot go on.
-    fn pass(&mut self) -> Result<Vec<StepOutput>, GenError>;
+    /// The whole pass failed, and with it every problem that has a step in it; or the model is
+    /// [lost](GenError::Lost) and the run cannot go on.
+    fn pass(&mut self) -> Result<PassOutput, GenError>;
 
     /// Number of chains in the middle of a step.
     fn active(&self) -> usize;

@@ -23,28 +23,41 @@ mod config;
 mod error;
 mod event;
 mod finish;
+mod generation;
 mod generator;
 mod ledger;
 mod problem;
+mod request;
 mod result;
 mod scheduler;
 mod scorer;
-pub mod strategy;
+mod step_scorer;
+mod strategy;
 mod stream;
 mod tree;
 
 pub use aggregation::Aggregation;
 pub use choose::{Answer, Answers, Choose, FinishedChain, choose};
-pub use config::SearchConfig;
-pub use error::{ConfigError, GenError, ScoreError, SearchError};
+pub use config::{SearchConfig, StrategyKind};
+pub use error::{Cause, ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;
 pub use finish::Finish;
-pub use generator::{ChainId, Generator, Memory, Opened, StepOutput, StepPlan};
+pub use generation::{GeneratorConfig, SamplingSettings};
+pub use generator::{
+    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+};
 pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
-pub use result::{AnswerVotes, ProblemResult, RunSummary};
-pub use scheduler::{Factory, Models, run, run_with};
-pub use scorer::{ScoreId, ScoreItem, Scored, Scorer, StepRef};
-pub use strategy::*;
+pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
+pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
+pub use scheduler::{Models, Sink, run, run_with, serve};
+pub use scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef, Submitted};
+pub use step_scorer::{PerStep, StepScorer};
+pub use strategy::{
+    Action, Balance, Beam, BestOfN, DecodeMode, Dvts, Greedy, Lookahead, LookaheadConfig, Mcts,
+    MctsConfig, Particle, ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, Scoring,
+    SpeculativeRejection, SpeculativeRejectionConfig, Start, Strategy, VariableGranularity,
+    VariableGranularityConfig,
+};
 pub use stream::child_stream;
 pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};

@@ -33,11 +33,17 @@ pub struct ProblemResult {
     pub answers: Vec<AnswerVotes>,
     /// Score of the chosen chain.
     pub score: Option<f32>,
-    /// Why the problem was refused, if it was (a prompt longer than the context, say).
+    /// Why the problem was refused (a prompt longer than the context, say) or failed, if it did.
     pub error: Option<String>,
     /// Whether it was refused because its prompt does not fit into a model's context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub too_long: bool,
+    /// Why the search was ended early, if it was: what is here is what it had by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// Chains lost because memory was short: with more of it the result may be another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_to_memory: usize,
     /// What it cost.
     pub ledger: Ledger,
     /// Seconds from admission to the result.
@@ -60,7 +66,44 @@ pub struct AnswerVotes {
     pub node: NodeId,
 }
 
+/// Why a search was ended before its strategy was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Stopped {
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its deadline was over.
+    Deadline,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl ProblemResult {
+    /// The result of a problem that was not searched: it has no chain.
+    pub fn unsearched(index: usize, problem: Problem) -> Self {
+        Self {
+            index,
+            problem,
+            tree: ChainTree::new(),
+            finished: Vec::new(),
+            chosen: None,
+            answer: None,
+            is_guess: false,
+            withheld: None,
+            answers: Vec::new(),
+            score: None,
+            error: None,
+            too_long: false,
+            stopped: None,
+            lost_to_memory: 0,
+            ledger: Ledger::default(),
+            elapsed: 0.0,
+        }
+    }
+
     /// The chosen chain step by step, without empty steps.
     pub fn steps(&self) -> Vec<&Node> {
         self.chosen
@@ -139,6 +182,12 @@ pub struct RunSummary {
     pub problems: usize,
     /// Problems refused with an error.
     pub failed: usize,
+    /// Problems cancelled, or ended by their deadline.
+    #[serde(default)]
+    pub stopped: usize,
+    /// Problems that lost chains because memory was short.
+    #[serde(default)]
+    pub memory_limited: usize,
     /// Problems with an answer.
     pub answered: usize,
     /// Problems set back and begun again because memory ran out. What they had spent is in the

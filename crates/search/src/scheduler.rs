@@ -1,10 +1,10 @@
 //! One loop for all problems in flight.
 
+mod active;
 mod budget;
 mod conclude;
 mod consensus;
 mod contents;
-mod live;
 mod pruning;
 mod resources;
 mod scoring;
@@ -12,89 +12,173 @@ mod speculative;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::choose::Answers;
-use crate::config::SearchConfig;
-use crate::error::{ConfigError, GenError, ScoreError, SearchError};
+use crate::error::{GenError, SearchError};
 use crate::event::Event;
-use crate::generator::{ChainId, Generator};
+use crate::generator::{ChainId, Generator, PassOutput};
 use crate::ledger::{Clock, Ledger};
 use crate::problem::Problem;
-use crate::result::{ProblemResult, RunSummary};
+use crate::request::{Intake, Next, Request, Settings, StrategyFactory};
+use crate::result::{ProblemResult, RunSummary, Stopped};
 use crate::scorer::Scorer;
-use crate::strategy::Strategy;
 use crate::tree::NodeId;
-use live::{Live, Stage};
+use active::{ActiveProblem, Stage};
+use scoring::PendingBatches;
 
 /// What a run works with.
 #[allow(missing_debug_implementations, reason = "trait objects")]
 pub struct Models<'a> {
     /// Proposes steps.
     pub generator: &'a mut dyn Generator,
-    /// Judges them; without one nothing is scored, and most strategies are refused.
+    /// Scores them; without one nothing is scored, and most strategies are refused.
     pub scorer: Option<&'a mut dyn Scorer>,
     /// Finds and compares final answers.
     pub answers: &'a dyn Answers,
-    /// Where the seconds in the ledger come from.
+    /// Where the seconds in the ledger and the deadlines come from.
     pub clock: &'a dyn Clock,
 }
 
-/// Makes the strategy for a problem.
-pub type Factory<'a> = dyn Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + 'a;
+/// Where events and results go.
+pub trait Sink {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
 
-/// Solves `problems` as `config` says, up to `config.in_flight` at once; they are pulled from the
+    /// A problem is done (not always in input order). [`ControlFlow::Break`] ends the run.
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()>;
+}
+
+/// Solves `problems` as `settings` say, up to `search.in_flight` at once; they are pulled from the
 /// iterator when there is room. `observe` sees everything as it happens, `deliver` takes each
 /// result as soon as its problem is done (not always in input order) and may stop the run.
 ///
 /// # Errors
-/// The configuration is invalid or needs a scorer that is not there, or a model failed. What is
+/// The configuration is invalid or needs a scorer that is not there, or a model is lost. What is
 /// wrong with one problem alone is in its result instead.
 pub fn run(
     models: Models<'_>,
-    config: &SearchConfig,
+    settings: impl Into<Settings>,
     problems: impl IntoIterator<Item = Problem>,
     observe: &mut dyn FnMut(Event<'_>),
     deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
 ) -> Result<RunSummary, SearchError> {
-    let has_scorer = models.scorer.is_some();
-    let factory = |_: &Problem| config.build(has_scorer);
-    run_with(models, config, &factory, problems, observe, deliver)
+    let settings = settings.into();
+    settings.validate()?;
+    settings.search.build(models.scorer.is_some())?;
+    run_requests(models, settings, None, problems, observe, deliver)
 }
 
-/// [`run`] with strategies of one's own. Of `config`, everything but the choice of strategy holds.
+/// [`run`] with strategies of one's own. Of the settings, everything but the choice of
+/// strategy holds.
 ///
 /// # Errors
-/// As [`run`], and if a strategy asks for the impossible.
+/// As [`run`].
 pub fn run_with(
     models: Models<'_>,
-    config: &SearchConfig,
-    factory: &Factory<'_>,
+    settings: impl Into<Settings>,
+    strategy: StrategyFactory,
     problems: impl IntoIterator<Item = Problem>,
     observe: &mut dyn FnMut(Event<'_>),
     deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
 ) -> Result<RunSummary, SearchError> {
-    config.validate()?;
+    let settings = settings.into();
+    settings.validate()?;
+    run_requests(models, settings, Some(strategy), problems, observe, deliver)
+}
+
+fn run_requests(
+    models: Models<'_>,
+    settings: Settings,
+    strategy: Option<StrategyFactory>,
+    problems: impl IntoIterator<Item = Problem>,
+    observe: &mut dyn FnMut(Event<'_>),
+    deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+) -> Result<RunSummary, SearchError> {
+    let in_flight = settings.search.in_flight;
+    let settings = Arc::new(settings);
+    let requests = problems.into_iter().map(|problem| Request {
+        strategy: strategy.clone(),
+        ..Request::new(problem, Arc::clone(&settings))
+    });
+    let mut intake = Listed(requests);
+    let mut sink = Observed { observe, deliver };
+    serve(models, in_flight, &mut intake, &mut sink)
+}
+
+/// Solves what `intake` gives until it is closed, up to `in_flight` problems at once, each as its
+/// own settings say. A problem's result is the same alone and among any others.
+///
+/// # Errors
+/// A model is lost or broke its contract. What is wrong with one problem alone, its settings
+/// included, is in its result instead.
+pub fn serve<'s>(
+    models: Models<'_>,
+    in_flight: usize,
+    intake: &'s mut dyn Intake,
+    sink: &'s mut dyn Sink,
+) -> Result<RunSummary, SearchError> {
     let started = models.clock.now();
     Scheduler {
-        models,
-        config,
-        factory,
-        observe,
-        deliver,
+        cx: Context { models, sink },
+        intake,
+        closed: false,
+        in_flight: in_flight.max(1),
         live: BTreeMap::new(),
         owners: HashMap::new(),
+        batches: PendingBatches::default(),
         set_back: VecDeque::new(),
-        limit: config.in_flight,
-        calm: 0,
+        limit: in_flight.max(1),
+        results_since_change: 0,
         exclusive: None,
         blocked: false,
         stopped: false,
         next_index: 0,
+        next_epoch: 0,
         summary: RunSummary::default(),
         started,
     }
-    .drive(&mut problems.into_iter())
+    .drive()
+}
+
+/// Requests from an iterator.
+struct Listed<I>(I);
+
+impl<I: Iterator<Item = Request>> Intake for Listed<I> {
+    fn next(&mut self, _idle: bool) -> Next {
+        self.0
+            .next()
+            .map_or(Next::Closed, |request| Next::Request(Box::new(request)))
+    }
+}
+
+/// A sink of two closures.
+struct Observed<'a> {
+    observe: &'a mut dyn FnMut(Event<'_>),
+    deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+}
+
+impl Sink for Observed<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        (self.observe)(event);
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        (self.deliver)(result)
+    }
+}
+
+/// What every problem works with.
+struct Context<'m, 's> {
+    models: Models<'m>,
+    sink: &'s mut dyn Sink,
+}
+
+impl Context<'_, '_> {
+    fn event(&mut self, event: Event<'_>) {
+        self.sink.event(event);
+    }
 }
 
 /// Whose step a chain in the middle of a step is.
@@ -124,44 +208,43 @@ impl Owner {
     }
 }
 
-struct Scheduler<'m, 'a> {
-    models: Models<'m>,
-    config: &'a SearchConfig,
-    factory: &'a Factory<'a>,
-    observe: &'a mut dyn FnMut(Event<'_>),
-    deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+struct Scheduler<'m, 's> {
+    cx: Context<'m, 's>,
+    intake: &'s mut dyn Intake,
+    /// Whether the intake is closed.
+    closed: bool,
+    in_flight: usize,
     /// Problems in flight by their position in the input; the first is the oldest.
-    live: BTreeMap<usize, Live>,
+    live: BTreeMap<usize, ActiveProblem>,
     /// Whose step each active chain is.
     owners: HashMap<ChainId, Owner>,
+    batches: PendingBatches,
     /// Problems to begin again, before any new one.
-    set_back: VecDeque<(usize, Problem)>,
-    /// Problems that memory is believed to hold at once; never above `config.in_flight`.
+    set_back: VecDeque<(usize, Request)>,
+    /// Problems that memory is believed to hold at once; never above `in_flight`.
     limit: usize,
     /// Problems done since the limit was last changed.
-    calm: usize,
+    results_since_change: usize,
     /// A problem that must be alone until it is done.
     exclusive: Option<usize>,
     /// Whether a step is waiting for memory.
     blocked: bool,
     stopped: bool,
     next_index: usize,
+    next_epoch: u64,
     summary: RunSummary,
     started: Duration,
 }
 
 impl Scheduler<'_, '_> {
-    fn drive(
-        mut self,
-        problems: &mut dyn Iterator<Item = Problem>,
-    ) -> Result<RunSummary, SearchError> {
+    fn drive(mut self) -> Result<RunSummary, SearchError> {
         let mut outcome = Ok(true);
         while matches!(outcome, Ok(true)) && !self.stopped {
-            outcome = self.turn(problems);
+            outcome = self.turn();
         }
         // Stopped or failed: nothing stays behind in the models.
         for (_, mut live) in std::mem::take(&mut self.live) {
-            live.release_all(&mut self.models);
+            live.release_all(&mut self.cx);
             live.bill_run(&mut self.summary.ledger);
         }
         self.update_clock();
@@ -169,37 +252,46 @@ impl Scheduler<'_, '_> {
     }
 
     /// One turn of the loop. Returns whether there may be more to do.
-    fn turn(&mut self, problems: &mut dyn Iterator<Item = Problem>) -> Result<bool, SearchError> {
-        let admitted = self.admit(problems)?;
+    fn turn(&mut self) -> Result<bool, SearchError> {
+        let admitted = self.admit()?;
+        let ended = self.end_overdue();
         if self.live.is_empty() {
-            return Ok(admitted);
+            return Ok(admitted || ended || !self.closed);
         }
         let started = self.start_steps();
         let passed = self.pass()?;
         let scored = self.score_ready()?;
         let woken = self.wake()?;
-        if !(admitted || started || passed || scored || woken) {
-            self.break_deadlock();
+        if !(admitted || ended || started || passed || scored || woken) {
+            match self.batches.is_empty() {
+                true => self.break_deadlock(),
+                false => self.collect_scores(true)?,
+            }
         }
         Ok(true)
     }
 
     /// Lets problems in while there is room. Returns whether one came.
-    fn admit(&mut self, problems: &mut dyn Iterator<Item = Problem>) -> Result<bool, SearchError> {
+    fn admit(&mut self) -> Result<bool, SearchError> {
         let mut admitted = false;
         while !self.stopped && self.has_room() {
-            let (index, problem) = match self.set_back.pop_front() {
+            let (index, request) = match self.set_back.pop_front() {
                 Some(again) => again,
-                None => match problems.next() {
-                    Some(problem) => {
+                None if self.closed => break,
+                None => match self.intake.next(self.live.is_empty()) {
+                    Next::Request(request) => {
                         self.next_index += 1;
-                        (self.next_index - 1, problem)
+                        (self.next_index - 1, *request)
                     }
-                    None => break,
+                    Next::Waiting => break,
+                    Next::Closed => {
+                        self.closed = true;
+                        break;
+                    }
                 },
             };
             admitted = true;
-            self.begin(index, problem)?;
+            self.begin(index, request)?;
         }
         if self.live.len() > 1 {
             for live in self.live.values_mut() {
@@ -214,24 +306,63 @@ impl Scheduler<'_, '_> {
             || (self.live.len() < self.limit && !self.blocked && self.exclusive.is_none())
     }
 
-    fn begin(&mut self, index: usize, problem: Problem) -> Result<(), SearchError> {
-        let now = self.models.clock.now();
-        let strategy = (self.factory)(&problem)?;
-        (self.observe)(Event::ProblemStarted {
+    fn begin(&mut self, index: usize, request: Request) -> Result<(), SearchError> {
+        self.cx.event(Event::ProblemStarted {
             index,
-            problem: &problem,
+            problem: &request.problem,
         });
-        match Live::open(index, problem, strategy, self.config, &mut self.models, now)? {
+        if let Some(stopped) = self.overdue(&request) {
+            let mut result = ProblemResult::unsearched(index, request.problem);
+            result.stopped = Some(stopped);
+            self.hand_over(result);
+            return Ok(());
+        }
+        let epoch = self.next_epoch;
+        self.next_epoch += 1;
+        match ActiveProblem::open(index, epoch, request, &mut self.cx)? {
             Ok(live) => {
                 let live = self.live.entry(index).or_insert(live);
                 let start = live.start;
                 let actions = live.strategy.begin(start);
-                live.apply(actions, self.config, &mut self.models, self.observe)?;
+                live.follow(actions, &mut self.cx);
                 self.conclude_idle(index);
             }
             Err(refused) => self.hand_over(*refused),
         }
         Ok(())
+    }
+
+    /// Why a request is to be ended now, if it is.
+    fn overdue(&self, request: &Request) -> Option<Stopped> {
+        let cancelled = request.cancel.as_ref().is_some_and(|c| c.is_cancelled());
+        if cancelled {
+            return Some(Stopped::Cancelled);
+        }
+        let deadline = request.deadline?;
+        (self.cx.models.clock.now() >= deadline).then_some(Stopped::Deadline)
+    }
+
+    /// Ends the problems that were cancelled or whose deadline is over. Their memory is free at
+    /// once. Returns whether there was one.
+    fn end_overdue(&mut self) -> bool {
+        let due: Vec<(usize, Stopped)> = self
+            .live
+            .iter()
+            .filter_map(|(&index, live)| Some((index, self.overdue(&live.request)?)))
+            .collect();
+        for &(index, stopped) in &due {
+            self.end(index, |live, cx| live.stop(stopped, cx));
+        }
+        !due.is_empty()
+    }
+
+    /// Ends a problem before its strategy is done, and hands its result over.
+    fn end(&mut self, index: usize, how: impl FnOnce(&mut ActiveProblem, &mut Context<'_, '_>)) {
+        if let Some(live) = self.live.get_mut(&index) {
+            how(live, &mut self.cx);
+        }
+        self.book();
+        self.conclude_idle(index);
     }
 
     /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
@@ -244,9 +375,12 @@ impl Scheduler<'_, '_> {
         if self.blocked && self.drop_all_speculative() {
             started |= self.start_queued();
         }
-        if self.config.speculate && !self.blocked {
+        if !self.blocked {
             for (&index, live) in &mut self.live {
-                for (chain, node) in live.start_speculative(&mut self.models) {
+                if !live.config().speculate {
+                    continue;
+                }
+                for (chain, node) in live.start_speculative(&mut self.cx) {
                     self.owners.insert(chain, Owner::speculative(index, node));
                 }
             }
@@ -259,16 +393,16 @@ impl Scheduler<'_, '_> {
         self.blocked = false;
         for (&index, live) in &mut self.live {
             loop {
-                match live.start_next(&mut self.models, &mut self.summary.ledger) {
-                    live::Start::Started(chain, node) => {
+                match live.start_next(&mut self.cx, &mut self.summary.ledger) {
+                    active::Start::Started(chain, node) => {
                         self.owners.insert(chain, Owner::step(index, node));
                         started = true;
                     }
-                    live::Start::NoMemory => {
+                    active::Start::NoMemory => {
                         self.blocked = true;
                         break;
                     }
-                    live::Start::NothingQueued => break,
+                    active::Start::NothingQueued => break,
                 }
             }
         }
@@ -281,7 +415,7 @@ impl Scheduler<'_, '_> {
         for live in self.live.values_mut() {
             for at in 0..live.resources.len() {
                 if live.resources[at].speculative.is_some() {
-                    live.drop_speculative(NodeId(at as u32), &mut self.models);
+                    live.drop_speculative(NodeId(at as u32), &mut self.cx);
                     dropped = true;
                 }
             }
@@ -295,7 +429,7 @@ impl Scheduler<'_, '_> {
     fn book(&mut self) {
         for (&index, live) in &mut self.live {
             live.bill_run(&mut self.summary.ledger);
-            for (chain, node) in live.adopted.drain(..) {
+            for (chain, node) in live.speculation.adopted.drain(..) {
                 self.owners.insert(chain, Owner::step(index, node));
             }
             for chain in live.dropped.drain(..) {
@@ -306,22 +440,32 @@ impl Scheduler<'_, '_> {
 
     /// One forward pass over everything that grows. Returns whether there was one.
     fn pass(&mut self) -> Result<bool, SearchError> {
-        let rows = self.models.generator.active();
+        let rows = self.cx.models.generator.active();
         if rows == 0 {
             return Ok(false);
         }
-        if let Some(scorer) = self.models.scorer.as_deref_mut() {
+        if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
             scorer.evict_borrowed();
         }
-        let before = self.models.clock.now();
-        let mut closed = self.models.generator.pass()?;
+        let before = self.cx.models.clock.now();
+        let PassOutput {
+            steps: mut closed,
+            failed,
+        } = match self.cx.models.generator.pass() {
+            Ok(output) => output,
+            Err(error @ GenError::Lost(_)) => return Err(error.into()),
+            Err(error) => {
+                self.fail_active(&error);
+                return Ok(true);
+            }
+        };
         let seconds = self.seconds_since(before);
 
         for live in self.live.values_mut() {
-            let own = live.growing + live.speculative_running;
+            let own = live.steps.growing + live.speculation.running;
             if own > 0 {
-                live.ledger.forward_passes += 1;
-                live.ledger.seconds.generate += seconds * own as f64 / rows as f64;
+                live.bill.ledger.forward_passes += 1;
+                live.bill.ledger.seconds.generate += seconds * own as f64 / rows as f64;
             }
         }
         self.summary.ledger.forward_passes += 1;
@@ -346,24 +490,41 @@ impl Scheduler<'_, '_> {
                 live.close_speculative(owner.node, step);
                 continue;
             }
-            live.growing -= 1;
-            live.close(
-                owner.node,
-                step,
-                self.config.max_steps,
-                &mut self.models,
-                self.observe,
-            );
+            live.steps.growing -= 1;
+            live.close(owner.node, step, &mut self.cx);
         }
         self.book();
+        for (chain, error) in failed {
+            if matches!(error, GenError::Lost(_)) {
+                return Err(error.into());
+            }
+            let Some(owner) = self.owners.get(&chain) else {
+                let what = format!("{chain:?} failed, which was not growing");
+                return Err(SearchError::BadStep(what));
+            };
+            self.end(owner.index, |live, cx| live.fail(error.to_string(), cx));
+        }
 
         self.update_clock();
-        (self.observe)(Event::Pass {
+        self.cx.event(Event::Pass {
             rows,
             in_flight: self.live.len(),
             ledger: &self.summary.ledger,
         });
         Ok(true)
+    }
+
+    /// Ends every problem that has a step in the pass that failed.
+    fn fail_active(&mut self, error: &GenError) {
+        let active: Vec<usize> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.steps.growing + live.speculation.running > 0)
+            .map(|(&index, _)| index)
+            .collect();
+        for index in active {
+            self.end(index, |live, cx| live.fail(error.to_string(), cx));
+        }
     }
 
     /// Asks the strategies of problems with news. Returns whether there was one.
@@ -375,11 +536,16 @@ impl Scheduler<'_, '_> {
             .map(|(&index, _)| index)
             .collect();
         for &index in &news {
-            let before = self.models.clock.now();
+            let before = self.cx.models.clock.now();
             if let Some(live) = self.live.get_mut(&index) {
-                live.wake(self.config, &mut self.models, self.observe)?;
-                live.ledger.seconds.search +=
-                    self.models.clock.now().saturating_sub(before).as_secs_f64();
+                live.wake(&mut self.cx);
+                live.bill.ledger.seconds.search += self
+                    .cx
+                    .models
+                    .clock
+                    .now()
+                    .saturating_sub(before)
+                    .as_secs_f64();
             }
             self.book();
             self.conclude_idle(index);
@@ -392,13 +558,12 @@ impl Scheduler<'_, '_> {
 
     /// Turns a problem that needs nothing more into its result.
     fn conclude_idle(&mut self, index: usize) {
-        let done = |live: &Live| live.stage == Stage::Done;
+        let done = |live: &ActiveProblem| live.stage == Stage::Done;
         if !self.live.get(&index).is_some_and(done) {
             return;
         }
         if let Some(live) = self.live.remove(&index) {
-            let result =
-                conclude::result(live, self.config, self.models.answers, self.models.clock);
+            let result = conclude::result(live, self.cx.models.answers, self.cx.models.clock);
             self.hand_over(result);
         }
     }
@@ -406,17 +571,19 @@ impl Scheduler<'_, '_> {
     fn hand_over(&mut self, result: ProblemResult) {
         self.summary.problems += 1;
         self.summary.failed += usize::from(result.error.is_some());
+        self.summary.stopped += usize::from(result.stopped.is_some());
+        self.summary.memory_limited += usize::from(result.lost_to_memory > 0);
         self.summary.answered += usize::from(result.answer.is_some());
         if self.exclusive == Some(result.index) {
             self.exclusive = None;
         }
-        self.calm += 1;
-        if self.calm >= 2 * self.limit && self.limit < self.config.in_flight {
+        self.results_since_change += 1;
+        if self.results_since_change >= 2 * self.limit && self.limit < self.in_flight {
             self.limit += 1;
-            self.calm = 0;
+            self.results_since_change = 0;
         }
-        (self.observe)(Event::ProblemDone { result: &result });
-        if (self.deliver)(result).is_break() {
+        self.cx.event(Event::ProblemDone { result: &result });
+        if self.cx.sink.result(result).is_break() {
             self.stopped = true;
         }
     }
@@ -431,39 +598,40 @@ impl Scheduler<'_, '_> {
         let Some((&youngest, live)) = self.live.iter_mut().next_back() else {
             return;
         };
-        if live.queue.is_empty() {
+        if live.steps.queue.is_empty() {
             // A strategy that waits for nothing has nothing more to say.
-            live.conclude(&mut self.models, self.observe);
+            live.conclude(&mut self.cx);
             return;
         }
         if live.ran_beside_others {
-            self.set_back(youngest);
+            self.set_problem_back(youngest);
             if self.live.is_empty() {
                 self.exclusive = Some(youngest);
             } else {
                 self.limit = self.live.len();
-                self.calm = 0;
+                self.results_since_change = 0;
             }
             return;
         }
-        live.give_up_worst(self.config, &mut self.models, self.observe);
+        live.give_up_worst(&mut self.cx);
     }
 
-    fn set_back(&mut self, index: usize) {
+    fn set_problem_back(&mut self, index: usize) {
         let Some(mut live) = self.live.remove(&index) else {
             return;
         };
-        live.release_all(&mut self.models);
+        live.release_all(&mut self.cx);
         live.bill_run(&mut self.summary.ledger);
         self.owners.retain(|_, owner| owner.index != index);
         self.summary.restarts += 1;
-        (self.observe)(Event::ProblemRestarted { index });
-        self.set_back.push_front((index, live.problem));
+        self.cx.event(Event::ProblemRestarted { index });
+        self.set_back.push_front((index, live.request));
     }
 
     fn note_memory(&mut self) {
-        let used = self.models.generator.memory().used_bytes
+        let used = self.cx.models.generator.memory().used_bytes
             + self
+                .cx
                 .models
                 .scorer
                 .as_ref()
@@ -473,29 +641,17 @@ impl Scheduler<'_, '_> {
     }
 
     fn seconds_since(&self, moment: Duration) -> f64 {
-        self.models.clock.now().saturating_sub(moment).as_secs_f64()
+        self.cx
+            .models
+            .clock
+            .now()
+            .saturating_sub(moment)
+            .as_secs_f64()
     }
 
     fn update_clock(&mut self) {
         self.summary.elapsed = self.seconds_since(self.started);
         let seconds = &mut self.summary.ledger.seconds;
         seconds.search = (self.summary.elapsed - seconds.generate - seconds.score).max(0.0);
-    }
-}
-
-/// An error that concerns one problem alone, as text; a failure of the model itself goes on.
-fn refusal_of_generator(error: GenError) -> Result<String, SearchError> {
-    match error {
-        GenError::Failed(_) => Err(error.into()),
-        GenError::PromptTooLong { .. } | GenError::Prompt(_) => Ok(error.to_string()),
-    }
-}
-
-fn refusal_of_scorer(error: ScoreError) -> Result<String, SearchError> {
-    match error {
-        ScoreError::Failed(_) => Err(error.into()),
-        ScoreError::TooLong { .. } | ScoreError::Prompt(_) | ScoreError::NoMemory { .. } => {
-            Ok(error.to_string())
-        }
     }
 }

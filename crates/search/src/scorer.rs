@@ -41,6 +41,22 @@ pub struct Scored {
     pub reused_tokens: usize,
 }
 
+/// What a call for scores gives: one result per item, or why the whole call failed.
+pub type ScoreResult = Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
+
+/// Handle of a batch that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchId(pub u64);
+
+/// What became of a batch that was handed over.
+#[derive(Debug)]
+pub enum Submitted {
+    /// It is scored.
+    Done(ScoreResult),
+    /// It will be among those that [`Scorer::collect`] gives.
+    Pending,
+}
+
 /// Scores the steps of many chains together, each step once.
 pub trait Scorer {
     /// Accepts a problem: a chain without steps.
@@ -59,11 +75,25 @@ pub trait Scorer {
     /// inner result, one per item, tells what is wrong with that chain alone.
     ///
     /// # Errors
-    /// A failure of the model itself: the run cannot go on.
-    fn score(
-        &mut self,
-        items: &[ScoreItem<'_>],
-    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
+    /// The whole call failed, and with it every problem that has a step in it; or the model is
+    /// [lost](ScoreError::Lost) and the run cannot go on.
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult;
+
+    /// Hands a batch over. A scorer that computes right here answers at once, as by default; one
+    /// that is slow and elsewhere keeps what it needs of the items, answers
+    /// [`Submitted::Pending`], and gives the scores to [`collect`](Self::collect). Steps whose
+    /// scores are not waited for go on being generated meanwhile.
+    ///
+    /// A chain of a pending batch may be [released](Self::release) when its problem is cancelled.
+    fn submit(&mut self, _batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
+        Submitted::Done(self.score(items))
+    }
+
+    /// The pending batches that are done since the last call. If `wait`, nothing else is to be
+    /// done: it may block until one is done or a short while has passed.
+    fn collect(&mut self, _wait: bool) -> Vec<(BatchId, ScoreResult)> {
+        Vec::new()
+    }
 
     /// Gives back cache memory that it borrowed from the generator and that the generator has claimed
     /// meanwhile. Called before each of the generator's passes. What is forgotten for it is read

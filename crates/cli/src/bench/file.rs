@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::{Config, ScorerKind, StrategyName};
+use beamgen::{Config, ScorerKind};
+use clap::ValueEnum;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table, Value};
 
+use crate::args::StrategyFlag;
 use crate::failure::Failure;
 
 /// The largest bench file read.
@@ -63,7 +65,7 @@ pub struct SetEntry {
 pub struct RunEntry<S> {
     pub name: Spanned<String>,
     #[serde(default, deserialize_with = "strategy")]
-    pub strategy: Option<StrategyName>,
+    pub strategy: Option<StrategyFlag>,
     pub scorer: Option<ScorerKind>,
     /// Numbers of chains; none means that of the settings.
     #[serde(default)]
@@ -88,9 +90,23 @@ pub struct PlotEntry {
     pub runs: Vec<Spanned<String>>,
 }
 
-fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, D::Error> {
+fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyFlag>, D::Error> {
     let name = String::deserialize(from)?;
-    name.parse().map(Some).map_err(D::Error::custom)
+    StrategyFlag::from_str(&name, false).map(Some).map_err(|_| {
+        let names = StrategyFlag::value_variants().iter();
+        let names: Vec<String> = names.map(|&flag| flag_name(flag)).collect();
+        D::Error::custom(format!(
+            "unknown strategy \"{name}\": one of {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// The name under which a strategy is asked for.
+pub fn flag_name(flag: StrategyFlag) -> String {
+    flag.to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }
 
 /// A bench file that was read.

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, ScorerKind, StrategyName};
+use beamgen::{Choose, Config, ScorerKind};
 use serde::{Deserialize, Serialize};
 
-use super::file::BenchFile;
+use super::file::{BenchFile, flag_name};
 use super::{from_file, sets, share};
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, StrategyFlag};
 use crate::failure::Failure;
 use crate::printable;
 use crate::settings;
@@ -141,9 +141,6 @@ pub fn given_file(args: &BenchArgs) -> Option<&Path> {
     args.file.as_deref().or(args.problems.as_deref())
 }
 
-/// What is compared if nothing is named.
-const DEFAULT_STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"];
-
 fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {
@@ -152,14 +149,12 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
         ));
     }
     let base = settings::config(&args.settings)?;
-    let strategies = match args.strategies.as_slice() {
-        [] => DEFAULT_STRATEGIES
-            .iter()
-            .map(|name| name.parse())
-            .collect::<Result<Vec<StrategyName>, _>>()
-            .map_err(beamgen::Error::from)?,
+    let or = |given: &[StrategyFlag], default: &[StrategyFlag]| match given {
+        [] => default.to_vec(),
         given => given.to_vec(),
     };
+    use StrategyFlag::{Beam, BestOfN, Majority, Single};
+    let strategies = or(&args.strategies, &[Single, Majority, BestOfN, Beam]);
     let scorers = match args.scorers.as_slice() {
         [] => &[ScorerKind::Prm],
         given => given,
@@ -179,8 +174,8 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
                 unscored_unless_needed(&mut config);
                 let scored = config.models.scorer != ScorerKind::None;
                 let run = match scorers.len() > 1 && scored {
-                    true => format!("{scorer} {}", strategy.name()),
-                    false => strategy.name().to_owned(),
+                    true => format!("{scorer} {}", flag_name(strategy)),
+                    false => flag_name(strategy),
                 };
                 cells.add(run, config)?;
             }

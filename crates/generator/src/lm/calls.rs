@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use beamgen_engine::{Append, Want};
 use beamgen_search::{
-    ChainId, GenError, Generator, Memory, Opened, Problem, StepOutput, StepPlan, child_stream,
+    ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput, Problem,
+    Source, StepPlan, child_stream,
 };
 
 use super::{Chain, LmGenerator, Row, State, failed};
@@ -41,31 +42,8 @@ fn emptied<'a>(mut items: Vec<Append<'_>>) -> Vec<Append<'a>> {
     none.collect()
 }
 
-impl Generator for LmGenerator {
-    fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError> {
-        let prompt = self.prompt(&problem.text)?;
-        let prompt_tokens = prompt.len();
-        let seq = self.engine.create();
-        let history = match self.sampling.repetition_penalty == 1.0 {
-            true => Vec::new(),
-            false => prompt.clone(),
-        };
-        let branch = self.branches.insert(seq, prompt);
-        let chain = self.insert(Chain {
-            problem: key,
-            prompt_tokens,
-            sampled: 0,
-            history,
-            leftover: Vec::new(),
-            state: State::Idle(branch),
-        });
-        Ok(Opened {
-            chain,
-            prompt_tokens,
-            strategy_seed: child_stream(self.config.seed, 0) ^ key,
-        })
-    }
-
+impl LmGenerator {
+    /// A second chain with the same contents; nothing is computed or copied.
     fn fork(&mut self, chain: ChainId) -> ChainId {
         let copy = self.chain(chain).clone();
         let State::Idle(branch) = copy.state else {
@@ -73,6 +51,79 @@ impl Generator for LmGenerator {
         };
         self.branches.get_mut(branch).holders += 1;
         self.insert(copy)
+    }
+}
+
+impl Generator for LmGenerator {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        let plan = self.plan(settings);
+        let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
+        let prompt = plan.prompts.tokens(&problem.text)?;
+        let prompt_tokens = prompt.len();
+        let seq = self.engine.create();
+        let history = match plan.sampling.repetition_penalty == 1.0 {
+            true => Vec::new(),
+            false => prompt.clone(),
+        };
+        let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
+        let branch = self.branches.insert(seq, prompt);
+        let chain = self.insert(Chain {
+            plan,
+            problem: key,
+            prompt_tokens,
+            sampled: 0,
+            history,
+            leftover: Vec::new(),
+            state: State::Idle(branch),
+        });
+        Ok(OpenedProblem {
+            chain,
+            prompt_tokens,
+            strategy_seed,
+        })
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        let (Source::Itself(from) | Source::ForkOf(from)) = source;
+        let chain = self.chain(from);
+        let (pages, reserved, state) = match &chain.state {
+            State::Idle(branch) => {
+                let pages = self.pages_for_step(chain, *branch);
+                let step = Step::new(plan, chain.leftover.clone());
+                match step.is_leftover_step(&chain.plan.rules) {
+                    Some(closing) => (pages, 0, State::Leftover(*branch, step, closing)),
+                    None => (pages, pages, State::Waiting(*branch, step)),
+                }
+            }
+            State::Paused(seq, step) => {
+                let mut step = step.clone();
+                step.plan = plan;
+                let pages = self.pages_for_rest(chain, *seq, &step);
+                (pages, pages, State::Decoding(*seq, step))
+            }
+            State::Leftover(..) | State::Waiting(..) | State::Decoding(..) => {
+                panic!("a chain is started only between steps")
+            }
+        };
+        if self.reserved + pages > self.engine.kv().pages_free {
+            return None;
+        }
+        let id = match source {
+            Source::Itself(id) => id,
+            Source::ForkOf(id) => self.fork(id),
+        };
+        self.reserve(self.reserved + reserved);
+        if let State::Waiting(branch, _) = &state {
+            self.branches.get_mut(*branch).reserved = true;
+        }
+        self.chains.get_mut(&id).expect("just looked at").state = state;
+        self.active.push(id);
+        Some(id)
     }
 
     fn release(&mut self, chain: ChainId) -> usize {
@@ -109,48 +160,7 @@ impl Generator for LmGenerator {
         sampled
     }
 
-    fn can_start(&self, chain: ChainId) -> bool {
-        let chain = self.chain(chain);
-        let pages = match &chain.state {
-            State::Idle(branch) => self.pages_for_step(chain, *branch),
-            State::Paused(seq, step) => self.pages_for_rest(chain, *seq, step),
-            State::Leftover(..) | State::Waiting(..) | State::Decoding(..) => return false,
-        };
-        self.reserved + pages <= self.engine.kv().pages_free
-    }
-
-    fn start_step(&mut self, id: ChainId, plan: StepPlan) {
-        let chain = self.chain(id);
-        let (pages, state) = match &chain.state {
-            State::Idle(branch) => {
-                let step = Step::new(plan, chain.leftover.clone());
-                match step.is_leftover_step(&self.rules) {
-                    Some(closing) => (0, State::Leftover(*branch, step, closing)),
-                    None => {
-                        let pages = self.pages_for_step(chain, *branch);
-                        (pages, State::Waiting(*branch, step))
-                    }
-                }
-            }
-            State::Paused(seq, step) => {
-                let mut step = step.clone();
-                step.plan = plan;
-                let pages = self.pages_for_rest(chain, *seq, &step);
-                (pages, State::Decoding(*seq, step))
-            }
-            State::Leftover(..) | State::Waiting(..) | State::Decoding(..) => {
-                panic!("a chain is started only between steps")
-            }
-        };
-        self.reserve(self.reserved + pages);
-        if let State::Waiting(branch, _) = &state {
-            self.branches.get_mut(*branch).reserved = true;
-        }
-        self.chains.get_mut(&id).expect("just looked at").state = state;
-        self.active.push(id);
-    }
-
-    fn pass(&mut self) -> Result<Vec<StepOutput>, GenError> {
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut closed = self.close_leftover();
 
         // Chains that waited for memory while their siblings went on: the branch is read already.
@@ -212,7 +222,7 @@ impl Generator for LmGenerator {
         self.drop_idle();
         self.branches.forget_logits(&mut self.engine);
         self.reserve(self.count_reserved());
-        Ok(closed)
+        Ok(closed.into())
     }
 
     fn active(&self) -> usize {

@@ -1,8 +1,8 @@
 //! Chains are what the model alone would have said, and nothing is read twice.
 
 use beamgen_engine::rng::Key;
-use beamgen_engine::{Append, Output, SamplingSettings, Want, sample};
-use beamgen_generator::GeneratorConfig;
+use beamgen_engine::{Append, Output, Want, sample};
+use beamgen_generator::{GeneratorConfig, SamplingSettings, sampling_params};
 use beamgen_search::*;
 
 use crate::runs::*;
@@ -36,7 +36,7 @@ fn said_alone(result: &ProblemResult, id: NodeId, config: &GeneratorConfig) -> (
         let position = (before + said.len()) as u32;
         let sampled = sample(
             rows.row(0),
-            &config.sampling.params(),
+            &sampling_params(config.sampling),
             &mut key.at(position),
         );
         logprob += f64::from(sampled.logprob);
@@ -132,7 +132,7 @@ fn temperature_zero_says_the_same_under_every_seed() {
             ..settings()
         };
         let greedy = SearchConfig {
-            strategy: StrategyKind::GREEDY,
+            strategy: StrategyKind::Greedy,
             ..beam(1, 1, 4)
         };
         let (results, _) = solve(&mut generator(4000, config), &greedy, problems(3));

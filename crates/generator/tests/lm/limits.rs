@@ -240,5 +240,5 @@ fn a_generator_that_could_not_work_is_refused() {
         ..settings()
     };
     let error = LmGenerator::new(engine(), tiny::tokenizer(), zero).unwrap_err();
-    assert!(matches!(error, Error::Zero { .. }));
+    assert!(matches!(error, Error::Setting(ConfigError::Zero { .. })));
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Model, ModelConfig, Output, Sampler, SamplingParams, SamplingSettings, Tokenizer, Want,
-    WeightType, Weights,
+    Append, Model, ModelConfig, Output, Sampler, SamplingParams, Tokenizer, Want, WeightType,
+    Weights,
 };
-use beamgen_generator::{Error, GeneratorConfig, LmGenerator};
+use beamgen_generator::{
+    Error, GeneratorConfig, LmGenerator, SamplingSettings, sampling_params, sampling_settings,
+};
 use beamgen_search::*;
 
 use crate::runs::*;
@@ -41,11 +43,11 @@ fn the_checkpoint_says_what_the_user_does_not() {
         top_k: 3,
         ..SamplingParams::default()
     };
-    assert_eq!(generator.config().sampling, params.into());
+    assert_eq!(generator.config().sampling, sampling_settings(params));
     assert_eq!(generator.notes().len(), 1);
 
     let explicit = GeneratorConfig {
-        sampling: params.into(),
+        sampling: sampling_settings(params),
         ..settings()
     };
     let trees = |generator: &mut LmGenerator| {
@@ -94,7 +96,7 @@ fn repeating_has_its_penalty_over_prompt_and_chain() {
                         chain: node.stream,
                     };
                     let mut draw = key.at((said.len() - prompt.len()) as u32);
-                    let params = config.sampling.params();
+                    let params = sampling_params(config.sampling);
                     let again = Sampler::new().sample_after(&said, rows.row(0), &params, &mut draw);
                     assert_eq!(again.token, token);
                     said.push(token);

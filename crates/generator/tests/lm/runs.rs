@@ -93,6 +93,10 @@ pub fn solve(
     problems: Vec<Problem>,
 ) -> (Vec<ProblemResult>, RunSummary) {
     let mut scorer = TextScorer { next: 0 };
+    let settings = Settings {
+        search: config.clone(),
+        generator: generator.config().clone(),
+    };
     let models = Models {
         generator,
         scorer: Some(&mut scorer),
@@ -100,7 +104,7 @@ pub fn solve(
         clock: &StoppedClock,
     };
     let mut results = Vec::new();
-    let summary = run(models, config, problems, &mut |_| (), &mut |result| {
+    let summary = run(models, settings, problems, &mut |_| (), &mut |result| {
         results.push(result);
         ControlFlow::Continue(())
     })
@@ -121,7 +125,7 @@ pub fn beam(n: usize, m: usize, in_flight: usize) -> SearchConfig {
 
 pub fn best_of(n: usize, in_flight: usize) -> SearchConfig {
     SearchConfig {
-        strategy: StrategyKind::BEST_OF_N,
+        strategy: StrategyKind::BestOfN,
         ..beam(n, 1, in_flight)
     }
 }

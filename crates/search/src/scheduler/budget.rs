@@ -1,7 +1,7 @@
 //! The token budget of a problem. Every token that is sampled was allowed to a step before, so the
 //! budget is never exceeded, and what a step is allowed follows from the tree alone.
 
-use super::live::Live;
+use super::active::ActiveProblem;
 use crate::strategy::Action;
 
 /// What may still be sampled, and how it is given to steps.
@@ -69,7 +69,7 @@ impl TokenBudget {
     }
 }
 
-impl Live {
+impl ActiveProblem {
     /// Cuts what a strategy asks for down to what the budget allows. In rounds, what is left is
     /// shared evenly, but among no more steps than it can bring to their end, were they as
     /// long as the longest so far: it is better spent on the first, which are the best.
@@ -86,7 +86,7 @@ impl Live {
         if !in_rounds {
             return actions;
         }
-        let left = total.saturating_sub(self.ledger.generated_tokens as usize);
+        let left = total.saturating_sub(self.bill.ledger.generated_tokens as usize);
         let steps = |action: &Action| match action {
             Action::Expand { count, .. } => *count,
             Action::Resume(_) => 1,

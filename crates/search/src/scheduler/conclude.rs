@@ -1,42 +1,47 @@
 //! From a searched tree to a result.
 
-use super::live::Live;
+use super::active::ActiveProblem;
 use crate::choose::{Answers, FinishedChain};
 use crate::config::SearchConfig;
+use crate::finish::Finish;
 use crate::ledger::Clock;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::tree::ChainTree;
 
 pub(super) fn result(
-    live: Live,
-    config: &SearchConfig,
+    mut problem: ActiveProblem,
     answers: &dyn Answers,
     clock: &dyn Clock,
 ) -> ProblemResult {
-    let tree = live.tree.renumbered();
+    let tree = std::mem::take(&mut problem.tree).renumbered();
+    let config = problem.config();
     let finished = finished_chains(&tree, config, answers);
     let answering = choose_capped(&finished, config.choose, config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
     let votes = answer_votes(&finished, answering, config.chains());
+    let answering = answering.filter(|_| problem.error.is_none());
     let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
     let withheld = answer.take_if(|_| !is_sure);
+    let lost = |chain: &&FinishedChain| chain.finish == Finish::NoMemory;
     ProblemResult {
-        index: live.index,
+        index: problem.index,
         chosen: chain.map(|chain| chain.node),
         answer,
         is_guess,
         withheld,
         answers: votes,
         score,
-        error: None,
+        error: problem.error,
         too_long: false,
-        ledger: live.ledger,
-        elapsed: clock.now().saturating_sub(live.started).as_secs_f64(),
-        problem: live.problem,
+        stopped: problem.stopped,
+        lost_to_memory: finished.iter().filter(lost).count(),
+        ledger: problem.bill.ledger,
+        elapsed: clock.now().saturating_sub(problem.started).as_secs_f64(),
+        problem: problem.request.problem,
         tree,
         finished,
     }

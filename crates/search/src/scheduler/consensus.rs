@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::live::Live;
+use super::active::ActiveProblem;
 use crate::choose::Answers;
 use crate::tree::NodeId;
 
@@ -26,7 +26,7 @@ impl Votes {
     }
 }
 
-impl Live {
+impl ActiveProblem {
     /// Counts the answers of the nodes just reported. Returns whether the vote is over.
     pub(super) fn is_decided(&mut self, settled: &[NodeId], answers: &dyn Answers) -> bool {
         for &id in settled {

@@ -1,8 +1,8 @@
 //! What a problem's nodes hold in the models, and giving it back.
 
-use super::Models;
+use super::active::ActiveProblem;
 use super::contents::ContentId;
-use super::live::Live;
+use super::{Context, Models};
 use crate::generator::{ChainId, StepOutput};
 use crate::ledger::Ledger;
 use crate::strategy::DecodeMode;
@@ -41,65 +41,65 @@ pub(super) struct SpeculativeStep {
     pub step: Option<StepOutput>,
 }
 
-impl Live {
+impl ActiveProblem {
     /// Gives back what a node holds in the generator.
-    pub(super) fn release(&mut self, node: NodeId, models: &mut Models<'_>) {
-        self.drop_speculative(node, models);
+    pub(super) fn release(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
+        self.drop_speculative(node, cx);
         if let Some(chain) = self.resources(node).chain.take() {
-            models.generator.release(chain);
+            cx.models.generator.release(chain);
         }
     }
 
     /// Drops a chain in the middle of a step.
-    pub(super) fn cancel(&mut self, node: NodeId, models: &mut Models<'_>) {
+    pub(super) fn cancel(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if let Some(chain) = self.resources(node).chain.take() {
-            let sampled = models.generator.release(chain);
+            let sampled = cx.models.generator.release(chain);
             let billed = self.tree.node(node).tokens.len();
-            self.bill(sampled.saturating_sub(billed));
+            self.charge(sampled.saturating_sub(billed));
             self.dropped.push(chain);
         }
     }
 
     /// Throws away the step that was begun ahead of `node`.
-    pub(super) fn drop_speculative(&mut self, node: NodeId, models: &mut Models<'_>) {
+    pub(super) fn drop_speculative(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         let Some(step) = self.resources(node).speculative.take() else {
             return;
         };
-        let unfinished = models.generator.release(step.chain);
+        let unfinished = cx.models.generator.release(step.chain);
         match &step.step {
-            Some(step) => self.bill(step.tokens.len()),
+            Some(step) => self.charge(step.tokens.len()),
             None => {
-                self.speculative_running -= 1;
-                self.bill(unfinished);
+                self.speculation.running -= 1;
+                self.charge(unfinished);
                 self.dropped.push(step.chain);
             }
         }
     }
 
     /// Charges sampled tokens to the problem, and to the run at the next occasion.
-    pub(super) fn bill(&mut self, tokens: usize) {
-        self.ledger.generated_tokens += tokens as u64;
-        self.unbilled += tokens as u64;
+    pub(super) fn charge(&mut self, tokens: usize) {
+        self.bill.ledger.generated_tokens += tokens as u64;
+        self.bill.generated += tokens as u64;
     }
 
     /// Hands on to the run what it was not charged for yet.
     pub(super) fn bill_run(&mut self, run: &mut Ledger) {
-        run.generated_tokens += std::mem::take(&mut self.unbilled);
-        run.reused_tokens += std::mem::take(&mut self.unbilled_reuse);
+        run.generated_tokens += std::mem::take(&mut self.bill.generated);
+        run.reused_tokens += std::mem::take(&mut self.bill.reused);
     }
 
     /// Gives everything back.
-    pub fn release_all(&mut self, models: &mut Models<'_>) {
+    pub fn release_all(&mut self, cx: &mut Context<'_, '_>) {
         for at in 0..self.resources.len() {
             let node = NodeId(at as u32);
-            self.drop_speculative(node, models);
-            self.cancel(node, models);
+            self.drop_speculative(node, cx);
+            self.cancel(node, cx);
         }
-        self.release_scores(models);
+        self.release_scores(cx);
     }
 
-    pub(super) fn release_scores(&mut self, models: &mut Models<'_>) {
-        if let Some(scorer) = models.scorer.as_deref_mut() {
+    pub(super) fn release_scores(&mut self, cx: &mut Context<'_, '_>) {
+        if let Some(scorer) = cx.models.scorer.as_deref_mut() {
             self.contents.release_all(scorer);
         }
     }
@@ -113,24 +113,29 @@ impl Live {
             .collect();
         let mut bytes = 0;
         if !in_generator.is_empty() {
-            let tokens = self.prompt_tokens + self.tree.distinct_tokens(&in_generator);
+            let tokens = self.bill.prompt_tokens + self.tree.distinct_tokens(&in_generator);
             bytes += tokens as u64 * memory.bytes_per_token;
         }
         if let Some(scorer) = &models.scorer {
             let memory = scorer.memory();
-            bytes += self.contents.bytes(&self.tree, self.prompt_tokens, memory);
+            bytes += self
+                .contents
+                .bytes(&self.tree, self.bill.prompt_tokens, memory);
         }
-        self.ledger.peak_kv_bytes = self.ledger.peak_kv_bytes.max(bytes);
+        self.bill.ledger.peak_kv_bytes = self.bill.ledger.peak_kv_bytes.max(bytes);
     }
 
     /// Gives back the scorer's caches that no chain will be read from any more.
-    pub(super) fn release_read(&mut self, models: &mut Models<'_>) {
-        let Some(scorer) = models.scorer.as_deref_mut() else {
+    pub(super) fn release_read(&mut self, cx: &mut Context<'_, '_>) {
+        if self.batches > 0 {
+            // The scorer is reading from them.
+            return;
+        }
+        let Some(scorer) = cx.models.scorer.as_deref_mut() else {
             return;
         };
-        let wanted: Vec<ContentId> = (0..self.resources.len())
-            .filter_map(|at| self.read_from(NodeId(at as u32)))
-            .collect();
+        let below = (0..self.resources.len()).filter_map(|at| self.read_from(NodeId(at as u32)));
+        let wanted: Vec<ContentId> = below.collect();
         self.contents.keep(wanted.into_iter(), scorer);
     }
 

@@ -1,21 +1,37 @@
 //! Steps of all problems go to the scorer together, and equal texts once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::Scheduler;
+use super::active::{ActiveProblem, Stage};
 use super::contents::ContentId;
-use super::live::{Live, Stage};
+use super::{Context, Scheduler};
 use crate::error::{ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::scorer::{ScoreId, ScoreItem, Scored, StepRef};
+use crate::scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted};
 use crate::tree::{ChainTree, NodeId, State};
 
 /// New steps of one text, to be read after what `id` holds.
-struct Request {
+struct ScoreRequest {
     index: usize,
+    /// Which start of the problem asked.
+    epoch: u64,
     steps: Vec<ContentId>,
     id: ScoreId,
+}
+
+/// Batches that the scorer has not answered yet.
+#[derive(Default)]
+pub(super) struct PendingBatches {
+    batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
+    next: u64,
+}
+
+impl PendingBatches {
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
 }
 
 impl Scheduler<'_, '_> {
@@ -23,35 +39,44 @@ impl Scheduler<'_, '_> {
     /// then: it is scored once a round, whatever else is in flight. Chains that begin alike
     /// are read in several calls, each beginning once. Returns whether there was a call.
     pub(super) fn score_ready(&mut self) -> Result<bool, SearchError> {
-        if self.models.scorer.is_none() {
+        if self.cx.models.scorer.is_none() {
             return Ok(false);
         }
-        let stalled = self.models.generator.active() == 0;
-        let due = |live: &Live| stalled || (live.growing == 0 && live.queue.is_empty());
-        let due: Vec<usize> = self
+        if !self.batches.is_empty() {
+            self.collect_scores(false)?;
+        }
+        let stalled = self.cx.models.generator.active() == 0;
+        let due = |live: &ActiveProblem| {
+            let rests = live.steps.growing == 0 && live.steps.queue.is_empty();
+            live.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
+        };
+        let mut due: Vec<usize> = self
             .live
             .iter()
-            .filter(|(_, live)| !live.ready.is_empty() && due(live))
+            .filter(|(_, live)| due(live))
             .map(|(&index, _)| index)
             .collect();
+        let any = !due.is_empty();
         loop {
             self.share_out(&due);
             let requests = self.gather(&due);
             if requests.is_empty() {
                 break;
             }
-            self.read(&requests)?;
+            self.read(requests)?;
+            let live = &self.live;
+            due.retain(|index| live.get(index).is_some_and(|live| live.batches == 0));
         }
         for index in &due {
             if let Some(live) = self.live.get_mut(index) {
                 if live.stage == Stage::FinalScoring {
-                    live.done(&mut self.models);
+                    live.done(&mut self.cx);
                 } else {
-                    live.release_read(&mut self.models);
+                    live.release_read(&mut self.cx);
                 }
             }
         }
-        Ok(!due.is_empty())
+        Ok(any)
     }
 
     /// Tells the nodes whose texts have a score.
@@ -60,13 +85,13 @@ impl Scheduler<'_, '_> {
             let Some(live) = self.live.get_mut(index) else {
                 continue;
             };
-            for node in std::mem::take(&mut live.ready) {
+            for node in std::mem::take(&mut live.steps.ready) {
                 let content = live.resources(node).content.unwrap_or(ContentId::ROOT);
                 if live.contents.score(content).is_none() {
-                    live.ready.push(node);
+                    live.steps.ready.push(node);
                     continue;
                 }
-                live.take_scores(node, self.observe);
+                live.take_scores(node, &mut self.cx);
                 if live.stage == Stage::Searching {
                     live.report(node);
                 }
@@ -75,7 +100,7 @@ impl Scheduler<'_, '_> {
     }
 
     /// The next steps to read: of chains that begin alike, what they have in common.
-    fn gather(&mut self, due: &[usize]) -> Vec<Request> {
+    fn gather(&mut self, due: &[usize]) -> Vec<ScoreRequest> {
         let mut requests = Vec::new();
         for &index in due {
             let Some(live) = self.live.get_mut(&index) else {
@@ -83,20 +108,26 @@ impl Scheduler<'_, '_> {
             };
             for (from, steps) in live.beginnings() {
                 let source = live.contents.handle(from);
-                if let (Some(source), Some(scorer)) = (source, self.models.scorer.as_mut()) {
+                if let (Some(source), Some(scorer)) = (source, self.cx.models.scorer.as_mut()) {
                     let id = scorer.fork(source);
                     if let Some(&end) = steps.last() {
                         live.contents.set_handle(end, id);
                     }
-                    requests.push(Request { index, steps, id });
+                    requests.push(ScoreRequest {
+                        index,
+                        epoch: live.epoch,
+                        steps,
+                        id,
+                    });
                 }
             }
         }
         requests
     }
 
-    fn read(&mut self, requests: &[Request]) -> Result<(), SearchError> {
-        let before = self.models.clock.now();
+    /// Hands a batch to the scorer, and takes the scores in if they are there at once.
+    fn read(&mut self, requests: Vec<ScoreRequest>) -> Result<(), SearchError> {
+        let before = self.cx.models.clock.now();
         let items: Vec<ScoreItem<'_>> = requests
             .iter()
             .map(|request| ScoreItem {
@@ -104,12 +135,77 @@ impl Scheduler<'_, '_> {
                 steps: step_refs(&self.live[&request.index], &request.steps),
             })
             .collect();
-        let Some(scorer) = self.models.scorer.as_mut() else {
+        let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
-        let scored = scorer.score(&items)?;
+        let batch = BatchId(self.batches.next);
+        self.batches.next += 1;
+        let submitted = scorer.submit(batch, &items);
         drop(items);
-        let seconds = self.seconds_since(before);
+        match submitted {
+            Submitted::Done(scored) => self.take_batch(&requests, scored, before),
+            Submitted::Pending => {
+                let mut indices: Vec<usize> = requests.iter().map(|r| r.index).collect();
+                indices.dedup();
+                for index in indices {
+                    if let Some(live) = self.live.get_mut(&index) {
+                        live.batches += 1;
+                    }
+                }
+                self.batches.batches.insert(batch, (requests, before));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes in the batches that the scorer has answered meanwhile.
+    pub(super) fn collect_scores(&mut self, wait: bool) -> Result<(), SearchError> {
+        let Some(scorer) = self.cx.models.scorer.as_mut() else {
+            return Ok(());
+        };
+        for (batch, scored) in scorer.collect(wait) {
+            let Some((requests, before)) = self.batches.batches.remove(&batch) else {
+                let what = format!("scores for {batch:?}, which was not pending");
+                return Err(SearchError::BadScores(what));
+            };
+            let mut last = None;
+            for request in &requests {
+                if last != Some(request.index)
+                    && let Some(live) = self.asker(request)
+                {
+                    live.batches -= 1;
+                }
+                last = Some(request.index);
+            }
+            self.take_batch(&requests, scored, before)?;
+        }
+        Ok(())
+    }
+
+    /// The problem that asked, unless it is gone or was begun again.
+    fn asker(&mut self, request: &ScoreRequest) -> Option<&mut ActiveProblem> {
+        let live = self.live.get_mut(&request.index)?;
+        (live.epoch == request.epoch).then_some(live)
+    }
+
+    fn take_batch(
+        &mut self,
+        requests: &[ScoreRequest],
+        scored: ScoreResult,
+        submitted: Duration,
+    ) -> Result<(), SearchError> {
+        let scored = match scored {
+            Ok(scored) => scored,
+            Err(error @ ScoreError::Lost(_)) => return Err(error.into()),
+            Err(error) => {
+                let error = SearchError::from(error);
+                for request in requests {
+                    self.fail_asker(request, &error);
+                }
+                return Ok(());
+            }
+        };
+        let seconds = self.seconds_since(submitted);
         if scored.len() != requests.len() {
             let what = format!("{} results for {} chains", scored.len(), requests.len());
             return Err(SearchError::BadScores(what));
@@ -124,17 +220,23 @@ impl Scheduler<'_, '_> {
             if last != Some(request.index)
                 && let Some(live) = self.live.get_mut(&request.index)
             {
-                live.note_memory(&self.models);
+                live.note_memory(&self.cx.models);
             }
             last = Some(request.index);
         }
         Ok(())
     }
 
+    fn fail_asker(&mut self, request: &ScoreRequest, error: &SearchError) {
+        if self.asker(request).is_some() {
+            self.end(request.index, |live, cx| live.fail(error.to_string(), cx));
+        }
+    }
+
     /// Books the call to the problems that took part and to the total.
     fn charge(
         &mut self,
-        requests: &[Request],
+        requests: &[ScoreRequest],
         scored: &[Result<Scored, ScoreError>],
         seconds: f64,
     ) {
@@ -151,12 +253,14 @@ impl Scheduler<'_, '_> {
                 0 => 1.0 / requests.len() as f64,
                 all => tokens as f64 / all as f64,
             };
-            if let Some(live) = self.live.get_mut(&request.index) {
-                live.ledger.scored_tokens += tokens;
-                live.ledger.reused_tokens += reused;
-                live.ledger.seconds.score += seconds * share;
-                // The requests of a problem are adjacent.
-                live.ledger.score_passes += u64::from(last != Some(request.index));
+            // The requests of a problem are adjacent.
+            let first = last != Some(request.index);
+            if let Some(live) = self.asker(request) {
+                let ledger = &mut live.bill.ledger;
+                ledger.scored_tokens += tokens;
+                ledger.reused_tokens += reused;
+                ledger.seconds.score += seconds * share;
+                ledger.score_passes += u64::from(first);
             }
             last = Some(request.index);
             self.summary.ledger.scored_tokens += tokens;
@@ -168,36 +272,48 @@ impl Scheduler<'_, '_> {
 
     fn take_in(
         &mut self,
-        request: &Request,
+        request: &ScoreRequest,
         scored: Result<Scored, ScoreError>,
     ) -> Result<(), SearchError> {
-        let Some(live) = self.live.get_mut(&request.index) else {
+        let Some(live) = self.asker(request) else {
             return Ok(());
         };
-        match scored {
-            Ok(scored) => {
-                check(&scored.probabilities, request.steps.len())?;
-                for (&step, score) in request.steps.iter().zip(scored.probabilities) {
-                    live.contents.set_score(step, score);
-                }
-            }
-            // Chains that the scorer cannot read are cut short, as those the generator cannot write.
-            Err(error) => {
-                let finish = match error {
-                    ScoreError::TooLong { .. } => Finish::ChainCap,
-                    ScoreError::NoMemory { .. } => Finish::NoMemory,
-                    ScoreError::Prompt(_) | ScoreError::Failed(_) => return Err(error.into()),
-                };
-                let handle = request.steps.last();
-                let handle = handle.and_then(|&end| live.contents.take_handle(end));
-                if let (Some(handle), Some(scorer)) = (handle, self.models.scorer.as_mut()) {
-                    scorer.release(handle);
-                }
-                for node in live.take_ready_after(&request.steps) {
-                    live.finish(node, finish, &mut self.models, self.observe);
-                    if live.stage == Stage::Searching {
-                        live.report(node);
+        let error = match scored {
+            Ok(scored) => match check(&scored.probabilities, request.steps.len()) {
+                Ok(()) => {
+                    for (&step, score) in request.steps.iter().zip(scored.probabilities) {
+                        live.contents.set_score(step, score);
                     }
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.fail_asker(request, &error);
+                    return Ok(());
+                }
+            },
+            Err(error) => error,
+        };
+        // Chains that the scorer cannot read are cut short, as those the generator cannot write.
+        let finish = match error {
+            ScoreError::TooLong { .. } => Finish::ChainCap,
+            ScoreError::NoMemory { .. } => Finish::NoMemory,
+            ScoreError::Lost(_) => return Err(error.into()),
+            ScoreError::Prompt(_) | ScoreError::Failed(_) => {
+                self.fail_asker(request, &error.into());
+                return Ok(());
+            }
+        };
+        let handle = request.steps.last();
+        let handle = handle.and_then(|&end| live.contents.take_handle(end));
+        let ready = live.take_ready_after(&request.steps);
+        if let (Some(handle), Some(scorer)) = (handle, self.cx.models.scorer.as_mut()) {
+            scorer.release(handle);
+        }
+        if let Some(live) = self.live.get_mut(&request.index) {
+            for node in ready {
+                live.finish(node, finish, &mut self.cx);
+                if live.stage == Stage::Searching {
+                    live.report(node);
                 }
             }
         }
@@ -205,12 +321,12 @@ impl Scheduler<'_, '_> {
     }
 }
 
-impl Live {
+impl ActiveProblem {
     /// What is to be read next for the nodes that are ready: for those that go on from the same
     /// text with the same step, all that they have in common.
     fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
         let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
-        for &node in &self.ready {
+        for &node in &self.steps.ready {
             let content = self.resources[node.index()]
                 .content
                 .unwrap_or(ContentId::ROOT);
@@ -231,7 +347,7 @@ impl Live {
     }
 
     /// Gives a node, and the nodes above it, the scores of their texts.
-    fn take_scores(&mut self, end: NodeId, observe: &mut dyn FnMut(Event<'_>)) {
+    fn take_scores(&mut self, end: NodeId, cx: &mut Context<'_, '_>) {
         for id in self.tree.path(end) {
             let content = self.resources[id.index()]
                 .content
@@ -244,7 +360,7 @@ impl Live {
                 self.tree.node_mut(id).partial_score = Some(score);
             } else if node.score.is_none() && !node.is_empty_step() {
                 self.tree.node_mut(id).score = Some(score);
-                observe(Event::StepScored {
+                cx.event(Event::StepScored {
                     index: self.index,
                     tree: &self.tree,
                     node: id,
@@ -257,19 +373,19 @@ impl Live {
     /// Takes the ready nodes whose texts contain that of the first of `steps`.
     fn take_ready_after(&mut self, steps: &[ContentId]) -> Vec<NodeId> {
         let first = steps.first().copied();
-        let ready = std::mem::take(&mut self.ready);
+        let ready = std::mem::take(&mut self.steps.ready);
         let (after, others) = ready.into_iter().partition(|node| {
             let content = self.resources[node.index()]
                 .content
                 .unwrap_or(ContentId::ROOT);
             self.contents.unread(content).1.first().copied() == first
         });
-        self.ready = others;
+        self.steps.ready = others;
         after
     }
 }
 
-fn step_refs<'a>(live: &'a Live, steps: &[ContentId]) -> Vec<StepRef<'a>> {
+fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a>> {
     let tree: &ChainTree = &live.tree;
     steps
         .iter()

@@ -7,22 +7,22 @@
 
 use std::collections::HashSet;
 
-use super::Models;
+use super::Context;
+use super::active::ActiveProblem;
 use super::budget::TokenBudget;
 use super::contents::ContentId;
-use super::live::Live;
 use super::resources::SpeculativeStep;
-use crate::generator::{ChainId, StepOutput, StepPlan};
+use crate::generator::{ChainId, Source, StepOutput, StepPlan};
 use crate::stream::child_stream;
 use crate::tree::{NodeId, State};
 
-impl Live {
+impl ActiveProblem {
     /// Begins a step after every chain that is done with its own in this round. Returns their
     /// chains with the nodes they follow.
-    pub(super) fn start_speculative(&mut self, models: &mut Models<'_>) -> Vec<(ChainId, NodeId)> {
+    pub(super) fn start_speculative(&mut self, cx: &mut Context<'_, '_>) -> Vec<(ChainId, NodeId)> {
         let mut started = Vec::new();
         let unlimited = matches!(self.budget, TokenBudget::Unlimited);
-        if self.growing == 0 || !unlimited || !self.strategy.in_rounds() {
+        if self.steps.growing == 0 || !unlimited || !self.strategy.in_rounds() {
             return started;
         }
         let closed: Vec<NodeId> = (1..self.resources.len())
@@ -39,23 +39,22 @@ impl Live {
             if self.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
             }
-            if !models.generator.can_start(source) {
-                break;
-            }
             let mode = self.resources(id).mode;
             let plan = StepPlan {
                 stream: child_stream(self.tree.node(id).stream, 0),
                 mode,
                 token_limit: usize::MAX,
             };
-            let chain = models.generator.fork(source);
-            models.generator.start_step(chain, plan);
+            let from = Source::ForkOf(source);
+            let Some(chain) = cx.models.generator.try_start(from, plan) else {
+                break;
+            };
             self.resources(id).speculative = Some(SpeculativeStep {
                 chain,
                 mode,
                 step: None,
             });
-            self.speculative_running += 1;
+            self.speculation.running += 1;
             ahead.insert(text);
             started.push((chain, id));
         }
@@ -80,7 +79,7 @@ impl Live {
 
     /// A step written ahead of `node` closed or paused.
     pub(super) fn close_speculative(&mut self, node: NodeId, step: StepOutput) {
-        self.speculative_running -= 1;
+        self.speculation.running -= 1;
         if let Some(ahead) = &mut self.resources(node).speculative {
             ahead.step = Some(step);
         }

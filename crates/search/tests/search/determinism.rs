@@ -35,7 +35,7 @@ fn all_configs() -> Vec<SearchConfig> {
         ..beam(9, 2)
     });
     configs.push(SearchConfig {
-        strategy: StrategyKind::GREEDY,
+        strategy: StrategyKind::Greedy,
         ..SearchConfig::default()
     });
     configs

@@ -144,14 +144,19 @@ fn what_cannot_be_run_is_refused() {
 fn a_scorer_that_gives_no_probabilities_is_found_out() {
     for bad in [f32::NAN, -0.1, 1.5] {
         let mut scorer = ScriptedScorer::new(move |_, _, _| bad);
-        let error = fails(&beam(4, 2), Some(&mut scorer));
-        assert!(matches!(error, SearchError::BadScores(_)), "{error}");
+        let mut generator = ScriptedGenerator::new(slow_first);
+        let (results, _) = solve(&mut generator, Some(&mut scorer), &beam(4, 2), problems(2));
+        for result in results {
+            let error = result.error.expect("it failed");
+            assert!(error.ends_with("is no probability"), "{error}");
+        }
+        assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
     }
 }
 
 #[test]
-fn a_scorer_that_fails_ends_the_run_and_leaves_nothing_behind() {
-    let mut broken = ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Failed("gone".into())));
+fn a_scorer_that_is_lost_ends_the_run_and_leaves_nothing_behind() {
+    let mut broken = ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Lost("gone".into())));
     let mut generator = ScriptedGenerator::new(slow_first);
     let models = Models {
         generator: &mut generator,
@@ -194,16 +199,24 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
         answers: &Stated,
         clock: &StoppedClock,
     };
-    let error = run_with(
+    let mut reason = None;
+    run_with(
         models,
         &SearchConfig::default(),
-        &|_| Ok(Box::new(Twice)),
+        std::sync::Arc::new(|_| Ok(Box::new(Twice))),
         problems(1),
         &mut |_| (),
-        &mut |_| ControlFlow::Continue(()),
+        &mut |result| {
+            reason = result.error;
+            ControlFlow::Continue(())
+        },
     )
-    .unwrap_err();
-    assert!(matches!(error, SearchError::BadAction(_)));
+    .unwrap();
+    let reason = reason.expect("the problem failed");
+    assert!(
+        reason.contains("the strategy broke its contract"),
+        "{reason}"
+    );
 }
 
 /// A strategy may lose interest while steps still grow; what they cost is not forgotten.
@@ -241,7 +254,7 @@ fn steps_dropped_in_the_middle_are_paid_for() {
     let summary = run_with(
         models,
         &SearchConfig::default(),
-        &|_| Ok(Box::new(FirstOnly)),
+        std::sync::Arc::new(|_| Ok(Box::new(FirstOnly))),
         problems(2),
         &mut |_| (),
         &mut |result| {
@@ -289,7 +302,7 @@ fn a_strategy_may_end_with_steps_still_queued() {
     run_with(
         models,
         &SearchConfig::default(),
-        &|_| Ok(Box::new(SecondThoughts)),
+        std::sync::Arc::new(|_| Ok(Box::new(SecondThoughts))),
         problems(2),
         &mut |_| (),
         &mut |_| ControlFlow::Continue(()),
@@ -310,7 +323,7 @@ fn a_majority_is_not_scored_and_greedy_is_one_chain() {
     assert_eq!(unused.calls, 0);
 
     let config = SearchConfig {
-        strategy: StrategyKind::GREEDY,
+        strategy: StrategyKind::Greedy,
         ..SearchConfig::default()
     };
     let mut generator = ScriptedGenerator::new(slow_first);

@@ -178,32 +178,6 @@ impl<'a> ScriptedGenerator<'a> {
         chain.prompt.set(prompt);
         read
     }
-}
-
-impl Generator for ScriptedGenerator<'_> {
-    fn open(&mut self, problem: &Problem, key: u64) -> Result<Opened, GenError> {
-        if problem.text.contains("too long") {
-            return Err(GenError::PromptTooLong {
-                tokens: 9999,
-                context: 512,
-            });
-        }
-        let chain = self.insert(Chain {
-            problem: Rc::new((problem.clone(), key)),
-            prompt: Rc::default(),
-            segments: Vec::new(),
-            text: String::new(),
-            depth: 0,
-            stream: ChainTree::new().node(ChainTree::ROOT).stream,
-            growing: None,
-            paused: None,
-        });
-        Ok(Opened {
-            chain,
-            prompt_tokens: PROMPT_TOKENS,
-            strategy_seed: key,
-        })
-    }
 
     fn fork(&mut self, chain: ChainId) -> ChainId {
         let copy = self.chains[&chain.0].clone();
@@ -212,15 +186,6 @@ impl Generator for ScriptedGenerator<'_> {
             "forked in the middle of a step"
         );
         self.insert(copy)
-    }
-
-    fn release(&mut self, chain: ChainId) -> usize {
-        let chain = self.chains.remove(&chain.0).expect("released once");
-        chain.growing.or(chain.paused).map_or(0, |growing| {
-            let sampled = growing.passes.min(growing.said.tokens);
-            self.tokens_sampled += sampled;
-            sampled
-        })
     }
 
     fn can_start(&self, chain: ChainId) -> bool {
@@ -277,8 +242,61 @@ impl Generator for ScriptedGenerator<'_> {
             said,
         });
     }
+}
 
-    fn pass(&mut self) -> Result<Vec<StepOutput>, GenError> {
+impl Generator for ScriptedGenerator<'_> {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        _: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        if problem.text.contains("too long") {
+            return Err(GenError::PromptTooLong {
+                tokens: 9999,
+                context: 512,
+            });
+        }
+        let chain = self.insert(Chain {
+            problem: Rc::new((problem.clone(), key)),
+            prompt: Rc::default(),
+            segments: Vec::new(),
+            text: String::new(),
+            depth: 0,
+            stream: ChainTree::new().node(ChainTree::ROOT).stream,
+            growing: None,
+            paused: None,
+        });
+        Ok(OpenedProblem {
+            chain,
+            prompt_tokens: PROMPT_TOKENS,
+            strategy_seed: key,
+        })
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        let chain = self.chains.remove(&chain.0).expect("released once");
+        chain.growing.or(chain.paused).map_or(0, |growing| {
+            let sampled = growing.passes.min(growing.said.tokens);
+            self.tokens_sampled += sampled;
+            sampled
+        })
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        let (Source::Itself(chain) | Source::ForkOf(chain)) = source;
+        if !self.can_start(chain) {
+            return None;
+        }
+        let chain = match source {
+            Source::Itself(chain) => chain,
+            Source::ForkOf(chain) => self.fork(chain),
+        };
+        self.start_step(chain, plan);
+        Some(chain)
+    }
+
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
         self.passes += 1;
         self.rows.push(self.active());
         let mut closed = Vec::new();
@@ -322,7 +340,7 @@ impl Generator for ScriptedGenerator<'_> {
             self.used.get() <= self.capacity,
             "memory was reserved twice"
         );
-        Ok(closed)
+        Ok(closed.into())
     }
 
     fn active(&self) -> usize {
@@ -485,7 +503,7 @@ pub fn beam(n: usize, m: usize) -> SearchConfig {
 
 pub fn best_of(n: usize) -> SearchConfig {
     SearchConfig {
-        strategy: StrategyKind::BEST_OF_N,
+        strategy: StrategyKind::BestOfN,
         n,
         ..SearchConfig::default()
     }

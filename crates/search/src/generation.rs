@@ -1,14 +1,57 @@
-use beamgen_engine::SamplingSettings;
+//! How chains are written: sampling, seed, limits, and what ends a step.
+
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::Error;
+use crate::error::ConfigError;
 
-/// Settings of an [`LmGenerator`](crate::LmGenerator).
+/// How tokens are sampled. What is not set is as the model's generation_config.json says, and where
+/// that says nothing, the model's own distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SamplingSettings {
+    /// Divides the logits; 0 takes the likeliest token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+    /// Keeps that many likeliest tokens; 0 keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<usize>,
+    /// Keeps the fewest likeliest tokens that have this probability together; 1 keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f32>,
+    /// Keeps tokens at least this fraction as likely as the likeliest one; 0 keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_p: Option<f32>,
+    /// Divides the positive and multiplies the negative logits of tokens in the prompt and the
+    /// chain; 1 changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f32>,
+}
+
+impl SamplingSettings {
+    fn validate(&self) -> Result<(), ConfigError> {
+        use ConfigError as E;
+        if let Some(value) = self.temperature {
+            E::check_range("temperature", value, 0.0.., "0 or more")?;
+        }
+        if let Some(value) = self.top_p {
+            let above_0 = f32::MIN_POSITIVE..=1.0;
+            E::check_range("top_p", value, above_0, "above 0, at most 1")?;
+        }
+        if let Some(value) = self.min_p {
+            E::check_range("min_p", value, 0.0..=1.0, "from 0 to 1")?;
+        }
+        if let Some(value) = self.repetition_penalty {
+            E::check_range("repetition_penalty", value, f32::MIN_POSITIVE.., "above 0")?;
+        }
+        Ok(())
+    }
+}
+
+/// How the chains of a problem are written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// How tokens are drawn. What is not set is as the model's generation_config.json says, and where
-    /// that says nothing, the model's own distribution.
+    /// How tokens are sampled.
     pub sampling: SamplingSettings,
     /// Chains of other seeds are independent.
     pub seed: u64,
@@ -58,17 +101,17 @@ impl GeneratorConfig {
     ///
     /// # Errors
     /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is out of range.
-    pub fn validate(&self) -> Result<(), Error> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         for (field, limit) in [
             ("max_step_tokens", self.max_step_tokens),
             ("max_chain_tokens", self.max_chain_tokens),
         ] {
             if limit == 0 {
-                return Err(Error::Zero { field });
+                return Err(ConfigError::Zero { field });
             }
         }
         if self.boundaries.is_empty() && self.starts.is_empty() && self.step_tokens == 0 {
-            return Err(Error::NoBoundary);
+            return Err(ConfigError::NoBoundary);
         }
         for (field, marks) in [
             ("boundaries", &self.boundaries),
@@ -76,14 +119,14 @@ impl GeneratorConfig {
             ("answer_markers", &self.answer_markers),
         ] {
             if marks.iter().any(String::is_empty) {
-                return Err(Error::Empty { field });
+                return Err(ConfigError::Empty { field });
             }
         }
-        Ok(self.sampling.params().validate()?)
+        self.sampling.validate()
     }
 
     /// Most tokens of a step.
-    pub(crate) fn longest_step(&self) -> usize {
+    pub fn longest_step(&self) -> usize {
         match self.step_tokens {
             0 => self.max_step_tokens,
             n => self.max_step_tokens.min(n),

@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::Context;
 use super::budget::TokenBudget;
 use super::consensus::Votes;
 use super::contents::{ContentId, Contents};
 use super::pruning::Decision;
 use super::resources::{NodeResources, SpeculativeStep};
-use super::{Models, refusal_of_generator, refusal_of_scorer};
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, GenError, ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::generator::{ChainId, StepOutput, StepPlan};
+use crate::generator::{ChainId, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
-use crate::problem::Problem;
-use crate::result::ProblemResult;
+use crate::request::Request;
+use crate::result::{ProblemResult, Stopped};
 use crate::strategy::{self, Action, DecodeMode, Scoring, Strategy};
 use crate::tree::{ChainTree, NodeId, Pruned, State};
 
@@ -34,90 +34,138 @@ pub(super) enum Start {
     NothingQueued,
 }
 
-pub(super) struct Live {
+/// One problem in flight: its request, its tree, and what is under way for it.
+pub(super) struct ActiveProblem {
     pub index: usize,
-    pub problem: Problem,
+    /// Tells this start of the problem from an earlier one that was set back.
+    pub epoch: u64,
+    pub request: Request,
+    pub strategy: Box<dyn Strategy>,
+    pub scoring: Scoring,
+    pub stage: Stage,
     pub tree: ChainTree,
     /// By node.
     pub resources: Vec<NodeResources>,
     pub contents: Contents,
-    pub strategy: Box<dyn Strategy>,
-    pub scoring: Scoring,
-    pub stage: Stage,
-    /// Steps to start or to take up again, in this order.
-    pub queue: VecDeque<NodeId>,
-    /// Steps being decoded.
-    pub growing: usize,
-    /// Steps being decoded ahead of the strategy.
-    pub speculative_running: usize,
-    /// Closed or paused steps, or in the end whole chains, to be scored.
-    pub ready: Vec<NodeId>,
-    /// What the strategy has not heard of yet.
-    pub unreported: Vec<NodeId>,
-    /// Steps asked for and not reported.
-    outstanding: usize,
-    /// Steps written ahead that have just been asked for.
-    arrived: Vec<(NodeId, StepOutput)>,
-    /// Chains written ahead that now belong to a node.
-    pub adopted: Vec<(ChainId, NodeId)>,
-    /// Chains dropped in the middle of a step.
-    pub dropped: Vec<ChainId>,
-    /// Sampled tokens that are not in the run's ledger yet.
-    pub unbilled: u64,
-    /// Reused tokens that are not there yet.
-    pub unbilled_reuse: u64,
+    pub steps: Steps,
+    pub speculation: Speculation,
+    pub bill: Bill,
     pub budget: TokenBudget,
     pub votes: Votes,
     pub start: strategy::Start,
     /// How many times the strategy has said what to do.
     answers_of_strategy: u32,
-    pub prompt_tokens: usize,
-    prompt_read: bool,
+    /// Chains in the middle of a step that were dropped since the scheduler last looked.
+    pub dropped: Vec<ChainId>,
+    /// Batches at the scorer that have steps of this problem.
+    pub batches: usize,
     /// Whether another problem was in flight at any time since the start.
     pub ran_beside_others: bool,
-    pub ledger: Ledger,
+    /// Why the search ended before its strategy was done, if it did.
+    pub stopped: Option<Stopped>,
+    /// Why the problem failed, if it did.
+    pub error: Option<String>,
     pub started: Duration,
 }
 
-impl Live {
+/// Where the steps that a strategy asked for are, from the request to the report.
+#[derive(Default)]
+pub(super) struct Steps {
+    /// To start or to take up again, in this order.
+    pub queue: VecDeque<NodeId>,
+    /// How many are being decoded.
+    pub growing: usize,
+    /// Closed or paused steps, or in the end whole chains, to be scored.
+    pub ready: Vec<NodeId>,
+    /// What the strategy has not heard of yet.
+    pub unreported: Vec<NodeId>,
+    /// How many were asked for and not reported.
+    outstanding: usize,
+}
+
+/// Steps begun before the strategy asked for them.
+#[derive(Default)]
+pub(super) struct Speculation {
+    /// How many are being decoded.
+    pub running: usize,
+    /// Steps that closed before they were asked for, and have just been asked for.
+    arrived: Vec<(NodeId, StepOutput)>,
+    /// Chains that now belong to a node.
+    pub adopted: Vec<(ChainId, NodeId)>,
+}
+
+/// What the problem has cost, and what of it the run has not been told yet.
+#[derive(Default)]
+pub(super) struct Bill {
+    pub ledger: Ledger,
+    /// Sampled tokens that are not in the run's ledger yet.
+    pub generated: u64,
+    /// Reused tokens that are not there yet.
+    pub reused: u64,
+    pub prompt_tokens: usize,
+    prompt_read: bool,
+}
+
+impl ActiveProblem {
     /// Opens the problem in both models; the inner error is the result of a refused problem.
     pub fn open(
         index: usize,
-        problem: Problem,
-        strategy: Box<dyn Strategy>,
-        config: &SearchConfig,
-        models: &mut Models<'_>,
-        now: Duration,
+        epoch: u64,
+        request: Request,
+        cx: &mut Context<'_, '_>,
     ) -> Result<Result<Self, Box<ProblemResult>>, SearchError> {
-        let key = problem.key();
+        let started = cx.models.clock.now();
+        let has_scorer = cx.models.scorer.is_some();
+        let refuse = |request: Request, reason, too_long| {
+            let mut result = ProblemResult::unsearched(index, request.problem);
+            result.error = Some(reason);
+            result.too_long = too_long;
+            Ok(Err(Box::new(result)))
+        };
+        let strategy = match request.strategy(has_scorer) {
+            Ok(strategy) => strategy,
+            Err(error) => return refuse(request, error.to_string(), false),
+        };
+        let key = request.problem.key();
         let scoring = strategy.scoring();
-        if scoring == Scoring::EveryStep && models.scorer.is_none() {
+        if scoring == Scoring::EveryStep && !has_scorer {
             let what = "a strategy that scores every step";
-            return Err(ConfigError::NeedsScorer { what }.into());
+            return refuse(
+                request,
+                ConfigError::NeedsScorer { what }.to_string(),
+                false,
+            );
         }
-        let opened = match models.generator.open(&problem, key) {
+        let settings = &request.settings;
+        let opened = match cx
+            .models
+            .generator
+            .open(&request.problem, key, &settings.generator)
+        {
             Ok(opened) => opened,
+            Err(error @ GenError::Lost(_)) => return Err(error.into()),
             Err(error) => {
                 let too_long = matches!(error, GenError::PromptTooLong { .. });
-                let reason = refusal_of_generator(error)?;
-                return Ok(Err(Box::new(refused(index, problem, reason, too_long))));
+                return refuse(request, error.to_string(), too_long);
             }
         };
         let mut handle = None;
         if scoring != Scoring::Never
-            && let Some(scorer) = models.scorer.as_mut()
+            && let Some(scorer) = cx.models.scorer.as_mut()
         {
-            match scorer.open(&problem, key) {
+            match scorer.open(&request.problem, key) {
                 Ok(id) => handle = Some(id),
                 Err(error) => {
-                    models.generator.release(opened.chain);
+                    cx.models.generator.release(opened.chain);
+                    if matches!(error, ScoreError::Lost(_)) {
+                        return Err(error.into());
+                    }
                     let too_long = matches!(error, ScoreError::TooLong { .. });
-                    let reason = refusal_of_scorer(error)?;
-                    return Ok(Err(Box::new(refused(index, problem, reason, too_long))));
+                    return refuse(request, error.to_string(), too_long);
                 }
             }
         }
-        let budget = TokenBudget::new(config.budget_tokens);
+        let budget = TokenBudget::new(settings.search.budget_tokens);
         let root = NodeResources {
             chain: Some(opened.chain),
             content: Some(ContentId::ROOT),
@@ -126,37 +174,38 @@ impl Live {
         };
         Ok(Ok(Self {
             index,
-            problem,
+            epoch,
+            request,
+            strategy,
+            scoring,
+            stage: Stage::Searching,
             tree: ChainTree::new(),
             resources: vec![root],
             contents: Contents::new(handle),
-            scoring,
-            strategy,
-            stage: Stage::Searching,
-            queue: VecDeque::new(),
-            growing: 0,
-            speculative_running: 0,
-            ready: Vec::new(),
-            unreported: Vec::new(),
-            outstanding: 0,
-            arrived: Vec::new(),
-            adopted: Vec::new(),
-            dropped: Vec::new(),
-            unbilled: 0,
-            unbilled_reuse: 0,
+            steps: Steps::default(),
+            speculation: Speculation::default(),
+            bill: Bill {
+                prompt_tokens: opened.prompt_tokens,
+                ..Bill::default()
+            },
             budget,
             votes: Votes::default(),
             answers_of_strategy: 0,
             start: strategy::Start {
                 strategy_seed: opened.strategy_seed,
-                cache_tokens: models.generator.memory().capacity_tokens,
+                cache_tokens: cx.models.generator.memory().capacity_tokens,
             },
-            prompt_tokens: opened.prompt_tokens,
-            prompt_read: false,
+            dropped: Vec::new(),
+            batches: 0,
             ran_beside_others: false,
-            ledger: Ledger::default(),
-            started: now,
+            stopped: None,
+            error: None,
+            started,
         }))
+    }
+
+    pub fn config(&self) -> &SearchConfig {
+        &self.request.settings.search
     }
 
     pub fn resources(&mut self, node: NodeId) -> &mut NodeResources {
@@ -165,28 +214,27 @@ impl Live {
 
     /// Whether the strategy is to be asked.
     pub fn has_news(&self) -> bool {
-        let round_is_over = self.outstanding == 0 || !self.strategy.in_rounds();
-        !self.unreported.is_empty() && round_is_over
+        let round_is_over = self.steps.outstanding == 0 || !self.strategy.in_rounds();
+        !self.steps.unreported.is_empty() && round_is_over
     }
 
     /// Carries out what the strategy asked for, as far as the budget goes. A strategy that asks for
-    /// nothing and waits for nothing is done.
-    pub fn apply(
-        &mut self,
-        actions: Vec<Action>,
-        config: &SearchConfig,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), SearchError> {
+    /// nothing and waits for nothing is done; one that asks for the impossible ends the problem.
+    pub fn follow(&mut self, actions: Vec<Action>, cx: &mut Context<'_, '_>) {
+        if let Err(error) = self.apply(actions, cx) {
+            self.fail(error.to_string(), cx);
+        }
+    }
+
+    fn apply(&mut self, actions: Vec<Action>, cx: &mut Context<'_, '_>) -> Result<(), SearchError> {
         self.answers_of_strategy += 1;
         let round = self.round();
-        let decision = Decision::new(&self.tree, &actions, config.aggregation, round);
+        let aggregation = self.config().aggregation;
+        let decision = Decision::new(&self.tree, &actions, aggregation, round);
         for action in self.afford(actions) {
             match action {
-                Action::Expand { node, count, mode } => {
-                    self.expand(node, count, mode, models, observe)?
-                }
-                Action::Resume(node) => self.resume(node, models, observe)?,
+                Action::Expand { node, count, mode } => self.expand(node, count, mode, cx)?,
+                Action::Resume(node) => self.resume(node, cx)?,
                 Action::Score(node) => self.ask_for_score(node)?,
                 Action::Prune(node) => {
                     let is_kept = self.strategy.keeps_expanded();
@@ -195,19 +243,19 @@ impl Live {
                         State::Expanded if is_kept => {}
                         _ => return Err(bad(node, "prune", "an open, paused or finished node")),
                     }
-                    self.prune(node, decision.on(node), models, observe);
+                    self.prune(node, decision.on(node), cx);
                 }
                 Action::Done => {
-                    self.conclude(models, observe);
+                    self.conclude(cx);
                     return Ok(());
                 }
             }
         }
-        for (node, step) in std::mem::take(&mut self.arrived) {
-            self.close(node, step, config.max_steps, models, observe);
+        for (node, step) in std::mem::take(&mut self.speculation.arrived) {
+            self.close(node, step, cx);
         }
-        if self.outstanding == 0 && self.unreported.is_empty() {
-            self.conclude(models, observe);
+        if self.steps.outstanding == 0 && self.steps.unreported.is_empty() {
+            self.conclude(cx);
         }
         Ok(())
     }
@@ -232,8 +280,7 @@ impl Live {
         node: NodeId,
         count: usize,
         mode: DecodeMode,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
+        cx: &mut Context<'_, '_>,
     ) -> Result<(), SearchError> {
         let keeps = self.strategy.keeps_expanded();
         match self.state(node, "expand")? {
@@ -249,7 +296,7 @@ impl Live {
         let token_limits = self.budget.token_limits(left, count);
         if token_limits.is_empty() {
             if self.tree.node(node).state == State::Open {
-                self.refuse(node, models, observe);
+                self.refuse(node, cx);
             }
             return Ok(());
         }
@@ -260,7 +307,7 @@ impl Live {
             .resources(node)
             .speculative
             .take_if(|a| is_first && wanted(a));
-        self.drop_speculative(node, models);
+        self.drop_speculative(node, cx);
         if step.is_some() && (token_limits.len() > 1 || keeps) {
             self.note_reuse(node);
         }
@@ -271,7 +318,7 @@ impl Live {
             .fold(0, |sum: usize, &a| sum.saturating_add(a));
         self.resources(node).token_limit = left.saturating_sub(handed);
         self.resources(node).unclosed += token_limits.len();
-        self.outstanding += token_limits.len();
+        self.steps.outstanding += token_limits.len();
         for token_limit in token_limits {
             let child = self.tree.add_child(node);
             self.tree.node_mut(child).round = self.round();
@@ -282,62 +329,52 @@ impl Live {
             });
             match step.take() {
                 None => {
-                    self.queue.push_back(child);
+                    self.steps.queue.push_back(child);
                     self.resources(node).unstarted += 1;
                 }
                 Some(step) => self.adopt(child, step),
             }
         }
-        self.let_go(node, models);
+        self.let_go(node, cx);
         Ok(())
     }
 
     /// Ends a chain that the budget has nothing left for.
-    fn refuse(
-        &mut self,
-        node: NodeId,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
-        self.finish(node, Finish::Budget, models, observe);
-        self.unreported.push(node);
+    fn refuse(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
+        self.finish(node, Finish::Budget, cx);
+        self.steps.unreported.push(node);
     }
 
     /// Makes a step that was begun ahead that of a node.
     fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
         self.resources(child).chain = Some(step.chain);
         match step.step {
-            Some(step) => self.arrived.push((child, step)),
+            Some(step) => self.speculation.arrived.push((child, step)),
             None => {
-                self.speculative_running -= 1;
-                self.growing += 1;
-                self.adopted.push((step.chain, child));
+                self.speculation.running -= 1;
+                self.steps.growing += 1;
+                self.speculation.adopted.push((step.chain, child));
             }
         }
     }
 
     /// Gives an expanded node's chain back when all its children are started.
-    fn let_go(&mut self, node: NodeId, models: &mut Models<'_>) {
+    fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if self.resources(node).unstarted == 0
             && !self.strategy.keeps_expanded()
             && let Some(chain) = self.resources(node).chain.take()
         {
-            models.generator.release(chain);
+            cx.models.generator.release(chain);
         }
     }
 
-    fn resume(
-        &mut self,
-        node: NodeId,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), SearchError> {
+    fn resume(&mut self, node: NodeId, cx: &mut Context<'_, '_>) -> Result<(), SearchError> {
         if self.state(node, "resume")? != State::Paused {
             return Err(bad(node, "resume", "a paused node"));
         }
         let left = self.resources(node).token_limit;
         let Some(&more) = self.budget.token_limits(left, 1).first() else {
-            self.refuse(node, models, observe);
+            self.refuse(node, cx);
             return Ok(());
         };
         let tokens = self.tree.node(node).tokens.len();
@@ -347,8 +384,8 @@ impl Live {
         if let Some(parent) = self.tree.node(node).parent {
             self.resources(parent).unclosed += 1;
         }
-        self.outstanding += 1;
-        self.queue.push_back(node);
+        self.steps.outstanding += 1;
+        self.steps.queue.push_back(node);
         Ok(())
     }
 
@@ -357,7 +394,7 @@ impl Live {
         if !self.competes(node) || self.scoring == Scoring::Never {
             return Err(bad(node, "score", "an open, paused or complete node"));
         }
-        self.outstanding += 1;
+        self.steps.outstanding += 1;
         let known = match state {
             State::Paused => {
                 let paused = self.tree.node(node);
@@ -367,7 +404,7 @@ impl Live {
         };
         match known {
             true => self.report(node),
-            false => self.ready.push(node),
+            false => self.steps.ready.push(node),
         }
         Ok(())
     }
@@ -388,8 +425,8 @@ impl Live {
 
     /// Starts the next queued step if memory allows. The last child takes its parent's chain over
     /// unless that is kept, the others fork it.
-    pub fn start_next(&mut self, models: &mut Models<'_>, total: &mut Ledger) -> Start {
-        let Some(&node) = self.queue.front() else {
+    pub fn start_next(&mut self, cx: &mut Context<'_, '_>, total: &mut Ledger) -> Start {
+        let Some(&node) = self.steps.queue.front() else {
             return Start::NothingQueued;
         };
         let (Some(parent), stream) = (self.tree.node(node).parent, self.tree.node(node).stream)
@@ -400,30 +437,8 @@ impl Live {
         let Some(source) = paused.or(self.resources(parent).chain) else {
             return Start::NothingQueued;
         };
-        if !models.generator.can_start(source) {
-            return Start::NoMemory;
-        }
-        self.queue.pop_front();
-        if paused.is_none() {
-            self.resources(parent).unstarted -= 1;
-            if !self.prompt_read {
-                self.prompt_read = true;
-                self.ledger.prompt_tokens += self.prompt_tokens as u64;
-                total.prompt_tokens += self.prompt_tokens as u64;
-            }
-        }
-        let is_last = self.resources(parent).unstarted == 0 && !self.strategy.keeps_expanded();
-        let chain = if paused.is_some() {
-            source
-        } else if is_last {
-            self.resources(parent).chain = None;
-            source
-        } else {
-            self.note_reuse(parent);
-            models.generator.fork(source)
-        };
+        let is_last = self.resources(parent).unstarted == 1 && !self.strategy.keeps_expanded();
         let resources = self.resources(node);
-        resources.chain = Some(chain);
         let plan = StepPlan {
             stream,
             mode: match paused {
@@ -432,29 +447,43 @@ impl Live {
             },
             token_limit: resources.token_limit,
         };
-        models.generator.start_step(chain, plan);
-        self.growing += 1;
+        let from = match paused.is_some() || is_last {
+            true => Source::Itself(source),
+            false => Source::ForkOf(source),
+        };
+        let Some(chain) = cx.models.generator.try_start(from, plan) else {
+            return Start::NoMemory;
+        };
+        self.steps.queue.pop_front();
+        if paused.is_none() {
+            self.resources(parent).unstarted -= 1;
+            if !self.bill.prompt_read {
+                self.bill.prompt_read = true;
+                self.bill.ledger.prompt_tokens += self.bill.prompt_tokens as u64;
+                total.prompt_tokens += self.bill.prompt_tokens as u64;
+            }
+            match from {
+                Source::Itself(_) => self.resources(parent).chain = None,
+                Source::ForkOf(_) => self.note_reuse(parent),
+            }
+        }
+        self.resources(node).chain = Some(chain);
+        self.steps.growing += 1;
         Start::Started(chain, node)
     }
 
     /// Books the tokens that a fork of a node's chain does not read again.
     fn note_reuse(&mut self, node: NodeId) {
-        let reused = (self.prompt_tokens + self.tree.token_count(node)) as u64;
-        self.ledger.reused_tokens += reused;
-        self.unbilled_reuse += reused;
+        let reused = (self.bill.prompt_tokens + self.tree.token_count(node)) as u64;
+        self.bill.ledger.reused_tokens += reused;
+        self.bill.reused += reused;
     }
 
     /// Takes in a step that closed or paused. Its chain is idle or paused.
-    pub fn close(
-        &mut self,
-        id: NodeId,
-        step: StepOutput,
-        max_steps: usize,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
+    pub fn close(&mut self, id: NodeId, step: StepOutput, cx: &mut Context<'_, '_>) {
+        let max_steps = self.config().max_steps;
         let billed = self.tree.node(id).tokens.len();
-        self.bill(step.tokens.len().saturating_sub(billed));
+        self.charge(step.tokens.len().saturating_sub(billed));
         self.budget.note_step(step.tokens.len());
         let left = self
             .resources(id)
@@ -474,13 +503,13 @@ impl Live {
             node.state = State::Paused;
         } else {
             node.state = finish.map_or(State::Open, State::Finished);
-            observe(Event::StepClosed {
+            cx.event(Event::StepClosed {
                 index: self.index,
                 tree: &self.tree,
                 node: id,
             });
             if let Some(finish) = finish {
-                self.finish(id, finish, models, observe);
+                self.finish(id, finish, cx);
             }
         }
 
@@ -497,21 +526,15 @@ impl Live {
         }
         self.resources(id).waits = true;
         if self.resources(parent).unclosed == 0 {
-            self.merge_siblings(parent, models);
+            self.merge_siblings(parent, cx);
         }
     }
 
     /// Ends a chain and gives back what it held for growing.
-    pub fn finish(
-        &mut self,
-        node: NodeId,
-        finish: Finish,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
+    pub fn finish(&mut self, node: NodeId, finish: Finish, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Finished(finish);
-        self.release(node, models);
-        observe(Event::ChainFinished {
+        self.release(node, cx);
+        cx.event(Event::ChainFinished {
             index: self.index,
             tree: &self.tree,
             node,
@@ -520,7 +543,7 @@ impl Live {
     }
 
     /// The first of the siblings that go on from the same text, in the order of their streams, stands for all.
-    fn merge_siblings(&mut self, parent: NodeId, models: &mut Models<'_>) {
+    fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
         let mut siblings = self.tree.node(parent).children.clone();
         siblings.retain(|&id| std::mem::take(&mut self.resources(id).waits));
         for (i, &id) in siblings.iter().enumerate() {
@@ -534,8 +557,8 @@ impl Live {
                 self.tree.node_mut(twin).copies += 1;
                 self.tree.node_mut(id).state = State::Duplicate;
                 self.tree.node_mut(id).duplicate_of = Some(twin);
-                self.release(id, models);
-                self.outstanding -= 1;
+                self.release(id, cx);
+                self.steps.outstanding -= 1;
             } else {
                 self.advance(id);
             }
@@ -546,7 +569,7 @@ impl Live {
     fn advance(&mut self, id: NodeId) {
         let is_step = !self.tree.node(id).is_empty_step();
         if self.scoring == Scoring::EveryStep && self.competes(id) && is_step {
-            self.ready.push(id);
+            self.steps.ready.push(id);
         } else {
             self.report(id);
         }
@@ -554,88 +577,94 @@ impl Live {
 
     /// Puts a node before the strategy.
     pub fn report(&mut self, id: NodeId) {
-        self.outstanding -= 1;
-        self.unreported.push(id);
+        self.steps.outstanding -= 1;
+        self.steps.unreported.push(id);
     }
 
     /// Tells the strategy what is new and does as it says.
-    pub fn wake(
-        &mut self,
-        config: &SearchConfig,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), SearchError> {
+    pub fn wake(&mut self, cx: &mut Context<'_, '_>) {
         if self.stage != Stage::Searching {
-            self.unreported.clear();
-            return Ok(());
+            self.steps.unreported.clear();
+            return;
         }
-        self.note_memory(models);
-        let mut nodes = std::mem::take(&mut self.unreported);
+        self.note_memory(&cx.models);
+        let mut nodes = std::mem::take(&mut self.steps.unreported);
         nodes.sort_unstable();
         let actions = self.strategy.on_steps(&self.tree, &nodes);
-        if config.consensus && self.is_decided(&nodes, models.answers) {
-            self.conclude(models, observe);
-            return Ok(());
+        if self.config().consensus && self.is_decided(&nodes, cx.models.answers) {
+            self.conclude(cx);
+            return;
         }
-        self.apply(actions, config, models, observe)?;
-        self.release_read(models);
-        Ok(())
+        self.follow(actions, cx);
+        self.release_read(cx);
     }
 
     /// Ends the search: drops what is open and has the finished chains scored if that is still due.
-    pub fn conclude(&mut self, models: &mut Models<'_>, observe: &mut dyn FnMut(Event<'_>)) {
-        self.queue.clear();
-        self.ready.clear();
-        self.unreported.clear();
-        for (_, step) in std::mem::take(&mut self.arrived) {
-            self.bill(step.tokens.len());
+    pub fn conclude(&mut self, cx: &mut Context<'_, '_>) {
+        self.steps.queue.clear();
+        self.steps.ready.clear();
+        self.steps.unreported.clear();
+        for (_, step) in std::mem::take(&mut self.speculation.arrived) {
+            self.charge(step.tokens.len());
         }
-        self.adopted.clear();
-        self.growing = 0;
-        self.outstanding = 0;
+        self.speculation.adopted.clear();
+        self.steps.growing = 0;
+        self.steps.outstanding = 0;
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).collect();
         for &id in &ids {
             match self.tree.node(id).state {
                 State::Open | State::Paused if id != ChainTree::ROOT => {
                     let over = Decision::search_over(self.round());
-                    self.prune(id, over, models, observe);
+                    self.prune(id, over, cx);
                 }
                 State::Growing => {
                     self.tree.node_mut(id).pruned = Some(Decision::search_over(self.round()));
                     self.tree.node_mut(id).state = State::Pruned;
-                    self.drop_speculative(id, models);
-                    self.cancel(id, models);
+                    self.drop_speculative(id, cx);
+                    self.cancel(id, cx);
                 }
                 // Also the chain of an expanded node whose children were not all started.
-                _ => self.release(id, models),
+                _ => self.release(id, cx),
             }
         }
-        if self.scoring == Scoring::OnDemand && models.scorer.is_some() {
+        if self.scoring == Scoring::OnDemand && cx.models.scorer.is_some() {
             let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
-            self.ready = ids.into_iter().filter(unread).collect();
+            self.steps.ready = ids.into_iter().filter(unread).collect();
         }
-        match self.ready.is_empty() {
-            true => self.done(models),
+        match self.steps.ready.is_empty() {
+            true => self.done(cx),
             false => self.stage = Stage::FinalScoring,
         }
     }
 
-    pub fn done(&mut self, models: &mut Models<'_>) {
-        self.release_scores(models);
+    /// Ends the search now, whatever its strategy still wanted: nothing more is scored.
+    pub fn stop(&mut self, stopped: Stopped, cx: &mut Context<'_, '_>) {
+        self.stopped = Some(stopped);
+        self.end(cx);
+    }
+
+    /// Ends the search because a model failed this problem.
+    pub fn fail(&mut self, reason: String, cx: &mut Context<'_, '_>) {
+        self.error = Some(reason);
+        self.end(cx);
+    }
+
+    fn end(&mut self, cx: &mut Context<'_, '_>) {
+        self.conclude(cx);
+        self.steps.ready.clear();
+        self.done(cx);
+    }
+
+    pub fn done(&mut self, cx: &mut Context<'_, '_>) {
+        self.release_scores(cx);
         self.stage = Stage::Done;
     }
 
-    fn prune(
-        &mut self,
-        node: NodeId,
-        why: Pruned,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
+    fn prune(&mut self, node: NodeId, why: Pruned, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Pruned;
         self.tree.node_mut(node).pruned = Some(why);
-        self.release(node, models);
-        observe(Event::ChainPruned {
+        self.release(node, cx);
+        cx.event(Event::ChainPruned {
             index: self.index,
             tree: &self.tree,
             node,
@@ -643,29 +672,25 @@ impl Live {
     }
 
     /// Gives up the worst of the steps that wait for memory.
-    pub fn give_up_worst(
-        &mut self,
-        config: &SearchConfig,
-        models: &mut Models<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
+    pub fn give_up_worst(&mut self, cx: &mut Context<'_, '_>) {
+        let aggregation = self.config().aggregation;
         let tree = &self.tree;
-        let worst = (0..self.queue.len()).min_by(|&a, &b| {
-            let (a, b) = (self.queue[a], self.queue[b]);
+        let worst = (0..self.steps.queue.len()).min_by(|&a, &b| {
+            let (a, b) = (self.steps.queue[a], self.steps.queue[b]);
             let score = |id| {
-                tree.chain_score(id, config.aggregation)
+                tree.chain_score(id, aggregation)
                     .unwrap_or_else(|| tree.mean_logprob(id))
             };
             score(a).total_cmp(&score(b)).then(b.cmp(&a))
         });
-        let Some(node) = worst.and_then(|at| self.queue.remove(at)) else {
+        let Some(node) = worst.and_then(|at| self.steps.queue.remove(at)) else {
             return;
         };
         if let Some(parent) = self.tree.node(node).parent
             && self.resources(node).chain.is_none()
         {
             self.resources(parent).unstarted -= 1;
-            self.let_go(parent, models);
+            self.let_go(parent, cx);
         }
         let written = self.tree.node(node);
         let so_far = StepOutput {
@@ -678,30 +703,11 @@ impl Live {
             finish: Some(Finish::NoMemory),
             paused: false,
         };
-        self.close(node, so_far, config.max_steps, models, observe);
+        self.close(node, so_far, cx);
     }
 }
 
 fn bad(node: NodeId, verb: &str, wanted: &str) -> SearchError {
     let what = format!("it asked to {verb} {node:?}, which is not {wanted}");
     SearchError::BadAction(what)
-}
-
-fn refused(index: usize, problem: Problem, error: String, too_long: bool) -> ProblemResult {
-    ProblemResult {
-        index,
-        problem,
-        tree: ChainTree::new(),
-        finished: Vec::new(),
-        chosen: None,
-        answer: None,
-        is_guess: false,
-        withheld: None,
-        score: None,
-        error: Some(error),
-        too_long,
-        answers: Vec::new(),
-        ledger: Ledger::default(),
-        elapsed: 0.0,
-    }
 }

@@ -1,0 +1,57 @@
+//! A strategy of one's own: it sees the tree of chains and answers with actions.
+//!
+//! `cargo run --release -p beamgen --example own_strategy`
+
+use beamgen::{Action, ChainTree, NodeId, Scoring, Solver, Start, State, Strategy};
+
+/// Keeps the single best step of `width` samples, over and over.
+struct BestStep {
+    width: usize,
+}
+
+impl Strategy for BestStep {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![Action::expand(ChainTree::ROOT, self.width)]
+    }
+
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let score = |id: NodeId| tree.node(id).score.unwrap_or(0.0);
+        let mut best: Vec<NodeId> = nodes.to_vec();
+        best.sort_by(|&a, &b| score(b).total_cmp(&score(a)).then(a.cmp(&b)));
+        let open = |&&id: &&NodeId| tree.node(id).state == State::Open;
+        match best.first() {
+            Some(&first) if tree.node(first).state == State::Open => {
+                let others = best[1..].iter().filter(open);
+                let mut actions: Vec<Action> = others.map(|&id| Action::Prune(id)).collect();
+                actions.push(Action::expand(first, self.width));
+                actions
+            }
+            _ => vec![Action::Done],
+        }
+    }
+}
+
+fn main() -> Result<(), beamgen::Error> {
+    let mut solver = Solver::builder().build()?;
+    for problem in beamgen::bundled::sample()?.problems.iter().take(5) {
+        let request = solver
+            .request(problem)
+            .strategy("best step of 8", |_| Ok(Box::new(BestStep { width: 8 })));
+        let result = solver.solve(request)?;
+        println!(
+            "{}: {} ({} tokens)",
+            problem.id,
+            result.answer.as_deref().unwrap_or("none"),
+            result.ledger.generated_tokens
+        );
+    }
+    Ok(())
+}

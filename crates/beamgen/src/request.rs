@@ -1,0 +1,162 @@
+//! What is asked of a solver: a problem, and the settings of its search.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use beamgen_search::{
+    Aggregation, CancelToken, Choose, ConfigError, Problem, Settings, Strategy, StrategyFactory,
+    StrategyKind,
+};
+
+use crate::service::Progress;
+
+/// A problem with the settings of its search. [`Solver::request`](crate::Solver::request) makes one
+/// with the solver's own settings; what is to be different is set on it. Requests with different
+/// settings run side by side in the same batches.
+///
+/// ```
+/// # let solver = beamgen::Solver::builder().build()?;
+/// let request = solver
+///     .request("Ana has 16 shells. ...")
+///     .n(8)
+///     .seed(3)
+///     .temperature(0.8);
+/// assert_eq!(request.settings.search.n, 8);
+/// # Ok::<(), beamgen::Error>(())
+/// ```
+pub struct Request {
+    /// The problem.
+    pub problem: Problem,
+    /// Strategy, N, M, sampling, seed, aggregation, limits.
+    pub settings: Settings,
+    pub(crate) strategy: Option<(String, StrategyFactory)>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: Option<CancelToken>,
+    pub(crate) on_progress: Option<OnProgress>,
+}
+
+/// Called on the engine's thread with what happens.
+pub(crate) type OnProgress = Box<dyn FnMut(&Progress) + Send>;
+
+impl Request {
+    /// A problem with settings.
+    pub fn new(problem: impl Into<Problem>, settings: Settings) -> Self {
+        Self {
+            problem: problem.into(),
+            settings,
+            strategy: None,
+            timeout: None,
+            cancel: None,
+            on_progress: None,
+        }
+    }
+
+    /// The strategy of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: StrategyKind) -> Self {
+        self.settings.search.strategy = kind;
+        self
+    }
+
+    /// N: chains.
+    #[must_use]
+    pub fn n(mut self, n: usize) -> Self {
+        self.settings.search.n = n;
+        self
+    }
+
+    /// M: the expansion factor.
+    #[must_use]
+    pub fn m(mut self, m: usize) -> Self {
+        self.settings.search.m = m;
+        self
+    }
+
+    /// How step scores become the score of a chain.
+    #[must_use]
+    pub fn aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.settings.search.aggregation = aggregation;
+        self
+    }
+
+    /// How the answer is chosen among the finished chains.
+    #[must_use]
+    pub fn choose(mut self, choose: Choose) -> Self {
+        self.settings.search.choose = choose;
+        self
+    }
+
+    /// The seed of all random numbers.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.generator.seed = seed;
+        self
+    }
+
+    /// The sampling temperature; 0 takes the likeliest token.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f32) -> Self {
+        self.settings.generator.sampling.temperature = Some(temperature);
+        self
+    }
+
+    /// A strategy of one's own: `make` is called once for the problem, on the engine's thread.
+    /// `name` stands for it in run files, so it should change when the strategy does.
+    #[must_use]
+    pub fn strategy(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + Send + Sync + 'static,
+    ) -> Self {
+        self.strategy = Some((name.into(), Arc::new(make)));
+        self
+    }
+
+    /// Ends the search with what it has after so long, the wait in a queue included.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Ends the search when the token is cancelled.
+    #[must_use]
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = Some(token);
+        self
+    }
+
+    /// Calls `observe` with all that happens to the problem, on the engine's thread: it should be
+    /// quick. Nothing is lost here; a [`Ticket`](crate::Ticket)'s events may be.
+    #[must_use]
+    pub fn on_progress(mut self, observe: impl FnMut(&Progress) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(observe));
+        self
+    }
+
+    /// The request as the search takes it. `now` is the time by the run's clock.
+    pub(crate) fn for_search(
+        self,
+        settings: Arc<Settings>,
+        now: Duration,
+    ) -> beamgen_search::Request {
+        beamgen_search::Request {
+            problem: self.problem,
+            settings,
+            strategy: self.strategy.map(|(_, factory)| factory),
+            deadline: self.timeout.map(|timeout| now.saturating_add(timeout)),
+            cancel: self.cancel,
+        }
+    }
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("problem", &self.problem)
+            .field("settings", &self.settings)
+            .field("strategy", &self.strategy.as_ref().map(|(name, _)| name))
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,579 @@
+//! A solver on a thread of its own, for services: any thread hands requests in and takes results.
+//!
+//! The engine's thread takes requests from a bounded queue between two passes, so intake never
+//! blocks what is in flight. Progress is kept for a slow reader up to a bound, the oldest is
+//! dropped beyond it; results are never dropped.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use beamgen_search::{
+    CancelToken, Cause, ConfigError, Event, Finish, Intake, Next, NodeId, ProblemResult,
+    RunSummary, Settings, Sink, Stopped,
+};
+
+use crate::request::{OnProgress, Request};
+use crate::solver::WallClock;
+use crate::{Error, Solver};
+
+/// How a [`Service`] queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceOptions {
+    /// Requests that may wait; one more is refused with [`ServiceError::Full`].
+    pub queue: usize,
+    /// Events kept for a ticket's slow reader.
+    pub events: usize,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self {
+            queue: 64,
+            events: 256,
+        }
+    }
+}
+
+/// Why a request was not taken, or has no result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The queue is full: try again later.
+    #[error("the queue is full: {waiting} requests wait")]
+    Full {
+        /// Requests that wait.
+        waiting: usize,
+    },
+    /// The service was closed.
+    #[error("the service is closed")]
+    Closed,
+    /// Settings that cannot be run.
+    #[error(transparent)]
+    Setting(#[from] ConfigError),
+    /// A model is lost, and the service with it.
+    #[error("the service ended: {0}")]
+    Lost(Cause),
+}
+
+/// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
+/// moment; the result's tree is numbered anew.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// It left the queue.
+    Started,
+    /// A step closed.
+    StepClosed {
+        /// The step.
+        node: NodeId,
+        /// The step before it.
+        parent: Option<NodeId>,
+        /// Its text, boundary included.
+        text: String,
+    },
+    /// A step got its score.
+    StepScored {
+        /// The step.
+        node: NodeId,
+        /// The probability that it is right.
+        score: f32,
+    },
+    /// A chain was dropped in favour of better ones.
+    ChainPruned {
+        /// Its last step.
+        node: NodeId,
+    },
+    /// A chain grows no further.
+    ChainFinished {
+        /// Its last step.
+        node: NodeId,
+        /// Why.
+        finish: Finish,
+    },
+    /// Memory ran out; the problem will start again from nothing.
+    Restarted,
+}
+
+impl Progress {
+    fn of(event: &Event<'_>) -> Option<(usize, Self)> {
+        Some(match *event {
+            Event::ProblemStarted { index, .. } => (index, Self::Started),
+            Event::StepClosed { index, tree, node } => {
+                let step = tree.node(node);
+                let (parent, text) = (step.parent, step.text.clone());
+                (index, Self::StepClosed { node, parent, text })
+            }
+            Event::StepScored {
+                index, node, score, ..
+            } => (index, Self::StepScored { node, score }),
+            Event::ChainPruned { index, node, .. } => (index, Self::ChainPruned { node }),
+            Event::ChainFinished {
+                index,
+                node,
+                finish,
+                ..
+            } => (index, Self::ChainFinished { node, finish }),
+            Event::ProblemRestarted { index } => (index, Self::Restarted),
+            Event::ProblemDone { .. } | Event::Pass { .. } => return None,
+        })
+    }
+}
+
+/// Hands requests to a solver that runs on a thread of its own. Cheap to clone; the service ends
+/// when the last handle is dropped and what it took is done.
+#[derive(Clone)]
+pub struct Service {
+    shared: Arc<Shared>,
+    /// Tells the engine's thread when the last handle is gone.
+    _open: Arc<Open>,
+    thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
+    defaults: Arc<Settings>,
+}
+
+/// What the engine's thread leaves behind.
+type Ended = (Solver, Result<RunSummary, Error>);
+
+impl Service {
+    pub(crate) fn start(mut solver: Solver, options: ServiceOptions) -> Self {
+        let clock = WallClock::start();
+        let shared = Arc::new(Shared {
+            clock,
+            options,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            next_ticket: AtomicU64::new(0),
+        });
+        let defaults = Arc::new(solver.settings());
+        let engine = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            let guard = EndGuard(Arc::clone(&engine));
+            let running = Rc::new(RefCell::new(Running::default()));
+            let mut intake = QueueIntake {
+                shared: Arc::clone(&engine),
+                running: Rc::clone(&running),
+                solver: solver.defaults(),
+            };
+            let mut sink = TicketSink { running };
+            let outcome = solver.serve(clock, &mut intake, &mut sink);
+            let lost = match &outcome {
+                Ok(_) => ServiceError::Closed,
+                Err(error) => ServiceError::Lost(Cause::from(error.to_string())),
+            };
+            engine.end(&lost);
+            sink.running.borrow_mut().end(&lost);
+            drop(guard);
+            (solver, outcome)
+        });
+        Self {
+            _open: Arc::new(Open(Arc::clone(&shared))),
+            shared,
+            thread: Arc::new(Mutex::new(Some(thread))),
+            defaults,
+        }
+    }
+
+    /// A problem with the settings that the solver was built with.
+    pub fn request(&self, problem: impl Into<beamgen_search::Problem>) -> Request {
+        Request::new(problem, (*self.defaults).clone())
+    }
+
+    /// Queues a request. Never blocks.
+    ///
+    /// # Errors
+    /// The queue is full, the service has ended, or the settings cannot be run.
+    pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
+        request.settings.validate()?;
+        self.shared.submit(request)
+    }
+
+    /// Requests that wait in the queue.
+    pub fn waiting(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+
+    /// Takes no more requests, waits until all that were taken are done, and gives the solver back
+    /// with what the run spent.
+    ///
+    /// # Errors
+    /// A model was lost, or another handle has closed the service already.
+    pub fn close(self) -> Result<(Solver, RunSummary), Error> {
+        self.shared.close();
+        let thread = lock(&self.thread).take();
+        let gone = || Error::Refused("the service was closed already".to_owned());
+        let (solver, outcome) = thread
+            .ok_or_else(gone)?
+            .join()
+            .map_err(|_| Error::Refused("the engine's thread panicked".to_owned()))?;
+        Ok((solver, outcome?))
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service")
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Closes the queue when the last handle is gone.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Ends all tickets if the engine's thread ends in a panic.
+struct EndGuard(Arc<Shared>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        let lost = ServiceError::Lost(Cause::from("the engine's thread panicked"));
+        self.0.end(&lost);
+    }
+}
+
+struct Shared {
+    clock: WallClock,
+    options: ServiceOptions,
+    state: Mutex<QueueState>,
+    /// A request came, or the queue was closed.
+    arrived: Condvar,
+    next_ticket: AtomicU64,
+}
+
+#[derive(Default)]
+struct QueueState {
+    queue: VecDeque<Waiting>,
+    /// Tickets whose problems are in flight, for the end of the service.
+    in_flight: Vec<Arc<TicketState>>,
+    closed: bool,
+    /// Why nothing is taken any more.
+    ended: Option<ServiceError>,
+}
+
+struct Waiting {
+    request: Request,
+    deadline: Option<Duration>,
+    ticket: Arc<TicketState>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        lock(&self.state)
+    }
+
+    fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
+        let mut state = self.lock();
+        if let Some(ended) = &state.ended {
+            return Err(ended.clone());
+        }
+        if state.closed {
+            return Err(ServiceError::Closed);
+        }
+        if state.queue.len() >= self.options.queue {
+            let waiting = state.queue.len();
+            return Err(ServiceError::Full { waiting });
+        }
+        let cancel = request.cancel.get_or_insert_default().clone();
+        let ticket = Arc::new(TicketState {
+            number: self.next_ticket.fetch_add(1, Ordering::Relaxed),
+            cancel,
+            most_events: self.options.events,
+            on_progress: Mutex::new(request.on_progress.take()),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let now = self.clock.elapsed();
+        let deadline = request.timeout.map(|timeout| now.saturating_add(timeout));
+        state.queue.push_back(Waiting {
+            request,
+            deadline,
+            ticket: Arc::clone(&ticket),
+        });
+        drop(state);
+        self.arrived.notify_one();
+        Ok(Ticket {
+            state: ticket,
+            shared: Arc::clone(self),
+        })
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Nothing more is solved.
+    fn end(&self, why: &ServiceError) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.ended.get_or_insert_with(|| why.clone());
+        let queued = std::mem::take(&mut state.queue);
+        let in_flight = std::mem::take(&mut state.in_flight);
+        drop(state);
+        for ticket in queued.into_iter().map(|w| w.ticket).chain(in_flight) {
+            ticket.finish(Err(why.clone()));
+        }
+    }
+
+    /// Takes a request that waits out of the queue, if it does.
+    fn withdraw(&self, ticket: u64) -> Option<Waiting> {
+        let mut state = self.lock();
+        let at = state.queue.iter().position(|w| w.ticket.number == ticket)?;
+        state.queue.remove(at)
+    }
+}
+
+/// Tickets of the problems in flight by their place in the run.
+#[derive(Default)]
+struct Running {
+    tickets: BTreeMap<usize, Arc<TicketState>>,
+    next: usize,
+}
+
+impl Running {
+    fn end(&mut self, why: &ServiceError) {
+        for (_, ticket) in std::mem::take(&mut self.tickets) {
+            ticket.finish(Err(why.clone()));
+        }
+    }
+}
+
+struct QueueIntake {
+    shared: Arc<Shared>,
+    running: Rc<RefCell<Running>>,
+    solver: crate::solver::Defaults,
+}
+
+impl Intake for QueueIntake {
+    fn next(&mut self, idle: bool) -> Next {
+        let mut state = self.shared.lock();
+        loop {
+            let now = self.shared.clock.elapsed();
+            while let Some(waiting) = state.queue.pop_front() {
+                if waiting.deadline.is_some_and(|deadline| deadline <= now) {
+                    waiting.give_up(Stopped::Deadline);
+                    continue;
+                }
+                state.in_flight.retain(|ticket| !ticket.is_done());
+                state.in_flight.push(Arc::clone(&waiting.ticket));
+                drop(state);
+                let mut running = self.running.borrow_mut();
+                let index = running.next;
+                running.next += 1;
+                running.tickets.insert(index, waiting.ticket);
+                let settings = self.solver.resolve(waiting.request.settings.clone());
+                let mut request = waiting.request.for_search(Arc::new(settings), now);
+                request.deadline = waiting.deadline;
+                return Next::Request(Box::new(request));
+            }
+            if state.closed {
+                return Next::Closed;
+            }
+            if !idle {
+                return Next::Waiting;
+            }
+            let woken = self.shared.arrived.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Waiting {
+    /// Ends a request that was never begun.
+    fn give_up(self, stopped: Stopped) {
+        let mut result = ProblemResult::unsearched(0, self.request.problem);
+        result.stopped = Some(stopped);
+        self.ticket.finish(Ok(result));
+    }
+}
+
+struct TicketSink {
+    running: Rc<RefCell<Running>>,
+}
+
+impl Sink for TicketSink {
+    fn event(&mut self, event: Event<'_>) {
+        let Some((index, progress)) = Progress::of(&event) else {
+            return;
+        };
+        if let Some(ticket) = self.running.borrow().tickets.get(&index) {
+            ticket.tell(progress);
+        }
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        let ticket = self.running.borrow_mut().tickets.remove(&result.index);
+        if let Some(ticket) = ticket {
+            ticket.finish(Ok(result));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct TicketState {
+    number: u64,
+    cancel: CancelToken,
+    most_events: usize,
+    on_progress: Mutex<Option<OnProgress>>,
+    inner: Mutex<Outcome>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    events: VecDeque<Progress>,
+    /// Events dropped because nobody took them in time.
+    missed: u64,
+    result: Option<Result<ProblemResult, ServiceError>>,
+    done: bool,
+    waker: Option<Waker>,
+}
+
+impl TicketState {
+    fn is_done(&self) -> bool {
+        lock(&self.inner).done
+    }
+
+    fn tell(&self, progress: Progress) {
+        if let Some(observe) = &mut *lock(&self.on_progress) {
+            observe(&progress);
+        }
+        let mut inner = lock(&self.inner);
+        if inner.events.len() >= self.most_events {
+            inner.events.pop_front();
+            inner.missed += 1;
+        }
+        if self.most_events > 0 {
+            inner.events.push_back(progress);
+        }
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    fn finish(&self, result: Result<ProblemResult, ServiceError>) {
+        let mut inner = lock(&self.inner);
+        if inner.done {
+            return;
+        }
+        inner.done = true;
+        inner.result = Some(result);
+        let waker = inner.waker.take();
+        drop(inner);
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A request that was taken. It is also a [`Future`] of its result, for any async runtime.
+/// Dropping it changes nothing: the search goes on unless it is [cancelled](Self::cancel).
+#[must_use = "the result is here"]
+pub struct Ticket {
+    state: Arc<TicketState>,
+    shared: Arc<Shared>,
+}
+
+impl Ticket {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// The service ended before.
+    pub fn wait(self) -> Result<ProblemResult, ServiceError> {
+        let mut inner = lock(&self.state.inner);
+        loop {
+            if let Some(result) = inner.result.take() {
+                return result;
+            }
+            let woken = self.state.changed.wait(inner);
+            inner = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The result if it is there; the first call that finds it takes it.
+    ///
+    /// # Errors
+    /// The service ended before.
+    pub fn try_take(&mut self) -> Option<Result<ProblemResult, ServiceError>> {
+        lock(&self.state.inner).result.take()
+    }
+
+    /// Whether the problem is done.
+    pub fn is_done(&self) -> bool {
+        self.state.is_done()
+    }
+
+    /// Ends the search, or takes the request out of the queue. The result says
+    /// [`Stopped::Cancelled`], unless it was done before. Memory is free at the next pass.
+    pub fn cancel(&self) {
+        self.state.cancel.cancel();
+        if let Some(waiting) = self.shared.withdraw(self.state.number) {
+            waiting.give_up(Stopped::Cancelled);
+        }
+    }
+
+    /// What happens, until the problem is done; waits for it. A slow reader misses the oldest
+    /// events, never the result.
+    pub fn events(&self) -> impl Iterator<Item = Progress> + '_ {
+        std::iter::from_fn(|| {
+            let mut inner = lock(&self.state.inner);
+            loop {
+                if let Some(event) = inner.events.pop_front() {
+                    return Some(event);
+                }
+                if inner.done {
+                    return None;
+                }
+                let woken = self.state.changed.wait(inner);
+                inner = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+        })
+    }
+
+    /// Events that were dropped because nobody took them in time.
+    pub fn missed(&self) -> u64 {
+        lock(&self.state.inner).missed
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<ProblemResult, ServiceError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = lock(&self.state.inner);
+        match inner.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                inner.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket")
+            .field("number", &self.state.number)
+            .field("done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is behind these locks stays usable if a thread panicked with one: every change is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

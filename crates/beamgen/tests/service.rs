@@ -1,0 +1,228 @@
+//! A solver on a thread of its own, with requests from many threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use beamgen::{
+    Choose, Problem, ProblemResult, Progress, Request, ServiceError, ServiceOptions, Settings,
+    Solver, Stopped, StrategyKind,
+};
+
+fn solver() -> Solver {
+    Solver::builder().build().unwrap()
+}
+
+fn problems(count: usize) -> Vec<Problem> {
+    let mut problems = beamgen::bundled::sample().unwrap().problems;
+    problems.truncate(count);
+    problems
+}
+
+/// Three ways to search: a beam, a vote, best-of-N with another seed and temperature.
+fn ways(solver: &Solver) -> Vec<Settings> {
+    let mut beam = solver.settings();
+    (beam.search.n, beam.search.m) = (8, 2);
+    let mut vote = solver.settings();
+    vote.search.strategy = StrategyKind::BestOfN;
+    (vote.search.n, vote.search.choose) = (4, Choose::Majority);
+    let mut best = vote.clone();
+    best.search.choose = Choose::Best;
+    best.generator.seed = 7;
+    best.generator.sampling.temperature = Some(0.7);
+    vec![beam, vote, best]
+}
+
+fn essence(result: &ProblemResult) -> String {
+    serde_json::to_string(&(&result.tree, &result.answer, &result.score)).unwrap()
+}
+
+#[test]
+fn results_are_those_alone_whatever_else_runs_is_cancelled_or_times_out() {
+    let problems = problems(12);
+    let mut alone = solver();
+    let ways = ways(&alone);
+    let mut expected = BTreeMap::new();
+    for (at, problem) in problems.iter().enumerate() {
+        for (way, settings) in ways.iter().enumerate() {
+            let result = alone
+                .solve(Request::new(problem, settings.clone()))
+                .unwrap();
+            expected.insert((at, way), essence(&result));
+        }
+    }
+
+    let options = ServiceOptions {
+        queue: 8,
+        events: 4,
+    };
+    let service = solver().spawn(options);
+    let full = AtomicUsize::new(0);
+    let (mut equal, mut cancelled, mut late) = (0, 0, 0);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let (service, problems, ways) = (service.clone(), &problems, &ways);
+                let full = &full;
+                scope.spawn(move || {
+                    let mut tickets = Vec::new();
+                    for i in 0..24 {
+                        let (at, way) = ((i + thread * 5) % problems.len(), i % ways.len());
+                        let submit = || {
+                            let mut request = Request::new(&problems[at], ways[way].clone());
+                            if i % 8 == 3 {
+                                request = request.timeout(Duration::ZERO);
+                            }
+                            service.submit(request)
+                        };
+                        let ticket = loop {
+                            match submit() {
+                                Ok(ticket) => break ticket,
+                                Err(ServiceError::Full { waiting }) => {
+                                    assert_eq!(waiting, 8);
+                                    full.fetch_add(1, Ordering::Relaxed);
+                                    std::thread::sleep(Duration::from_millis(1));
+                                }
+                                Err(error) => panic!("{error}"),
+                            }
+                        };
+                        if i % 4 == 1 {
+                            ticket.cancel();
+                        }
+                        tickets.push(((at, way), ticket));
+                    }
+                    let wait = |(key, ticket): ((usize, usize), beamgen::Ticket)| {
+                        (key, ticket.wait().unwrap())
+                    };
+                    tickets.into_iter().map(wait).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for thread in threads {
+            for (key, result) in thread.join().unwrap() {
+                match result.stopped {
+                    None => {
+                        assert_eq!(essence(&result), expected[&key]);
+                        equal += 1;
+                    }
+                    Some(Stopped::Cancelled) => cancelled += 1,
+                    Some(Stopped::Deadline) => late += 1,
+                    Some(_) => unreachable!(),
+                }
+            }
+        }
+    });
+    assert_eq!(equal + cancelled + late, 96);
+    assert_eq!(late, 12);
+    assert!((1..=24).contains(&cancelled), "{cancelled}");
+    assert!(full.into_inner() > 0, "the queue was never full");
+
+    // Everything was given back: the same solver goes on as a fresh one would.
+    let (mut solver, summary) = service.close().unwrap();
+    assert_eq!(summary.failed, 0);
+    let again = solver
+        .solve(Request::new(&problems[0], ways[0].clone()))
+        .unwrap();
+    assert_eq!(essence(&again), expected[&(0, 0)]);
+    assert_eq!(solver.cache_bytes(), 0);
+}
+
+#[test]
+fn progress_comes_as_an_iterator_and_through_a_callback() {
+    let service = solver().spawn(ServiceOptions {
+        events: 100_000,
+        ..ServiceOptions::default()
+    });
+    let problem = &problems(1)[0];
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&seen);
+    let request = service.request(problem).on_progress(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let ticket = service.submit(request).unwrap();
+    let events: Vec<Progress> = ticket.events().collect();
+    assert_eq!(events.first(), Some(&Progress::Started));
+    let of = |wanted: fn(&Progress) -> bool| events.iter().filter(|e| wanted(e)).count();
+    let scored = of(|e| matches!(e, Progress::StepScored { .. }));
+    assert!(scored > 0 && of(|e| matches!(e, Progress::StepClosed { .. })) >= scored);
+    assert_eq!(
+        (ticket.missed(), seen.load(Ordering::Relaxed)),
+        (0, events.len())
+    );
+    assert!(ticket.is_done());
+    assert!(ticket.wait().unwrap().answer.is_some());
+}
+
+#[test]
+fn a_slow_reader_loses_events_and_no_result() {
+    let service = solver().spawn(ServiceOptions {
+        events: 3,
+        ..ServiceOptions::default()
+    });
+    let ticket = service.submit(service.request(&problems(1)[0])).unwrap();
+    while !ticket.is_done() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(ticket.events().count(), 3);
+    assert!(ticket.missed() > 0);
+    assert!(ticket.wait().unwrap().answer.is_some());
+}
+
+#[test]
+fn a_bad_setting_is_refused_and_a_closed_service_takes_nothing() {
+    let service = solver().spawn(ServiceOptions::default());
+    let problem = &problems(1)[0];
+    let refused = service.submit(service.request(problem).n(0)).unwrap_err();
+    assert_eq!(refused.to_string(), "n must be at least 1");
+    let other = service.clone();
+    let ticket = service.submit(service.request(problem)).unwrap();
+    let (_, summary) = service.close().unwrap();
+    assert_eq!(summary.problems, 1);
+    assert!(ticket.is_done());
+    let closed = other.submit(other.request(problem)).unwrap_err();
+    assert_eq!(closed, ServiceError::Closed);
+    assert!(other.close().is_err());
+}
+
+/// A runtime of one task: enough to see that a ticket needs no particular one.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_ticket_is_a_future() {
+    let service = solver().spawn(ServiceOptions::default());
+    let ticket = service.submit(service.request(&problems(1)[0])).unwrap();
+    assert!(block_on(ticket).unwrap().answer.is_some());
+}
+
+#[test]
+fn a_scorer_that_panics_ends_every_ticket() {
+    let solver = Solver::builder()
+        .step_scorer("panics", |_: &Problem, _: &[&str]| panic!("out of ideas"))
+        .build()
+        .unwrap();
+    let service = solver.spawn(ServiceOptions::default());
+    let tickets: Vec<_> = problems(3)
+        .iter()
+        .map(|problem| service.submit(service.request(problem)).unwrap())
+        .collect();
+    for ticket in tickets {
+        assert!(matches!(ticket.wait(), Err(ServiceError::Lost(_))));
+    }
+}

@@ -1,0 +1,140 @@
+//! Scorers that look at a chain and say a number, without caches of their own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::ScoreError;
+use crate::generator::Memory;
+use crate::problem::Problem;
+use crate::scorer::{ScoreId, ScoreItem, ScoreResult, Scored, Scorer};
+
+/// Scores a step by looking at the chain up to it. Every closure
+/// `|problem: &Problem, steps: &[&str]| -> f32` is one.
+pub trait StepScorer {
+    /// The probability in `0.0..=1.0` that the last of `steps` is right. The others are the steps
+    /// before it, in order; each ends with its boundary.
+    ///
+    /// # Errors
+    /// It cannot tell: the problem ends with that reason, unless the scorer is
+    /// [lost](ScoreError::Lost) altogether.
+    fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
+}
+
+impl<F: FnMut(&Problem, &[&str]) -> f32> StepScorer for F {
+    fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
+        Ok(self(problem, steps))
+    }
+}
+
+/// Makes a [`Scorer`] of a [`StepScorer`]: it remembers the steps of every chain.
+#[derive(Debug)]
+pub struct PerStep<S> {
+    scorer: S,
+    chains: HashMap<ScoreId, Chain>,
+    next: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Chain {
+    problem: Arc<Problem>,
+    steps: Vec<Arc<str>>,
+}
+
+impl<S: StepScorer> PerStep<S> {
+    /// A scorer that asks `scorer`.
+    pub fn new(scorer: S) -> Self {
+        Self {
+            scorer,
+            chains: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    fn add(&mut self, chain: Chain) -> ScoreId {
+        self.next += 1;
+        let id = ScoreId(self.next);
+        self.chains.insert(id, chain);
+        id
+    }
+
+    fn append(&mut self, item: &ScoreItem<'_>) -> Result<Scored, ScoreError> {
+        let gone = || ScoreError::Failed(format!("there is no chain {}", item.id.0).into());
+        let chain = self.chains.get_mut(&item.id).ok_or_else(gone)?;
+        let mut scored = Scored::default();
+        for step in &item.steps {
+            chain.steps.push(step.text.into());
+            let steps: Vec<&str> = chain.steps.iter().map(|step| &**step).collect();
+            let score = self.scorer.score(&chain.problem, &steps)?;
+            scored.probabilities.push(score);
+        }
+        Ok(scored)
+    }
+}
+
+impl<S: StepScorer> Scorer for PerStep<S> {
+    fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
+        Ok(self.add(Chain {
+            problem: Arc::new(problem.clone()),
+            steps: Vec::new(),
+        }))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        let copy = self.chains[&id].clone();
+        self.add(copy)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.chains.remove(&id);
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        Ok(items.iter().map(|item| self.append(item)).collect())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scorer::StepRef;
+
+    #[test]
+    fn a_closure_sees_the_chain_up_to_the_step_and_forks_do_not_mix() {
+        let mut scorer = PerStep::new(|problem: &Problem, steps: &[&str]| {
+            assert_eq!(problem.id, "p");
+            steps.concat().len() as f32 / 100.0
+        });
+        let problem = Problem {
+            id: "p".into(),
+            text: "?".into(),
+            answer: None,
+        };
+        let root = scorer.open(&problem, 0).unwrap();
+        let step = |text| StepRef {
+            text,
+            tokens: &[],
+            finish: None,
+        };
+        let item = |id, texts: &[&'static str]| ScoreItem {
+            id,
+            steps: texts.iter().copied().map(step).collect(),
+        };
+        let (a, b) = (scorer.fork(root), scorer.fork(root));
+        let results = scorer
+            .score(&[item(a, &["one\n", "two\n"]), item(b, &["x\n"])])
+            .unwrap();
+        let scores = |i: usize| results[i].as_ref().unwrap().probabilities.clone();
+        assert_eq!((scores(0), scores(1)), (vec![0.04, 0.08], vec![0.02]));
+        let again = scorer.fork(a);
+        let results = scorer.score(&[item(again, &["3\n"])]).unwrap();
+        assert_eq!(results[0].as_ref().unwrap().probabilities, [0.1]);
+        for id in [root, a, b, again] {
+            scorer.release(id);
+        }
+        assert!(scorer.chains.is_empty());
+    }
+}

@@ -1,0 +1,459 @@
+//! Requests with settings of their own, ended early, failing alone, scored elsewhere.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beamgen_search::*;
+
+use crate::scripted::*;
+
+/// Requests that are there from the start.
+struct Queue(VecDeque<Request>);
+
+impl Intake for Queue {
+    fn next(&mut self, _: bool) -> Next {
+        let next = self.0.pop_front().map(Box::new);
+        next.map_or(Next::Closed, Next::Request)
+    }
+}
+
+/// Keeps the results, and looks at every event.
+struct Keep<'a> {
+    results: Vec<ProblemResult>,
+    observe: Box<dyn FnMut(Event<'_>) + 'a>,
+}
+
+impl Sink for Keep<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        (self.observe)(event);
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        self.results.push(result);
+        ControlFlow::Continue(())
+    }
+}
+
+fn serve_all(
+    generator: &mut dyn Generator,
+    scorer: &mut dyn Scorer,
+    clock: &dyn Clock,
+    requests: impl IntoIterator<Item = Request>,
+    observe: impl FnMut(Event<'_>),
+) -> (Vec<ProblemResult>, RunSummary) {
+    let models = Models {
+        generator,
+        scorer: Some(scorer),
+        answers: &Stated,
+        clock,
+    };
+    let mut sink = Keep {
+        results: Vec::new(),
+        observe: Box::new(observe),
+    };
+    let mut intake = Queue(requests.into_iter().collect());
+    let summary = serve(models, 8, &mut intake, &mut sink).unwrap();
+    let mut results = sink.results;
+    results.sort_by_key(|result| result.index);
+    (results, summary)
+}
+
+fn settings(search: SearchConfig) -> Arc<Settings> {
+    Arc::new(Settings {
+        search,
+        ..Settings::default()
+    })
+}
+
+/// Three ways to search, in turn over `count` problems.
+fn mixed(count: usize) -> Vec<Request> {
+    let ways = [beam(8, 2), best_of(5), beam(4, 4)].map(settings);
+    let ways = ways.iter().cycle().cloned();
+    let each = problems(count).into_iter().zip(ways);
+    each.map(|(problem, way)| Request::new(problem, way))
+        .collect()
+}
+
+/// A result without what depends on what else ran: its place and the shared passes.
+fn essence(result: &ProblemResult) -> (ChainTree, Option<String>, Option<f32>, u64) {
+    let tokens = result.ledger.generated_tokens;
+    (
+        result.tree.clone(),
+        result.answer.clone(),
+        result.score,
+        tokens,
+    )
+}
+
+fn alone(request: &Request) -> ProblemResult {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let search = &request.settings.search;
+    let one = vec![request.problem.clone()];
+    let (mut results, _) = solve(&mut generator, Some(&mut scorer), search, one);
+    results.remove(0)
+}
+
+#[test]
+fn requests_with_different_settings_run_side_by_side_as_they_would_alone() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let requests = mixed(30);
+    let all = serve_all(
+        &mut generator,
+        &mut scorer,
+        &StoppedClock,
+        requests.clone(),
+        |_| (),
+    );
+    assert_eq!(all.0.len(), 30);
+    for (result, request) in all.0.iter().zip(&requests) {
+        assert_eq!(essence(result), essence(&alone(request)));
+    }
+}
+
+#[test]
+fn a_bad_setting_is_that_requests_affair() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let mut requests = mixed(3);
+    requests[1].settings = settings(beam(0, 2));
+    let (results, summary) =
+        serve_all(&mut generator, &mut scorer, &StoppedClock, requests, |_| ());
+    assert_eq!(results[1].error.as_deref(), Some("n must be at least 1"));
+    assert_eq!((summary.problems, summary.failed), (3, 1));
+    assert!(results[0].error.is_none() && results[2].error.is_none());
+}
+
+#[test]
+fn a_cancelled_problem_gives_everything_back_and_others_do_not_notice() {
+    let requests = mixed(12);
+    for at in 0..40 {
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = ScriptedScorer::new(random_score);
+        let token = CancelToken::new();
+        let mut requests = requests.clone();
+        for request in requests.iter_mut().step_by(2) {
+            request.cancel = Some(token.clone());
+        }
+        let mut events = 0;
+        let (results, summary) = serve_all(
+            &mut generator,
+            &mut scorer,
+            &StoppedClock,
+            requests.clone(),
+            |_| {
+                events += 1;
+                if events == at * 7 + 1 {
+                    token.cancel();
+                }
+            },
+        );
+        assert_eq!(results.len(), 12);
+        assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+        let cancelled = |result: &&ProblemResult| result.stopped == Some(Stopped::Cancelled);
+        assert_eq!(summary.stopped, results.iter().filter(cancelled).count());
+        assert!(at > 0 || summary.stopped == 6);
+        let sampled: u64 = results.iter().map(|r| r.ledger.generated_tokens).sum();
+        assert_eq!(summary.ledger.generated_tokens, sampled);
+        for (result, request) in results.iter().zip(&requests) {
+            if result.stopped.is_none() {
+                assert_eq!(essence(result), essence(&alone(request)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_search_with_what_it_has() {
+    let mut generator = ScriptedGenerator::new(random_said);
+    let mut scorer = ScriptedScorer::new(random_score);
+    let mut requests = mixed(6);
+    requests[0].deadline = Some(Duration::from_millis(1));
+    requests[3].deadline = Some(Duration::from_secs(3600));
+    let clock = Ticking::default();
+    let (results, _) = serve_all(
+        &mut generator,
+        &mut scorer,
+        &clock,
+        requests.clone(),
+        |_| (),
+    );
+    assert_eq!(results[0].stopped, Some(Stopped::Deadline));
+    assert_eq!(results[0].tree.len(), 1);
+    for at in 1..6 {
+        assert_eq!(results[at].stopped, None);
+        assert_eq!(essence(&results[at]), essence(&alone(&requests[at])));
+    }
+}
+
+/// Fails chosen problems in the middle of a step.
+struct Failing<'a> {
+    inner: ScriptedGenerator<'a>,
+    first_chain: Option<ChainId>,
+    lost: bool,
+}
+
+impl Generator for Failing<'_> {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        self.inner.open(problem, key, settings)
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        let chain = self.inner.try_start(source, plan)?;
+        self.first_chain.get_or_insert(chain);
+        Some(chain)
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        self.inner.release(chain)
+    }
+
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
+        if self.inner.passes == 0
+            && let Some(chain) = self.first_chain
+        {
+            self.inner.passes = 1;
+            let error = match self.lost {
+                true => GenError::Lost("the power is out".into()),
+                false => GenError::Failed("connection reset".into()),
+            };
+            return Ok(PassOutput {
+                failed: vec![(chain, error)],
+                ..PassOutput::default()
+            });
+        }
+        self.inner.pass()
+    }
+
+    fn active(&self) -> usize {
+        self.inner.active()
+    }
+
+    fn memory(&self) -> Memory {
+        self.inner.memory()
+    }
+}
+
+#[test]
+fn a_chain_that_fails_ends_its_problem_and_no_other() {
+    let mut generator = Failing {
+        inner: ScriptedGenerator::new(random_said),
+        first_chain: None,
+        lost: false,
+    };
+    let mut scorer = ScriptedScorer::new(random_score);
+    let requests = mixed(6);
+    let (results, _) = serve_all(
+        &mut generator,
+        &mut scorer,
+        &StoppedClock,
+        requests.clone(),
+        |_| (),
+    );
+    let error = results[0].error.as_deref();
+    assert_eq!(error, Some("the generator failed: connection reset"));
+    for at in 1..6 {
+        assert_eq!(essence(&results[at]), essence(&alone(&requests[at])));
+    }
+    assert_eq!(
+        (generator.inner.chains_held(), scorer.chains_held()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_lost_generator_ends_the_run_and_leaves_nothing_behind() {
+    let mut generator = Failing {
+        inner: ScriptedGenerator::new(random_said),
+        first_chain: None,
+        lost: true,
+    };
+    let mut scorer = ScriptedScorer::new(random_score);
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let deliver = &mut |_| ControlFlow::Continue(());
+    let error = run(models, &beam(4, 2), problems(4), &mut |_| (), deliver).unwrap_err();
+    assert_eq!(error.to_string(), "the generator failed: the power is out");
+    assert_eq!(
+        (generator.inner.chains_held(), scorer.chains_held()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_scorer_call_that_fails_ends_the_problem_and_no_other() {
+    let mut scorer = ScriptedScorer::fallible(|problem, before, step| match problem.id.as_str() {
+        "p2" => Err(ScoreError::Failed("timed out".into())),
+        _ => Ok(random_score(problem, before, step)),
+    });
+    let mut generator = ScriptedGenerator::new(random_said);
+    let requests = mixed(6);
+    let (results, _) = serve_all(
+        &mut generator,
+        &mut scorer,
+        &StoppedClock,
+        requests.clone(),
+        |_| (),
+    );
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    for (at, result) in results.iter().enumerate() {
+        match at {
+            2 => assert_eq!(
+                result.error.as_deref(),
+                Some("the scorer failed: timed out")
+            ),
+            _ => assert_eq!(essence(result), essence(&alone(&requests[at]))),
+        }
+    }
+}
+
+/// Answers a batch only after `delay` more calls.
+struct Slow<'a> {
+    inner: RefCell<ScriptedScorer<'a>>,
+    delay: usize,
+    waiting: VecDeque<(usize, BatchId, ScoreResult)>,
+    released: Vec<ScoreId>,
+    overlapped: bool,
+}
+
+impl Slow<'_> {
+    fn let_go(&mut self) {
+        if self.waiting.is_empty() {
+            for id in self.released.drain(..) {
+                self.inner.borrow_mut().release(id);
+            }
+        }
+    }
+}
+
+impl Scorer for Slow<'_> {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
+        self.inner.borrow_mut().open(problem, key)
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        self.inner.borrow_mut().fork(id)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.released.push(id);
+        self.let_go();
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        self.inner.borrow_mut().score(items)
+    }
+
+    fn submit(&mut self, batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
+        let scored = self.score(items);
+        self.overlapped |= !self.waiting.is_empty();
+        self.waiting.push_back((self.delay, batch, scored));
+        Submitted::Pending
+    }
+
+    fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
+        for (left, ..) in &mut self.waiting {
+            *left = left.saturating_sub(1);
+        }
+        let mut done = Vec::new();
+        while let Some((left, ..)) = self.waiting.front()
+            && (*left == 0 || (wait && done.is_empty()))
+        {
+            let (_, batch, scored) = self.waiting.pop_front().unwrap();
+            done.push((batch, scored));
+        }
+        self.let_go();
+        done
+    }
+
+    fn memory(&self) -> Memory {
+        self.inner.borrow().memory()
+    }
+}
+
+#[test]
+fn scores_that_come_late_change_no_result() {
+    let requests = mixed(20);
+    let mut overlapped = false;
+    for delay in [0, 1, 2, 7, 1000] {
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = Slow {
+            inner: RefCell::new(ScriptedScorer::new(random_score)),
+            delay,
+            waiting: VecDeque::new(),
+            released: Vec::new(),
+            overlapped: false,
+        };
+        let (results, _) = serve_all(
+            &mut generator,
+            &mut scorer,
+            &StoppedClock,
+            requests.clone(),
+            |_| (),
+        );
+        overlapped |= scorer.overlapped;
+        scorer.let_go();
+        assert_eq!(
+            (generator.chains_held(), scorer.inner.borrow().chains_held()),
+            (0, 0)
+        );
+        for (result, request) in results.iter().zip(&requests) {
+            assert_eq!(essence(result), essence(&alone(request)), "delay {delay}");
+        }
+    }
+    assert!(overlapped, "no two batches were ever pending at once");
+}
+
+#[test]
+fn a_problem_cancelled_while_its_scores_are_pending_leaves_nothing_behind() {
+    for at in 0..30 {
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = Slow {
+            inner: RefCell::new(ScriptedScorer::new(random_score)),
+            delay: 3,
+            waiting: VecDeque::new(),
+            released: Vec::new(),
+            overlapped: false,
+        };
+        let token = CancelToken::new();
+        let mut requests = mixed(8);
+        for request in requests.iter_mut().skip(1).step_by(2) {
+            request.cancel = Some(token.clone());
+        }
+        let mut passes = 0;
+        let (results, _) = serve_all(
+            &mut generator,
+            &mut scorer,
+            &StoppedClock,
+            requests.clone(),
+            |event| {
+                passes += usize::from(matches!(event, Event::Pass { .. }));
+                if passes == at {
+                    token.cancel();
+                }
+            },
+        );
+        scorer.waiting.clear();
+        scorer.let_go();
+        assert_eq!(
+            (generator.chains_held(), scorer.inner.borrow().chains_held()),
+            (0, 0)
+        );
+        for (result, request) in results.iter().zip(&requests).step_by(2) {
+            assert_eq!(essence(result), essence(&alone(request)));
+        }
+    }
+}
