@@ -6,6 +6,7 @@ mod bad_hub;
 mod bad_inputs;
 mod bench;
 mod bench_engine;
+mod circles;
 mod configs;
 mod device;
 mod edges;

@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use beamgen_kernels::MappedFile;
-
 use crate::Error;
+use crate::bytes::Bytes;
 use crate::gguf::{self, Gguf};
 
 /// Bytes of a text file. The longest published one, a tokenizer, has 35 MB.
@@ -174,53 +172,6 @@ impl From<&Path> for Checkpoint {
 impl From<&PathBuf> for Checkpoint {
     fn from(path: &PathBuf) -> Self {
         path.as_path().into()
-    }
-}
-
-/// The bytes of a file.
-#[derive(Debug)]
-pub(crate) enum Bytes {
-    Mapped(MappedFile),
-    Static(&'static [u8]),
-    Owned(Vec<u8>),
-}
-
-impl Bytes {
-    /// The bytes of a file in the file system.
-    pub(crate) fn map(path: &Path) -> Result<Self, Error> {
-        let mapped = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
-        mapped.map(Self::Mapped).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source,
-        })
-    }
-
-    /// Whether all bytes are still there: a mapped file may have been shortened.
-    pub(crate) fn are_whole(&self) -> bool {
-        match self {
-            Self::Mapped(file) => file.is_whole(),
-            Self::Static(_) | Self::Owned(_) => true,
-        }
-    }
-
-    /// Says that these bytes will not be read soon.
-    pub(crate) fn set_aside(&self, bytes: Range<usize>) {
-        match self {
-            Self::Mapped(file) => file.set_aside(bytes),
-            Self::Static(_) | Self::Owned(_) => {}
-        }
-    }
-}
-
-impl Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Mapped(file) => file,
-            Self::Static(bytes) => bytes,
-            Self::Owned(bytes) => bytes,
-        }
     }
 }
 

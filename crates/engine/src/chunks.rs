@@ -2,7 +2,7 @@
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
-use crate::decoder::Chunk;
+use crate::chunk::Chunk;
 use crate::sequences::Sequences;
 use crate::{Append, Error};
 

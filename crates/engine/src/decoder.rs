@@ -1,102 +1,14 @@
 //! The forward pass of one chunk of rows, in buffers that exist already.
 
 use beamgen_kernels::{
-    AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, KvSlot, LinearScratch, RopeTable,
-    attention, kv_store, rmsnorm, rmsnorm_heads, rope, silu_mul,
+    AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, RopeTable, attention, kv_store, rmsnorm,
+    rmsnorm_heads, rope, silu_mul,
 };
 
+use crate::buffers::Buffers;
+use crate::chunk::Chunk;
 use crate::model::CpuDecoder;
 use crate::{ModelConfig, Output};
-
-/// Rows of one pass: a token each, with its place.
-#[derive(Debug, Default)]
-pub(crate) struct Chunk {
-    pub(crate) tokens: Vec<u32>,
-    /// Position in the row's sequence.
-    pub(crate) positions: Vec<u32>,
-    /// Where its keys and values go.
-    pub(crate) slots: Vec<KvSlot>,
-    /// What it attends to.
-    pub(crate) attends: Vec<AttentionRow>,
-    /// Rows that are wanted back, in rising order.
-    pub(crate) wanted: Vec<u32>,
-}
-
-impl Chunk {
-    pub(crate) fn with_capacity(rows: usize) -> Self {
-        Self {
-            tokens: Vec::with_capacity(rows),
-            positions: Vec::with_capacity(rows),
-            slots: Vec::with_capacity(rows),
-            attends: Vec::with_capacity(rows),
-            wanted: Vec::with_capacity(rows),
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.tokens.clear();
-        self.positions.clear();
-        self.slots.clear();
-        self.attends.clear();
-        self.wanted.clear();
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.tokens.len()
-    }
-}
-
-/// Activations of the largest chunk. `R` rows are used from the front of each.
-#[derive(Debug)]
-pub(crate) struct Buffers {
-    /// Residual stream `[R, hidden]`.
-    residual: Vec<f32>,
-    /// Normalised residual `[R, hidden]`.
-    normed: Vec<f32>,
-    /// `[R, queries | keys | values]`.
-    qkv: Vec<f32>,
-    /// Output of attention `[R, heads * head_dim]`.
-    attended: Vec<f32>,
-    /// `[R, gate | up]`.
-    gate_up: Vec<f32>,
-    /// `[R, intermediate]`.
-    gated: Vec<f32>,
-    /// The inputs of a matrix, quantised.
-    scratch: LinearScratch,
-}
-
-impl Buffers {
-    pub(crate) fn new(c: &ModelConfig, int8_inputs: usize, rows: usize) -> Self {
-        Self {
-            residual: vec![0.0; rows * c.hidden_size],
-            normed: vec![0.0; rows * c.hidden_size],
-            qkv: vec![0.0; rows * c.qkv_width()],
-            attended: vec![0.0; rows * c.q_width()],
-            gate_up: vec![0.0; rows * 2 * c.intermediate_size],
-            gated: vec![0.0; rows * c.intermediate_size],
-            scratch: LinearScratch::new(rows, int8_inputs),
-        }
-    }
-
-    /// Bytes of the activations of `rows` rows, where int8 matrices have up to `int8_inputs`.
-    pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
-        let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
-        let scratch = LinearScratch::bytes_for(rows, int8_inputs);
-        (4 * row).saturating_mul(rows).saturating_add(scratch)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        let all = [
-            &self.residual,
-            &self.normed,
-            &self.qkv,
-            &self.attended,
-            &self.gate_up,
-            &self.gated,
-        ];
-        self.scratch.bytes() + 4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
-    }
-}
 
 /// What a pass reads and writes.
 pub(crate) struct Pass<'a> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use beamgen_kernels::{KvShape, ThreadPool};
 
+use crate::chunk::Chunk;
 use crate::chunks::Chunks;
-use crate::decoder::Chunk;
 use crate::idle::{IdleKv, Loan};
 use crate::model::Packed;
 use crate::pages::PagePool;

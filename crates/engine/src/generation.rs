@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tokenizer::Settings;
+use crate::json_file::JsonFile;
 use crate::{Error, SamplingParams};
 
 /// [`SamplingParams`] of which some are left to others.
@@ -101,7 +101,7 @@ const NOT_FOLLOWED: [(&str, f64); 19] = [
 ];
 
 impl GenerationDefaults {
-    pub(crate) fn read(file: &Settings) -> Result<Self, Error> {
+    pub(crate) fn read(file: &JsonFile) -> Result<Self, Error> {
         let mut sampling = SamplingSettings {
             repetition_penalty: file.number("repetition_penalty")?,
             ..SamplingSettings::default()

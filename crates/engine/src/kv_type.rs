@@ -1,16 +1,31 @@
-use std::fmt;
-use std::str::FromStr;
-
 use beamgen_kernels::KvFormat;
 #[cfg(feature = "cuda")]
 use beamgen_kernels::cuda::Number;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
 
-use crate::Error;
+use crate::UnknownName;
 
 /// How keys and values are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(
+    serialize_all = "kebab-case",
+    parse_err_ty = UnknownName,
+    parse_err_fn = UnknownName::of::<KvType>
+)]
 pub enum KvType {
     /// float32 on the processor, on a CUDA device what the weights are.
     #[default]
@@ -25,13 +40,6 @@ pub enum KvType {
 }
 
 impl KvType {
-    const ALL: [(&'static str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("f32", Self::F32),
-        ("bf16", Self::Bf16),
-        ("f16", Self::F16),
-    ];
-
     /// What it is on the processor.
     pub(crate) fn format(self) -> KvFormat {
         match self {
@@ -53,37 +61,18 @@ impl KvType {
     }
 }
 
-impl fmt::Display for KvType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, _) = Self::ALL[*self as usize];
-        f.pad(name)
-    }
-}
-
-impl FromStr for KvType {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, kind)| *kind).ok_or_else(|| Error::Setting {
-            field: "kv_dtype",
-            reason: format!("`{text}` is none of auto, f32, bf16 and f16"),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_those_of_serde() {
-        for (name, kind) in KvType::ALL {
-            assert_eq!(kind.to_string(), name);
-            assert_eq!(name.parse::<KvType>().unwrap(), kind);
+        for name in KvType::VARIANTS {
+            let kind: KvType = name.parse().unwrap();
+            assert_eq!(kind.to_string(), *name);
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
         }
         let error = "int4".parse::<KvType>().unwrap_err().to_string();
-        assert!(error.contains("int4") && error.contains("bf16"), "{error}");
+        assert_eq!(error, "`int4` is none of auto, f32, bf16, f16");
     }
 }

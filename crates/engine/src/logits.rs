@@ -1,11 +1,8 @@
 //! Logits that stay where they were computed, and tokens drawn from them there.
 
-use crate::rng::Draw;
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
-use crate::{
-    Append, Engine, Error, Output, Request, Rows, Sampled, Sampler, SamplingParams, log_prob,
-};
+use crate::{Append, Choice, Engine, Error, Output, Request, Rows, Sampled, Sampler, log_prob};
 
 /// Logits of one call. Those on a device are there until the engine's next call.
 #[derive(Debug, Default)]
@@ -15,19 +12,6 @@ pub struct Logits {
     /// Which call of the engine they are of; 0 if they are on the host.
     #[cfg(feature = "cuda")]
     call: u64,
-}
-
-/// A token to draw from [`Logits`].
-#[derive(Clone, Debug)]
-pub struct Choice<'a> {
-    /// The row.
-    pub row: usize,
-    /// Tokens that the repetition penalty is for.
-    pub history: &'a [u32],
-    /// How it is drawn.
-    pub params: SamplingParams,
-    /// The random numbers.
-    pub draw: Draw,
 }
 
 impl Logits {

@@ -1,21 +1,19 @@
 //! Packed weights.
 
 #[cfg(feature = "cuda")]
-mod device;
-mod footprint;
+pub(crate) mod device;
+mod formats;
 mod load;
 mod parts;
-mod weight_type;
 
-use beamgen_kernels::PackedLinear;
+use beamgen_kernels::{PackedLinear, ThreadPool};
 
-use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, ThreadPool, Weights};
+use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, WeightType, Weights};
 #[cfg(feature = "cuda")]
 pub(crate) use device::CudaDecoder;
-pub use footprint::Footprint;
 use load::{Loader, OnCpu};
-use parts::Parts;
-pub use weight_type::WeightType;
+use parts::HeadParts;
+pub(crate) use parts::{Matrix, Parts};
 
 /// A decoder ready to run: weights packed for what computes it, immutable.
 #[derive(Debug)]
@@ -122,6 +120,14 @@ impl<M: PackedMatrix, V> Decoder<M, V> {
             head: self.head().map_or(0, weights),
             own_head: own > 0,
         }
+    }
+}
+
+impl ModelConfig {
+    /// Whether the decoder among `weights` gives logits, not only hidden states.
+    #[must_use]
+    pub fn gives_logits(&self, weights: &Weights) -> bool {
+        !matches!(Parts::new(self, weights).head(weights), HeadParts::None)
     }
 }
 

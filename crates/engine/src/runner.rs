@@ -7,8 +7,10 @@ mod cuda;
 
 use std::sync::Arc;
 
+use beamgen_kernels::ThreadPool;
+
 use crate::model::Packed;
-use crate::{EngineConfig, Error, Model, ModelConfig, ThreadPool};
+use crate::{EngineConfig, Error, Model, ModelConfig};
 pub(crate) use cpu::CpuRunner;
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::CudaRunner;

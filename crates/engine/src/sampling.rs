@@ -69,6 +69,19 @@ impl SamplingParams {
     }
 }
 
+/// A token to draw from [`Logits`](crate::Logits).
+#[derive(Clone, Debug)]
+pub struct Choice<'a> {
+    /// The row.
+    pub row: usize,
+    /// Tokens that the repetition penalty is for.
+    pub history: &'a [u32],
+    /// How it is drawn.
+    pub params: SamplingParams,
+    /// The random numbers.
+    pub draw: Draw,
+}
+
 /// A drawn token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {

@@ -10,6 +10,7 @@ use tokenizers::DecoderWrapper;
 
 use self::trust::Growth;
 use crate::generation::GenerationDefaults;
+use crate::json_file::JsonFile;
 use crate::panics::caught;
 use crate::{Checkpoint, Error, ModelConfig};
 
@@ -64,7 +65,7 @@ impl Tokenizer {
             .with_truncation(None)
             .map_err(|e| broken(e.to_string()))?;
         let (bytes, ends, special) = token_table(&inner).map_err(broken)?;
-        let config = Settings::load(&checkpoint, "tokenizer_config.json")?;
+        let config = JsonFile::load(&checkpoint, "tokenizer_config.json")?;
         let chat_template = match checkpoint.text("chat_template.jinja")? {
             Some(text) => Some(text.into_owned()),
             None => config.chat_template(),
@@ -79,7 +80,7 @@ impl Tokenizer {
             eos_ids: Vec::new(),
             special_tokens: named_tokens(&checkpoint, &config)?,
             chat_template,
-            generation: GenerationDefaults::read(&Settings::load(
+            generation: GenerationDefaults::read(&JsonFile::load(
                 &checkpoint,
                 "generation_config.json",
             )?)?,
@@ -96,7 +97,7 @@ impl Tokenizer {
 
     fn find_eos(&self, checkpoint: &Checkpoint) -> Result<Vec<u32>, Error> {
         for file in ["generation_config.json", "config.json"] {
-            let ids = Settings::load(checkpoint, file)?.ids("eos_token_id")?;
+            let ids = JsonFile::load(checkpoint, file)?.ids("eos_token_id")?;
             if let Some(id) = ids.iter().find(|id| self.token(**id).is_none()) {
                 return Err(self.mismatch(format!("{file} names token {id} as eos_token_id")));
             }
@@ -380,11 +381,11 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, String> {
 /// count where tokenizer_config.json does not list the added tokens itself.
 fn named_tokens(
     checkpoint: &Checkpoint,
-    config: &Settings,
+    config: &JsonFile,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut tokens: BTreeMap<_, _> = config.tokens().collect();
     if config.value.get("added_tokens_decoder").is_none() {
-        tokens.extend(Settings::load(checkpoint, "special_tokens_map.json")?.tokens());
+        tokens.extend(JsonFile::load(checkpoint, "special_tokens_map.json")?.tokens());
     }
     Ok(tokens)
 }
@@ -394,25 +395,7 @@ fn content(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
-/// A JSON file beside the tokenizer; empty if it does not exist.
-pub(crate) struct Settings {
-    pub path: PathBuf,
-    pub value: Value,
-}
-
-impl Settings {
-    fn load(checkpoint: &Checkpoint, file: &str) -> Result<Self, Error> {
-        let path = checkpoint.path_of(file);
-        let value = match checkpoint.text(file)? {
-            Some(text) => serde_json::from_str(&text).map_err(|source| Error::Json {
-                path: path.clone(),
-                source,
-            })?,
-            None => Value::Null,
-        };
-        Ok(Self { path, value })
-    }
-
+impl JsonFile {
     /// The fields that name a token.
     fn tokens(&self) -> impl Iterator<Item = (String, String)> {
         let fields = self.value.as_object().into_iter().flatten();
@@ -435,48 +418,6 @@ impl Settings {
                 .as_str()
         };
         value.as_str().or_else(named).map(str::to_owned)
-    }
-
-    /// An id, a list of ids, or nothing.
-    fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
-        let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
-        let ids = match self.value.get(field) {
-            None | Some(Value::Null) => Some(Vec::new()),
-            Some(Value::Array(list)) => list.iter().map(id).collect(),
-            Some(one) => id(one).map(|id| vec![id]),
-        };
-        ids.ok_or_else(|| self.bad(field, "a token id or a list of them"))
-    }
-
-    /// A number, or nothing.
-    pub fn number(&self, field: &str) -> Result<Option<f32>, Error> {
-        match self.value.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_f64() {
-                Some(number) => Ok(Some(number as f32)),
-                None => Err(self.bad(field, "a number")),
-            },
-        }
-    }
-
-    /// A count, or nothing.
-    pub fn count(&self, field: &str) -> Result<Option<usize>, Error> {
-        match self.value.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64().and_then(|n| usize::try_from(n).ok()) {
-                Some(count) => Ok(Some(count)),
-                None => Err(self.bad(field, "a whole number, 0 or more")),
-            },
-        }
-    }
-
-    pub fn bad(&self, field: &str, expected: &str) -> Error {
-        Error::BadField {
-            path: self.path.clone(),
-            field: field.into(),
-            value: self.value[field].to_string(),
-            expected: expected.into(),
-        }
     }
 }
 

@@ -5,6 +5,9 @@ use beamgen_engine::{Model, ModelConfig, Tokenizer, Weights};
 use crate::spec::{HeadSpec, LayerSpec, Normaliser};
 use crate::writer::{Fault, fault};
 
+/// What a log-ratio lacks without one.
+pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
+
 /// Linear layers with ReLU between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {

@@ -9,7 +9,7 @@ use beamgen_engine::{
 
 use crate::engines::Engines;
 use crate::error::Error;
-use crate::head::Head;
+use crate::head::{Head, NO_LOGITS};
 use crate::model::RewardModel;
 use crate::segments::Segments;
 use crate::spec::PrmSpec;
@@ -96,8 +96,6 @@ impl PrmSpec {
         fit().map_err(|fault| unfit(self, model.checkpoint, fault))
     }
 }
-
-pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
 
 fn unfit(spec: &PrmSpec, checkpoint: &Checkpoint, fault: Fault) -> Error {
     Error::Unfit {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use header::Value;
 
 use crate::Error;
-use crate::checkpoint::Bytes;
+use crate::bytes::Bytes;
 
 /// Makes a file from the metadata.
 type Make = fn(&Gguf) -> Result<serde_json::Value, Error>;

@@ -5,15 +5,13 @@ use std::thread;
 use beamgen_kernels::cuda::{
     Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear, linear_silu,
 };
-use beamgen_kernels::{Epilogue, WeightFormat};
+use beamgen_kernels::{Epilogue, ThreadPool, WeightFormat};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::load::{Loader, Pack, Source};
-use super::parts::Parts;
-use super::{Decoder, Footprint, PackedMatrix, WeightType};
-use crate::runner::CudaRunner;
-use crate::{EngineConfig, Error, ModelConfig, ThreadPool, Weights};
+use super::{Decoder, PackedMatrix};
+use crate::{Error, ModelConfig, WeightType};
 
 /// Values that are staged on the host at a time.
 const STAGED: usize = 1 << 22;
@@ -114,7 +112,7 @@ impl DeviceLinear {
 }
 
 /// How a device keeps what a checkpoint has in `format`: blocks are unpacked.
-pub(super) fn number(format: WeightFormat) -> Number {
+pub(crate) fn number(format: WeightFormat) -> Number {
     match format {
         WeightFormat::Bf16 => Number::Bf16,
         WeightFormat::F16 => Number::F16,
@@ -123,7 +121,7 @@ pub(super) fn number(format: WeightFormat) -> Number {
 }
 
 /// Says that weights of 8 bits are the processor's.
-pub(super) fn check(weight_type: WeightType) -> Result<(), Error> {
+pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
     if weight_type != WeightType::Int8 {
         return Ok(());
     }
@@ -144,35 +142,6 @@ pub(super) fn load(
     let decoder = loader.decoder(config, &OnDevice { device, threads })?;
     device.synchronize()?;
     Ok(decoder)
-}
-
-/// What the decoder takes on a CUDA device, with `norms` bytes of norms.
-pub(super) fn footprint(
-    c: &ModelConfig,
-    weights: &Weights,
-    weight_type: WeightType,
-    engine: &EngineConfig,
-    norms: usize,
-) -> Result<Footprint, Error> {
-    check(weight_type)?;
-    CudaRunner::check(engine)?;
-    let parts = Parts::new(c, weights);
-    // The last one is the last layer's, by which `KvType::Auto` goes.
-    let (mut bytes, mut last) = (norms, Number::F32);
-    for matrix in parts.matrices(weights) {
-        let number = number(matrix.format(weight_type, &matrix.views(weights)?));
-        let outputs = matrix.outputs();
-        bytes +=
-            number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };
-        last = number;
-    }
-    let kv = engine.kv_dtype.number(last);
-    let per_token = 2 * kv.bytes() * c.num_hidden_layers * c.kv_width();
-    Ok(Footprint {
-        weights: bytes,
-        kv_per_token: per_token,
-        buffers: CudaRunner::bytes_for(c, engine),
-    })
 }
 
 struct OnDevice<'a> {

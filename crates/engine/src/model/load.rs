@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 
 use super::parts::{HeadParts, Matrix, Parts};
-use super::{Decoder, Head, Layer, WeightType};
+use super::{Decoder, Head, Layer};
 use crate::weights::View;
-use crate::{Error, ModelConfig, Weights};
+use crate::{Error, ModelConfig, WeightType, Weights};
 
 /// Reads decoder tensors.
 pub(super) struct Loader<'a> {

@@ -4,25 +4,24 @@ use std::collections::HashSet;
 
 use beamgen_kernels::WeightFormat;
 
-use super::WeightType;
 use crate::weights::View;
-use crate::{Error, ModelConfig, Weights};
+use crate::{Error, ModelConfig, WeightType, Weights};
 
 /// The names of a decoder's tensors.
-pub(super) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     config: &'a ModelConfig,
     /// A checkpoint of the bare decoder has no `model.` before its names.
-    pub(super) prefix: &'static str,
+    pub(crate) prefix: &'static str,
 }
 
 /// Tensors that read the same input and are packed one after the other as one matrix.
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     /// Names without `.weight` and `.bias`, each with its outputs.
-    pub(super) tensors: Vec<(String, usize)>,
-    pub(super) inputs: usize,
-    pub(super) bias: bool,
+    pub(crate) tensors: Vec<(String, usize)>,
+    pub(crate) inputs: usize,
+    pub(crate) bias: bool,
     /// Nothing is multiplied by it; its rows are looked up.
-    pub(super) only_looked_up: bool,
+    pub(crate) only_looked_up: bool,
 }
 
 impl Matrix {
@@ -37,7 +36,7 @@ impl Matrix {
     }
 
     /// How it is stored.
-    pub(super) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
+    pub(crate) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
         if self.only_looked_up {
             weight_type.format_of_lookups(views)
         } else {
@@ -45,7 +44,7 @@ impl Matrix {
         }
     }
 
-    pub(super) fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         self.tensors.iter().map(|(_, outputs)| outputs).sum()
     }
 
@@ -53,7 +52,7 @@ impl Matrix {
     ///
     /// # Errors
     /// One is missing or has another shape.
-    pub(super) fn views<'w>(&self, weights: &'w Weights) -> Result<Vec<View<'w>>, Error> {
+    pub(crate) fn views<'w>(&self, weights: &'w Weights) -> Result<Vec<View<'w>>, Error> {
         self.tensors
             .iter()
             .map(|(name, outputs)| {
@@ -73,17 +72,17 @@ impl Matrix {
 }
 
 /// The matrices of a layer.
-pub(super) struct LayerParts {
+pub(crate) struct LayerParts {
     /// Outputs are queries, keys, values.
-    pub(super) qkv: Matrix,
-    pub(super) attention_out: Matrix,
+    pub(crate) qkv: Matrix,
+    pub(crate) attention_out: Matrix,
     /// Outputs are gate, up.
-    pub(super) gate_up: Matrix,
-    pub(super) down: Matrix,
+    pub(crate) gate_up: Matrix,
+    pub(crate) down: Matrix,
 }
 
 /// Where the logits come from.
-pub(super) enum HeadParts {
+pub(crate) enum HeadParts {
     None,
     Tied,
     Own(Matrix),
@@ -100,7 +99,7 @@ impl Weights {
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn new(config: &'a ModelConfig, weights: &Weights) -> Self {
+    pub(crate) fn new(config: &'a ModelConfig, weights: &Weights) -> Self {
         let bare = !weights.contains("model.embed_tokens.weight")
             && weights.contains("embed_tokens.weight");
         Self {
@@ -110,16 +109,16 @@ impl<'a> Parts<'a> {
     }
 
     /// A norm's name.
-    pub(super) fn vector(&self, name: &str) -> String {
+    pub(crate) fn vector(&self, name: &str) -> String {
         format!("{}{name}.weight", self.prefix)
     }
 
     /// A norm of layer `i`.
-    pub(super) fn layer_vector(&self, i: usize, name: &str) -> String {
+    pub(crate) fn layer_vector(&self, i: usize, name: &str) -> String {
         self.vector(&format!("layers.{i}.{name}"))
     }
 
-    pub(super) fn layer(&self, i: usize) -> LayerParts {
+    pub(crate) fn layer(&self, i: usize) -> LayerParts {
         let c = self.config;
         let (hidden, intermediate) = (c.hidden_size, c.intermediate_size);
         let (q, kv) = (c.q_width(), c.kv_width());
@@ -168,7 +167,7 @@ impl<'a> Parts<'a> {
     }
 
     /// All matrices.
-    pub(super) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
+    pub(crate) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
         let mut all = vec![self.embedding()];
         if let HeadParts::Own(head) = self.head(weights) {
             all.push(head);
@@ -193,7 +192,7 @@ impl<'a> Parts<'a> {
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::UnexpectedTensor`].
-    pub(super) fn check(&self, weights: &Weights) -> Result<(), Error> {
+    pub(crate) fn check(&self, weights: &Weights) -> Result<(), Error> {
         let mut used = HashSet::new();
         for (name, shape) in self.shapes(weights) {
             weights.shaped(&name, &shape)?;
@@ -220,7 +219,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    pub(super) fn embedding(&self) -> Matrix {
+    pub(crate) fn embedding(&self) -> Matrix {
         let c = self.config;
         let tensors = [("embed_tokens", c.vocab_size)];
         Matrix {
@@ -229,7 +228,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    pub(super) fn head(&self, weights: &Weights) -> HeadParts {
+    pub(crate) fn head(&self, weights: &Weights) -> HeadParts {
         let c = self.config;
         if c.tie_word_embeddings {
             HeadParts::Tied

@@ -1,6 +1,8 @@
 use beamgen_kernels::{Cpu, Isa, KvFormat, KvPages, KvShape, RopeTable, ThreadPool};
 
-use crate::decoder::{Buffers, Chunk, Pass};
+use crate::buffers::Buffers;
+use crate::chunk::Chunk;
+use crate::decoder::Pass;
 use crate::model::CpuDecoder;
 use crate::{EngineConfig, Error, KvType, ModelConfig, Output};
 

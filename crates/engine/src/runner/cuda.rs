@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use beamgen_kernels::cuda::{Buffer, Device, Graph, KvLayout};
 
-use crate::decoder::Chunk;
+use crate::chunk::Chunk;
 use crate::model::CudaDecoder;
 use crate::{EngineConfig, Error, ModelConfig, Output};
 use draw::Drawing;

@@ -1,7 +1,5 @@
 //! The tensors of a checkpoint by name, widened to float32 when they are read.
 
-mod blocks;
-mod encoding;
 mod gguf;
 mod safetensors;
 mod torch;
@@ -11,12 +9,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use encoding::Encoding;
-
 use beamgen_kernels::{Q8Block, WeightFormat};
 
-use crate::checkpoint::Bytes;
-use crate::{Checkpoint, Error};
+use crate::bytes::Bytes;
+use crate::{Checkpoint, Encoding, Error};
 
 /// Named tensors: those of a checkpoint directory, or some made in memory.
 #[derive(Debug, Default)]
@@ -525,3 +521,6 @@ impl View<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

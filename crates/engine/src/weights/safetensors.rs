@@ -6,7 +6,7 @@ use std::sync::Arc;
 use safetensors::{Dtype, SafeTensors};
 
 use super::{Entry, Numbers, Weights};
-use crate::checkpoint::Bytes;
+use crate::bytes::Bytes;
 use crate::{Encoding, Error};
 
 pub(super) const SINGLE: &str = "model.safetensors";

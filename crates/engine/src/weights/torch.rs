@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use self::pickle::{StoredTensor, Type};
 use super::{Entry, Numbers, Weights};
-use crate::checkpoint::Bytes;
+use crate::bytes::Bytes;
 use crate::{Encoding, Error};
 
 pub(super) const SINGLE: &str = "pytorch_model.bin";

@@ -3,8 +3,7 @@
 use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, Samples, log_probs};
 
 use super::CudaRunner;
-use crate::logits::Choice;
-use crate::{Error, Sampled};
+use crate::{Choice, Error, Sampled};
 
 /// Requests and what was drawn for them.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use beamgen_kernels::cuda::{
 };
 
 use super::Kv;
-use crate::decoder::Chunk;
+use crate::chunk::Chunk;
 use crate::{EngineConfig, Error, ModelConfig};
 
 /// Pages of an item that there is room for at first.

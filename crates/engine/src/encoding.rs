@@ -1,10 +1,10 @@
 //! How the values of a tensor lie in its bytes.
 
+mod blocks;
+
 use std::fmt;
 
 use beamgen_kernels::WeightFormat;
-
-use crate::weights::blocks;
 
 /// How the values of a tensor lie in its bytes (little endian): numbers one by one, or GGUF's
 /// blocks of quantised values that share their scales.
@@ -174,7 +174,6 @@ fn widen<const BYTES: usize, const VALUES: usize>(
 mod tests {
     use std::path::Path;
 
-    use beamgen_kernels::{PackedLinear, Parallel};
     use safetensors::SafeTensors;
 
     use super::*;
@@ -210,53 +209,6 @@ mod tests {
                 encoding.widen(bytes.data(), start, &mut out);
                 for (i, (got, want)) in out.iter().zip(&expected[start..end]).enumerate() {
                     assert_eq!(got.to_le_bytes(), *want, "{name}: value {}", start + i);
-                }
-            }
-        }
-    }
-
-    /// Random blocks of each kind that layers keep: rows read back have the bits of Python's `gguf`.
-    #[test]
-    fn kept_blocks_are_the_values_of_gguf() {
-        use super::super::{RowOrder, Values, View};
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");
-        let file = std::fs::read(root.join("blocks.safetensors")).unwrap();
-        let file = SafeTensors::deserialize(&file).unwrap();
-        for (encoding, name) in [
-            (Encoding::Q4_0, "Q4_0"),
-            (Encoding::Q4_1, "Q4_1"),
-            (Encoding::Q8_0, "Q8_0"),
-            (Encoding::Q4K, "Q4_K"),
-            (Encoding::Q6K, "Q6_K"),
-        ] {
-            let bytes = file.tensor(&format!("{name}.bytes")).unwrap();
-            let values = file.tensor(&format!("{name}.values")).unwrap();
-            let expected = values.data().as_chunks::<4>().0;
-            let width = encoding.block().0.max(64);
-            let rows = expected.len() / width;
-            let view = View {
-                shape: &[rows, width],
-                values: Values::Encoded {
-                    bytes: bytes.data(),
-                    encoding,
-                    rows: RowOrder::AsIs,
-                },
-            };
-            let format = view.blocks_format().unwrap();
-            let layer = PackedLinear::pack_blocks(
-                Parallel::serial(),
-                width,
-                rows,
-                format,
-                |row, blocks| {
-                    assert!(view.blocks(row, format, blocks));
-                },
-            );
-            let mut weights = vec![0.0; width];
-            for (row, expected) in expected.chunks_exact(width).enumerate() {
-                layer.weight_row(row, &mut weights);
-                for (got, want) in weights.iter().zip(expected) {
-                    assert_eq!(got.to_le_bytes(), *want, "{name}, row {row}");
                 }
             }
         }

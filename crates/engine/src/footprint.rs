@@ -2,10 +2,9 @@
 
 use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 
-use super::WeightType;
-use super::parts::{HeadParts, Matrix, Parts};
-use crate::decoder::Buffers;
-use crate::{Compute, EngineConfig, Error, ModelConfig, Weights};
+use crate::buffers::Buffers;
+use crate::model::{Matrix, Parts};
+use crate::{Compute, EngineConfig, Error, ModelConfig, WeightType, Weights};
 
 /// Bytes that a model and its engine take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +21,6 @@ pub struct Footprint {
 }
 
 impl ModelConfig {
-    /// Whether the decoder among `weights` gives logits, not only hidden states.
-    #[must_use]
-    pub fn gives_logits(&self, weights: &Weights) -> bool {
-        !matches!(Parts::new(self, weights).head(weights), HeadParts::None)
-    }
-
     /// What the decoder among `weights` takes if it is packed as `weight_type` for `compute`, after a look whether
     /// all of it is there. Reads no weight.
     ///
@@ -47,7 +40,7 @@ impl ModelConfig {
         let norms = 4 * (norms + self.hidden_size);
         #[cfg(feature = "cuda")]
         if let Compute::Cuda(_) = compute {
-            return super::device::footprint(self, weights, weight_type, engine, norms);
+            return on_device(self, weights, weight_type, engine, norms);
         }
         debug_assert!(compute.is_cpu());
         let mut int8_inputs = 0;
@@ -86,4 +79,39 @@ impl ModelConfig {
             buffers: rope.saturating_add(Buffers::bytes_for(self, int8_inputs, engine.max_rows)),
         })
     }
+}
+
+/// What the decoder takes on a CUDA device, with `norms` bytes of norms.
+#[cfg(feature = "cuda")]
+fn on_device(
+    c: &ModelConfig,
+    weights: &Weights,
+    weight_type: WeightType,
+    engine: &EngineConfig,
+    norms: usize,
+) -> Result<Footprint, Error> {
+    use beamgen_kernels::cuda::Number;
+
+    use crate::model::device::{check, number};
+    use crate::runner::CudaRunner;
+
+    check(weight_type)?;
+    CudaRunner::check(engine)?;
+    let parts = Parts::new(c, weights);
+    // The last one is the last layer's, by which `KvType::Auto` goes.
+    let (mut bytes, mut last) = (norms, Number::F32);
+    for matrix in parts.matrices(weights) {
+        let number = number(matrix.format(weight_type, &matrix.views(weights)?));
+        let outputs = matrix.outputs();
+        bytes +=
+            number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };
+        last = number;
+    }
+    let kv = engine.kv_dtype.number(last);
+    let per_token = 2 * kv.bytes() * c.num_hidden_layers * c.kv_width();
+    Ok(Footprint {
+        weights: bytes,
+        kv_per_token: per_token,
+        buffers: CudaRunner::bytes_for(c, engine),
+    })
 }

@@ -1,0 +1,57 @@
+//! The activations of a pass on the processor.
+
+use beamgen_kernels::LinearScratch;
+
+use crate::ModelConfig;
+
+/// Activations of the largest chunk. `R` rows are used from the front of each.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    /// Residual stream `[R, hidden]`.
+    pub(crate) residual: Vec<f32>,
+    /// Normalised residual `[R, hidden]`.
+    pub(crate) normed: Vec<f32>,
+    /// `[R, queries | keys | values]`.
+    pub(crate) qkv: Vec<f32>,
+    /// Output of attention `[R, heads * head_dim]`.
+    pub(crate) attended: Vec<f32>,
+    /// `[R, gate | up]`.
+    pub(crate) gate_up: Vec<f32>,
+    /// `[R, intermediate]`.
+    pub(crate) gated: Vec<f32>,
+    /// The inputs of a matrix, quantised.
+    pub(crate) scratch: LinearScratch,
+}
+
+impl Buffers {
+    pub(crate) fn new(c: &ModelConfig, int8_inputs: usize, rows: usize) -> Self {
+        Self {
+            residual: vec![0.0; rows * c.hidden_size],
+            normed: vec![0.0; rows * c.hidden_size],
+            qkv: vec![0.0; rows * c.qkv_width()],
+            attended: vec![0.0; rows * c.q_width()],
+            gate_up: vec![0.0; rows * 2 * c.intermediate_size],
+            gated: vec![0.0; rows * c.intermediate_size],
+            scratch: LinearScratch::new(rows, int8_inputs),
+        }
+    }
+
+    /// Bytes of the activations of `rows` rows, where int8 matrices have up to `int8_inputs`.
+    pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
+        let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
+        let scratch = LinearScratch::bytes_for(rows, int8_inputs);
+        (4 * row).saturating_mul(rows).saturating_add(scratch)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let all = [
+            &self.residual,
+            &self.normed,
+            &self.qkv,
+            &self.attended,
+            &self.gate_up,
+            &self.gated,
+        ];
+        self.scratch.bytes() + 4 * all.iter().map(|buffer| buffer.len()).sum::<usize>()
+    }
+}

@@ -1,0 +1,55 @@
+//! The bytes of a checkpoint's file.
+
+use std::ops::{Deref, Range};
+use std::path::Path;
+
+use beamgen_kernels::MappedFile;
+
+use crate::Error;
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    Mapped(MappedFile),
+    Static(&'static [u8]),
+    Owned(Vec<u8>),
+}
+
+impl Bytes {
+    /// The bytes of a file in the file system.
+    pub(crate) fn map(path: &Path) -> Result<Self, Error> {
+        let mapped = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
+        mapped.map(Self::Mapped).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Whether all bytes are still there: a mapped file may have been shortened.
+    pub(crate) fn are_whole(&self) -> bool {
+        match self {
+            Self::Mapped(file) => file.is_whole(),
+            Self::Static(_) | Self::Owned(_) => true,
+        }
+    }
+
+    /// Says that these bytes will not be read soon.
+    pub(crate) fn set_aside(&self, bytes: Range<usize>) {
+        match self {
+            Self::Mapped(file) => file.set_aside(bytes),
+            Self::Static(_) | Self::Owned(_) => {}
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(file) => file,
+            Self::Static(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The formats that matrices are kept in.
+
+use beamgen_kernels::WeightFormat;
+
+use crate::WeightType;
+use crate::weights::View;
+
+impl WeightType {
+    /// The format of a matrix whose rows are only looked up: blocks give back their values exactly.
+    pub(crate) fn format_of_lookups(self, views: &[View<'_>]) -> WeightFormat {
+        match self {
+            Self::Auto | Self::Int8 => kept(views).unwrap_or_else(|| Self::Auto.format(0, views)),
+            other => other.format(0, views),
+        }
+    }
+
+    /// The format of a matrix of so many inputs made of these tensors.
+    pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
+        match self {
+            Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
+            Self::F32 => WeightFormat::F32,
+            Self::Bf16 => WeightFormat::Bf16,
+            Self::F16 => WeightFormat::F16,
+            Self::Auto | Self::Int8 => {
+                same(views, |view| Some(view.format())).unwrap_or(WeightFormat::F32)
+            }
+        }
+    }
+}
+
+/// The blocks that all of these tensors are made of.
+fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
+    same(views, |view| view.blocks_format())
+}
+
+/// What all of these tensors have in common.
+fn same(
+    views: &[View<'_>],
+    format: impl Fn(&View<'_>) -> Option<WeightFormat>,
+) -> Option<WeightFormat> {
+    let first = format(views.first()?)?;
+    let all = views.iter().all(|view| format(view) == Some(first));
+    all.then_some(first)
+}
