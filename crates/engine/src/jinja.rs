@@ -19,7 +19,7 @@ use minijinja::machinery::{
 };
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use crate::panics::caught;
+use crate::panics::{Panicked, caught};
 
 pub(crate) use guard::environment;
 pub(crate) use json::tojson;
@@ -89,7 +89,7 @@ impl Template {
         };
         check_tags(source, whitespace).map_err(|(line, reason)| failed(Some(line), reason))?;
         on_large_stack(|| environment.add_template_owned(NAME, source.to_owned()))
-            .map_err(|reason| failed(None, reason))?
+            .map_err(|panicked| failed(None, panicked.0))?
             .map_err(|error| failed(error.line(), message(&error)))?;
         let template = Self {
             environment,
@@ -155,7 +155,7 @@ impl Template {
             false => caught(|| self.render_here(values, input)),
         };
         rendered
-            .map_err(|reason| self.failed(None, reason))?
+            .map_err(|panicked| self.failed(None, panicked.0))?
             .map_err(|error| self.failed(error.line(), message(&error)))
     }
 
@@ -280,12 +280,12 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
 }
 
 /// Runs `f` on a thread that has room for deep recursion; the error says why it could not.
-fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
+fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Panicked> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(limits::STACK_BYTES);
         match thread.spawn_scoped(scope, || caught(f)) {
             Ok(thread) => thread.join().expect("panics are caught"),
-            Err(error) => Err(format!("no thread for it: {error}")),
+            Err(error) => Err(Panicked(format!("no thread for it: {error}"))),
         }
     })
 }

@@ -13,11 +13,20 @@ const UNITS: [(&str, f64); 8] = [
     ("GiB", 1073741824.0),
 ];
 
+/// A text that is no size of memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no size: a number and a unit, such as 2GiB, 512MB or 1000000, or auto")]
+#[non_exhaustive]
+pub struct SizeError {
+    /// The text.
+    pub text: String,
+}
+
 /// Bytes of a size like `2GiB`, `512 MB` or `1000000`; `auto` is 0.
 ///
 /// # Errors
-/// What would be one.
-pub fn parse_size(text: &str) -> Result<usize, String> {
+/// It is no size.
+pub fn parse_size(text: &str) -> Result<usize, SizeError> {
     let text = text.trim();
     if text == "auto" {
         return Ok(0);
@@ -34,9 +43,9 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         (Ok(number), Some((_, factor))) if number.is_finite() && number * factor >= 1.0 => {
             Ok((number * factor) as usize)
         }
-        _ => Err(format!(
-            "{text:?} is no size: a number and a unit, such as 2GiB, 512MB or 1000000, or auto"
-        )),
+        _ => Err(SizeError {
+            text: text.to_owned(),
+        }),
     }
 }
 
@@ -76,7 +85,7 @@ mod tests {
         for text in [
             "", "0", "0.4", "GiB", "2 gibs", "-1GB", "1e9", "2G", "1.2.3MB", "NaN",
         ] {
-            let error = parse_size(text).unwrap_err();
+            let error = parse_size(text).unwrap_err().to_string();
             assert!(error.contains("2GiB"), "{error}");
         }
     }

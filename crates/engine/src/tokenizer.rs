@@ -11,6 +11,7 @@ use tokenizers::DecoderWrapper;
 use self::trust::Growth;
 use crate::generation::GenerationDefaults;
 use crate::json_file::JsonFile;
+use crate::malformed::Malformed;
 use crate::panics::caught;
 use crate::{Checkpoint, Error, ModelConfig};
 
@@ -46,9 +47,9 @@ impl Tokenizer {
         let checkpoint = checkpoint.into();
         let path = checkpoint.path_of("tokenizer.json");
         let text = checkpoint.required_text("tokenizer.json")?;
-        let broken = |reason: String| Error::Tokenizer {
+        let broken = |malformed: Malformed| Error::Tokenizer {
             path: path.clone(),
-            reason,
+            reason: malformed.0,
         };
         let file: Value = serde_json::from_str(&text).map_err(|source| Error::Json {
             path: path.clone(),
@@ -63,7 +64,7 @@ impl Tokenizer {
         inner.with_padding(None);
         inner
             .with_truncation(None)
-            .map_err(|e| broken(e.to_string()))?;
+            .map_err(|error| broken(Malformed(error.to_string())))?;
         let (bytes, ends, special) = token_table(&inner).map_err(broken)?;
         let config = JsonFile::load(&checkpoint, "tokenizer_config.json")?;
         let chat_template = match checkpoint.text("chat_template.jinja")? {
@@ -147,7 +148,7 @@ impl Tokenizer {
             let encoding = sane(|| self.inner.encode_fast(text, add_special_tokens))?;
             Ok(encoding.get_ids().to_vec())
         });
-        tokens.map_err(|reason| self.broken(reason))
+        tokens.map_err(|malformed| self.broken(malformed))
     }
 
     /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
@@ -157,13 +158,13 @@ impl Tokenizer {
     /// [`Error::Tokenizer`].
     pub fn decode(&self, tokens: &[u32], skip_special_tokens: bool) -> Result<String, Error> {
         sane(|| self.inner.decode(tokens, skip_special_tokens))
-            .map_err(|reason| self.broken(reason))
+            .map_err(|malformed| self.broken(malformed))
     }
 
-    fn broken(&self, reason: String) -> Error {
+    fn broken(&self, malformed: Malformed) -> Error {
         Error::Tokenizer {
             path: self.path.clone(),
-            reason,
+            reason: malformed.0,
         }
     }
 
@@ -272,10 +273,10 @@ impl Tokenizer {
 }
 
 /// What the crate `tokenizers` does, which panics at some files that it should refuse.
-fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
     match caught(f) {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(panic) => Err(format!("the file cannot be used: {panic}")),
+        Ok(done) => done.map_err(|error| Malformed(error.to_string())),
+        Err(panic) => Err(Malformed(format!("the file cannot be used: {panic}"))),
     }
 }
 
@@ -351,7 +352,7 @@ fn byte_of(c: char) -> Option<u8> {
 /// Bytes of all tokens, one after the other; where each ends; which are special.
 type TokenTable = (Vec<u8>, Vec<usize>, Vec<bool>);
 
-fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, String> {
+fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
     let spelling = Spelling::of(inner.get_decoder());
     let added = inner.get_added_vocabulary().get_added_tokens_decoder();
     let mut tokens: Vec<(u32, String)> = inner

@@ -9,15 +9,19 @@ pub enum Error {
     /// A spec's file cannot be read.
     #[error("{}: {source}", path.display())]
     Unreadable {
+        /// The file.
         path: PathBuf,
+        /// What the system said.
         source: std::io::Error,
     },
     /// A spec's file is not what it should be.
     #[error("{}:{line}: {reason}", path.display())]
     SpecFile {
+        /// The file.
         path: PathBuf,
         /// From 1.
         line: usize,
+        /// What is wrong there.
         reason: String,
     },
     /// Fields of a spec that contradict each other.
@@ -25,7 +29,9 @@ pub enum Error {
     Spec {
         /// The family's name, or the file.
         spec: String,
+        /// The field.
         field: &'static str,
+        /// What is wrong with it.
         reason: String,
     },
     /// A spec that cannot be run with a checkpoint.
@@ -33,19 +39,33 @@ pub enum Error {
     Unfit {
         /// The family's name, or the file.
         spec: String,
+        /// The field.
         field: &'static str,
+        /// The checkpoint.
         model: PathBuf,
+        /// Why it cannot be followed there.
         reason: String,
     },
     /// Neither a family nor a file.
     #[error("there is no PRM format {name:?} (known: {known}; or the path of a TOML file)")]
-    UnknownFormat { name: String, known: String },
+    UnknownFormat {
+        /// What was given.
+        name: String,
+        /// The families.
+        known: String,
+    },
     /// A checkpoint that no family knows.
     #[error(
         "{}: not recognised as a reward model; name its format ({known}) or put a prm.toml beside its config.json",
         model.display()
     )]
-    NotRecognised { model: PathBuf, known: String },
+    NotRecognised {
+        /// The checkpoint.
+        model: PathBuf,
+        /// The families.
+        known: String,
+    },
+    /// A file of the checkpoint is missing or broken.
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
 }

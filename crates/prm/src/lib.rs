@@ -9,6 +9,7 @@
 //! [`RewardModel`] keeps the cache of every chain it has scored and reads **only new tokens**:
 //! a step is read once, whatever the length of its chain. When memory runs out it forgets the
 //! caches used longest ago and reads those chains again if they come back; scores do not change.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -19,7 +19,9 @@ use crate::writer::{Fault, fault};
 /// in memory once).
 #[derive(Debug, Clone)]
 pub struct Body {
+    /// The files.
     pub checkpoint: Checkpoint,
+    /// The model that was loaded from them.
     pub model: Option<Arc<Model>>,
 }
 
@@ -59,9 +61,13 @@ impl<C: Into<Checkpoint>> From<C> for Body {
 /// A checkpoint whose files are open and whose weights are not read.
 #[derive(Debug, Clone, Copy)]
 pub struct Unread<'a> {
+    /// The files.
     pub checkpoint: &'a Checkpoint,
+    /// Its `config.json`.
     pub config: &'a ModelConfig,
+    /// Its tokenizer.
     pub tokenizer: &'a Arc<Tokenizer>,
+    /// Its tensors, by name.
     pub weights: &'a Weights,
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
-use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
+use beamgen_search::{Cause, ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
 
 use crate::chains::Chains;
 use crate::engines::Engines;
@@ -186,7 +186,10 @@ impl RewardModel {
     /// # Errors
     /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
-        let prompt = self.segments.open(problem).map_err(ScoreError::Prompt)?;
+        let prompt = self
+            .segments
+            .open(problem)
+            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
         let mut written = Written {
             tokens: prompt.tokens,
             read_at: Vec::new(),
@@ -195,14 +198,17 @@ impl RewardModel {
             let read = self
                 .segments
                 .write(&prompt.text, step, i + 1, &mut written.tokens)
-                .map_err(|error| ScoreError::Failed(error.into()))?;
+                .map_err(|error| ScoreError::Failed(Cause::new(error)))?;
             written.read_at.push(read);
         }
         Ok(written)
     }
 
     pub(crate) fn open_text(&mut self, problem: &str) -> Result<ScoreId, ScoreError> {
-        let prompt = self.segments.open(problem).map_err(ScoreError::Prompt)?;
+        let prompt = self
+            .segments
+            .open(problem)
+            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
         self.check_length(prompt.tokens.len())?;
         if prompt.tokens.len() < self.held() {
             return Err(ScoreError::Prompt("it has no tokens".into()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
+use beamgen_search::{Cause, Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
 
 use crate::model::RewardModel;
 
@@ -109,7 +109,7 @@ impl RewardModel {
                     chain.steps() + i + 1,
                     &mut planned.tokens,
                 )
-                .map_err(|error| ScoreError::Failed(error.into()))?;
+                .map_err(|error| ScoreError::Failed(Cause::new(error)))?;
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }

@@ -6,7 +6,7 @@ use beamgen_engine::Tokenizer;
 use beamgen_search::{Finish, StepRef};
 
 use crate::spec::{PrmSpec, Tokenise};
-use crate::writer::{Fault, Writer, fault};
+use crate::writer::{Fault, WriteError, Writer, fault};
 
 /// Turns problems and steps into tokens. The segment of a step depends on the problem, the step's
 /// text and its index alone, so what is read of a chain stays as it is when the chain grows.
@@ -66,7 +66,7 @@ impl Segments {
                 let after = match continued(&tokenizer, tail, false, writer.after()) {
                     Ok(Some(tokens)) => tokens,
                     Ok(None) => encode(writer.after())?,
-                    Err(reason) => return Err(fault("step.verdict", reason)),
+                    Err(error) => return Err(fault("step.verdict", error.to_string())),
                 };
                 Mode::Text {
                     anchor: format!("{tail}{}", writer.after()),
@@ -107,12 +107,9 @@ impl Segments {
         }
     }
 
-    pub fn open(&self, problem: &str) -> Result<Opened, String> {
+    pub fn open(&self, problem: &str) -> Result<Opened, WriteError> {
         let text = self.writer.prompt(problem)?;
-        let tokens = self
-            .tokenizer
-            .encode(&text, self.special)
-            .map_err(|error| error.to_string())?;
+        let tokens = self.tokenizer.encode(&text, self.special)?;
         Ok(Opened { text, tokens })
     }
 
@@ -124,7 +121,7 @@ impl Segments {
         step: &StepRef<'_>,
         index: usize,
         tokens: &mut Vec<u32>,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, WriteError> {
         match &self.mode {
             Mode::Text { anchor, after } => {
                 let text = self.writer.step(step.text, index)?;
@@ -193,15 +190,13 @@ impl Segments {
         true
     }
 
-    fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.tokenizer
-            .encode(text, false)
-            .map_err(|error| error.to_string())
+    fn encode(&self, text: &str) -> Result<Vec<u32>, WriteError> {
+        Ok(self.tokenizer.encode(text, false)?)
     }
 
     /// Writes a small chain: what cannot be read of it could be read of none.
     fn probe(&self, tag: Option<&str>) -> Result<(), Fault> {
-        let in_step = |reason: String| fault("step", reason);
+        let in_step = |error: WriteError| fault("step", error.to_string());
         let tag_id = match tag {
             Some(tag) => match self.encode(tag).map_err(in_step)?[..] {
                 [id] => Some(id),
@@ -214,7 +209,7 @@ impl Segments {
         };
         let prompt = self
             .open("What is 1 + 1?")
-            .map_err(|reason| fault("prompt", reason))?;
+            .map_err(|error| fault("prompt", error.to_string()))?;
         let (mut text, mut tokens) = (prompt.text.clone(), prompt.tokens);
         for (i, step) in ["One and one.", "It is 2", "2"].into_iter().enumerate() {
             let step_ref = StepRef {
@@ -241,7 +236,7 @@ impl Segments {
         let as_one = self
             .tokenizer
             .encode(&text, self.special)
-            .map_err(|error| in_step(error.to_string()))?;
+            .map_err(|error| in_step(error.into()))?;
         if matches!(self.mode, Mode::Text { .. }) && as_one != tokens {
             let reason = "the tokenizer does not cut a chain between its steps; \
                 end the text in something that stays apart, or use tokenise = \"pieces\"";
@@ -258,13 +253,8 @@ fn continued(
     anchor: &str,
     special: bool,
     text: &str,
-) -> Result<Option<Vec<u32>>, String> {
-    let encode = |text: &str| {
-        tokenizer
-            .encode(text, special)
-            .map_err(|error| error.to_string())
-    };
-    let alone = encode(anchor)?;
-    let both = encode(&format!("{anchor}{text}"))?;
+) -> Result<Option<Vec<u32>>, WriteError> {
+    let alone = tokenizer.encode(anchor, special)?;
+    let both = tokenizer.encode(&format!("{anchor}{text}"), special)?;
     Ok(both.strip_prefix(alone.as_slice()).map(<[u32]>::to_vec))
 }

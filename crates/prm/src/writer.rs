@@ -1,6 +1,6 @@
 //! Prompts and segments as text.
 
-use beamgen_engine::{ChatTemplate, Ending, Message, Template, Tokenizer};
+use beamgen_engine::{ChatTemplate, Ending, Message, Template, TemplateError, Tokenizer};
 use minijinja::context;
 
 use crate::label::without_label;
@@ -16,6 +16,22 @@ pub(crate) struct Fault {
 pub(crate) fn fault(field: &'static str, reason: impl Into<String>) -> Fault {
     let reason = reason.into();
     Fault { field, reason }
+}
+
+/// A problem or a step that cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error("{field}: {source}")]
+    Template {
+        field: &'static str,
+        source: TemplateError,
+    },
+    #[error(transparent)]
+    Chat(#[from] TemplateError),
+    #[error("the chat template does not write the assistant's turn")]
+    NoTurn,
+    #[error(transparent)]
+    Tokenizer(#[from] beamgen_engine::Error),
 }
 
 /// Stands where something is written later. Private-use characters: no template writes them, and
@@ -185,14 +201,14 @@ impl Writer {
         let (field, _) = self.template(index);
         let text = self
             .step_text(problem, PLACE, index)
-            .map_err(|reason| fault(field, reason))?;
+            .map_err(|error| fault(field, error.to_string()))?;
         let (before, behind) = text
             .split_once(PLACE)
             .ok_or_else(|| fault(field, "does not write {{ step }}"))?;
         Ok((before.to_owned(), behind.to_owned()))
     }
 
-    fn step_text(&self, problem: &str, step: &str, index: usize) -> Result<String, String> {
+    fn step_text(&self, problem: &str, step: &str, index: usize) -> Result<String, WriteError> {
         // The problem belongs to the prompt, which only turns share with their first step.
         let values = match self.prompt {
             Prompt::Turns(_) => context! { problem, step, index },
@@ -201,28 +217,27 @@ impl Writer {
         let (field, template) = self.template(index);
         template
             .render(values, problem.len() + step.len())
-            .map_err(|error| format!("{field}: {error}"))
+            .map_err(|source| WriteError::Template { field, source })
     }
 
     /// Everything before the first step's segment.
-    pub fn prompt(&self, problem: &str) -> Result<String, String> {
+    pub fn prompt(&self, problem: &str) -> Result<String, WriteError> {
         match &self.prompt {
             Prompt::Text(template) => {
                 let bos = &self.bos;
                 template
                     .render(context! { problem, bos }, problem.len())
-                    .map_err(|error| format!("{PROMPT}: {error}"))
+                    .map_err(|source| WriteError::Template {
+                        field: PROMPT,
+                        source,
+                    })
             }
             Prompt::Chat(template, system) => {
                 let system = system.as_deref().map(Message::system);
                 let turns = [Message::user(problem), Message::assistant(PLACE)];
                 let messages: Vec<_> = system.into_iter().chain(turns).collect();
-                let mut text = template
-                    .render(&messages, Ending::Closed)
-                    .map_err(|error| error.to_string())?;
-                let end = text
-                    .rfind(PLACE)
-                    .ok_or("the chat template does not write the assistant's turn")?;
+                let mut text = template.render(&messages, Ending::Closed)?;
+                let end = text.rfind(PLACE).ok_or(WriteError::NoTurn)?;
                 text.truncate(end);
                 Ok(text)
             }
@@ -237,7 +252,7 @@ impl Writer {
     }
 
     /// A step's segment up to where its score is read; `index` is from 1.
-    pub fn step(&self, step: &str, index: usize) -> Result<String, String> {
+    pub fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
         if let Some(rest) = untagged.map(str::trim_end).filter(|rest| !rest.is_empty()) {

@@ -273,7 +273,7 @@ impl Gguf {
             }
             Err(dtype) => Err(Error::Dtype {
                 name: name.into(),
-                dtype: dtype.clone(),
+                dtype: dtype.0.clone(),
             }),
         }
     }

@@ -5,8 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use crate::Encoding;
+use crate::malformed::Malformed;
 
 const MAGIC: &[u8] = b"GGUF";
+/// The name of a type of numbers that is not read.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherType(pub(crate) String);
+
 /// Where `general.alignment` says nothing.
 const ALIGNMENT: u64 = 32;
 /// Longest shape of a tensor (`GGML_MAX_DIMS`).
@@ -55,7 +60,7 @@ pub(crate) struct TensorInfo {
     /// Outermost dimension first, as everywhere but in the file.
     pub(crate) shape: Vec<usize>,
     /// The encoding with the bytes, or the name of a type that is not read.
-    pub(crate) data: Result<(Encoding, Range<usize>), String>,
+    pub(crate) data: Result<(Encoding, Range<usize>), OtherType>,
 }
 
 impl Value {
@@ -75,7 +80,7 @@ impl Value {
 }
 
 impl Kind {
-    fn of(id: u32) -> Result<Self, String> {
+    fn of(id: u32) -> Result<Self, Malformed> {
         use Kind::{Array, Bool, F32, F64, I8, I16, I32, I64, Text, U8, U16, U32, U64};
         const KINDS: [Kind; 13] = [
             U8, I8, U16, I16, U32, I32, F32, Bool, Text, Array, U64, I64, F64,
@@ -83,7 +88,7 @@ impl Kind {
         KINDS
             .get(id as usize)
             .copied()
-            .ok_or_else(|| format!("corrupt GGUF header: value of unknown type {id}"))
+            .ok_or_else(|| Malformed(format!("corrupt GGUF header: value of unknown type {id}")))
     }
 
     /// Bytes that a value takes at least.
@@ -109,62 +114,65 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    fn take(&mut self, n: u64) -> Result<Range<usize>, String> {
+    fn take(&mut self, n: u64) -> Result<Range<usize>, Malformed> {
         match usize::try_from(n) {
             Ok(n) if n <= self.left() => {
                 let range = self.at..self.at + n;
                 self.at = range.end;
                 Ok(range)
             }
-            _ => Err(format!(
+            _ => Err(Malformed(format!(
                 "truncated or corrupt GGUF header: {n} bytes wanted at byte {}, the file has {}",
                 self.at,
                 self.bytes.len()
-            )),
+            ))),
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let range = self.take(N as u64)?;
         let mut out = [0; N];
         out.copy_from_slice(&self.bytes[range]);
         Ok(out)
     }
 
-    fn u32(&mut self) -> Result<u32, String> {
+    fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, String> {
+    fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn text(&mut self) -> Result<Range<usize>, String> {
+    fn text(&mut self) -> Result<Range<usize>, Malformed> {
         let len = self.u64()?;
         self.take(len)
     }
 
     /// A text that names something.
-    fn name(&mut self) -> Result<&'a str, String> {
+    fn name(&mut self) -> Result<&'a str, Malformed> {
         let at = self.at;
         let range = self.text()?;
-        std::str::from_utf8(&self.bytes[range])
-            .map_err(|_| format!("corrupt GGUF header: the name at byte {at} is not UTF-8"))
+        std::str::from_utf8(&self.bytes[range]).map_err(|_| {
+            Malformed(format!(
+                "corrupt GGUF header: the name at byte {at} is not UTF-8"
+            ))
+        })
     }
 
     /// A number of things that take at least `smallest` bytes each.
-    fn count(&mut self, what: &str, smallest: usize) -> Result<usize, String> {
+    fn count(&mut self, what: &str, smallest: usize) -> Result<usize, Malformed> {
         let n = self.u64()?;
         match usize::try_from(n) {
             Ok(count) if count <= self.left() / smallest => Ok(count),
-            _ => Err(format!(
+            _ => Err(Malformed(format!(
                 "truncated or corrupt GGUF header: {n} {what} do not fit into {} bytes",
                 self.left()
-            )),
+            ))),
         }
     }
 
-    fn value(&mut self, kind: Kind) -> Result<Value, String> {
+    fn value(&mut self, kind: Kind) -> Result<Value, Malformed> {
         Ok(match kind {
             Kind::U8 => Value::Integer(u8::from_le_bytes(self.array()?).into()),
             Kind::I8 => Value::Integer(i8::from_le_bytes(self.array()?).into()),
@@ -211,7 +219,7 @@ pub(super) fn items(
 }
 
 /// Reads and checks the header of a file.
-pub(super) fn read(bytes: &[u8]) -> Result<Header, String> {
+pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
     let mut cursor = Cursor { bytes, at: 0 };
     if !bytes.starts_with(MAGIC) {
         return Err("not a GGUF file (it does not begin with `GGUF`)".into());
@@ -224,18 +232,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, String> {
         } else {
             format!("it has version {version}")
         };
-        return Err(format!(
+        return Err(Malformed(format!(
             "GGUF files of version 2 and 3, little endian, are read; {why}"
-        ));
+        )));
     }
     // A name, a dimension count, a type, an offset; a name, a type, a byte.
     let tensors = cursor.u64()?;
     let pairs = cursor.count("entries of metadata", 13)?;
     if tensors > (cursor.left() / 24) as u64 {
-        return Err(format!(
+        return Err(Malformed(format!(
             "truncated or corrupt GGUF header: {tensors} tensors do not fit into {} bytes",
             cursor.left()
-        ));
+        )));
     }
     let mut metadata = BTreeMap::new();
     for _ in 0..pairs {
@@ -243,9 +251,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, String> {
         let kind = Kind::of(cursor.u32()?)?;
         let value = cursor.value(kind)?;
         if metadata.insert(key.to_owned(), value).is_some() {
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: the key `{key}` appears twice"
-            ));
+            )));
         }
     }
     let alignment = match metadata.get("general.alignment") {
@@ -253,9 +261,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, String> {
         Some(Value::Integer(n)) if (1..=1 << 30).contains(n) && n.count_ones() == 1 => *n as u64,
         Some(other) => {
             let value = other.describe(bytes);
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: general.alignment is {value}, expected a power of two"
-            ));
+            )));
         }
     };
     let mut raw = Vec::new();
@@ -264,9 +272,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, String> {
         let tensor = RawTensor::read(&mut cursor)?;
         if !names.insert(tensor.name) {
             let name = tensor.name;
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: the tensor `{name}` appears twice"
-            ));
+            )));
         }
         raw.push(tensor);
     }
@@ -288,13 +296,13 @@ struct RawTensor<'a> {
 }
 
 impl<'a> RawTensor<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, String> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
         let name = cursor.name()?;
         let dims = cursor.u32()?;
         if dims > MAX_DIMS {
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: tensor `{name}` has {dims} dimensions"
-            ));
+            )));
         }
         let mut shape = Vec::new();
         let mut values = 1usize;
@@ -303,9 +311,9 @@ impl<'a> RawTensor<'a> {
             let checked = usize::try_from(size).ok().filter(|size| *size > 0);
             let total = checked.and_then(|size| values.checked_mul(size));
             let (Some(size), Some(total)) = (checked, total) else {
-                return Err(format!(
+                return Err(Malformed(format!(
                     "corrupt GGUF header: tensor `{name}` has a dimension of {size}"
-                ));
+                )));
             };
             values = total;
             shape.push(size);
@@ -321,7 +329,7 @@ impl<'a> RawTensor<'a> {
     }
 
     /// With its place in a file of `len` bytes whose data begin at `start`.
-    fn check(self, len: usize, start: u64, alignment: u64) -> Result<TensorInfo, String> {
+    fn check(self, len: usize, start: u64, alignment: u64) -> Result<TensorInfo, Malformed> {
         let Self {
             name,
             shape,
@@ -339,15 +347,15 @@ impl<'a> RawTensor<'a> {
         };
         let Some(size) = encoding.bytes(&shape) else {
             let values = encoding.block().0;
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: tensor `{name}` of shape {shape:?} cannot be {encoding:?}, whose \
                  rows are multiples of {values} values (or it is beyond all sizes)"
-            ));
+            )));
         };
         if !offset.is_multiple_of(alignment) {
-            return Err(format!(
+            return Err(Malformed(format!(
                 "corrupt GGUF header: tensor `{name}` begins at {offset}, no multiple of {alignment}"
-            ));
+            )));
         }
         let end = start
             .checked_add(offset)
@@ -357,16 +365,16 @@ impl<'a> RawTensor<'a> {
                 let end = end as usize;
                 Ok(info(Ok((encoding, end - size..end))))
             }
-            _ => Err(format!(
+            _ => Err(Malformed(format!(
                 "truncated or corrupt GGUF file: tensor `{name}` has {size} bytes at {offset} of the \
                  data, which begin at {start}; the file has {len}"
-            )),
+            ))),
         }
     }
 }
 
 /// The encoding with a number of `enum ggml_type`, or the name of another type.
-fn encoding(id: u32) -> Result<Encoding, String> {
+fn encoding(id: u32) -> Result<Encoding, OtherType> {
     Ok(match id {
         0 => Encoding::F32,
         1 => Encoding::F16,
@@ -405,9 +413,9 @@ fn encoding(id: u32) -> Result<Encoding, String> {
                 (40, "NVFP4"),
             ];
             let named = OTHERS.iter().find(|(id, _)| *id == other);
-            return Err(named.map_or_else(
-                || format!("number {other} of GGUF"),
-                |(_, name)| (*name).into(),
+            let name = named.map(|(_, name)| (*name).to_owned());
+            return Err(OtherType(
+                name.unwrap_or_else(|| format!("number {other} of GGUF")),
             ));
         }
     })

@@ -47,9 +47,9 @@ impl Gguf {
     /// Maps a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let bytes = Bytes::map(path)?;
-        let header = header::read(&bytes).map_err(|reason| Error::Checkpoint {
+        let header = header::read(&bytes).map_err(|malformed| Error::Checkpoint {
             path: path.to_owned(),
-            reason,
+            reason: malformed.0,
         })?;
         let file = Self {
             path: path.to_owned(),

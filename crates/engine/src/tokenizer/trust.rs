@@ -4,6 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::malformed::Malformed;
+
 /// No published vocabulary has a million tokens. Tables are as long as the highest id.
 pub(super) const MOST_TOKENS: u32 = 1 << 22;
 /// Bytes that a normalised text may have. The crate keeps 16 more for each.
@@ -35,19 +37,19 @@ impl Growth {
     }
 
     /// Refuses texts of `len` bytes that may become too long.
-    pub(super) fn check(self, len: usize) -> Result<(), String> {
+    pub(super) fn check(self, len: usize) -> Result<(), Malformed> {
         let bytes = self.factor * len as f64 + self.more;
         match bytes <= MOST_BYTES {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(Malformed(format!(
                 "a text of {len} bytes may become {bytes:.0} when it is normalised, more than {MOST_BYTES}"
-            )),
+            ))),
         }
     }
 
     /// Of a normaliser, a pre-tokenizer or a decoder. Bytes of UTF-8 for one of UTF-8: Unicode's
     /// longest decomposition makes 33 of 3, the longest lower case 3 of 2.
-    fn of(step: &Value) -> Result<Self, String> {
+    fn of(step: &Value) -> Result<Self, Malformed> {
         let text = |field: &str| step[field].as_str().unwrap_or_default();
         let length = |field: &str| text(field).len() as f64;
         Ok(match text("type") {
@@ -90,7 +92,7 @@ impl Growth {
 
 /// Checks SentencePiece's table of replacements: the length of its trie, the trie, texts that end in
 /// 0. Returns the length of the longest.
-fn precompiled(table: &str) -> Result<f64, String> {
+fn precompiled(table: &str) -> Result<f64, Malformed> {
     let broken = |what: &str| format!("normalizer: Precompiled: {what}");
     let bytes = STANDARD.decode(table);
     let bytes = bytes.map_err(|error| broken(&error.to_string()))?;
@@ -100,31 +102,35 @@ fn precompiled(table: &str) -> Result<f64, String> {
     let length = u32::from_le_bytes(*length) as usize;
     if length == 0 || length % 4 != 0 || length > rest.len() {
         let bytes = bytes.len();
-        return Err(broken(&format!("{length} bytes of {bytes} are its trie")));
+        return Err(broken(&format!("{length} bytes of {bytes} are its trie")).into());
     }
     let texts = rest[length..].split(|byte| *byte == 0);
     Ok(texts.map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
 }
 
 /// Checks what the crate does not, and says how texts grow.
-pub(super) fn check(file: &Value) -> Result<Growth, String> {
+pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
     check_merges(&file["model"])?;
     if let Some(dropout) = file["model"]["dropout"].as_f64().filter(|p| *p > 0.0) {
-        return Err(format!(
+        return Err(Malformed(format!(
             "model.dropout is {dropout}: the tokens of a text would be random; set it to null"
-        ));
+        )));
     }
     let pieces = file["post_processor"]["single"].as_array();
     if let Some(pieces) = pieces.filter(|pieces| pieces.len() > MOST_PIECES) {
         let pieces = pieces.len();
-        return Err(format!("post_processor.single has {pieces} pieces"));
+        return Err(Malformed(format!(
+            "post_processor.single has {pieces} pieces"
+        )));
     }
     let mut all = Growth::NONE;
     for field in ["normalizer", "pre_tokenizer", "decoder"] {
         let growth = Growth::of(&file[field])?;
         if growth.factor > MOST_GROWTH || growth.more > MOST_BYTES {
             let factor = growth.factor.max(growth.more);
-            return Err(format!("{field}: it may make {factor:.0} bytes of one"));
+            return Err(Malformed(format!(
+                "{field}: it may make {factor:.0} bytes of one"
+            )));
         }
         if field != "decoder" {
             all = all.then(growth);
@@ -135,7 +141,7 @@ pub(super) fn check(file: &Value) -> Result<Growth, String> {
 
 /// Refuses merges whose result is no token: the crate builds it in a buffer as long as the longest
 /// token. What it does not read as merges at all, it refuses itself.
-fn check_merges(model: &Value) -> Result<(), String> {
+fn check_merges(model: &Value) -> Result<(), Malformed> {
     let (Some(vocabulary), Some(merges)) = (model["vocab"].as_object(), model["merges"].as_array())
     else {
         return Ok(());
@@ -154,22 +160,22 @@ fn check_merges(model: &Value) -> Result<(), String> {
         if !merged.is_some_and(|merged| vocabulary.contains_key(&merged)) {
             let shown = |token: &str| token.chars().take(40).collect::<String>();
             let (a, b) = (shown(a), shown(b));
-            return Err(format!(
+            return Err(Malformed(format!(
                 "merge {i} of {a:?} and {b:?} makes no token of the vocabulary; the file is damaged"
-            ));
+            )));
         }
     }
     Ok(())
 }
 
 /// Refuses ids that no vocabulary has.
-pub(super) fn check_ids<'a>(tokens: impl Iterator<Item = (u32, &'a str)>) -> Result<(), String> {
+pub(super) fn check_ids<'a>(tokens: impl Iterator<Item = (u32, &'a str)>) -> Result<(), Malformed> {
     match tokens.max() {
         Some((id, token)) if id >= MOST_TOKENS => {
             let token: String = token.chars().take(40).collect();
-            Err(format!(
+            Err(Malformed(format!(
                 "token {token:?} has the id {id}, beyond any vocabulary; the file is damaged"
-            ))
+            )))
         }
         _ => Ok(()),
     }
@@ -181,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    fn merges(prefix: Option<&str>, merges: Value) -> Result<(), String> {
+    fn merges(prefix: Option<&str>, merges: Value) -> Result<(), Malformed> {
         let vocab = json!({"a": 0, "b": 1, "ab": 2, "##b": 3, "é": 4});
         let model = json!({
             "vocab": vocab, "merges": merges, "continuing_subword_prefix": prefix
@@ -202,7 +208,7 @@ mod tests {
             (Some("#"), json!([["a", "é"]])),
         ] {
             let error = merges(prefix, bad).unwrap_err();
-            assert!(error.contains("makes no token"), "{error}");
+            assert!(error.0.contains("makes no token"), "{error}");
         }
     }
 
@@ -240,7 +246,7 @@ mod tests {
         let hundred = replace(json!({"String": "a"}), &"a".repeat(100));
         assert!(growth(&vec![hundred.clone(); 2]).is_ok());
         let error = growth(&vec![hundred; 4]).unwrap_err();
-        assert!(error.contains("100000000 bytes of one"), "{error}");
+        assert!(error.0.contains("100000000 bytes of one"), "{error}");
         let regex = replace(json!({"Regex": ""}), &"a".repeat(999));
         assert_eq!(growth(&[regex]), Ok(Growth::by(1000.0)));
     }
@@ -249,6 +255,6 @@ mod tests {
     fn ids_are_bounded() {
         check_ids([(7, "a"), (MOST_TOKENS - 1, "b")].into_iter()).unwrap();
         let error = check_ids([(MOST_TOKENS, "a"), (0, "b")].into_iter()).unwrap_err();
-        assert!(error.contains("4194304"), "{error}");
+        assert!(error.0.contains("4194304"), "{error}");
     }
 }

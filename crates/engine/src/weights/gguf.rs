@@ -9,7 +9,7 @@ pub(super) fn add(weights: &mut Weights, file: &Gguf) -> Result<(), Error> {
     for tensor in file.tensors()? {
         let (numbers, range) = match &tensor.info.data {
             Ok((encoding, range)) => (Numbers::Encoded(*encoding), range.clone()),
-            Err(other) => (Numbers::Other(other.clone()), 0..0),
+            Err(other) => (Numbers::Other(other.0.clone()), 0..0),
         };
         let rows = match tensor.interleaved {
             Some(head_dim) => RowOrder::Interleaved { head_dim },

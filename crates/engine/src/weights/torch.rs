@@ -1,6 +1,7 @@
 //! Tensors of a file of `torch.save`: a zip archive with a pickle of the state dict and one file
 //! for each storage.
 
+mod opcode;
 mod pickle;
 
 use std::io::Cursor;
@@ -13,6 +14,7 @@ use zip::{CompressionMethod, ZipArchive};
 use self::pickle::{StoredTensor, Type};
 use super::{Entry, Numbers, Weights};
 use crate::bytes::Bytes;
+use crate::malformed::Malformed;
 use crate::{Encoding, Error};
 
 pub(super) const SINGLE: &str = "pytorch_model.bin";
@@ -21,13 +23,13 @@ pub(super) const INDEX: &str = "pytorch_model.bin.index.json";
 /// Adds the tensors of `file`; `path` is for messages.
 pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(), Error> {
     let file = Arc::new(file);
-    read(weights, &file).map_err(|reason| Error::Checkpoint {
+    read(weights, &file).map_err(|malformed| Error::Checkpoint {
         path: path.to_owned(),
-        reason,
+        reason: malformed.0,
     })
 }
 
-fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), String> {
+fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     let mut archive = Archive::open(file)?;
     let pickle = archive.entry("data.pkl")?;
     if archive.contains("byteorder") {
@@ -54,7 +56,7 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), String> {
 fn place(
     tensor: &StoredTensor<'_>,
     storage: Range<usize>,
-) -> Result<(Range<usize>, Numbers), String> {
+) -> Result<(Range<usize>, Numbers), Malformed> {
     let encoding = match tensor.storage.kind {
         Type::Float => Encoding::F32,
         Type::Half => Encoding::F16,
@@ -77,10 +79,10 @@ fn place(
             format!("at {offset} does not fit into its storage of {bytes} bytes")
         })?;
     if values > 0 && !contiguous(&tensor.shape, &tensor.strides) {
-        return Err(format!(
+        return Err(Malformed(format!(
             "has strides {:?}; only contiguous tensors are read",
             tensor.strides
-        ));
+        )));
     }
     let end = storage.start + end;
     let range = end - values * width..end;
@@ -107,7 +109,7 @@ struct Archive<'a> {
 }
 
 impl<'a> Archive<'a> {
-    fn open(bytes: &'a [u8]) -> Result<Self, String> {
+    fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|source| {
             format!(
                 "truncated or corrupt file, or written by torch before 1.6: not a zip archive ({source})"
@@ -135,7 +137,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Where the bytes of a file in the archive are.
-    fn entry(&mut self, name: &str) -> Result<Range<usize>, String> {
+    fn entry(&mut self, name: &str) -> Result<Range<usize>, Malformed> {
         let path = self.path(name);
         let broken =
             |why: &str| format!("truncated or corrupt file: {why} `{path}` in the archive");
@@ -146,9 +148,9 @@ impl<'a> Archive<'a> {
             .by_index_raw(index)
             .map_err(|source| broken(&source.to_string()))?;
         if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
-            return Err(format!(
+            return Err(Malformed(format!(
                 "`{path}` in the archive is compressed or encrypted"
-            ));
+            )));
         }
         let start = entry
             .data_start()
@@ -158,6 +160,6 @@ impl<'a> Archive<'a> {
             let end = start.checked_add(size)?;
             (end <= self.len).then_some(start..end)
         });
-        range.ok_or_else(|| broken("no bytes of"))
+        range.ok_or_else(|| broken("no bytes of").into())
     }
 }

@@ -6,6 +6,9 @@
 
 use std::collections::HashMap;
 
+use super::opcode;
+use crate::malformed::Malformed;
+
 /// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
 const MOST_VALUES: usize = 1 << 21;
 /// PyTorch itself has no more.
@@ -78,18 +81,18 @@ const GLOBALS: [(&str, &str, Global); 14] = [
 ];
 
 impl Global {
-    fn named(module: &str, name: &str) -> Result<Self, String> {
+    fn named(module: &str, name: &str) -> Result<Self, Malformed> {
         GLOBALS
             .iter()
             .find(|(m, n, _)| *m == module && *n == name)
             .map(|(_, _, global)| *global)
             .ok_or_else(|| {
                 let shown: String = format!("{module}.{name}").chars().take(80).collect();
-                format!(
+                Malformed(format!(
                     "its pickle asks for `{}`, which no state dict needs; refused \
                      (save the weights as safetensors)",
                     shown.escape_debug()
-                )
+                ))
             })
     }
 }
@@ -122,7 +125,7 @@ struct Machine<'a> {
 }
 
 /// The tensors of a pickled state dict, by name.
-pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>, String> {
+pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>, Malformed> {
     let mut machine = Machine {
         code,
         at: 0,
@@ -142,97 +145,97 @@ pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>,
                 (Value::Text(name), Value::Tensor(tensor)) => {
                     Ok(((*name).to_owned(), tensor.clone()))
                 }
-                (Value::Text(name), _) => Err(format!(
+                (Value::Text(name), _) => Err(Malformed(format!(
                     "its pickle is no state dict: `{}` is no tensor",
                     name.escape_debug()
-                )),
+                ))),
                 _ => Err("its pickle is no state dict: a name is no text".into()),
             },
         )
         .collect()
 }
 
-fn corrupt(what: &str) -> String {
-    format!("truncated or corrupt pickle: {what}")
+fn corrupt(what: &str) -> Malformed {
+    Malformed(format!("truncated or corrupt pickle: {what}"))
 }
 
 impl<'a> Machine<'a> {
-    fn run(&mut self) -> Result<Id, String> {
+    fn run(&mut self) -> Result<Id, Malformed> {
         loop {
             let [op] = self.array()?;
             match op {
-                // PROTO, FRAME: nothing to do.
-                0x80 => drop(self.array::<1>()?),
-                0x95 => drop(self.array::<8>()?),
-                b'.' => return self.pop(),
-                b'(' => {
+                // They tell nothing that is needed.
+                opcode::PROTO => drop(self.array::<1>()?),
+                opcode::FRAME => drop(self.array::<8>()?),
+                opcode::STOP => return self.pop(),
+                opcode::MARK => {
                     if self.marks.len() >= MOST_VALUES {
                         return Err(corrupt("too many marks"));
                     }
                     self.marks.push(self.stack.len());
                 }
-                b'N' | 0x88 | 0x89 => self.push(Value::Nothing)?,
-                b'J' => {
+                opcode::NONE | opcode::NEWTRUE | opcode::NEWFALSE => self.push(Value::Nothing)?,
+                opcode::BININT => {
                     let n = i32::from_le_bytes(self.array()?);
                     self.push(Value::Int(n.into()))?;
                 }
-                b'K' => {
+                opcode::BININT1 => {
                     let [n] = self.array()?;
                     self.push(Value::Int(n.into()))?;
                 }
-                b'M' => {
+                opcode::BININT2 => {
                     let n = u16::from_le_bytes(self.array()?);
                     self.push(Value::Int(n.into()))?;
                 }
-                0x8a => self.long()?,
-                b'X' => {
+                opcode::LONG1 => self.long()?,
+                opcode::BINUNICODE => {
                     let len = u32::from_le_bytes(self.array()?);
                     self.text(len as usize)?;
                 }
-                0x8c => {
+                opcode::SHORT_BINUNICODE => {
                     let [len] = self.array()?;
                     self.text(len.into())?;
                 }
-                b'q' => {
+                opcode::BINPUT => {
                     let [slot] = self.array()?;
                     self.remember(slot.into())?;
                 }
-                b'r' => {
+                opcode::LONG_BINPUT => {
                     let slot = u32::from_le_bytes(self.array()?);
                     self.remember(slot)?;
                 }
-                0x94 => self.remember(self.memo.len() as u32)?,
-                b'h' => {
+                opcode::MEMOIZE => self.remember(self.memo.len() as u32)?,
+                opcode::BINGET => {
                     let [slot] = self.array()?;
                     self.recall(slot.into())?;
                 }
-                b'j' => {
+                opcode::LONG_BINGET => {
                     let slot = u32::from_le_bytes(self.array()?);
                     self.recall(slot)?;
                 }
-                b')' => self.push(Value::Tuple(Vec::new()))?,
-                0x85..=0x87 => {
-                    let items = self.pop_many(usize::from(op - 0x84))?;
+                opcode::EMPTY_TUPLE => self.push(Value::Tuple(Vec::new()))?,
+                opcode::TUPLE1..=opcode::TUPLE3 => {
+                    let items = self.pop_many(usize::from(op - opcode::TUPLE1 + 1))?;
                     self.push(Value::Tuple(items))?;
                 }
-                b't' => {
+                opcode::TUPLE => {
                     let items = self.pop_mark()?;
                     self.push(Value::Tuple(items))?;
                 }
-                b'}' => self.push(Value::Dict(Vec::new()))?,
-                b's' => {
+                opcode::EMPTY_DICT => self.push(Value::Dict(Vec::new()))?,
+                opcode::SETITEM => {
                     let items = self.pop_many(2)?;
                     self.set(&items)?;
                 }
-                b'u' => {
+                opcode::SETITEMS => {
                     let items = self.pop_mark()?;
                     self.set(&items)?;
                 }
-                b'c' => {
+                opcode::GLOBAL => {
                     let global = self.global_in_lines()?;
                     self.push(Value::Global(global))?;
                 }
-                0x93 => {
+                opcode::STACK_GLOBAL => {
                     let names = self.pop_many(2)?;
                     let (Value::Text(module), Value::Text(name)) =
                         (&self.values[names[0]], &self.values[names[1]])
@@ -242,9 +245,9 @@ impl<'a> Machine<'a> {
                     let global = Global::named(module, name)?;
                     self.push(Value::Global(global))?;
                 }
-                b'Q' => self.persistent()?,
-                b'R' => self.call()?,
-                b'b' => {
+                opcode::BINPERSID => self.persistent()?,
+                opcode::REDUCE => self.call()?,
+                opcode::BUILD => {
                     // What is set on a dict beside its items: torch's `_metadata`.
                     self.pop()?;
                     let dict = self.pop()?;
@@ -259,51 +262,37 @@ impl<'a> Machine<'a> {
     }
 
     /// Why an opcode is not followed.
-    fn refuse(&mut self, op: u8) -> String {
+    fn refuse(&mut self, op: u8) -> Malformed {
         // This one names what it wants to make.
-        if op == b'i'
+        if op == opcode::INST
             && let Err(reason) = self.global_in_lines()
         {
             return reason;
         }
-        const NAMES: [(u8, &str); 12] = [
-            (b'i', "INST"),
-            (b'o', "OBJ"),
-            (b'P', "PERSID"),
-            (b'I', "INT"),
-            (b'G', "BINFLOAT"),
-            (b']', "EMPTY_LIST"),
-            (0x81, "NEWOBJ"),
-            (0x82, "EXT1"),
-            (0x83, "EXT2"),
-            (0x84, "EXT4"),
-            (0x8f, "EMPTY_SET"),
-            (0x92, "NEWOBJ_EX"),
-        ];
-        let name = NAMES.iter().find(|(code, _)| *code == op);
+        let name = opcode::REFUSED.iter().find(|(code, _)| *code == op);
         let name = name.map_or_else(|| format!("{op:#04x}"), |(_, name)| (*name).into());
         let at = self.at - 1;
-        format!(
+        Malformed(format!(
             "its pickle has the opcode {name} at byte {at}, which no state dict needs; refused \
              (save the weights as safetensors)"
-        )
+        ))
     }
 
-    fn take(&mut self, n: usize) -> Result<&'a [u8], String> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.code[self.at..].get(..n);
         let bytes = bytes.ok_or_else(|| corrupt("it ends too early"))?;
         self.at += n;
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);
         Ok(out)
     }
 
     /// A whole number of any length.
-    fn long(&mut self) -> Result<(), String> {
+    fn long(&mut self) -> Result<(), Malformed> {
         let [len] = self.array()?;
         let bytes = self.take(len.into())?;
         if bytes.len() > 8 {
@@ -315,14 +304,14 @@ impl<'a> Machine<'a> {
         self.push(Value::Int(i64::from_le_bytes(word)))
     }
 
-    fn text(&mut self, len: usize) -> Result<(), String> {
+    fn text(&mut self, len: usize) -> Result<(), Malformed> {
         let text = std::str::from_utf8(self.take(len)?);
         let text = text.map_err(|_| corrupt("a text that is not UTF-8"))?;
         self.push(Value::Text(text))
     }
 
     /// The rest of the line.
-    fn line(&mut self) -> Result<&'a str, String> {
+    fn line(&mut self) -> Result<&'a str, Malformed> {
         let rest = &self.code[self.at..];
         let len = rest.iter().position(|b| *b == b'\n');
         let len = len.ok_or_else(|| corrupt("it ends too early"))?;
@@ -330,17 +319,17 @@ impl<'a> Machine<'a> {
         std::str::from_utf8(&line[..len]).map_err(|_| corrupt("a name that is not UTF-8"))
     }
 
-    fn global_in_lines(&mut self) -> Result<Global, String> {
+    fn global_in_lines(&mut self) -> Result<Global, Malformed> {
         let (module, name) = (self.line()?, self.line()?);
         Global::named(module, name)
     }
 
-    fn push(&mut self, value: Value<'a>) -> Result<(), String> {
+    fn push(&mut self, value: Value<'a>) -> Result<(), Malformed> {
         self.values.push(value);
         self.push_id(self.values.len() - 1)
     }
 
-    fn push_id(&mut self, id: Id) -> Result<(), String> {
+    fn push_id(&mut self, id: Id) -> Result<(), Malformed> {
         if self.values.len() > MOST_VALUES || self.stack.len() >= MOST_VALUES {
             return Err(corrupt("more values than a state dict can have"));
         }
@@ -348,7 +337,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Id, String> {
+    fn pop(&mut self) -> Result<Id, Malformed> {
         // What lies below a mark belongs to others.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
@@ -359,33 +348,33 @@ impl<'a> Machine<'a> {
             .ok_or_else(|| corrupt("a value is missing"))
     }
 
-    fn pop_many(&mut self, n: usize) -> Result<Vec<Id>, String> {
+    fn pop_many(&mut self, n: usize) -> Result<Vec<Id>, Malformed> {
         let mut items = (0..n).map(|_| self.pop()).collect::<Result<Vec<_>, _>>()?;
         items.reverse();
         Ok(items)
     }
 
     /// All since the last mark.
-    fn pop_mark(&mut self) -> Result<Vec<Id>, String> {
+    fn pop_mark(&mut self) -> Result<Vec<Id>, Malformed> {
         let height = self.marks.pop();
         let height = height.ok_or_else(|| corrupt("a mark is missing"))?;
         Ok(self.stack.split_off(height))
     }
 
-    fn remember(&mut self, slot: u32) -> Result<(), String> {
+    fn remember(&mut self, slot: u32) -> Result<(), Malformed> {
         let top = self.pop()?;
         self.stack.push(top);
         self.memo.insert(slot, top);
         Ok(())
     }
 
-    fn recall(&mut self, slot: u32) -> Result<(), String> {
+    fn recall(&mut self, slot: u32) -> Result<(), Malformed> {
         let id = self.memo.get(&slot).copied();
         self.push_id(id.ok_or_else(|| corrupt("a memo is missing"))?)
     }
 
     /// Sets items (keys and values in turn) on the dict on top of the stack.
-    fn set(&mut self, items: &[Id]) -> Result<(), String> {
+    fn set(&mut self, items: &[Id]) -> Result<(), Malformed> {
         let top = self.pop()?;
         self.stack.push(top);
         let (pairs, rest) = items.as_chunks::<2>();
@@ -399,7 +388,7 @@ impl<'a> Machine<'a> {
     }
 
     /// `('storage', type, key, device, values)` to a storage.
-    fn persistent(&mut self) -> Result<(), String> {
+    fn persistent(&mut self) -> Result<(), Malformed> {
         let id = self.pop()?;
         let storage = match self.tuple(id).as_slice() {
             [
@@ -414,7 +403,7 @@ impl<'a> Machine<'a> {
         self.push(Value::Storage(storage))
     }
 
-    fn call(&mut self) -> Result<(), String> {
+    fn call(&mut self) -> Result<(), Malformed> {
         let arguments = self.pop()?;
         let callee = self.pop()?;
         let Value::Global(callee) = self.values[callee] else {
@@ -454,7 +443,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn sizes(&self, items: &[Id]) -> Result<Vec<usize>, String> {
+    fn sizes(&self, items: &[Id]) -> Result<Vec<usize>, Malformed> {
         if items.len() > MOST_DIMENSIONS {
             return Err(corrupt("a tensor of too many dimensions"));
         }
@@ -468,6 +457,6 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn size(n: i64) -> Result<usize, String> {
+fn size(n: i64) -> Result<usize, Malformed> {
     usize::try_from(n).map_err(|_| corrupt("a negative size"))
 }
