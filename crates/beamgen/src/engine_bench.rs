@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, Compute, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, Sampler,
+    Append, Compute, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, SampleRow, Sampler,
     SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
@@ -241,7 +241,7 @@ impl EngineBench {
                 tokens.for_each(|(i, token)| *token = given(step, i));
                 return Ok(());
             }
-            let choice = |i: usize| Choice {
+            let choice = |i: usize| SampleRow {
                 row: i.min(logits.len() - 1),
                 history: &[],
                 params,
@@ -253,7 +253,7 @@ impl EngineBench {
                 .at(step as u32),
             };
             let count = next.len();
-            engine.draw(
+            engine.sample(
                 logits,
                 vocab as usize,
                 &mut sampler,

@@ -421,7 +421,7 @@ impl Judge {
                 });
             }
         };
-        spec.check_fit(prm.unread(), reference.as_ref().map(Opened::unread))
+        spec.check_fit(prm.unloaded(), reference.as_ref().map(Opened::unloaded))
             .map_err(|error| prm.blame(error))?;
         let shares = |model: &Opened| generator.is_some_and(|generator| model.same_as(generator));
         let prm_shares = shares(&prm);

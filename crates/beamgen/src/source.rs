@@ -8,7 +8,7 @@ use beamgen_engine::{
     Weights,
 };
 use beamgen_hub::{Hub, ModelId, Progress};
-use beamgen_prm::Unread;
+use beamgen_prm::UnloadedModel;
 
 use crate::bundled::Bundled;
 use crate::{Error, fingerprint};
@@ -147,8 +147,8 @@ impl Opened {
     }
 
     /// The files, for a reward model's format to be held against.
-    pub(crate) fn unread(&self) -> Unread<'_> {
-        Unread {
+    pub(crate) fn unloaded(&self) -> UnloadedModel<'_> {
+        UnloadedModel {
             checkpoint: &self.checkpoint,
             config: &self.config,
             tokenizer: &self.tokenizer,

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::{Checkpoint, Error};
-use families::{FAMILIES, Family, Flag, INERT};
+use families::{FAMILIES, Family, Flag, UNSUPPORTED};
 use fields::Fields;
 pub use rope::{Rope, RopeScaling};
 
@@ -234,9 +234,9 @@ fn refuse_other_arithmetic(fields: &Fields<'_>) -> Result<(), Error> {
             return Err(fields.unsupported(field, "only silu"));
         }
     }
-    for (field, inert) in INERT {
+    for (field, without_effect) in UNSUPPORTED {
         if let Some(value) = fields.get(field)
-            && !inert.contains(&value.to_string().as_str())
+            && !without_effect.contains(&value.to_string().as_str())
         {
             return Err(fields.unsupported(field, "plain float decoders without it"));
         }

@@ -51,7 +51,8 @@ impl DeviceChoice {
         }
     }
 
-    /// Opens it. Where that is open and a card is there that cannot serve, the error says why the processor computes.
+    /// Opens it. For [`Auto`](Self::Auto) on a machine whose CUDA device cannot be used, this is the
+    /// processor, with the reason.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -86,7 +86,7 @@ pub use logits::Logits;
 pub use model::Model;
 pub use names::UnknownName;
 pub use rows::{Append, Output, Rows, Want};
-pub use sampling::{Choice, Request, Sampled, Sampler, SamplingParams, log_prob, sample};
+pub use sampling::{SampleRequest, SampleRow, Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;
 pub use size::{SizeError, parse_size};
 pub use tokenizer::Tokenizer;

@@ -1,8 +1,10 @@
-//! Logits that stay where they were computed, and tokens drawn from them there.
+//! Logits that stay where they were computed, and tokens sampled from them there.
 
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
-use crate::{Append, Choice, Engine, Error, Output, Request, Rows, Sampled, Sampler, log_prob};
+use crate::{
+    Append, Engine, Error, Output, Rows, SampleRequest, SampleRow, Sampled, Sampler, log_prob,
+};
 
 /// Logits of one call. Those on a device are there until the engine's next call.
 #[derive(Debug, Default)]
@@ -29,8 +31,8 @@ impl Logits {
 }
 
 impl Engine {
-    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is drawn
-    /// from them ([`draw`](Self::draw)) or asked for ([`log_probs`](Self::log_probs),
+    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is sampled
+    /// from them ([`sample`](Self::sample)) or asked for ([`log_probs`](Self::log_probs),
     /// [`copy_logits`](Self::copy_logits)) comes to the host.
     ///
     /// # Errors
@@ -55,35 +57,35 @@ impl Engine {
         })
     }
 
-    /// Draws `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
+    /// Samples `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
     ///
     /// # Errors
     /// [`Error::Device`]; [`Error::NotNumbers`] if a row has no logit above minus infinity.
     ///
     /// # Panics
     /// If a row does not exist, or the logits are of an earlier call.
-    pub fn draw<'a>(
+    pub fn sample<'a>(
         &mut self,
         logits: &Logits,
         tokens: usize,
         sampler: &mut Sampler,
         count: usize,
-        choice: impl Fn(usize) -> Choice<'a> + Sync,
+        choice: impl Fn(usize) -> SampleRow<'a> + Sync,
         out: &mut Vec<Sampled>,
     ) -> Result<(), Error> {
         #[cfg(feature = "cuda")]
         if logits.call > 0 {
-            return self.draw_on_device(logits, tokens, count, &choice, out);
+            return self.sample_on_device(logits, tokens, count, &choice, out);
         }
         let rows = &logits.host;
         let request = |i| {
-            let Choice {
+            let SampleRow {
                 row,
                 history,
                 params,
                 draw,
             } = choice(i);
-            Request {
+            SampleRequest {
                 logits: &rows.row(row)[..tokens],
                 history,
                 params,
@@ -95,12 +97,12 @@ impl Engine {
     }
 
     #[cfg(feature = "cuda")]
-    fn draw_on_device<'a>(
+    fn sample_on_device<'a>(
         &mut self,
         logits: &Logits,
         tokens: usize,
         count: usize,
-        choice: &dyn Fn(usize) -> Choice<'a>,
+        choice: &dyn Fn(usize) -> SampleRow<'a>,
         out: &mut Vec<Sampled>,
     ) -> Result<(), Error> {
         let rows = self.rows_of(logits);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::rng::Draw;
-pub use sampler::{Request, Sampler};
+pub use sampler::{SampleRequest, Sampler};
 
-/// How tokens are drawn. Filters apply to the tempered distribution, in the order top-k, top-p,
+/// How tokens are sampled. Filters apply to the tempered distribution, in the order top-k, top-p,
 /// min-p, each to what the one before has left; at least one token always stays.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -69,20 +69,20 @@ impl SamplingParams {
     }
 }
 
-/// A token to draw from [`Logits`](crate::Logits).
+/// A token to sample from one row of [`Logits`](crate::Logits).
 #[derive(Clone, Debug)]
-pub struct Choice<'a> {
+pub struct SampleRow<'a> {
     /// The row.
     pub row: usize,
     /// Tokens that the repetition penalty is for.
     pub history: &'a [u32],
-    /// How it is drawn.
+    /// How it is sampled.
     pub params: SamplingParams,
     /// The random numbers.
     pub draw: Draw,
 }
 
-/// A drawn token.
+/// A sampled token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
     /// The token.
@@ -103,7 +103,7 @@ impl Sampled {
     }
 }
 
-/// Draws a token. See [`Sampler::sample`]; a [`Sampler`] that is kept saves the working memory.
+/// Samples a token. See [`Sampler::sample`]; a [`Sampler`] that is kept saves the working memory.
 pub fn sample(logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
     Sampler::new().sample(logits, params, draw)
 }

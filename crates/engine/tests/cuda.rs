@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig,
-    Output, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights, log_prob,
+    Append, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Output,
+    SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights, log_prob,
 };
 use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
 
@@ -132,7 +132,7 @@ fn a_tree_is_the_processors() {
     }
 }
 
-/// Recorded passes and others, in any company.
+/// Recorded passes and others, whatever else is in the batch.
 #[test]
 fn a_row_does_not_depend_on_the_others() {
     let Some(compute) = device() else { return };
@@ -293,7 +293,7 @@ fn tokens_are_drawn_as_on_the_processor() {
                     repetition_penalty: penalty,
                     ..SamplingParams::default()
                 };
-                let choice = |i: usize| Choice {
+                let choice = |i: usize| SampleRow {
                     row: i % 9,
                     history: &said,
                     params,
@@ -306,7 +306,7 @@ fn tokens_are_drawn_as_on_the_processor() {
                 };
                 let few = config.vocab_size - 3;
                 engine
-                    .draw(&logits, few, &mut sampler, 40, choice, &mut drawn)
+                    .sample(&logits, few, &mut sampler, 40, choice, &mut drawn)
                     .unwrap();
                 all.extend(drawn.iter().copied());
             }

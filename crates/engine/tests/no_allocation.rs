@@ -6,7 +6,8 @@ use std::alloc::System;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, EngineConfig, KvType, Output, Sampler, SamplingParams, SeqId, Want, WeightType,
+    Append, EngineConfig, KvType, Output, SampleRow, Sampler, SamplingParams, SeqId, Want,
+    WeightType,
 };
 use cap::Cap;
 use common::{engine, random_model_as, tiny_config, tokens};
@@ -56,7 +57,7 @@ fn a_decode_step_allocates_nothing() {
                         want: Want::Last,
                     })
                     .collect();
-                let choice = |i: usize| Choice {
+                let choice = |i: usize| SampleRow {
                     row: i,
                     history: &[],
                     params: SamplingParams {
@@ -77,7 +78,7 @@ fn a_decode_step_allocates_nothing() {
                         None => {
                             let logits = engine.logits(&items).unwrap();
                             engine
-                                .draw(&logits, 515, &mut sampler, count, choice, &mut drawn)
+                                .sample(&logits, 515, &mut sampler, count, choice, &mut drawn)
                                 .unwrap();
                             assert_eq!(drawn.len(), count);
                             engine.recycle_logits(logits);

@@ -1,7 +1,7 @@
 //! Draws against a sort in float64, and batches against one row at a time.
 
 use beamgen_engine::rng::{Draw, Key};
-use beamgen_engine::{Request, Sampled, Sampler, SamplingParams, ThreadPool, log_prob};
+use beamgen_engine::{SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool, log_prob};
 use proptest::prelude::*;
 
 const LENGTHS: [usize; 14] = [
@@ -130,9 +130,9 @@ impl Batch {
         }
     }
 
-    fn request(&self, i: usize) -> Request<'_> {
+    fn request(&self, i: usize) -> SampleRequest<'_> {
         let (row, params, history) = &self.requests[i];
-        Request {
+        SampleRequest {
             logits: &self.rows[*row],
             history,
             params: *params,
@@ -141,7 +141,7 @@ impl Batch {
     }
 
     fn alone(&self, i: usize) -> Sampled {
-        let Request {
+        let SampleRequest {
             logits,
             history,
             params,
@@ -164,7 +164,7 @@ fn a_batch_is_what_each_request_is_alone() {
                 sampler.sample_batch(&pool, count, |i| batch.request(i), &mut got);
                 assert_eq!(got, want, "{len} logits, {threads} threads");
             }
-            // Other company, another order.
+            // Other rows in the batch, another order.
             let backwards = |i| batch.request(count - 1 - i);
             sampler.sample_batch(&pool, count, backwards, &mut got);
             got.reverse();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Choice, Engine, IdleKv, Logits, Request, Sampled, Sampler, SeqId, Tokenizer,
+    Append, Engine, IdleKv, Logits, SampleRequest, SampleRow, Sampled, Sampler, SeqId, Tokenizer,
 };
 use beamgen_search::{Cause, ChainId, DecodeMode, GenError, GeneratorConfig, StepOutput};
 
@@ -281,7 +281,7 @@ impl LmGenerator {
         let (count, sampler) = (drawing.len(), &mut self.sampler);
         let drawn = self
             .engine
-            .draw(logits, tokens, sampler, count, choice, &mut self.drawn);
+            .sample(logits, tokens, sampler, count, choice, &mut self.drawn);
         drawn.map_err(|error| {
             let model = self.tokenizer.checkpoint().display();
             GenError::Lost(format!("{model}: {error}").into())
@@ -294,13 +294,13 @@ impl LmGenerator {
         let logits = &logits[..self.tokenizer.len()];
         let request = |i: usize| {
             let (id, row) = drawing[i];
-            let Choice {
+            let SampleRow {
                 history,
                 params,
                 draw,
                 ..
             } = choice(&chains[&id], row);
-            Request {
+            SampleRequest {
                 logits,
                 history,
                 params,
@@ -392,7 +392,7 @@ impl LmGenerator {
 }
 
 /// What a chain draws next, from row `row`.
-fn choice(chain: &Chain, row: usize) -> Choice<'_> {
+fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     let (State::Waiting(_, step) | State::Decoding(_, step)) = &chain.state else {
         unreachable!("chains in other states sample nothing")
     };
@@ -405,7 +405,7 @@ fn choice(chain: &Chain, row: usize) -> Choice<'_> {
     if step.plan.mode == DecodeMode::Greedy {
         params.temperature = 0.0;
     }
-    Choice {
+    SampleRow {
         row,
         history: &chain.history,
         params,

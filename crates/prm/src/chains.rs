@@ -6,7 +6,7 @@ use std::sync::Arc;
 use beamgen_search::ScoreId;
 
 use crate::engines::{Engines, Seq};
-use crate::segments::Opened;
+use crate::segments::TokenisedPrompt;
 
 /// The prompt of a problem, shared by its chains.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Chains {
         self.next
     }
 
-    pub fn open(&mut self, prompt: Opened, engines: &mut Engines) -> ScoreId {
+    pub fn open(&mut self, prompt: TokenisedPrompt, engines: &mut Engines) -> ScoreId {
         let id = self.next();
         let seq = engines.create();
         self.prompts.insert(

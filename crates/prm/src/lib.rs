@@ -30,7 +30,7 @@ mod writer;
 
 pub use error::Error;
 pub use head::Head;
-pub use load::{Body, Unread};
+pub use load::{Body, UnloadedModel};
 pub use model::{RewardModel, Written, same_tokenizer};
 pub use recognise::Recognise;
 pub use spec::{

@@ -58,9 +58,9 @@ impl<C: Into<Checkpoint>> From<C> for Body {
     }
 }
 
-/// A checkpoint whose files are open and whose weights are not read.
+/// A checkpoint whose files are open and whose weights are not loaded.
 #[derive(Debug, Clone, Copy)]
-pub struct Unread<'a> {
+pub struct UnloadedModel<'a> {
     /// The files.
     pub checkpoint: &'a Checkpoint,
     /// Its `config.json`.
@@ -77,7 +77,11 @@ impl PrmSpec {
     ///
     /// # Errors
     /// As [`RewardModel::load`].
-    pub fn check_fit(&self, model: Unread<'_>, reference: Option<Unread<'_>>) -> Result<(), Error> {
+    pub fn check_fit(
+        &self,
+        model: UnloadedModel<'_>,
+        reference: Option<UnloadedModel<'_>>,
+    ) -> Result<(), Error> {
         self.check()?;
         let tokenizer = model.tokenizer;
         tokenizer.check(model.config)?;
@@ -87,7 +91,7 @@ impl PrmSpec {
                 Some(outputs) => self.normaliser.check(outputs)?,
                 None => {
                     let both = [Some(model), reference];
-                    let gives = |model: Unread<'_>| model.config.gives_logits(model.weights);
+                    let gives = |model: UnloadedModel<'_>| model.config.gives_logits(model.weights);
                     if !both.into_iter().flatten().all(gives) {
                         return Err(fault("head.log-ratio", NO_LOGITS));
                     }

@@ -118,7 +118,7 @@ impl RewardModel {
     }
 
     /// Whether the chain can be read with the model's own memory, whatever else it holds or borrows
-    /// now: which chains are refused does not depend on the company.
+    /// now: which chains are refused does not depend on the rest of the batch.
     fn fits_alone(&self, planned: &Planned) -> bool {
         let chain = self.chains.chain(planned.id);
         let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();

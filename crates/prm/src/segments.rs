@@ -40,9 +40,9 @@ enum Mode {
     },
 }
 
-/// A prompt.
+/// A prompt: its text and its tokens.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct TokenisedPrompt {
     pub text: String,
     pub tokens: Vec<u32>,
 }
@@ -107,10 +107,10 @@ impl Segments {
         }
     }
 
-    pub fn open(&self, problem: &str) -> Result<Opened, WriteError> {
+    pub fn open(&self, problem: &str) -> Result<TokenisedPrompt, WriteError> {
         let text = self.writer.prompt(problem)?;
         let tokens = self.tokenizer.encode(&text, self.special)?;
-        Ok(Opened { text, tokens })
+        Ok(TokenisedPrompt { text, tokens })
     }
 
     /// Appends a step's segment to `tokens`; returns the index of the token whose row is read.
@@ -132,8 +132,8 @@ impl Segments {
                 };
                 let own = match continued(&self.tokenizer, anchor, special, &text)? {
                     Some(own) => own,
-                    // The step begins with something that clings to what is before it; its own
-                    // tokens are a way to read it that does not change with its company.
+                    // The step's first token joins with the text before it. Its own tokens are a
+                    // way to read it that does not depend on that text.
                     None => self.encode(&text)?,
                 };
                 tokens.extend(own);

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use beamgen_engine::rng::{Draw, Key};
-use beamgen_engine::{Request, Sampled, Sampler, SamplingParams, ThreadPool};
+use beamgen_engine::{SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool};
 
 const ROWS: usize = 64;
 const TURNS: usize = 9;
@@ -119,7 +119,7 @@ fn line(
     let mut sampler = Sampler::new();
     let mut out: Vec<Sampled> = Vec::new();
     let mut batch = |pool: &ThreadPool, position: u32, out: &mut Vec<Sampled>| {
-        let request = |i| Request {
+        let request = |i| SampleRequest {
             logits: row(i),
             history: &[],
             params,

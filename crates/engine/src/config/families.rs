@@ -107,9 +107,9 @@ pub(super) fn names() -> String {
     names.join(", ")
 }
 
-/// Fields that some relatives of these families have and that change the arithmetic, with the
-/// values at which they do not (`null` and an absent field never do).
-pub(super) const INERT: [(&str, &[&str]); 25] = [
+/// Fields that other models have and whose arithmetic is not supported, with the values at which they
+/// have no effect (`null` and an absent field never have one).
+pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("quantization_config", &[]),
     ("compression_config", &[]),
     ("attn_logit_softcapping", &["0.0", "0"]),

@@ -16,20 +16,20 @@ const TASK: usize = 1 << 15;
 /// Logits that one thread has read, in 80 microseconds, before waking others up pays.
 const ALONE: usize = 1 << 16;
 
-/// A token to draw.
+/// A token to sample from a row of logits.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct SampleRequest<'a> {
     /// The row of logits, at least one.
     pub logits: &'a [f32],
     /// Tokens that the repetition penalty is for; some may be there twice.
     pub history: &'a [u32],
-    /// How it is drawn.
+    /// How it is sampled.
     pub params: SamplingParams,
     /// The random numbers.
     pub draw: Draw,
 }
 
-impl Request<'_> {
+impl SampleRequest<'_> {
     /// Whether both draw from the same distribution.
     fn shares_with(&self, other: &Self) -> bool {
         std::ptr::eq(self.logits, other.logits)
@@ -38,7 +38,7 @@ impl Request<'_> {
     }
 }
 
-/// Draws tokens; keeps its working memory.
+/// Samples tokens; keeps its working memory.
 #[derive(Debug)]
 pub struct Sampler {
     isa: Isa,
@@ -76,7 +76,7 @@ impl Sampler {
         }
     }
 
-    /// Draws a token by inversion, with one uniform number.
+    /// Samples a token by inversion, with one uniform number.
     ///
     /// NaN counts as minus infinity; if no logit is above it, token 0 comes with log-probability
     /// minus infinity. Settings outside their ranges act as the nearest that makes sense
@@ -100,7 +100,7 @@ impl Sampler {
         params: &SamplingParams,
         draw: &mut Draw,
     ) -> Sampled {
-        let request = Request {
+        let request = SampleRequest {
             logits,
             history,
             params: *params,
@@ -111,7 +111,7 @@ impl Sampler {
         place.draw(logits, draw)
     }
 
-    /// Draws `count` tokens as [`sample_after`](Self::sample_after) does each, on the threads of
+    /// Samples `count` tokens as [`sample_after`](Self::sample_after) does each, on the threads of
     /// `pool`. Neighbours with the same slice of logits and the same settings share what is
     /// computed of it. `request(i)` may be called more than once.
     ///
@@ -121,7 +121,7 @@ impl Sampler {
         &mut self,
         pool: &ThreadPool,
         count: usize,
-        request: impl Fn(usize) -> Request<'a> + Sync,
+        request: impl Fn(usize) -> SampleRequest<'a> + Sync,
         out: &mut Vec<Sampled>,
     ) {
         out.clear();
@@ -139,7 +139,7 @@ impl Sampler {
         self.runs.clear();
         let (mut logits, mut longest) = (0, 0);
         let (mut filtered, mut penalised) = (false, false);
-        let mut before: Option<Request<'_>> = None;
+        let mut before: Option<SampleRequest<'_>> = None;
         for i in 0..count {
             let next = request(i);
             if before.is_none_or(|before| !next.shares_with(&before)) {
@@ -231,8 +231,8 @@ impl Place {
     }
 
     /// Reads the distribution of a request; `next` is the row to come, if any.
-    fn read(&mut self, request: &Request<'_>, next: &[f32]) {
-        let Request {
+    fn read(&mut self, request: &SampleRequest<'_>, next: &[f32]) {
+        let SampleRequest {
             logits,
             history,
             params,

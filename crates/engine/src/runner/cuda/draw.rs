@@ -3,7 +3,7 @@
 use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, Samples, log_probs};
 
 use super::CudaRunner;
-use crate::{Choice, Error, Sampled};
+use crate::{Error, SampleRow, Sampled};
 
 /// Requests and what was drawn for them.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl CudaRunner {
         width: usize,
         tokens: usize,
         count: usize,
-        choice: &dyn Fn(usize) -> Choice<'a>,
+        choice: &dyn Fn(usize) -> SampleRow<'a>,
         out: &mut Vec<Sampled>,
     ) -> Result<(), Error> {
         out.clear();
@@ -48,7 +48,7 @@ impl CudaRunner {
         requests.clear();
         all.clear();
         for i in 0..count {
-            let Choice {
+            let SampleRow {
                 row,
                 history,
                 params,
