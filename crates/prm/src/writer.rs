@@ -69,7 +69,7 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 enum Prompt {
     /// A template of its own.
-    Text(Template),
+    Text(Box<Template>),
     /// Up to where the assistant's turn has its content.
     Chat(Box<ChatTemplate>, Option<String>),
     /// What stands before the first user's content.
@@ -96,7 +96,7 @@ impl Writer {
             .chain([&text])
             .any(|template| template.uses("index"));
         let (prompt, turns) = match prompt_text {
-            Some(template) => (Prompt::Text(template), None),
+            Some(template) => (Prompt::Text(Box::new(template)), None),
             None => {
                 let chat = Self::chat_template(spec, tokenizer)?;
                 match step.turns {

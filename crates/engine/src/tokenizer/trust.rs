@@ -100,7 +100,7 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
         .split_first_chunk()
         .ok_or_else(|| broken("the table is empty"))?;
     let length = u32::from_le_bytes(*length) as usize;
-    if length == 0 || length % 4 != 0 || length > rest.len() {
+    if length == 0 || !length.is_multiple_of(4) || length > rest.len() {
         let bytes = bytes.len();
         return Err(broken(&format!("{length} bytes of {bytes} are its trie")).into());
     }
