@@ -1,28 +1,20 @@
 //! Every strategy by its name on the command line.
 
-use crate::run::Place;
+use beamgen::Strategies;
 
-const NAMES: [&str; 14] = [
-    "beam",
-    "dvts",
-    "lookahead",
-    "variable-granularity",
-    "rebase",
-    "particle",
-    "mcts",
-    "speculative-rejection",
-    "refine",
-    "best-of-n",
-    "majority",
-    "weighted",
-    "greedy",
-    "single",
-];
+use crate::run::{Place, root};
+
+fn names() -> Vec<&'static str> {
+    Strategies::builtin()
+        .names()
+        .map(|named| named.name())
+        .collect()
+}
 
 #[test]
 fn every_strategy_solves_from_the_command_line() {
     let place = Place::new();
-    for name in NAMES {
+    for name in names() {
         let args = [
             "solve",
             "--strategy",
@@ -46,9 +38,33 @@ fn every_strategy_solves_from_the_command_line() {
 #[test]
 fn the_help_names_every_strategy() {
     let help = Place::new().run(&["solve", "--help"]).ok().stdout;
-    for name in NAMES {
+    for name in names() {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
     }
+}
+
+#[test]
+fn the_readme_has_the_table_of_strategies() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let table = Strategies::builtin().markdown();
+    assert!(
+        readme.contains(&table),
+        "README.md wants this table:\n{table}"
+    );
+}
+
+#[test]
+fn the_default_file_lists_the_strategies() {
+    let path = root().join("configs/search/default.toml");
+    let text = std::fs::read_to_string(path).expect("a file");
+    let kinds: Vec<&str> = Strategies::builtin()
+        .iter()
+        .map(|kind| kind.name())
+        .collect();
+    assert!(
+        text.contains(&format!("# {}\n", kinds.join(", "))),
+        "{kinds:?}"
+    );
 }
 
 #[test]

@@ -61,15 +61,15 @@ pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
 pub use beamgen_prm::{PrmSpec, RewardModel};
+/// Strategies: the table of them, their keys, and what a strategy of one's own implements.
+pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
-    Action, Aggregation, Answer, AnswerVotes, Answers, Balance, BatchId, CancelToken, Cause,
-    ChainId, ChainTree, Choose, ConfigError, DecodeMode, Event, Finish, FinishedChain, GenError,
-    Generator, GeneratorConfig, Ledger, LookaheadConfig, MctsConfig, Memory, Node, NodeId,
-    OpenedProblem, ParticleConfig, PassOutput, PerStep, Problem, ProblemResult, PruneReason,
-    Pruned, RebaseConfig, RefineConfig, RunSummary, SamplingSettings, ScoreError, ScoreId,
-    ScoreItem, ScoreResult, Scored, Scorer, Scoring, SearchConfig, SearchError, Seconds, Settings,
-    Source, SpeculativeRejectionConfig, Start, State, StepOutput, StepPlan, StepRef, StepScorer,
-    Stopped, Strategy, StrategyKind, Submitted, VariableGranularityConfig,
+    Aggregation, Answer, AnswerVotes, Answers, BatchId, CancelToken, Cause, ChainId, ChainTree,
+    Choose, ConfigError, Event, Finish, FinishedChain, GenError, Generator, GeneratorConfig,
+    Ledger, Memory, Node, NodeId, OpenedProblem, PassOutput, PerStep, Problem, ProblemResult,
+    PruneReason, Pruned, RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult,
+    Scored, Scorer, SearchConfig, SearchError, Seconds, Settings, Source, State, StepOutput,
+    StepPlan, StepRef, StepScorer, Stopped, Submitted,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
     Aggregation, Answers, Clock, Event, Generator, Intake, Models, Next, Problem, ProblemResult,
-    RunSummary, Scorer, Settings, Sink, StrategyKind,
+    RunSummary, Scorer, Settings, Sink,
 };
 use serde_json::{Map, Value};
 
@@ -297,7 +297,7 @@ impl Defaults {
     /// Greedy decoding is temperature 0 whatever is written, and an outcome model, trained on the
     /// end of chains only, is read there.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
-        if settings.search.strategy == StrategyKind::Greedy {
+        if settings.search.strategy.spec().is_greedy() {
             settings.generator.sampling.temperature = Some(0.0);
         }
         if self.outcome_scorer {

@@ -249,7 +249,7 @@ fn a_scorer_of_ones_own() {
 #[test]
 fn greedy_takes_the_likeliest_tokens_whatever_the_seed() {
     let mut config = small();
-    config.search.strategy = StrategyKind::Greedy;
+    config.search.strategy = StrategyKind::GREEDY;
     let mut answers = [1, 2].map(|seed| {
         let mut solver = Solver::builder()
             .config(config.clone())

@@ -25,7 +25,7 @@ fn ways(solver: &Solver) -> Vec<Settings> {
     let mut beam = solver.settings();
     (beam.search.n, beam.search.m) = (8, 2);
     let mut vote = solver.settings();
-    vote.search.strategy = StrategyKind::BestOfN;
+    vote.search.strategy = StrategyKind::BEST_OF_N;
     (vote.search.n, vote.search.choose) = (4, Choose::Majority);
     let mut best = vote.clone();
     best.search.choose = Choose::Best;

@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 
-use beamgen::{Config, Event, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
+use beamgen::{
+    Config, Event, Finish, Problem, ProblemResult, Solver, SpeculativeRejectionConfig,
+    StrategyKind, bundled,
+};
 
 fn sample(count: usize) -> Vec<Problem> {
     let mut problems = bundled::sample().expect("the sample").problems;
@@ -14,7 +17,7 @@ fn sample(count: usize) -> Vec<Problem> {
 /// N = 8, M = 4, each strategy, and those that can be combined with early rejection or speculation.
 fn configs() -> Vec<Config> {
     let mut configs = Vec::new();
-    for strategy in StrategyKind::ALL {
+    for &strategy in StrategyKind::ALL {
         for (early_rejection, speculate) in [(0, false), (11, false), (0, true), (11, true)] {
             let mut config = Config::default();
             let search = &mut config.search;
@@ -22,7 +25,10 @@ fn configs() -> Vec<Config> {
             search.strategy = strategy;
             search.early_rejection = early_rejection;
             search.speculate = speculate;
-            search.speculative_rejection.memory_tokens = 400;
+            search.keys.set(SpeculativeRejectionConfig {
+                memory_tokens: 400,
+                ..SpeculativeRejectionConfig::default()
+            });
             if config.check().is_ok() {
                 configs.push(config);
             }

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, DeviceChoice, KvType, ScorerKind, WeightType};
+use beamgen::{
+    Aggregation, Choose, DeviceChoice, KvType, ScorerKind, Strategies, StrategyName, WeightType,
+};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
@@ -29,24 +32,9 @@ Examples:
   beamgen solve - --json < problems.jsonl | jq .answer   for programs
   beamgen solve problems.jsonl --generator DIR --prm DIR models of your own, in Hugging Face layout
   beamgen solve problems.jsonl --generator model.gguf --prm DIR
-  beamgen solve problems.jsonl --generator Qwen/Qwen2.5-Math-1.5B-Instruct --prm Qwen/Qwen2.5-Math-PRM-7B
+  beamgen solve problems.jsonl --generator Qwen/Qwen2.5-Math-1.5B-Instruct --prm Qwen/Qwen2.5-Math-PRM-7B";
 
-Strategies:
-  beam                   keep the best N/M chains after every step, expand each M times
-  dvts                   N/M subtrees that do not compete, each with its own best chain
-  lookahead              a beam that judges a step by where greedy steps lead from it
-  variable-granularity   a beam that scores every g-th step only
-  rebase                 children in proportion to scores
-  particle               resampling in proportion to the odds of scores
-  mcts                   tree search that may turn back, guided by scores
-  best-of-n              N whole chains, the answer of the best one
-  majority               N whole chains, the most frequent answer; no scorer
-  weighted               N whole chains, the answer with the largest sum of scores
-  speculative-rejection  best-of-n that drops the worst half when memory is full
-  refine                 best-of-n, written again from the weakest steps
-  greedy                 one chain of the likeliest tokens
-  single                 one sampled chain
-
+const SOLVE_INPUT: &str = "\
 FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or
 \"prompt\") and, if known, \"answer\" and \"id\". Flags on search, sampling and models are keys of the
 configuration file as well (configs/search/default.toml has them all); --set sets any of them, such
@@ -156,8 +144,14 @@ pub enum Command {
     Problems(ProblemsArgs),
 }
 
+/// Examples, the table of strategies, what the input may be.
+fn solve_help() -> String {
+    let strategies = Strategies::builtin().help();
+    format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")
+}
+
 #[derive(Args, Debug)]
-#[command(after_help = SOLVE_EXAMPLES)]
+#[command(after_help = solve_help())]
 pub struct SolveArgs {
     /// Problems, a line each; `-` reads stdin [default: the bundled sample]
     pub file: Option<PathBuf>,
@@ -165,12 +159,12 @@ pub struct SolveArgs {
     /// beam, dvts, best-of-n, majority or another of those below [default: beam]
     #[arg(
         long,
-        value_enum,
+        value_parser = strategy_name(),
         value_name = "NAME",
         hide_possible_values = true,
         help_heading = "Search"
     )]
-    pub strategy: Option<StrategyFlag>,
+    pub strategy: Option<StrategyName>,
     /// N, the chains per problem [default: 16]
     #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
     pub chains: Option<usize>,
@@ -376,13 +370,13 @@ pub struct BenchArgs {
     /// Strategies to compare, those of `beamgen solve --strategy` [default: single,majority,best-of-n,beam]
     #[arg(
         long,
-        value_enum,
+        value_parser = strategy_name(),
         hide_possible_values = true,
         value_delimiter = ',',
         value_name = "LIST",
         help_heading = "Comparison"
     )]
-    pub strategies: Vec<StrategyFlag>,
+    pub strategies: Vec<StrategyName>,
     /// Scorers for the strategies that use one [default: prm]
     #[arg(
         long,
@@ -604,38 +598,13 @@ pub struct ModelFlags {
     pub threads: Option<usize>,
 }
 
-/// A strategy by the name people know it under: the search's strategies, and common ways to choose
-/// the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum StrategyFlag {
-    /// Keep the best N/M chains after every step and expand each M times
-    Beam,
-    /// N/M subtrees that do not compete, each with its own best chain
-    Dvts,
-    /// A beam that judges a step by where greedy steps lead from it
-    Lookahead,
-    /// A beam that scores every g-th step only
-    VariableGranularity,
-    /// Children in proportion to scores
-    Rebase,
-    /// Resampling in proportion to the odds of scores
-    Particle,
-    /// Tree search that may turn back, guided by scores
-    Mcts,
-    /// N whole chains, the best one's answer
-    BestOfN,
-    /// N whole chains, the most frequent answer; no scorer
-    Majority,
-    /// N whole chains, the answer with the largest sum of scores
-    Weighted,
-    /// Best-of-N that drops the worst half when memory is full
-    SpeculativeRejection,
-    /// Best-of-N, written again from the weakest steps
-    Refine,
-    /// One chain of the likeliest tokens
-    Greedy,
-    /// One sampled chain
-    Single,
+/// A strategy by its name in the table of strategies, or that of a preset.
+fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
+    let strategies = Strategies::builtin();
+    let names = strategies
+        .names()
+        .map(|named| PossibleValue::new(named.name()).help(named.summary()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// Reads the command line. Help and version end the process; a mistake becomes one line.

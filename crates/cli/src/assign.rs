@@ -43,6 +43,8 @@ fn parsed(value: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use beamgen::{Balance, MctsConfig, RebaseConfig};
+
     use super::*;
 
     fn refusal(assignment: &str) -> String {
@@ -67,8 +69,11 @@ mod tests {
             config = set(&config, assignment).expect(assignment);
         }
         assert_eq!(config.search.n, 32);
-        assert_eq!(config.search.mcts.exploration, 2.0);
-        assert_eq!(config.search.rebase.balance.to_string(), "paper");
+        assert_eq!(config.search.keys.get::<MctsConfig>().exploration, 2.0);
+        assert_eq!(
+            config.search.keys.get::<RebaseConfig>().balance,
+            Balance::Paper
+        );
         assert_eq!(config.search.aggregation.to_string(), "soft-min:0.2");
         assert!(config.search.speculate);
         assert_eq!(config.models.prm, Some("some/folder".into()));

@@ -63,7 +63,7 @@ fn pair(args: &ModelsArgs) -> Result<(), Failure> {
     let pair = args.generator.is_some();
     if pair && config.models.prm.is_none() {
         config.models.scorer = beamgen::ScorerKind::None;
-        config.search.strategy = beamgen::StrategyKind::Greedy;
+        config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(Solver::builder().config(config))?;
     let prepared = match pair {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, Prepared, RewardModel, ScorerKind, Solver, StrategyKind};
+use beamgen::{Choose, Config, Prepared, RewardModel, ScorerKind, Solver, StrategyName};
 
-use crate::args::{ModelFlags, PrmFlags, SettingFlags, StrategyFlag};
+use crate::args::{ModelFlags, PrmFlags, SettingFlags};
 use crate::assign;
 use crate::download;
 use crate::effective;
@@ -95,32 +95,10 @@ fn set<T: Copy>(field: &mut T, flag: Option<T>) {
     }
 }
 
-/// Sets the strategy, and what its name says about the choice of the answer.
-pub fn set_strategy(config: &mut Config, strategy: StrategyFlag, choose: Option<Choose>) {
-    let search = &mut config.search;
-    let (kind, how) = match strategy {
-        StrategyFlag::Beam => (StrategyKind::Beam, None),
-        StrategyFlag::Dvts => (StrategyKind::Dvts, None),
-        StrategyFlag::Lookahead => (StrategyKind::Lookahead, None),
-        StrategyFlag::VariableGranularity => (StrategyKind::VariableGranularity, None),
-        StrategyFlag::Rebase => (StrategyKind::Rebase, None),
-        StrategyFlag::Particle => (StrategyKind::Particle, None),
-        StrategyFlag::Mcts => (StrategyKind::Mcts, None),
-        StrategyFlag::SpeculativeRejection => (StrategyKind::SpeculativeRejection, None),
-        StrategyFlag::Refine => (StrategyKind::Refine, None),
-        StrategyFlag::BestOfN => (StrategyKind::BestOfN, None),
-        StrategyFlag::Majority => (StrategyKind::BestOfN, Some(Choose::Majority)),
-        StrategyFlag::Weighted => (StrategyKind::BestOfN, Some(Choose::Weighted)),
-        StrategyFlag::Greedy => (StrategyKind::Greedy, None),
-        StrategyFlag::Single => {
-            search.n = 1;
-            (StrategyKind::BestOfN, None)
-        }
-    };
-    search.strategy = kind;
-    if let Some(how) = choose.or(how) {
-        search.choose = how;
-    }
+/// Sets the strategy, and what its name says about the choice of the answer unless that is given.
+pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<Choose>) {
+    strategy.apply(&mut config.search);
+    set(&mut config.search.choose, choose);
 }
 
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.

@@ -150,16 +150,18 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
         })?;
         Ok(right as f64 / problems.len().max(1) as f64)
     };
-    use {Choose::*, ScorerKind::*, StrategyKind::*};
+    use {Choose::*, ScorerKind::*};
+    const BEAM: StrategyKind = StrategyKind::BEAM;
+    const BEST_OF_N: StrategyKind = StrategyKind::BEST_OF_N;
     Ok(Searches {
         exact_problems: problems.len(),
-        exact_beam_16: solved(Exact, Beam, Best, 16)?,
-        exact_best_of_16: solved(Exact, BestOfN, Best, 16)?,
+        exact_beam_16: solved(Exact, BEAM, Best, 16)?,
+        exact_best_of_16: solved(Exact, BEST_OF_N, Best, 16)?,
         prm_problems: fewer.len(),
-        prm_beam_16: solved(Prm, Beam, Best, 16)?,
-        prm_best_of_16: solved(Prm, BestOfN, Best, 16)?,
-        prm_best_of_64: solved(Prm, BestOfN, Best, 64)?,
-        prm_weighted_64: solved(Prm, BestOfN, Weighted, 64)?,
+        prm_beam_16: solved(Prm, BEAM, Best, 16)?,
+        prm_best_of_16: solved(Prm, BEST_OF_N, Best, 16)?,
+        prm_best_of_64: solved(Prm, BEST_OF_N, Best, 64)?,
+        prm_weighted_64: solved(Prm, BEST_OF_N, Weighted, 64)?,
     })
 }
 

@@ -1,111 +1,23 @@
 use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::strategy::{
-    Beam, BestOfN, Dvts, Greedy, Lookahead, LookaheadConfig, Mcts, MctsConfig, Particle,
-    ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, SpeculativeRejection,
-    SpeculativeRejectionConfig, Strategy, VariableGranularity, VariableGranularityConfig,
+    ErasedKeys, KeyTables, KeysSpec, NameSeed, Strategies, Strategy, StrategyKind, TableSeed,
 };
 
-/// Which strategy searches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StrategyKind {
-    /// Step-wise beam search ([`Beam`]).
-    #[default]
-    Beam,
-    /// N independent chains ([`BestOfN`]).
-    BestOfN,
-    /// One chain ([`Greedy`]). The temperature is the generator's affair.
-    Greedy,
-    /// Independent subtrees, each with its own best chain ([`Dvts`]).
-    Dvts,
-    /// A beam that judges a step by where it leads ([`Lookahead`]).
-    Lookahead,
-    /// A beam that scores every g-th step ([`VariableGranularity`]).
-    VariableGranularity,
-    /// Children in proportion to scores ([`Rebase`]).
-    Rebase,
-    /// Resampling in proportion to odds ([`Particle`]).
-    Particle,
-    /// Tree search by PUCT ([`Mcts`]).
-    Mcts,
-    /// Best-of-N that drops the worst when memory is full ([`SpeculativeRejection`]).
-    SpeculativeRejection,
-    /// Best-of-N written again from the weakest steps ([`Refine`]).
-    Refine,
-}
-
-impl StrategyKind {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Beam,
-        Self::BestOfN,
-        Self::Greedy,
-        Self::Dvts,
-        Self::Lookahead,
-        Self::VariableGranularity,
-        Self::Rebase,
-        Self::Particle,
-        Self::Mcts,
-        Self::SpeculativeRejection,
-        Self::Refine,
-    ];
-
-    /// The name used in configuration, e.g. `"best-of-n"`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Beam => "beam",
-            Self::BestOfN => "best-of-n",
-            Self::Greedy => "greedy",
-            Self::Dvts => "dvts",
-            Self::Lookahead => "lookahead",
-            Self::VariableGranularity => "variable-granularity",
-            Self::Rebase => "rebase",
-            Self::Particle => "particle",
-            Self::Mcts => "mcts",
-            Self::SpeculativeRejection => "speculative-rejection",
-            Self::Refine => "refine",
-        }
-    }
-
-    /// Whether M matters: N chains come from at most N/M.
-    fn has_factor(self) -> bool {
-        use StrategyKind::{Beam, Dvts, Lookahead, Mcts, VariableGranularity};
-        matches!(self, Beam | Dvts | Lookahead | VariableGranularity | Mcts)
-    }
-
-    /// Whether chains wait for each other after every step.
-    fn searches_in_rounds(self) -> bool {
-        !matches!(self, Self::BestOfN | Self::Greedy)
-    }
-}
-
-impl fmt::Display for StrategyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for StrategyKind {
-    type Err = ConfigError;
-
-    fn from_str(name: &str) -> Result<Self, ConfigError> {
-        Self::ALL
-            .into_iter()
-            .find(|s| s.name() == name)
-            .ok_or_else(|| ConfigError::unknown("strategy", name, Self::ALL.map(Self::name)))
-    }
-}
-
 /// How to search. Every field has a default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+///
+/// As TOML or JSON it has the fields below by their names, but for `keys`: the keys of a strategy
+/// are a table of their own beside the other fields, such as `[search.mcts]`. Unknown ones are
+/// refused.
+#[derive(Debug, Clone, PartialEq)]
 pub struct SearchConfig {
     /// Which strategy searches.
     pub strategy: StrategyKind,
@@ -133,20 +45,14 @@ pub struct SearchConfig {
     pub speculate: bool,
     /// Problems worked on at once. It changes the speed, never the results.
     pub in_flight: usize,
-    /// Keys of the strategy of this name, as the following.
-    pub lookahead: LookaheadConfig,
-    pub variable_granularity: VariableGranularityConfig,
-    pub rebase: RebaseConfig,
-    pub particle: ParticleConfig,
-    pub mcts: MctsConfig,
-    pub speculative_rejection: SpeculativeRejectionConfig,
-    pub refine: RefineConfig,
+    /// Keys that only one strategy reads, by strategy: `config.keys.get::<MctsConfig>()`.
+    pub keys: KeyTables,
 }
 
 impl Default for SearchConfig {
     fn default() -> Self {
         Self {
-            strategy: StrategyKind::Beam,
+            strategy: StrategyKind::BEAM,
             n: 16,
             m: 4,
             aggregation: Aggregation::Min,
@@ -158,13 +64,7 @@ impl Default for SearchConfig {
             early_rejection: 0,
             speculate: false,
             in_flight: 16,
-            lookahead: LookaheadConfig::default(),
-            variable_granularity: VariableGranularityConfig::default(),
-            rebase: RebaseConfig::default(),
-            particle: ParticleConfig::default(),
-            mcts: MctsConfig::default(),
-            speculative_rejection: SpeculativeRejectionConfig::default(),
-            refine: RefineConfig::default(),
+            keys: KeyTables::default(),
         }
     }
 }
@@ -189,41 +89,47 @@ impl SearchConfig {
         }
         ConfigError::check_most("n", self.n, Self::MAX_CHAINS)?;
         let (n, m) = (self.n, self.m);
-        if self.strategy.has_factor() && n < m {
+        if self.strategy.spec().uses_m() && n < m {
             return Err(ConfigError::FewerChainsThanFactor { n, m });
         }
         let words = "a score from 0 to 1";
         ConfigError::check_range("threshold", self.threshold, 0.0..=1.0, words)?;
         self.aggregation.validate()?;
-        self.variable_granularity.validate()?;
-        self.rebase.validate()?;
-        self.particle.validate()?;
-        self.mcts.validate()?;
-        self.speculative_rejection.validate()?;
-        self.refine.validate()?;
-        self.check_company()
+        for (_, keys) in self.keys.iter() {
+            keys.validate()?;
+        }
+        self.refuse_idle_keys()
     }
 
     /// Refuses keys that do nothing beside the others.
-    fn check_company(&self) -> Result<(), ConfigError> {
-        let rejects = matches!(self.strategy, StrategyKind::Beam | StrategyKind::Dvts);
-        if self.early_rejection > 0 && !rejects {
+    fn refuse_idle_keys(&self) -> Result<(), ConfigError> {
+        let spec = self.strategy.spec();
+        let names = |has: &dyn Fn(StrategyKind) -> bool| {
+            let names = StrategyKind::ALL.iter().filter(|kind| has(**kind));
+            let names: Vec<String> = names.map(|kind| format!("\"{kind}\"")).collect();
+            format!("strategy = {}", names.join(" or "))
+        };
+        if self.early_rejection > 0 && !spec.rejects_early() {
             return Err(ConfigError::Misplaced {
                 field: "early_rejection",
-                with: "strategy = \"beam\" or \"dvts\"",
+                with: names(&|kind| kind.spec().rejects_early()),
             });
         }
-        let votes = self.strategy == StrategyKind::BestOfN && self.choose == Choose::Majority;
+        let votes = spec.samples_independently() && self.choose == Choose::Majority;
         if self.consensus && !votes {
+            let with = names(&|kind| kind.spec().samples_independently());
             return Err(ConfigError::Misplaced {
                 field: "consensus",
-                with: "strategy = \"best-of-n\" and choose = \"majority\"",
+                with: format!("{with} and choose = \"majority\""),
             });
         }
-        if self.speculate && !self.strategy.searches_in_rounds() {
+        if self.speculate && !spec.in_rounds() {
             return Err(ConfigError::Misplaced {
                 field: "speculate",
-                with: "a strategy that searches in rounds, not with \"best-of-n\" or \"greedy\"",
+                with: format!(
+                    "a strategy that works in rounds, not with \"{}\"",
+                    spec.name()
+                ),
             });
         }
         Ok(())
@@ -231,23 +137,12 @@ impl SearchConfig {
 
     /// What a scorer is indispensable for, if it is.
     pub fn needs_scorer(&self) -> Option<&'static str> {
-        match (self.strategy, self.choose) {
-            (StrategyKind::BestOfN, Choose::Best) if self.n > 1 => Some("best-of-n"),
-            (StrategyKind::BestOfN, Choose::Weighted) => Some("a score-weighted vote"),
-            (StrategyKind::BestOfN | StrategyKind::Greedy, _) if self.threshold > 0.0 => {
-                Some("a threshold")
-            }
-            (StrategyKind::BestOfN | StrategyKind::Greedy, _) => None,
-            (StrategyKind::Beam, _) => Some("beam search"),
-            (strategy, _) => Some(strategy.name()),
-        }
+        self.strategy.spec().needs_scorer(self)
     }
 
-    /// Whether scores are asked for, if there is a scorer. A majority vote over samples asks for
-    /// none, unless a threshold is set.
+    /// Whether scores are asked for, if there is a scorer.
     pub fn uses_scores(&self) -> bool {
-        let votes = self.strategy == StrategyKind::BestOfN && self.choose == Choose::Majority;
-        !votes || self.threshold > 0.0
+        self.strategy.spec().uses_scores(self)
     }
 
     /// A fresh strategy for one problem. Without a scorer nothing is scored.
@@ -259,48 +154,156 @@ impl SearchConfig {
         if let Some(what) = self.needs_scorer().filter(|_| !has_scorer) {
             return Err(ConfigError::NeedsScorer { what });
         }
-        let (n, m, aggregation) = (self.n, self.m, self.aggregation);
-        Ok(match self.strategy {
-            StrategyKind::Beam => {
-                let beam = Beam::new(n, m, aggregation)?;
-                Box::new(beam.rejecting_after(self.early_rejection))
-            }
-            StrategyKind::BestOfN => {
-                let samples = BestOfN::new(n, has_scorer && self.uses_scores());
-                Box::new(match self.consensus {
-                    true => samples.in_lockstep(),
-                    false => samples,
-                })
-            }
-            StrategyKind::Greedy => Box::new(Greedy::new(has_scorer)),
-            StrategyKind::Dvts => {
-                let dvts = Dvts::new(n, m, aggregation)?;
-                Box::new(dvts.rejecting_after(self.early_rejection))
-            }
-            StrategyKind::Lookahead => {
-                Box::new(Lookahead::new(n, m, &self.lookahead, aggregation)?)
-            }
-            StrategyKind::VariableGranularity => {
-                let keys = &self.variable_granularity;
-                Box::new(VariableGranularity::new(n, m, keys, aggregation)?)
-            }
-            StrategyKind::Rebase => Box::new(Rebase::new(n, &self.rebase, aggregation)?),
-            StrategyKind::Particle => Box::new(Particle::new(n, &self.particle, aggregation)?),
-            StrategyKind::Mcts => Box::new(Mcts::new(n, m, &self.mcts, aggregation)?),
-            StrategyKind::SpeculativeRejection => {
-                let keys = &self.speculative_rejection;
-                Box::new(SpeculativeRejection::new(n, keys, aggregation)?)
-            }
-            StrategyKind::Refine => Box::new(Refine::new(n, &self.refine, aggregation)?),
-        })
+        self.strategy.spec().build(self, has_scorer)
     }
 
     /// How many chains one problem has at most.
     pub fn chains(&self) -> usize {
-        match self.strategy {
-            StrategyKind::Greedy => 1,
-            _ => self.n,
+        self.strategy.spec().chains(self)
+    }
+}
+
+/// The fields that are no strategy's own: read and written by one list of their names.
+macro_rules! fields {
+    ($($field:ident),*) => {
+        const FIELDS: &[&str] = &[$(stringify!($field)),*];
+
+        /// Reads one of [`FIELDS`].
+        fn read_field<'de, A: MapAccess<'de>>(
+            config: &mut SearchConfig,
+            name: &str,
+            map: &mut A,
+        ) -> Result<(), A::Error> {
+            match name {
+                $(stringify!($field) => config.$field = map.next_value()?,)*
+                _ => return Err(A::Error::custom(format_args!("unknown field `{name}`"))),
+            }
+            Ok(())
         }
+
+        fn write_fields<S: SerializeStruct>(
+            config: &SearchConfig,
+            to: &mut S,
+        ) -> Result<(), S::Error> {
+            $(to.serialize_field(stringify!($field), &config.$field)?;)*
+            Ok(())
+        }
+    };
+}
+
+fields!(
+    n,
+    m,
+    aggregation,
+    choose,
+    max_steps,
+    budget_tokens,
+    threshold,
+    consensus,
+    early_rejection,
+    speculate,
+    in_flight
+);
+
+impl Serialize for SearchConfig {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let tables = self.tables();
+        let mut to = to.serialize_struct("SearchConfig", 1 + FIELDS.len() + tables.len())?;
+        to.serialize_field("strategy", &self.strategy)?;
+        write_fields(self, &mut to)?;
+        for (table, keys) in &tables {
+            to.serialize_field(table, &**keys)?;
+        }
+        to.end()
+    }
+}
+
+impl SearchConfig {
+    /// The tables that are written: in the order of the strategies, others after them.
+    fn tables(&self) -> Vec<(&'static str, Arc<dyn ErasedKeys>)> {
+        let mut tables: Vec<(&'static str, Arc<dyn ErasedKeys>)> = Vec::new();
+        for kind in StrategyKind::ALL.iter().chain([&self.strategy]) {
+            let Some(spec) = kind.spec().keys() else {
+                continue;
+            };
+            let set = self.keys.table(spec.table);
+            let is_written = spec.always_written || set.is_some() || *kind == self.strategy;
+            if is_written && tables.iter().all(|(table, _)| *table != spec.table) {
+                tables.push((spec.table, set.unwrap_or(&spec.defaults).clone()));
+            }
+        }
+        for (table, keys) in self.keys.iter() {
+            if tables.iter().all(|(written, _)| *written != table) {
+                tables.push((table, keys.clone()));
+            }
+        }
+        tables
+    }
+}
+
+impl<'de> Deserialize<'de> for SearchConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        read(&Strategies::builtin(), from)
+    }
+}
+
+/// Reads a configuration that may name any of `strategies` and has their tables.
+pub(crate) fn read<'de, D: Deserializer<'de>>(
+    strategies: &Strategies,
+    from: D,
+) -> Result<SearchConfig, D::Error> {
+    let specs: Vec<KeysSpec> = strategies
+        .iter()
+        .filter_map(|kind| kind.spec().keys())
+        .collect();
+    let tables = specs.iter().map(|spec| spec.table);
+    let names = ["strategy"].into_iter().chain(FIELDS.iter().copied());
+    let names = names.chain(tables).map(str::to_owned).collect();
+    from.deserialize_map(ConfigVisitor {
+        strategies,
+        specs,
+        names,
+    })
+}
+
+struct ConfigVisitor<'a> {
+    strategies: &'a Strategies,
+    specs: Vec<KeysSpec>,
+    names: Vec<String>,
+}
+
+impl<'de> Visitor<'de> for ConfigVisitor<'_> {
+    type Value = SearchConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("struct SearchConfig")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SearchConfig, A::Error> {
+        let mut config = SearchConfig::default();
+        while let Some(name) = map.next_key_seed(NameSeed(&self.names))? {
+            let spec = self.specs.iter().find(|spec| spec.table == name);
+            if name == "strategy" {
+                config.strategy = map.next_value_seed(KindSeed(self.strategies))?;
+            } else if let Some(spec) = spec {
+                let keys = map.next_value_seed(TableSeed(spec.defaults.clone()))?;
+                config.keys.insert(spec.table, keys);
+            } else {
+                read_field(&mut config, &name, &mut map)?;
+            }
+        }
+        Ok(config)
+    }
+}
+
+struct KindSeed<'a>(&'a Strategies);
+
+impl<'de> DeserializeSeed<'de> for KindSeed<'_> {
+    type Value = StrategyKind;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<StrategyKind, D::Error> {
+        let name = String::deserialize(from)?;
+        self.0.find(&name).map_err(D::Error::custom)
     }
 }
 
@@ -334,16 +337,18 @@ mod tests {
     #[test]
     fn more_chains_than_memory_can_hold_are_refused() {
         let most = SearchConfig::MAX_CHAINS;
-        assert_eq!(config(StrategyKind::BestOfN, most, 4).validate(), Ok(()));
+        assert_eq!(config(StrategyKind::BEST_OF_N, most, 4).validate(), Ok(()));
         for n in [most + 1, usize::MAX] {
-            let error = config(StrategyKind::BestOfN, n, 4).validate().unwrap_err();
+            let error = config(StrategyKind::BEST_OF_N, n, 4)
+                .validate()
+                .unwrap_err();
             assert!(error.to_string().starts_with("n = "), "{error}");
         }
     }
 
     #[test]
     fn a_factor_above_n_is_refused_where_it_matters() {
-        for strategy in StrategyKind::ALL {
+        for &strategy in StrategyKind::ALL {
             let refused = config(strategy, 3, 4).validate().is_err();
             let matters = ["beam", "dvts", "lookahead", "variable-granularity", "mcts"];
             assert_eq!(refused, matters.contains(&strategy.name()), "{strategy}");
@@ -380,7 +385,7 @@ mod tests {
 
     #[test]
     fn keys_without_a_meaning_are_refused() {
-        for strategy in StrategyKind::ALL {
+        for &strategy in StrategyKind::ALL {
             let mut c = config(strategy, 4, 4);
             c.early_rejection = 8;
             let rejects = ["beam", "dvts"].contains(&strategy.name());
@@ -393,20 +398,65 @@ mod tests {
             c.consensus = true;
             assert!(c.validate().is_err());
             c.choose = Choose::Majority;
-            assert_eq!(c.validate().is_ok(), strategy == StrategyKind::BestOfN);
+            assert_eq!(c.validate().is_ok(), strategy == StrategyKind::BEST_OF_N);
         }
     }
 
     #[test]
     fn every_strategy_is_built_and_found_by_name() {
-        for strategy in StrategyKind::ALL {
+        for &strategy in StrategyKind::ALL {
             assert_eq!(strategy.name().parse(), Ok(strategy));
             let json = serde_json::to_value(strategy).unwrap();
             assert_eq!(json, strategy.name());
             let config = config(strategy, 8, 4);
             assert!(config.build(true).is_ok());
-            let free = strategy == StrategyKind::Greedy;
+            let free = strategy == StrategyKind::GREEDY;
             assert_eq!(config.build(false).is_ok(), free, "{strategy}");
+        }
+    }
+
+    /// Run files compare it: a run of an earlier version goes on only if nothing of it changed.
+    #[test]
+    fn the_written_form_stays_as_it_was() {
+        let written = serde_json::to_string(&SearchConfig::default()).unwrap();
+        let of_0_1 = concat!(
+            r#"{"strategy":"beam","n":16,"m":4,"aggregation":"min","choose":"best","max_steps":40,"#,
+            r#""budget_tokens":0,"threshold":0.0,"consensus":false,"early_rejection":0,"#,
+            r#""speculate":false,"in_flight":16,"lookahead":{"steps":1},"#,
+            r#""variable_granularity":{"granularity":2},"#,
+            r#""rebase":{"temperature":0.2,"balance":"fair"},"particle":{"temperature":1.0},"#,
+            r#""mcts":{"simulations":0,"exploration":1.25,"virtual_loss":1.0},"#,
+            r#""speculative_rejection":{"memory_tokens":0,"fraction":0.5},"refine":{"rounds":2}}"#,
+        );
+        assert_eq!(written, of_0_1);
+        let mut config = SearchConfig::default();
+        config.keys.set(crate::strategy::RebaseConfig {
+            temperature: 0.3,
+            ..Default::default()
+        });
+        let written = serde_json::to_string(&config).unwrap();
+        assert_eq!(written, of_0_1.replace("0.2", "0.3"));
+        assert_eq!(
+            serde_json::from_str::<SearchConfig>(&written).unwrap(),
+            config
+        );
+    }
+
+    #[test]
+    fn rows_say_what_their_strategies_do() {
+        for &strategy in StrategyKind::ALL {
+            let config = config(strategy, 8, 4);
+            let built = config.build(true).unwrap();
+            assert_eq!(built.in_rounds(), strategy.spec().in_rounds(), "{strategy}");
+            assert_eq!(
+                built.to_come().is_some(),
+                strategy.spec().samples_independently()
+            );
+        }
+        let names: Vec<_> = Strategies::builtin().names().collect();
+        for (i, name) in names.iter().enumerate() {
+            assert!(!names[..i].contains(name), "two rows for {}", name.name());
+            assert_eq!(name.name().parse(), Ok(*name));
         }
     }
 
@@ -418,16 +468,16 @@ mod tests {
 
     #[test]
     fn scorers_are_asked_for_only_where_needed() {
-        let mut c = config(StrategyKind::BestOfN, 8, 4);
+        let mut c = config(StrategyKind::BEST_OF_N, 8, 4);
         assert!(c.build(false).is_err());
         c.choose = Choose::Majority;
         assert!(c.build(false).is_ok() && !c.uses_scores());
         c.threshold = 0.5;
         assert!(c.build(false).is_err() && c.uses_scores());
         c.threshold = 0.0;
-        c.strategy = StrategyKind::Greedy;
+        c.strategy = StrategyKind::GREEDY;
         assert!(c.build(false).is_ok());
-        c.strategy = StrategyKind::Beam;
+        c.strategy = StrategyKind::BEAM;
         assert!(c.build(false).is_err());
         assert!(c.build(true).is_ok());
     }

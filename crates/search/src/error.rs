@@ -111,10 +111,7 @@ pub enum ConfigError {
     },
     /// A key that has no meaning with another.
     #[error("{field} works only with {with}")]
-    Misplaced {
-        field: &'static str,
-        with: &'static str,
-    },
+    Misplaced { field: &'static str, with: String },
     /// The strategy or the choice reads scores.
     #[error("{what} needs a scorer, and there is none")]
     NeedsScorer { what: &'static str },
@@ -136,7 +133,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Refuses what is not in `range`, described by `words`.
-    pub(crate) fn check_range(
+    pub fn check_range(
         field: &'static str,
         value: f32,
         range: impl std::ops::RangeBounds<f32>,
@@ -162,15 +159,16 @@ impl ConfigError {
     }
 
     /// Refuses what is not a positive number.
-    pub(crate) fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
+    pub fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
         Self::check_range(field, value, f32::MIN_POSITIVE.., "a positive number")
     }
 
-    pub(crate) fn unknown<const K: usize>(
+    pub(crate) fn unknown(
         field: &'static str,
         value: &str,
-        known: [&'static str; K],
+        known: impl IntoIterator<Item = &'static str>,
     ) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
         Self::Unknown {
             field,
             value: value.to_owned(),

@@ -32,13 +32,13 @@ mod result;
 mod scheduler;
 mod scorer;
 mod step_scorer;
-mod strategy;
+pub mod strategy;
 mod stream;
 mod tree;
 
 pub use aggregation::Aggregation;
 pub use choose::{Answer, Answers, Choose, FinishedChain, choose};
-pub use config::{SearchConfig, StrategyKind};
+pub use config::SearchConfig;
 pub use error::{Cause, ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;
 pub use finish::Finish;
@@ -53,11 +53,6 @@ pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
 pub use scheduler::{Models, Sink, run, run_with, serve};
 pub use scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef, Submitted};
 pub use step_scorer::{PerStep, StepScorer};
-pub use strategy::{
-    Action, Balance, Beam, BestOfN, DecodeMode, Dvts, Greedy, Lookahead, LookaheadConfig, Mcts,
-    MctsConfig, Particle, ParticleConfig, Rebase, RebaseConfig, Refine, RefineConfig, Scoring,
-    SpeculativeRejection, SpeculativeRejectionConfig, Start, Strategy, VariableGranularity,
-    VariableGranularityConfig,
-};
+pub use strategy::*;
 pub use stream::child_stream;
 pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};

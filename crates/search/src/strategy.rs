@@ -4,6 +4,7 @@ mod beam;
 mod best_of_n;
 mod dvts;
 mod greedy;
+mod keys;
 mod lookahead;
 mod mcts;
 mod particle;
@@ -13,21 +14,56 @@ mod refine;
 mod sim;
 mod slots;
 mod speculative_rejection;
+mod table;
 mod variable_granularity;
 
 pub use beam::Beam;
 pub use best_of_n::BestOfN;
 pub use dvts::Dvts;
 pub use greedy::Greedy;
+pub(crate) use keys::{ErasedKeys, NameSeed, TableSeed};
+pub use keys::{KeyTables, KeysSpec, StrategyKeys};
 pub use lookahead::{Lookahead, LookaheadConfig};
 pub use mcts::{Mcts, MctsConfig};
 pub use particle::{Particle, ParticleConfig};
 pub use rebase::{Balance, Rebase, RebaseConfig};
 pub use refine::{Refine, RefineConfig};
 pub use speculative_rejection::{SpeculativeRejection, SpeculativeRejectionConfig};
+pub use table::{Preset, Strategies, StrategyName, StrategySpec};
 pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId};
+
+/// The name of a strategy in a configuration; what it stands for is in its [row](StrategySpec).
+#[derive(Clone, Copy)]
+pub struct StrategyKind(&'static dyn StrategySpec);
+
+/// Gives each row a constant and puts it into the table, in the order of help.
+macro_rules! table {
+    ($($name:ident: $row:path,)*) => {
+        #[allow(missing_docs, reason = "the row says what it is")]
+        impl StrategyKind {
+            $(pub const $name: Self = Self(&$row);)*
+
+            /// The whole table.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+table! {
+    BEAM: beam::Row,
+    DVTS: dvts::Row,
+    LOOKAHEAD: lookahead::Row,
+    VARIABLE_GRANULARITY: variable_granularity::Row,
+    REBASE: rebase::Row,
+    PARTICLE: particle::Row,
+    MCTS: mcts::Row,
+    BEST_OF_N: best_of_n::Row,
+    SPECULATIVE_REJECTION: speculative_rejection::Row,
+    REFINE: refine::Row,
+    GREEDY: greedy::Row,
+}
 
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

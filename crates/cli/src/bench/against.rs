@@ -191,7 +191,7 @@ mod tests {
 
     fn cell(run: &str, n: usize) -> Cell {
         let mut config = Config::default();
-        config.search.strategy = StrategyKind::BestOfN;
+        config.search.strategy = StrategyKind::BEST_OF_N;
         config.search.n = n;
         Cell {
             run: run.to_owned(),

@@ -3,13 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::{Config, ScorerKind};
-use clap::ValueEnum;
+use beamgen::{Config, ScorerKind, StrategyName};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table, Value};
 
-use crate::args::StrategyFlag;
 use crate::failure::Failure;
 
 /// The largest bench file read.
@@ -65,7 +63,7 @@ pub struct SetEntry {
 pub struct RunEntry<S> {
     pub name: Spanned<String>,
     #[serde(default, deserialize_with = "strategy")]
-    pub strategy: Option<StrategyFlag>,
+    pub strategy: Option<StrategyName>,
     pub scorer: Option<ScorerKind>,
     /// Numbers of chains; none means that of the settings.
     #[serde(default)]
@@ -90,23 +88,9 @@ pub struct PlotEntry {
     pub runs: Vec<Spanned<String>>,
 }
 
-fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyFlag>, D::Error> {
+fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, D::Error> {
     let name = String::deserialize(from)?;
-    StrategyFlag::from_str(&name, false).map(Some).map_err(|_| {
-        let names = StrategyFlag::value_variants().iter();
-        let names: Vec<String> = names.map(|&flag| flag_name(flag)).collect();
-        D::Error::custom(format!(
-            "unknown strategy \"{name}\": one of {}",
-            names.join(", ")
-        ))
-    })
-}
-
-/// The name under which a strategy is asked for.
-pub fn flag_name(flag: StrategyFlag) -> String {
-    flag.to_possible_value()
-        .map(|value| value.get_name().to_owned())
-        .unwrap_or_default()
+    name.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// A bench file that was read.

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, ScorerKind};
+use beamgen::{Choose, Config, ScorerKind, StrategyName};
 use serde::{Deserialize, Serialize};
 
-use super::file::{BenchFile, flag_name};
+use super::file::BenchFile;
 use super::{from_file, sets, share};
-use crate::args::{BenchArgs, StrategyFlag};
+use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::printable;
 use crate::settings;
@@ -141,6 +141,9 @@ pub fn given_file(args: &BenchArgs) -> Option<&Path> {
     args.file.as_deref().or(args.problems.as_deref())
 }
 
+/// What is compared if nothing is named.
+const DEFAULT_STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"];
+
 fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {
@@ -149,12 +152,14 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
         ));
     }
     let base = settings::config(&args.settings)?;
-    let or = |given: &[StrategyFlag], default: &[StrategyFlag]| match given {
-        [] => default.to_vec(),
+    let strategies = match args.strategies.as_slice() {
+        [] => DEFAULT_STRATEGIES
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<Vec<StrategyName>, _>>()
+            .map_err(beamgen::Error::from)?,
         given => given.to_vec(),
     };
-    use StrategyFlag::{Beam, BestOfN, Majority, Single};
-    let strategies = or(&args.strategies, &[Single, Majority, BestOfN, Beam]);
     let scorers = match args.scorers.as_slice() {
         [] => &[ScorerKind::Prm],
         given => given,
@@ -174,8 +179,8 @@ fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
                 unscored_unless_needed(&mut config);
                 let scored = config.models.scorer != ScorerKind::None;
                 let run = match scorers.len() > 1 && scored {
-                    true => format!("{scorer} {}", flag_name(strategy)),
-                    false => flag_name(strategy),
+                    true => format!("{scorer} {}", strategy.name()),
+                    false => strategy.name().to_owned(),
                 };
                 cells.add(run, config)?;
             }

@@ -63,7 +63,7 @@ pub fn is_plain(config: &Config) -> bool {
     rest.choose = neutral.choose;
     rest.max_steps = neutral.max_steps;
     rest.in_flight = neutral.in_flight;
-    config.search.strategy == StrategyKind::BestOfN && rest == neutral
+    config.search.strategy == StrategyKind::BEST_OF_N && rest == neutral
 }
 
 /// Whether the cell with settings `cell` can be read off a search with settings `run`.
@@ -164,7 +164,7 @@ mod tests {
 
     fn cell(choose: Choose, scorer: ScorerKind, n: usize) -> Cell {
         let mut config = Config::default();
-        config.search.strategy = StrategyKind::BestOfN;
+        config.search.strategy = StrategyKind::BEST_OF_N;
         config.search.n = n;
         config.search.choose = choose;
         config.models.scorer = scorer;
@@ -205,7 +205,7 @@ mod tests {
     fn what_samples_otherwise_does_not_share() {
         let plain = cell(Choose::Best, ScorerKind::Prm, 8);
         let changes: [fn(&mut Config); 4] = [
-            |config| config.search.strategy = StrategyKind::Beam,
+            |config| config.search.strategy = StrategyKind::BEAM,
             |config| config.search.max_steps = 7,
             |config| config.generator.sampling.temperature = Some(0.5),
             |config| config.generator.seed = 1,

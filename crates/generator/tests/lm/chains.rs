@@ -132,7 +132,7 @@ fn temperature_zero_says_the_same_under_every_seed() {
             ..settings()
         };
         let greedy = SearchConfig {
-            strategy: StrategyKind::Greedy,
+            strategy: StrategyKind::GREEDY,
             ..beam(1, 1, 4)
         };
         let (results, _) = solve(&mut generator(4000, config), &greedy, problems(3));

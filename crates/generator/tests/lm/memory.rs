@@ -55,14 +55,14 @@ fn chains_that_wait_for_memory_are_the_same_chains() {
 #[test]
 fn forgotten_logits_are_computed_again_and_are_the_same() {
     for strategy in [
-        StrategyKind::Lookahead,
-        StrategyKind::Refine,
-        StrategyKind::Mcts,
-        StrategyKind::Beam,
+        StrategyKind::LOOKAHEAD,
+        StrategyKind::REFINE,
+        StrategyKind::MCTS,
+        StrategyKind::BEAM,
     ] {
         let config = SearchConfig {
             strategy,
-            speculate: strategy == StrategyKind::Beam,
+            speculate: strategy == StrategyKind::BEAM,
             ..beam(8, 2, 4)
         };
         let solved = |pages, bytes| {
@@ -77,7 +77,7 @@ fn forgotten_logits_are_computed_again_and_are_the_same() {
         let (forgotten, more) = solved(20_000, 0);
         assert!(kept == forgotten, "{strategy}");
         assert!(more >= read, "{strategy}");
-        if strategy == StrategyKind::Refine {
+        if strategy == StrategyKind::REFINE {
             assert!(more > read);
         }
         // Promises hold where memory is short too.

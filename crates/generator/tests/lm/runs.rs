@@ -125,7 +125,7 @@ pub fn beam(n: usize, m: usize, in_flight: usize) -> SearchConfig {
 
 pub fn best_of(n: usize, in_flight: usize) -> SearchConfig {
     SearchConfig {
-        strategy: StrategyKind::BestOfN,
+        strategy: StrategyKind::BEST_OF_N,
         ..beam(n, 1, in_flight)
     }
 }

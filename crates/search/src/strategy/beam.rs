@@ -1,6 +1,7 @@
 use super::slots::{budget, divide, keep, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -97,6 +98,36 @@ impl Strategy for Beam {
         });
         actions.extend(expanded);
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "beam"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the best N/M chains after every step, each expanded M times"
+    }
+
+    fn uses_m(&self) -> bool {
+        true
+    }
+
+    fn rejects_early(&self) -> bool {
+        true
+    }
+
+    fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {
+        Some("beam search")
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let beam = Beam::new(config.n, config.m, config.aggregation)?;
+        Ok(Box::new(beam.rejecting_after(config.early_rejection)))
     }
 }
 

@@ -1,4 +1,7 @@
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, Preset, Scoring, Start, Strategy, StrategySpec};
+use crate::choose::Choose;
+use crate::config::SearchConfig;
+use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Flat best-of-N: N independent chains, each to its end; scored afterwards in one read.
@@ -65,5 +68,72 @@ impl Strategy for BestOfN {
 
     fn to_come(&self) -> Option<usize> {
         Some(self.n.saturating_sub(self.ended))
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "best-of-n"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N whole chains, the answer of the best one"
+    }
+
+    fn in_rounds(&self) -> bool {
+        false
+    }
+
+    fn samples_independently(&self) -> bool {
+        true
+    }
+
+    fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
+        match config.choose {
+            Choose::Best if config.n > 1 => Some("best-of-n"),
+            Choose::Weighted => Some("a score-weighted vote"),
+            _ if config.threshold > 0.0 => Some("a threshold"),
+            _ => None,
+        }
+    }
+
+    /// A majority vote asks for none, unless a threshold is set.
+    fn uses_scores(&self, config: &SearchConfig) -> bool {
+        config.choose != Choose::Majority || config.threshold > 0.0
+    }
+
+    fn presets(&self) -> &'static [Preset] {
+        &[
+            Preset {
+                name: "majority",
+                summary: "N whole chains, the most frequent answer; no scorer",
+                apply: |config| config.choose = Choose::Majority,
+            },
+            Preset {
+                name: "weighted",
+                summary: "N whole chains, the answer with the largest sum of scores",
+                apply: |config| config.choose = Choose::Weighted,
+            },
+            Preset {
+                name: "single",
+                summary: "one sampled chain",
+                apply: |config| config.n = 1,
+            },
+        ]
+    }
+
+    fn build(
+        &self,
+        config: &SearchConfig,
+        has_scorer: bool,
+    ) -> Result<Box<dyn Strategy>, ConfigError> {
+        let samples = BestOfN::new(config.n, has_scorer && self.uses_scores(config));
+        Ok(Box::new(match config.consensus {
+            true => samples.in_lockstep(),
+            false => samples,
+        }))
     }
 }

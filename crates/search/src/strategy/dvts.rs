@@ -2,8 +2,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::slots::{shares, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -168,6 +169,39 @@ impl Strategy for Dvts {
             actions.push(self.expand(node, count));
         }
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "dvts"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N/M independent subtrees, each keeps its own best chain"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some((
+            "blog",
+            "https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute",
+        ))
+    }
+
+    fn uses_m(&self) -> bool {
+        true
+    }
+
+    fn rejects_early(&self) -> bool {
+        true
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let dvts = Dvts::new(config.n, config.m, config.aggregation)?;
+        Ok(Box::new(dvts.rejecting_after(config.early_rejection)))
     }
 }
 

@@ -1,4 +1,6 @@
-use super::{Action, BestOfN, Scoring, Start, Strategy};
+use super::{Action, BestOfN, Scoring, Start, Strategy, StrategySpec};
+use crate::config::SearchConfig;
+use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
 /// One chain, never branched. With temperature 0 in the generator it is greedy decoding.
@@ -31,5 +33,38 @@ impl Strategy for Greedy {
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         self.0.on_steps(tree, nodes)
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one chain of the likeliest tokens"
+    }
+
+    fn in_rounds(&self) -> bool {
+        false
+    }
+
+    fn is_greedy(&self) -> bool {
+        true
+    }
+
+    fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
+        (config.threshold > 0.0).then_some("a threshold")
+    }
+
+    fn chains(&self, _: &SearchConfig) -> usize {
+        1
+    }
+
+    fn build(&self, _: &SearchConfig, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        Ok(Box::new(Greedy::new(has_scorer)))
     }
 }

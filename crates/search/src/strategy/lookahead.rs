@@ -3,8 +3,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, place, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy};
+use super::{Action, DecodeMode, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -20,6 +21,10 @@ impl Default for LookaheadConfig {
     fn default() -> Self {
         Self { steps: 1 }
     }
+}
+
+impl StrategyKeys for LookaheadConfig {
+    const TABLE: &'static str = "lookahead";
 }
 
 /// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy steps later.
@@ -184,6 +189,41 @@ impl Strategy for Lookahead {
                 .map(|(id, count)| Action::expand(id, count)),
         );
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "lookahead"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a beam that judges a step by where k greedy steps lead"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2408.03314", "https://arxiv.org/abs/2408.03314"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<LookaheadConfig>().always_written())
+    }
+
+    fn uses_m(&self) -> bool {
+        true
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<LookaheadConfig>();
+        Ok(Box::new(Lookahead::new(
+            config.n,
+            config.m,
+            &keys,
+            config.aggregation,
+        )?))
     }
 }
 

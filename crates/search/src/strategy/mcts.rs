@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::slots::slots;
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -28,16 +29,20 @@ impl Default for MctsConfig {
     }
 }
 
-impl MctsConfig {
-    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf again.
-    pub const MAX_SIMULATIONS: usize = 1_000_000;
+impl StrategyKeys for MctsConfig {
+    const TABLE: &'static str = "mcts";
 
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+    fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_most("mcts.simulations", self.simulations, Self::MAX_SIMULATIONS)?;
         let words = "0 or a positive number";
         ConfigError::check_range("mcts.exploration", self.exploration, 0.0.., words)?;
         ConfigError::check_range("mcts.virtual_loss", self.virtual_loss, 0.0.., words)
     }
+}
+
+impl MctsConfig {
+    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf again.
+    pub const MAX_SIMULATIONS: usize = 1_000_000;
 }
 
 /// Monte Carlo tree search with the scorer in place of rollouts.
@@ -283,6 +288,41 @@ impl Strategy for Mcts {
         let forgotten = open.into_iter().skip(room).map(Action::Prune);
         let grown = self.batch.iter().map(|&id| Action::expand(id, self.m));
         forgotten.chain(grown).collect()
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "mcts"
+    }
+
+    fn summary(&self) -> &'static str {
+        "tree search by PUCT, with scores in place of rollouts"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2410.09671", "https://arxiv.org/abs/2410.09671"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<MctsConfig>().always_written())
+    }
+
+    fn uses_m(&self) -> bool {
+        true
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<MctsConfig>();
+        Ok(Box::new(Mcts::new(
+            config.n,
+            config.m,
+            &keys,
+            config.aggregation,
+        )?))
     }
 }
 

@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
@@ -20,8 +21,10 @@ impl Default for ParticleConfig {
     }
 }
 
-impl ParticleConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl StrategyKeys for ParticleConfig {
+    const TABLE: &'static str = "particle";
+
+    fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_positive("particle.temperature", self.temperature)
     }
 }
@@ -140,6 +143,36 @@ impl Strategy for Particle {
             }
         }
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "particle"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N particles, resampled in proportion to the odds of their scores"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2502.01618", "https://arxiv.org/abs/2502.01618"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<ParticleConfig>().always_written())
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<ParticleConfig>();
+        Ok(Box::new(Particle::new(
+            config.n,
+            &keys,
+            config.aggregation,
+        )?))
     }
 }
 

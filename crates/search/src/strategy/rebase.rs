@@ -2,8 +2,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -48,8 +49,10 @@ impl Default for RebaseConfig {
     }
 }
 
-impl RebaseConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl StrategyKeys for RebaseConfig {
+    const TABLE: &'static str = "rebase";
+
+    fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_positive("rebase.temperature", self.temperature)
     }
 }
@@ -191,6 +194,32 @@ impl Strategy for Rebase {
             count => Action::expand(id, count),
         };
         open.iter().zip(counts).map(act).collect()
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "rebase"
+    }
+
+    fn summary(&self) -> &'static str {
+        "children in proportion to the softmax of the scores"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2408.00724", "https://arxiv.org/abs/2408.00724"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<RebaseConfig>().always_written())
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<RebaseConfig>();
+        Ok(Box::new(Rebase::new(config.n, &keys, config.aggregation)?))
     }
 }
 

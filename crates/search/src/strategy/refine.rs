@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -18,15 +19,19 @@ pub struct RefineConfig {
 impl RefineConfig {
     /// Most rounds. All chains of all rounds are kept.
     pub const MAX_ROUNDS: usize = 1000;
-
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        ConfigError::check_most("refine.rounds", self.rounds, Self::MAX_ROUNDS)
-    }
 }
 
 impl Default for RefineConfig {
     fn default() -> Self {
         Self { rounds: 2 }
+    }
+}
+
+impl StrategyKeys for RefineConfig {
+    const TABLE: &'static str = "refine";
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::check_most("refine.rounds", self.rounds, Self::MAX_ROUNDS)
     }
 }
 
@@ -218,6 +223,28 @@ impl Strategy for Refine {
         let mut actions = self.judge(tree);
         actions.extend(self.rewrite(tree));
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "refine"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N whole chains, each written again from its weakest step"
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<RefineConfig>().always_written())
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<RefineConfig>();
+        Ok(Box::new(Refine::new(config.n, &keys, config.aggregation)?))
     }
 }
 

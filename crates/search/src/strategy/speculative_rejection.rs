@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -25,8 +26,10 @@ impl Default for SpeculativeRejectionConfig {
     }
 }
 
-impl SpeculativeRejectionConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl StrategyKeys for SpeculativeRejectionConfig {
+    const TABLE: &'static str = "speculative_rejection";
+
+    fn validate(&self) -> Result<(), ConfigError> {
         let (field, words) = ("speculative_rejection.fraction", "above 0 and below 1");
         ConfigError::check_range(field, self.fraction, f32::MIN_POSITIVE..1.0, words)
     }
@@ -142,6 +145,36 @@ impl Strategy for SpeculativeRejection {
         }
         actions.extend(open.into_iter().map(|id| Action::expand(id, 1)));
         actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "speculative-rejection"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N whole chains, the worst half dropped when memory is full"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2410.20290", "https://arxiv.org/abs/2410.20290"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<SpeculativeRejectionConfig>().always_written())
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<SpeculativeRejectionConfig>();
+        Ok(Box::new(SpeculativeRejection::new(
+            config.n,
+            &keys,
+            config.aggregation,
+        )?))
     }
 }
 

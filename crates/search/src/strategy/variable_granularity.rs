@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, keep, slots};
-use super::{Action, Scoring, Start, Strategy};
+use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -20,8 +21,10 @@ impl Default for VariableGranularityConfig {
     }
 }
 
-impl VariableGranularityConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+impl StrategyKeys for VariableGranularityConfig {
+    const TABLE: &'static str = "variable_granularity";
+
+    fn validate(&self) -> Result<(), ConfigError> {
         match self.granularity {
             0 => Err(ConfigError::Zero {
                 field: "variable_granularity.granularity",
@@ -181,6 +184,41 @@ impl Strategy for VariableGranularity {
             }
             _ => self.verify(&open),
         }
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "variable-granularity"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a beam that scores every g-th step only"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2505.11730", "https://arxiv.org/abs/2505.11730"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<VariableGranularityConfig>().always_written())
+    }
+
+    fn uses_m(&self) -> bool {
+        true
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<VariableGranularityConfig>();
+        Ok(Box::new(VariableGranularity::new(
+            config.n,
+            config.m,
+            &keys,
+            config.aggregation,
+        )?))
     }
 }
 

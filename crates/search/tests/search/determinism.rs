@@ -35,7 +35,7 @@ fn all_configs() -> Vec<SearchConfig> {
         ..beam(9, 2)
     });
     configs.push(SearchConfig {
-        strategy: StrategyKind::Greedy,
+        strategy: StrategyKind::GREEDY,
         ..SearchConfig::default()
     });
     configs

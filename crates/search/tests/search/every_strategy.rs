@@ -10,8 +10,8 @@ use crate::scripted::*;
 /// Every strategy, in its plain form and with what can be combined with it.
 fn configs() -> Vec<SearchConfig> {
     let mut configs: Vec<SearchConfig> = StrategyKind::ALL
-        .into_iter()
-        .map(|strategy| SearchConfig {
+        .iter()
+        .map(|&strategy| SearchConfig {
             strategy,
             n: 8,
             m: 3,

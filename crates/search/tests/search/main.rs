@@ -5,6 +5,7 @@ mod determinism;
 mod early_rejection;
 mod every_strategy;
 mod memory;
+mod own_strategy;
 mod pitfalls;
 mod pruning;
 mod requests;

@@ -22,7 +22,7 @@ fn of(strategy: StrategyKind) -> SearchConfig {
 #[test]
 fn every_pruned_node_says_why_and_every_duplicate_of_what() {
     let (mut pruned, mut duplicates) = (0, 0);
-    for strategy in StrategyKind::ALL {
+    for &strategy in StrategyKind::ALL {
         for result in run(&of(strategy), 8) {
             for (id, node) in result.tree.nodes() {
                 let is_pruned = node.state == State::Pruned;
@@ -45,7 +45,7 @@ fn every_pruned_node_says_why_and_every_duplicate_of_what() {
 
 #[test]
 fn a_beam_prunes_what_ranks_below_its_cutoff() {
-    let config = of(StrategyKind::Beam);
+    let config = of(StrategyKind::BEAM);
     let mut seen = 0;
     for result in run(&config, 10) {
         for (id, node) in result.tree.nodes() {
@@ -75,7 +75,7 @@ fn a_beam_prunes_what_ranks_below_its_cutoff() {
 fn what_the_budget_cuts_off_is_told_from_what_the_strategy_drops() {
     let config = SearchConfig {
         budget_tokens: 60,
-        ..of(StrategyKind::Beam)
+        ..of(StrategyKind::BEAM)
     };
     let results = run(&config, 10);
     let reasons: Vec<PruneReason> = results
@@ -85,7 +85,7 @@ fn what_the_budget_cuts_off_is_told_from_what_the_strategy_drops() {
         .collect();
     assert!(reasons.contains(&PruneReason::Budget), "{reasons:?}");
     assert!(reasons.contains(&PruneReason::NotChosen), "{reasons:?}");
-    let unlimited = run(&of(StrategyKind::Beam), 10);
+    let unlimited = run(&of(StrategyKind::BEAM), 10);
     let mut nodes = unlimited.iter().flat_map(|result| result.tree.nodes());
     assert!(nodes.all(|(_, node)| node.pruned.is_none_or(|p| p.reason != PruneReason::Budget)));
 }
@@ -97,9 +97,9 @@ fn only_strategies_that_work_in_rounds_count_them() {
         let of_steps = result.tree.nodes().skip(1).map(|(_, node)| node.round);
         of_steps.collect::<Vec<_>>()
     };
-    let beam = rounds(StrategyKind::Beam);
+    let beam = rounds(StrategyKind::BEAM);
     assert!(beam.iter().all(Option::is_some), "{beam:?}");
-    let independent = rounds(StrategyKind::BestOfN);
+    let independent = rounds(StrategyKind::BEST_OF_N);
     assert!(independent.iter().all(Option::is_none), "{independent:?}");
 }
 

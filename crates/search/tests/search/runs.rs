@@ -323,7 +323,7 @@ fn a_majority_is_not_scored_and_greedy_is_one_chain() {
     assert_eq!(unused.calls, 0);
 
     let config = SearchConfig {
-        strategy: StrategyKind::Greedy,
+        strategy: StrategyKind::GREEDY,
         ..SearchConfig::default()
     };
     let mut generator = ScriptedGenerator::new(slow_first);

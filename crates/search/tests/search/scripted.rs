@@ -503,7 +503,7 @@ pub fn beam(n: usize, m: usize) -> SearchConfig {
 
 pub fn best_of(n: usize) -> SearchConfig {
     SearchConfig {
-        strategy: StrategyKind::BestOfN,
+        strategy: StrategyKind::BEST_OF_N,
         n,
         ..SearchConfig::default()
     }
