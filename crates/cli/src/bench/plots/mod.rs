@@ -132,9 +132,25 @@ fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failure> {
         .and_then(|()| area.present().map_err(fault))
         .map_err(failed)?;
     let png = folder.join(format!("{stem}.png"));
-    let area = BitMapBackend::new(&png, (SIZE.0 * SCALE, SIZE.1 * SCALE)).into_drawing_area();
-    figure
-        .png(&area)
-        .and_then(|()| area.present().map_err(fault))
-        .map_err(failed)
+    let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
+    let mut pixels = vec![0; 3 * (width * height) as usize];
+    {
+        let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+        figure
+            .png(&area)
+            .and_then(|()| area.present().map_err(fault))
+            .map_err(failed)?;
+    }
+    write_png(&png, width, height, &pixels).map_err(failed)
+}
+
+/// Writes `3 * width * height` bytes of red, green and blue.
+fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> Result<(), Fault> {
+    let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(fault)?);
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(fault)?;
+    writer.write_image_data(pixels).map_err(fault)?;
+    writer.finish().map_err(fault)
 }
