@@ -24,6 +24,7 @@ mod rope;
 mod sample;
 mod silu;
 mod staging;
+mod upload;
 
 pub use attention::{
     AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, attention,

@@ -137,13 +137,11 @@ impl Buffer {
         if values.is_empty() {
             return Ok(());
         }
-        let device = self.device();
-        device.bind()?;
-        let to = self.pointer() + offset as u64;
-        // SAFETY: inside the buffer, checked. The source is pageable memory, which the driver has
-        // copied when the call returns.
-        unsafe { result::memcpy_htod_async(to, values, device.stream()) }
-            .map_err(CudaError::failed("copying to the device"))
+        // SAFETY: an `Element` has no padding, so that all its bytes are initialised.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) };
+        // SAFETY: inside the buffer, checked.
+        unsafe { self.device().copy_to(self.pointer() + offset as u64, bytes) }
     }
 
     /// Waits for all work queued so far and copies what is at byte `offset` to `values`.
@@ -177,6 +175,9 @@ impl Buffer {
     /// If a place is outside or they overlap.
     pub fn copy_within(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), CudaError> {
         assert!(from.max(to) + bytes <= self.bytes && from.abs_diff(to) >= bytes);
+        if bytes == 0 {
+            return Ok(());
+        }
         let device = self.device();
         device.bind()?;
         let [from, to] = [from, to].map(|offset| self.pointer() + offset as u64);
@@ -190,6 +191,9 @@ impl Buffer {
     /// # Errors
     /// What the driver says.
     pub fn clear(&mut self) -> Result<(), CudaError> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
         let device = self.device();
         device.bind()?;
         // SAFETY: the whole buffer.
@@ -200,10 +204,10 @@ impl Buffer {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // The first call may only report, and forget, what failed before.
-        let _ = self.device.bind().or_else(|_| self.device.bind());
-        // The driver waits for work that uses it. A failure here was one before.
-        // SAFETY: taken in `Buffer::new`, given back once.
+        // That the driver waits for work that uses it is not documented.
+        self.device.drain();
+        // A failure was one before.
+        // SAFETY: taken in `Buffer::new`, given back once, and nothing that is queued uses it.
         let _ = unsafe { result::free_sync(self.pointer) };
     }
 }

@@ -1,10 +1,12 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
 use super::ptx::MODULES;
+use super::upload::Uploads;
 use super::{Buffer, CudaError, Element};
 
 /// A CUDA device: its context, one stream, the kernels loaded so far. Copies are the same device. One thread at a
@@ -19,6 +21,9 @@ struct Inner {
     stream: Arc<CudaStream>,
     info: DeviceInfo,
     kernels: Mutex<HashMap<&'static str, Kernel>>,
+    uploads: Mutex<Uploads>,
+    /// A graph is being recorded on the stream.
+    recording: AtomicBool,
 }
 
 /// A kernel of a module, which stays loaded as long as the process.
@@ -131,13 +136,15 @@ impl Device {
             return Err(CudaError::OldCard { name, capability });
         }
         let stream = context.new_stream().map_err(&failed)?;
-        let kernels = Mutex::default();
+        let uploads = Uploads::new(&context, &stream).map_err(&failed)?;
         let device = Self {
             inner: Arc::new(Inner {
                 context,
                 stream,
                 info,
-                kernels,
+                kernels: Mutex::default(),
+                uploads: Mutex::new(uploads),
+                recording: AtomicBool::new(false),
             }),
         };
         // A driver that cannot compile the kernels shows now.
@@ -188,6 +195,41 @@ impl Device {
             .stream
             .synchronize()
             .map_err(CudaError::failed("running kernels"))
+    }
+
+    /// Waits for all queued work, before memory or a graph that it may use is given back. What failed shows at the
+    /// next call that can report it.
+    pub(super) fn drain(&self) {
+        // The first call may only report, and forget, an error of an earlier call.
+        let _ = self.bind().or_else(|_| self.bind());
+        let _ = self.inner.stream.synchronize();
+    }
+
+    /// Queues a copy of `bytes`, which the caller may change at once, to the device.
+    ///
+    /// # Safety
+    /// The device's memory must have so many bytes at `to`.
+    pub(super) unsafe fn copy_to(
+        &self,
+        to: sys::CUdeviceptr,
+        bytes: &[u8],
+    ) -> Result<(), CudaError> {
+        const WHAT: &str = "copying to the device";
+        self.bind()?;
+        if self.inner.recording.load(Ordering::Relaxed) {
+            // A replay would read a slot that others have used since.
+            let reason = "a graph is being recorded".into();
+            return Err(CudaError::Failed { what: WHAT, reason });
+        }
+        let uploads = self.inner.uploads.lock();
+        let mut uploads = uploads.unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the context is current; the caller's promise.
+        unsafe { uploads.copy(to, bytes) }.map_err(CudaError::failed(WHAT))
+    }
+
+    /// Says that what is queued from now on is recorded, or no more.
+    pub(super) fn set_recording(&self, recording: bool) {
+        self.inner.recording.store(recording, Ordering::Relaxed);
     }
 
     pub(super) fn shared_stream(&self) -> &Arc<CudaStream> {

@@ -3,7 +3,10 @@ use cudarc::driver::{CudaGraph, DriverError, sys};
 use super::{CudaError, Device};
 
 /// Launches that were recorded, to be queued again at once.
-pub struct Graph(CudaGraph);
+pub struct Graph {
+    graph: CudaGraph,
+    device: Device,
+}
 
 // SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut self`.
 unsafe impl Send for Graph {}
@@ -16,6 +19,7 @@ impl Capture<'_> {
         let Some(device) = self.0.take() else {
             return Ok(None);
         };
+        device.set_recording(false);
         let flags = sys::CUgraphInstantiate_flags(0);
         device.shared_stream().end_capture(flags)
     }
@@ -50,6 +54,7 @@ impl Graph {
             .shared_stream()
             .begin_capture(mode)
             .map_err(&failed)?;
+        device.set_recording(true);
         let mut capture = Capture(Some(device));
         record()?;
         let graph = capture.end().map_err(&failed);
@@ -57,7 +62,10 @@ impl Graph {
             what: "recording a graph",
             reason: "nothing was recorded".into(),
         };
-        Ok(Self(graph?.ok_or_else(nothing)?))
+        Ok(Self {
+            graph: graph?.ok_or_else(nothing)?,
+            device: device.clone(),
+        })
     }
 
     /// Queues it.
@@ -65,8 +73,15 @@ impl Graph {
     /// # Errors
     /// What the driver says.
     pub fn launch(&mut self) -> Result<(), CudaError> {
-        self.0
+        self.graph
             .launch()
             .map_err(CudaError::failed("launching a graph"))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // Older drivers do not promise to finish a replay of a graph that is destroyed.
+        self.device.drain();
     }
 }

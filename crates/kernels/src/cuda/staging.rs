@@ -1,8 +1,5 @@
 use super::{Buffer, CudaError, Device};
 
-/// Words of a copy: of more than 64 KiB from pageable memory the driver may wait for queued work.
-const PIECE: usize = 16 << 10;
-
 /// Lists of words that are copied to a device together: a copy for each would take longer than some kernels do.
 #[derive(Debug)]
 pub struct Staging {
@@ -62,9 +59,7 @@ impl Staging {
             self.memory = device.alloc(0)?;
             self.memory = device.alloc(bytes.next_power_of_two())?;
         }
-        for (i, piece) in self.host.chunks(PIECE).enumerate() {
-            self.memory.write(4 * i * PIECE, piece)?;
-        }
+        self.memory.write(0, self.host.as_slice())?;
         self.copied = true;
         Ok(moves)
     }
