@@ -21,6 +21,8 @@ enum Result : int {
   INVALID_HANDLE = 400,
   ILLEGAL_STATE = 401,
   NOT_FOUND = 500,
+  NOT_READY = 600,
+  ILLEGAL_ADDRESS = 700,
   STREAM_CAPTURE_UNSUPPORTED = 900,
   STREAM_CAPTURE_INVALIDATED = 901,
 };
@@ -31,8 +33,19 @@ int capability_major();
 int capability_minor();
 int driver_version();
 
-// INVALID_CONTEXT or NOT_INITIALIZED, if this thread cannot use the device.
+// INVALID_CONTEXT or NOT_INITIALIZED, if this thread cannot use the device, or `context_error`.
 Result check_context();
+
+// After some errors of a kernel every call fails, as long as the process lives: sets this error and returns it.
+Result break_context(Result error);
+// That error, or SUCCESS.
+Result context_error();
+
+// Runs all that is queued.
+Result wait_for_all();
+
+// Stops the program if queued work uses this memory of the device.
+void check_unused(uint64_t at, size_t bytes);
 
 // Whether a capture forbids calls that wait or take memory; such a call ends the capture, too.
 bool capture_forbids();

@@ -14,6 +14,7 @@ namespace {
 bool initialised = false;
 int context;  // there is one; its address is its handle
 thread_local void* current_context = nullptr;
+Result broken = SUCCESS;  // what a kernel did to the context
 
 std::recursive_mutex& mutex() {
   static auto& one = *new std::recursive_mutex;  // lives as long as the process
@@ -44,6 +45,8 @@ constexpr struct {
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
 };
@@ -62,8 +65,10 @@ Locked::~Locked() { mutex().unlock(); }
 
 Result check_context() {
   if (!initialised) return NOT_INITIALIZED;
-  return current_context ? SUCCESS : INVALID_CONTEXT;
+  return current_context ? broken : INVALID_CONTEXT;
 }
+Result break_context(Result error) { return broken = error; }
+Result context_error() { return broken; }
 
 }  // namespace emulated
 
@@ -141,7 +146,7 @@ API cuCtxGetCurrent(void** handle) {
 }
 API cuCtxSynchronize() {
   IN_CONTEXT()
-  return capture_forbids() ? STREAM_CAPTURE_UNSUPPORTED : SUCCESS;
+  return capture_forbids() ? STREAM_CAPTURE_UNSUPPORTED : wait_for_all();
 }
 
 API cuMemGetInfo_v2(size_t* free, size_t* total) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "api.h"
 #include "block.h"
 
 namespace emulated {
@@ -88,6 +89,7 @@ uint64_t take_memory(size_t bytes) {
 bool give_memory(uint64_t at) {
   const auto piece = pieces().find(at);
   if (piece == pieces().end()) return false;
+  check_unused(at, piece->second);
   check_guard(at, piece->second, "work on memory that is given back");
   taken -= rounded(piece->second);
   free(host(at) - GUARD);

@@ -1,9 +1,12 @@
-// Streams, what is queued on them, and graphs. Work runs at once, in the call that queues it; while a stream
-// captures it is only kept, with copies of its arguments.
+// Streams, what is queued on them, and graphs. Work runs as late as it may: when somebody waits for it. Until then its
+// memory, the graph it came from and the page-locked memory it reads must stay as they are.
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -17,12 +20,25 @@ using namespace emulated;
 
 namespace {
 
+uint64_t address(const void* at) { return reinterpret_cast<uint64_t>(at); }
+size_t words(size_t bytes) { return (bytes + 15) / 16 * 2; }
+
 // A kernel with its arguments.
 struct Call {
   const Function* function;
   Index grid, block;
   unsigned shared;
   std::vector<uint64_t> arguments;  // one behind the other, each from an even word on
+  // Calls `each(value)` for every argument of eight bytes: those are the pointers.
+  template <class Each>
+  void pointers(Each each) const {
+    const Kernel& kernel = *function->kernel;
+    size_t word = 0;
+    for (size_t i = 0; i < kernel.arguments; i++) {
+      if (kernel.sizes[i] == 8) each(arguments[word]);
+      word += words(kernel.sizes[i]);
+    }
+  }
   Result run() const;
 };
 
@@ -33,21 +49,61 @@ struct Copy {
   size_t bytes;
   unsigned char fill;
   bool to_device, from_device;
-  Result run() const;
+  // Whether the device's side of it is memory that is taken.
+  bool inside() const {
+    return (!to_device || inside_memory(address(to), bytes)) && (!from_device || inside_memory(address(from), bytes));
+  }
+  void run() const {
+    if (from)
+      memmove(to, from, bytes);
+    else
+      memset(to, fill, bytes);
+  }
 };
 
+// FNV-1a.
+uint64_t hash(const void* at, size_t bytes) {
+  uint64_t value = 0xCBF29CE484222325ull;
+  for (size_t i = 0; i < bytes; i++) value = (value ^ static_cast<const unsigned char*>(at)[i]) * 0x100000001B3ull;
+  return value;
+}
+
+struct Stream;
+// A place in the order of a stream.
+struct Mark {
+  Stream* stream = nullptr;
+  bool reached = true;
+  std::chrono::steady_clock::time_point time;
+};
+
+struct Graph;
 struct Operation {
-  bool is_copy;
+  enum Kind { CALL, COPY, MARK } kind;
   Call call;
   Copy copy;
-  Result run() const { return is_copy ? copy.run() : call.run(); }
+  std::shared_ptr<Mark> mark;
+  bool hashed = false;  // `content` is the hash of what the copy reads of the host
+  uint64_t content = 0;
+  const Graph* graph = nullptr;  // that it is replayed from
+
+  // Whether it uses the memory of the device from `at` on.
+  bool uses(uint64_t at, size_t bytes) const {
+    auto in = [&](uint64_t place) { return place >= at && place - at <= bytes; };
+    bool found = kind == COPY && ((copy.to_device && in(address(copy.to))) || (copy.from_device && in(address(copy.from))));
+    if (kind == CALL) call.pointers([&](uint64_t place) { found |= in(place); });
+    return found;
+  }
+  Result run();
+};
+struct Graph {
+  std::vector<Operation> operations;
 };
 
-using Graph = std::vector<Operation>;
 // Modes of a capture: which threads may not take memory or wait meanwhile.
 constexpr int ANY_THREAD = 0, ITS_THREAD = 1;
 
 struct Stream {
+  std::deque<Operation> pending;
   bool capturing = false, broken = false;
   int mode = 0;
   std::thread::id thread;
@@ -56,10 +112,19 @@ struct Stream {
     broken = true;
     return STREAM_CAPTURE_UNSUPPORTED;
   }
+  // Runs what is queued, up to `mark` if there is one.
+  Result wait(const Mark* mark = nullptr) {
+    while (!pending.empty() && !(mark && mark->reached)) {
+      Operation operation = std::move(pending.front());
+      pending.pop_front();
+      if (const Result failed = operation.run()) return failed;
+    }
+    return context_error();
+  }
 };
 
 struct Event {
-  std::chrono::steady_clock::time_point time;
+  std::shared_ptr<Mark> mark = std::make_shared<Mark>();
 };
 
 std::set<Stream*>& streams() {
@@ -83,23 +148,28 @@ Stream default_stream;
 // The stream of a handle; 0, 1 and 2 stand for the default stream.
 Stream* stream_of(Stream* handle) { return reinterpret_cast<uintptr_t>(handle) <= 2 ? &default_stream : handle; }
 
-uint64_t address(const void* at) { return reinterpret_cast<uint64_t>(at); }
-
-Result Copy::run() const {
-  if (to_device && !inside_memory(address(to), bytes)) return INVALID_VALUE;
-  if (from_device && !inside_memory(address(from), bytes)) return INVALID_VALUE;
-  if (from) {
-    memmove(to, from, bytes);
-  } else {
-    memset(to, fill, bytes);
-  }
-  return SUCCESS;
+// Calls `each(operation)` for all that is queued anywhere.
+template <class Each>
+void for_pending(Each each) {
+  for (const Operation& operation : default_stream.pending) each(operation);
+  for (const Stream* stream : streams())
+    for (const Operation& operation : stream->pending) each(operation);
 }
 
-size_t words(size_t bytes) { return (bytes + 15) / 16 * 2; }
+// Whether `name` begins with what the variable says; `number` is what comes behind a colon, or 1.
+bool is_meant(const char* variable, const char* name, unsigned long* number) {
+  const char* text = getenv(variable);
+  if (!text || !*text) return false;
+  const char* colon = strchr(text, ':');
+  *number = colon ? strtoul(colon + 1, nullptr, 10) : 1;
+  return strncmp(name, text, colon ? (size_t)(colon - text) : strlen(text)) == 0;
+}
 
 Result Call::run() const {
   const Kernel& kernel = *function->kernel;
+  unsigned long number;
+  static unsigned long failing;
+  if (is_meant("EMULATED_CUDA_FAIL", kernel.name, &number) && ++failing == number) return break_context(ILLEGAL_ADDRESS);
   std::vector<void*> pointers;
   size_t word = 0;
   for (size_t i = 0; i < kernel.arguments; i++) {
@@ -108,22 +178,52 @@ Result Call::run() const {
   }
   emulated::run({kernel.name, kernel.call, pointers.data(), grid, block, shared});
   check_guards(kernel.name);
+  // The first argument is where the results go: another bit in the fraction of the first number, whatever its type.
+  static unsigned long wrong;
+  if (is_meant("EMULATED_CUDA_WRONG", kernel.name, &number) && ++wrong >= number && inside_memory(arguments[0], 4))
+    *reinterpret_cast<uint32_t*>(arguments[0]) ^= 0x00400040;
+  return SUCCESS;
+}
+
+Result Operation::run() {
+  switch (kind) {
+    case CALL:
+      call.pointers([&](uint64_t place) {
+        if (graph && place && !inside_memory(place, 0)) fail("a graph launches %s on memory that was given back", call.function->kernel->name);
+      });
+      return call.run();
+    case COPY:
+      if (!copy.inside()) fail("a copy of %zu bytes from or to memory that was given back", copy.bytes);
+      if (hashed && hash(copy.from, copy.bytes) != content)
+        fail("host memory was changed before the copy of its %zu bytes to the device was done", copy.bytes);
+      copy.run();
+      return SUCCESS;
+    case MARK:
+      mark->reached = true;
+      mark->time = std::chrono::steady_clock::now();
+      return SUCCESS;
+  }
   return SUCCESS;
 }
 
 Result queue(Stream* handle, Operation operation) {
   Stream* stream = stream_of(handle);
-  if (!stream->capturing) return operation.run();
   if (stream->broken) return STREAM_CAPTURE_INVALIDATED;
-  stream->captured.push_back(std::move(operation));
+  if (stream->capturing)
+    stream->captured.operations.push_back(std::move(operation));
+  else
+    stream->pending.push_back(std::move(operation));
   return SUCCESS;
 }
 
-// A copy between host and device: of pageable memory it waits, which a graph cannot.
-Result queue_host_copy(Stream* handle, Copy copy, const void* host) {
-  Stream* stream = stream_of(handle);
-  if (stream->capturing && !is_pinned(host, copy.bytes)) return stream->refuse();
-  return queue(handle, {true, {}, copy});
+Result queue_copy(Stream* stream, Operation operation) {
+  // What a copy or a fill of nothing does is not documented.
+  if (operation.copy.bytes == 0 || !operation.copy.inside()) return INVALID_VALUE;
+  return queue(stream, std::move(operation));
+}
+
+Operation copy_of(void* to, const void* from, size_t bytes, unsigned char fill, bool to_device, bool from_device) {
+  return {Operation::COPY, {}, {to, from, bytes, fill, to_device, from_device}, {}};
 }
 
 }  // namespace
@@ -136,6 +236,21 @@ bool emulated::capture_forbids() {
   return forbids;
 }
 
+void emulated::check_unused(uint64_t at, size_t bytes) {
+  for_pending([&](const Operation& operation) {
+    if (operation.uses(at, bytes))
+      fail("%zu bytes of the device are given back before %s that uses them has run", bytes,
+           operation.kind == Operation::CALL ? operation.call.function->kernel->name : "a copy");
+  });
+}
+
+Result emulated::wait_for_all() {
+  if (const Result failed = default_stream.wait()) return failed;
+  for (Stream* stream : streams())
+    if (const Result failed = stream->wait()) return failed;
+  return SUCCESS;
+}
+
 API cuStreamCreate(Stream** stream, unsigned) {
   IN_CONTEXT()
   *stream = new Stream;
@@ -145,16 +260,21 @@ API cuStreamCreate(Stream** stream, unsigned) {
 API cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 API cuStreamDestroy_v2(Stream* stream) {
   IN_CONTEXT()
-  if (!streams().erase(stream)) return INVALID_HANDLE;
+  if (!streams().count(stream)) return INVALID_HANDLE;
+  const Result result = stream->wait();
+  streams().erase(stream);
   delete stream;
-  return SUCCESS;
+  return result;
 }
 API cuStreamSynchronize(Stream* handle) {
   IN_CONTEXT()
   Stream* stream = stream_of(handle);
-  return stream->capturing ? stream->refuse() : SUCCESS;
+  return stream->capturing ? stream->refuse() : stream->wait();
 }
-API cuStreamWaitEvent(Stream*, Event*, unsigned) { return check_context(); }
+API cuStreamWaitEvent(Stream*, Event* event, unsigned) {
+  IN_CONTEXT()
+  return event->mark->reached ? SUCCESS : event->mark->stream->wait(event->mark.get());
+}
 
 API cuMemHostAlloc(void** at, size_t bytes, unsigned) {
   IN_CONTEXT()
@@ -166,25 +286,45 @@ API cuMemHostAlloc(void** at, size_t bytes, unsigned) {
 }
 API cuMemFreeHost(void* at) {
   IN_CONTEXT()
-  if (!pinned().erase(at)) return INVALID_VALUE;
+  const auto piece = pinned().find(at);
+  if (piece == pinned().end()) return INVALID_VALUE;
+  for_pending([&](const Operation& operation) {
+    const void* from = operation.copy.from;
+    if (operation.hashed && from >= at && from < static_cast<char*>(at) + piece->second)
+      fail("page-locked memory is given back before a copy from it has run");
+  });
+  pinned().erase(piece);
   free(at);
   return SUCCESS;
 }
-API cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, Stream* stream) {
+API cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, Stream* handle) {
   IN_CONTEXT()
-  return queue_host_copy(stream, {to, from, bytes, 0, true, false}, from);
+  Stream* stream = stream_of(handle);
+  Operation operation = copy_of(to, from, bytes, 0, true, false);
+  if (!is_pinned(from, bytes)) {
+    // The driver waits for such a copy, which a graph cannot.
+    if (stream->capturing) return stream->refuse();
+    fail("an asynchronous copy of %zu bytes from host memory that is not page-locked: nobody promises when it is read", bytes);
+  }
+  operation.hashed = !stream->capturing;
+  if (operation.hashed) operation.content = hash(from, bytes);
+  return queue_copy(handle, std::move(operation));
 }
-API cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t bytes, Stream* stream) {
+API cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t bytes, Stream* handle) {
   IN_CONTEXT()
-  return queue_host_copy(stream, {to, from, bytes, 0, false, true}, to);
+  Stream* stream = stream_of(handle);
+  const bool waits = !is_pinned(to, bytes);
+  if (waits && stream->capturing) return stream->refuse();
+  const Result queued = queue_copy(handle, copy_of(to, from, bytes, 0, false, true));
+  return queued || !waits ? queued : stream->wait();
 }
 API cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t bytes, Stream* stream) {
   IN_CONTEXT()
-  return queue(stream, {true, {}, {to, from, bytes, 0, true, true}});
+  return queue_copy(stream, copy_of(to, from, bytes, 0, true, true));
 }
 API cuMemsetD8Async(void* to, unsigned char value, size_t bytes, Stream* stream) {
   IN_CONTEXT()
-  return queue(stream, {true, {}, {to, nullptr, bytes, value, true, false}});
+  return queue_copy(stream, copy_of(to, nullptr, bytes, value, true, false));
 }
 API cuLaunchKernel(const Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared, Stream* stream, void** arguments, void** extra) {
@@ -199,7 +339,7 @@ API cuLaunchKernel(const Function* function, unsigned grid_x, unsigned grid_y, u
     call.arguments.resize(at + words(bytes));
     memcpy(&call.arguments[at], arguments[i], bytes);
   }
-  return queue(stream, {false, std::move(call), {}});
+  return queue(stream, {Operation::CALL, std::move(call), {}, {}});
 }
 
 API cuStreamBeginCapture_v2(Stream* handle, int mode) {
@@ -207,7 +347,11 @@ API cuStreamBeginCapture_v2(Stream* handle, int mode) {
   Stream* stream = stream_of(handle);
   if (stream == &default_stream) return STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capturing) return ILLEGAL_STATE;
-  *stream = Stream{true, false, mode, std::this_thread::get_id(), {}};
+  stream->capturing = true;
+  stream->broken = false;
+  stream->mode = mode;
+  stream->thread = std::this_thread::get_id();
+  stream->captured = {};
   return SUCCESS;
 }
 API cuStreamEndCapture(Stream* handle, Graph** graph) {
@@ -216,7 +360,10 @@ API cuStreamEndCapture(Stream* handle, Graph** graph) {
   *graph = nullptr;
   if (!stream->capturing) return ILLEGAL_STATE;
   stream->capturing = false;
-  if (stream->broken) return STREAM_CAPTURE_INVALIDATED;
+  if (stream->broken) {
+    stream->broken = false;
+    return STREAM_CAPTURE_INVALIDATED;
+  }
   *graph = new Graph(std::move(stream->captured));
   return SUCCESS;
 }
@@ -239,12 +386,17 @@ API cuGraphUpload(const Graph* executable, Stream*) {
 API cuGraphLaunch(const Graph* executable, Stream* stream) {
   IN_CONTEXT()
   if (!executable) return INVALID_HANDLE;
-  for (const Operation& operation : *executable)
-    if (const Result failed = queue(stream, operation)) return failed;
+  for (Operation operation : executable->operations) {
+    operation.graph = executable;
+    if (const Result failed = queue(stream, std::move(operation))) return failed;
+  }
   return SUCCESS;
 }
 API cuGraphExecDestroy(Graph* executable) {
   IN_CONTEXT()
+  for_pending([&](const Operation& operation) {
+    if (operation.graph == executable) fail("a graph is destroyed before its last replay has run");
+  });
   delete executable;
   return SUCCESS;
 }
@@ -259,16 +411,27 @@ API cuEventCreate(Event** event, unsigned) {
   *event = new Event;
   return SUCCESS;
 }
-API cuEventRecord(Event* event, Stream*) {
+API cuEventRecord(Event* event, Stream* handle) {
   IN_CONTEXT()
-  event->time = std::chrono::steady_clock::now();
-  return SUCCESS;
+  Stream* stream = stream_of(handle);
+  if (stream->capturing) return stream->refuse();
+  event->mark = std::make_shared<Mark>();
+  event->mark->stream = stream;
+  event->mark->reached = false;
+  return queue(stream, {Operation::MARK, {}, {}, event->mark});
 }
-API cuEventQuery(Event*) { return check_context(); }
-API cuEventSynchronize(Event*) { return check_context(); }
+API cuEventQuery(const Event* event) {
+  IN_CONTEXT()
+  return event->mark->reached ? SUCCESS : NOT_READY;
+}
+API cuEventSynchronize(const Event* event) {
+  IN_CONTEXT()
+  return event->mark->reached ? SUCCESS : event->mark->stream->wait(event->mark.get());
+}
 API cuEventElapsedTime(float* milliseconds, const Event* start, const Event* end) {
   IN_CONTEXT()
-  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  if (!start->mark->reached || !end->mark->reached) return NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->mark->time - start->mark->time).count();
   return SUCCESS;
 }
 API cuEventDestroy_v2(Event* event) {

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 use std::process::Command;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
 
 /// PTX of `src/planted.cu`, as far as the emulated driver reads it.
 const PTX: &str = ".version 7.1\n.target sm_80\n\
@@ -19,6 +19,8 @@ struct Fixture {
     stream: Arc<CudaStream>,
     module: sys::CUmodule,
     memory: sys::CUdeviceptr,
+    /// Page-locked memory of the host, as large.
+    host: *mut u32,
 }
 
 impl Fixture {
@@ -30,18 +32,43 @@ impl Fixture {
         }
         let context = CudaContext::new(0).expect("a device");
         let stream = context.new_stream().expect("a stream");
-        let numbers: Vec<u32> = (0..256).collect();
-        // SAFETY: text with a zero at its end; memory of the size of what is copied.
+        // SAFETY: text with a zero at its end; memory of the size of what is written and copied.
         unsafe {
             let module = result::module::load_data(PTX.as_ptr().cast()).expect("a module");
             let memory = result::malloc_sync(1024).expect("memory");
-            result::memcpy_htod_async(memory, &numbers, stream.cu_stream()).expect("a copy");
-            Some(Self {
+            let host = result::malloc_host(1024, 0).expect("memory").cast::<u32>();
+            for i in 0..256 {
+                host.add(i).write(i as u32);
+            }
+            let fixture = Self {
                 stream,
                 module,
                 memory,
-            })
+                host,
+            };
+            fixture.upload();
+            fixture.stream.synchronize().expect("finished");
+            Some(fixture)
         }
+    }
+
+    /// Queues a copy of the memory of the host to that of the device.
+    fn upload(&self) {
+        // SAFETY: both have 256 numbers, which lie there as long as the process lives.
+        unsafe {
+            let numbers = std::slice::from_raw_parts(self.host, 256);
+            result::memcpy_htod_async(self.memory, numbers, self.stream.cu_stream())
+        }
+        .expect("a copy");
+    }
+
+    /// A graph that adds 1 to all numbers.
+    fn graph(&self) -> CudaGraph {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.stream.begin_capture(mode).expect("a capture");
+        self.launch("planted_increment", 2, 128, 256).expect("kept");
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        graph.expect("a graph").expect("a graph")
     }
 
     fn launch(&self, kernel: &str, grid: u32, block: u32, number: i32) -> Result<(), DriverError> {
@@ -149,17 +176,92 @@ fn graphs_replay_what_was_captured() {
     assert_eq!(fixture.stream.end_capture(none).err(), Some(invalidated));
 }
 
+#[test]
+fn nothing_is_copied_or_filled_only_if_there_is_something() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let stream = fixture.stream.cu_stream();
+    let invalid = Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE));
+    // SAFETY: no bytes, or too many, are refused.
+    unsafe {
+        let memory = fixture.memory;
+        assert_eq!(result::memset_d8_async(memory, 0, 0, stream), invalid);
+        assert_eq!(result::memset_d8_async(memory, 0, 1025, stream), invalid);
+        assert_eq!(
+            result::memcpy_dtod_async(memory, memory, 0, stream),
+            invalid
+        );
+    }
+}
+
+#[test]
+fn work_runs_when_somebody_waits_for_it() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let event = fixture.stream.context().new_event(None).expect("an event");
+    let launch = || {
+        fixture
+            .launch("planted_increment", 2, 128, 256)
+            .expect("a launch");
+    };
+    launch();
+    event.record(&fixture.stream).expect("a mark");
+    launch();
+    assert!(!event.is_complete());
+    event.synchronize().expect("reached");
+    assert!(event.is_complete());
+    assert_eq!(fixture.numbers()[..3], [2, 3, 4]);
+}
+
 /// Runs in a process of its own, for `errors_stop_the_program`.
 #[test]
 #[ignore = "stops the program"]
 fn with_an_error() {
     let fixture = Fixture::new().expect("a device");
-    let (kernel, number) = match std::env::var("PLANTED").expect("which").as_str() {
-        "behind" => ("planted_write", 1024),
-        "before" => ("planted_write", -1),
-        _ => ("planted_shuffle", 0),
-    };
-    let _ = fixture.launch(kernel, 1, 32, number);
+    let stream = fixture.stream.cu_stream();
+    match std::env::var("PLANTED").expect("which").as_str() {
+        "behind" => fixture.launch("planted_write", 1, 32, 1024).expect("kept"),
+        "before" => fixture.launch("planted_write", 1, 32, -1).expect("kept"),
+        "shuffle" => fixture.launch("planted_shuffle", 1, 32, 0).expect("kept"),
+        "pageable" => {
+            let numbers = vec![1u32; 256];
+            // SAFETY: so many are there.
+            let _ = unsafe { result::memcpy_htod_async(fixture.memory, &numbers, stream) };
+        }
+        "changed" => {
+            fixture.upload();
+            // SAFETY: page-locked memory of this size; that a copy still reads it is what is tested.
+            unsafe { fixture.host.write(7) };
+        }
+        "unlocked" => {
+            fixture.upload();
+            // SAFETY: taken by the fixture; that a copy still reads it is what is tested.
+            let _ = unsafe { result::free_host(fixture.host.cast()) };
+        }
+        "freed" => {
+            fixture
+                .launch("planted_increment", 2, 128, 256)
+                .expect("kept");
+            // SAFETY: taken by the fixture; that a launch still uses it is what is tested.
+            let _ = unsafe { result::free_sync(fixture.memory) };
+        }
+        "destroyed" => {
+            let graph = fixture.graph();
+            graph.launch().expect("kept");
+            drop(graph);
+        }
+        "replayed" => {
+            let graph = fixture.graph();
+            // SAFETY: taken by the fixture, and nothing that is queued uses it.
+            unsafe { result::free_sync(fixture.memory) }.expect("given back");
+            graph.launch().expect("kept");
+            let _ = fixture.stream.synchronize();
+        }
+        other => panic!("{other}"),
+    }
+    let _ = fixture.stream.synchronize();
 }
 
 #[test]
@@ -170,15 +272,39 @@ fn errors_stop_the_program() {
     for (planted, says) in [
         (
             "behind",
-            "emulated CUDA: after planted_write: somebody wrote to byte 1024 of a buffer of 1024 bytes",
+            "after planted_write: somebody wrote to byte 1024 of a buffer of 1024 bytes",
         ),
         (
             "before",
-            "emulated CUDA: after planted_write: somebody wrote 1 bytes before a buffer of 1024 bytes",
+            "after planted_write: somebody wrote 1 bytes before a buffer of 1024 bytes",
         ),
         (
             "shuffle",
-            "emulated CUDA: deadlock: of 32 threads, 16 wait at a barrier and 16 for lanes of their warp",
+            "deadlock: of 32 threads, 16 wait at a barrier and 16 for lanes of their warp",
+        ),
+        (
+            "pageable",
+            "an asynchronous copy of 1024 bytes from host memory that is not page-locked",
+        ),
+        (
+            "changed",
+            "host memory was changed before the copy of its 1024 bytes to the device was done",
+        ),
+        (
+            "unlocked",
+            "page-locked memory is given back before a copy from it has run",
+        ),
+        (
+            "freed",
+            "1024 bytes of the device are given back before planted_increment that uses them has run",
+        ),
+        (
+            "destroyed",
+            "a graph is destroyed before its last replay has run",
+        ),
+        (
+            "replayed",
+            "a graph launches planted_increment on memory that was given back",
         ),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
@@ -188,8 +314,44 @@ fn errors_stop_the_program() {
             .expect("this program runs");
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
-            !output.status.success() && errors.contains(says),
+            !output.status.success() && errors.contains(&format!("emulated CUDA: {says}")),
             "{planted}: {errors}"
         );
+    }
+}
+
+/// Runs in a process of its own, for the test below.
+#[test]
+#[ignore = "breaks the device"]
+fn on_a_faulty_device() {
+    let fixture = Fixture::new().expect("a device");
+    let launch = || fixture.launch("planted_increment", 2, 128, 256);
+    if std::env::var_os("EMULATED_CUDA_WRONG").is_some() {
+        launch().expect("kept");
+        assert_eq!(fixture.numbers()[..3], [1, 2, 3]);
+        launch().expect("kept");
+        assert_eq!(fixture.numbers()[..3], [2 ^ 0x0040_0040, 3, 4]);
+    } else {
+        let broken = DriverError(sys::CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        launch().expect("kept");
+        fixture.stream.synchronize().expect("the first one runs");
+        launch().expect("kept");
+        assert_eq!(fixture.stream.synchronize(), Err(broken));
+        assert_eq!(launch(), Err(broken), "the context stays broken");
+    }
+}
+
+#[test]
+fn faults_that_were_asked_for_come() {
+    if beamgen_emulated_cuda::library().is_none() {
+        return;
+    }
+    for variable in ["EMULATED_CUDA_FAIL", "EMULATED_CUDA_WRONG"] {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "on_a_faulty_device", "--ignored"])
+            .env(variable, "planted_inc:2")
+            .output()
+            .expect("this program runs");
+        assert!(output.status.success(), "{variable}: {output:?}");
     }
 }

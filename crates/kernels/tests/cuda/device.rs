@@ -1,6 +1,6 @@
 //! Memory, copies and launches.
 
-use beamgen_kernels::cuda::{CudaError, Number, rmsnorm};
+use beamgen_kernels::cuda::{CudaError, Graph, Number, Staging, rmsnorm};
 
 use crate::helpers::{assert_same_bits, device, download, noise, upload};
 
@@ -56,4 +56,104 @@ fn short_buffers_are_refused() {
     let x = upload(device, Number::F32, &noise(8, 1));
     let mut out = device.alloc(64).expect("memory");
     let _ = rmsnorm(&mut out, Number::F32, &x, &x, 3, 3, 1e-6);
+}
+
+#[test]
+fn nothing_is_cleared_and_copied_in_no_bytes() {
+    let Some(device) = device() else { return };
+    let mut buffer = device.alloc(0).expect("memory");
+    buffer.clear().expect("a fill of nothing");
+    buffer.copy_within(0, 0, 0).expect("a copy of nothing");
+    buffer.write::<u32>(0, &[]).expect("a copy of nothing");
+    device.synchronize().expect("finished");
+}
+
+#[test]
+fn values_may_change_as_soon_as_they_are_written() {
+    let Some(device) = device() else { return };
+    // Several times what the page-locked memory has, in one write and in many that nobody waits for.
+    let count = 300_000;
+    let mut values: Vec<u32> = (0..count).collect();
+    let mut buffers: Vec<_> = (0..6)
+        .map(|_| device.alloc(4 * values.len()).expect("memory"))
+        .collect();
+    for buffer in &mut buffers {
+        buffer.write(0, &values).expect("a copy");
+        values.iter_mut().for_each(|value| *value += 1);
+    }
+    let mut small = device.alloc(4 * 50).expect("memory");
+    for i in 0..50u32 {
+        let word = vec![i];
+        small.write(4 * i as usize, &word).expect("a copy");
+    }
+    for (i, buffer) in buffers.iter().enumerate() {
+        buffer.read(0, &mut values).expect("a copy");
+        let first = i as u32;
+        assert!(values.iter().copied().eq(first..first + count), "write {i}");
+    }
+    let mut words = [0; 50];
+    small.read(0, &mut words).expect("a copy");
+    assert!(words.iter().copied().eq(0..50));
+}
+
+#[test]
+fn memory_is_given_back_when_the_work_on_it_is_done() {
+    let Some(device) = device() else { return };
+    let x = noise(8, 2);
+    let mut out = device.alloc(32).expect("memory");
+    {
+        let source = upload(device, Number::F32, &x);
+        let ones = upload(device, Number::F32, &[1.0; 8]);
+        rmsnorm(&mut out, Number::F32, &source, &ones, 1, 8, 1e-6).expect("a launch");
+    }
+    let y = download(&out, Number::F32, 8);
+    assert!(y.iter().zip(&x).all(|(y, x)| y.signum() == x.signum()));
+}
+
+#[test]
+fn lists_move_while_the_last_ones_are_read() {
+    let Some(device) = device() else { return };
+    let mut staging = Staging::new(device, 4).expect("memory");
+    let mut out = device.alloc(16).expect("memory");
+    let table = upload(device, Number::F32, &noise(20, 3));
+    for (room, moves) in [(4, false), (40, true)] {
+        staging.clear();
+        staging.push([3u32, 1], room);
+        assert_eq!(staging.copy().expect("a copy"), moves);
+        let tokens = staging.memory();
+        beamgen_kernels::cuda::embed(&mut out, Number::F32, &table, tokens, 2, 2)
+            .expect("a launch");
+    }
+    let y = download(&out, Number::F32, 4);
+    let table = noise(20, 3);
+    assert_same_bits(&y, &[&table[6..8], &table[2..4]].concat());
+}
+
+#[test]
+fn a_graph_ends_after_its_last_replay() {
+    let Some(device) = device() else { return };
+    let x = upload(device, Number::F32, &[3.0, -4.0]);
+    let ones = upload(device, Number::F32, &[1.0; 2]);
+    let mut out = device.alloc(8).expect("memory");
+    let mut launch = || rmsnorm(&mut out, Number::F32, &x, &ones, 1, 2, 0.0);
+    launch().expect("a launch");
+    let mut graph = Graph::record(device, launch).expect("a graph");
+    out.clear().expect("a fill");
+    graph.launch().expect("a replay");
+    drop(graph);
+    let y = download(&out, Number::F32, 2);
+    assert!(y[0] > 0.8 && y[1] < -1.1, "{y:?}");
+}
+
+#[test]
+fn a_copy_from_the_host_cannot_be_recorded() {
+    let Some(device) = device() else { return };
+    let mut buffer = device.upload(&[1u32]).expect("memory");
+    let error = Graph::record(device, || buffer.write(0, &[2u32])).expect_err("refused");
+    assert!(error.to_string().contains("recorded"), "{error}");
+    // The stream goes on.
+    buffer.write(0, &[3u32]).expect("a copy");
+    let mut value = [0];
+    buffer.read(0, &mut value).expect("a copy");
+    assert_eq!(value, [3]);
 }
