@@ -120,10 +120,10 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
         a = *reinterpret_cast<const float4*>(from + 32 * c);
         b = *reinterpret_cast<const float4*>(from + 32 * c + 4);
       }
-      query[c][0][i] = pack<S>(a.x, a.y);
-      query[c][0][2 + i] = pack<S>(a.z, a.w);
-      query[c][1][i] = pack<S>(b.x, b.y);
-      query[c][1][2 + i] = pack<S>(b.z, b.w);
+      query[c][0][i] = pack(from_float<S>(a.x), from_float<S>(a.y));
+      query[c][0][2 + i] = pack(from_float<S>(a.z), from_float<S>(a.w));
+      query[c][1][i] = pack(from_float<S>(b.x), from_float<S>(b.y));
+      query[c][1][2 + i] = pack(from_float<S>(b.z), from_float<S>(b.w));
     }
   }
   float out[D / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
@@ -204,8 +204,8 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
       }
 #pragma unroll
       for (int n = 0; n < POSITIONS / 8; n++) {
-        weight[n / 2][n % 2 * 2] = pack<S>(score[n][0], score[n][1]);
-        weight[n / 2][n % 2 * 2 + 1] = pack<S>(score[n][2], score[n][3]);
+        weight[n / 2][n % 2 * 2] = pack(nearest<S>(score[n][0]), nearest<S>(score[n][1]));
+        weight[n / 2][n % 2 * 2 + 1] = pack(nearest<S>(score[n][2]), nearest<S>(score[n][3]));
       }
     }
     copy_wait<1>();

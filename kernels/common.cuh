@@ -39,15 +39,15 @@ __device__ __forceinline__ float to_float(f16 v) {
 #endif
 }
 
-// The nearest T, ties to even.
+// The nearest T, ties to even. A number that is too large for T becomes infinite.
 template <class T>
-__device__ __forceinline__ T from_float(float v);
+__device__ __forceinline__ T nearest(float v);
 template <>
-__device__ __forceinline__ float from_float<float>(float v) {
+__device__ __forceinline__ float nearest<float>(float v) {
   return v;
 }
 template <>
-__device__ __forceinline__ bf16 from_float<bf16>(float v) {
+__device__ __forceinline__ bf16 nearest<bf16>(float v) {
   bf16 r;
 #ifdef KERNEL_CPU_SHIM
   r.bits = emulated::narrow_bf16(v);
@@ -57,7 +57,7 @@ __device__ __forceinline__ bf16 from_float<bf16>(float v) {
   return r;
 }
 template <>
-__device__ __forceinline__ f16 from_float<f16>(float v) {
+__device__ __forceinline__ f16 nearest<f16>(float v) {
   f16 r;
 #ifdef KERNEL_CPU_SHIM
   r.bits = emulated::narrow_f16(v);
@@ -67,10 +67,23 @@ __device__ __forceinline__ f16 from_float<f16>(float v) {
   return r;
 }
 
+// An activation as a T: the nearest, but a finite number stays finite. Those of real models do not all fit into float16, and
+// an infinity would be a NaN in the next layer. Infinities and NaN stay what they are, so that a broken computation shows.
+template <class T>
+__device__ __forceinline__ T from_float(float v) {
+  return nearest<T>(v);
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float v) {
+  constexpr float LARGEST = 65504.f;
+  const bool outside = fabsf(v) > LARGEST && fabsf(v) < INFINITY;
+  return nearest<f16>(outside ? copysignf(LARGEST, v) : v);
+}
+
 // Two numbers of 16 bits in a register, as tensor cores take them: `low` in the low half.
 template <class T>
-__device__ __forceinline__ unsigned pack(float low, float high) {
-  return from_float<T>(low).bits | (unsigned)from_float<T>(high).bits << 16;
+__device__ __forceinline__ unsigned pack(T low, T high) {
+  return low.bits | (unsigned)high.bits << 16;
 }
 
 // d += a b on tensor cores, a [16, 16], b [16, 8], d [16, 8] float, by a whole warp. With g = lane / 4, t = lane % 4

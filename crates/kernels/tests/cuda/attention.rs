@@ -408,3 +408,29 @@ fn plans_for_other_pages_are_refused() {
         plan.items(),
     );
 }
+
+#[test]
+fn queries_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let mut case = Case::new(device, Number::F16, 16, (4, 2), 64, None);
+    let scale = |q: &mut f32| *q *= 1e6;
+    case.q.iter_mut().for_each(scale);
+    let large = case.run(&case.all(), Number::F32);
+    let clamp = |q: &mut f32| *q = q.clamp(-65504.0, 65504.0);
+    case.q.iter_mut().for_each(clamp);
+    assert!(large.iter().all(|v| v.is_finite()));
+    assert_same_bits(&large, &case.run(&case.all(), Number::F32));
+}
+
+#[test]
+fn outputs_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let mut case = Case::new(device, Number::F32, 16, (2, 1), 8, None);
+    let scale = |v: &mut f32| *v *= 1e6;
+    case.kv.iter_mut().for_each(scale);
+    let whole = case.run(&case.all(), Number::F32);
+    let narrow = case.run(&case.all(), Number::F16);
+    assert!(whole.iter().any(|v| v.abs() > 7e4));
+    let clamped: Vec<f32> = whole.iter().map(|v| v.clamp(-65504.0, 65504.0)).collect();
+    assert_same_bits(&narrow, &rounded(Number::F16, &clamped));
+}

@@ -216,3 +216,30 @@ fn a_missing_workspace_is_refused() {
     layer.workspace = LinearWorkspace::new(device, &[], 1).expect("memory");
     layer.run(&[0.0; 1056], false, None);
 }
+
+#[test]
+fn gated_products_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let (inputs, width) = (64, 9);
+    for rows in [1, 70] {
+        // Gates of 64 x 8 and what they let through, 64 x 8 or its negative.
+        let mut layer = Layer::new(device, Number::F16, inputs, 2 * width, rows);
+        let signs = (0..2 * width).map(|n| if n > width && n % 2 == 0 { -1.0 } else { 1.0 });
+        let values: Vec<f32> = signs.flat_map(|sign| [sign * 2.0; 64]).collect();
+        layer.weight = upload(device, Number::F16, &values);
+        let x = upload(device, Number::F16, &vec![4.0; rows * inputs]);
+        let mut out = device.alloc(rows * width * 2).expect("memory");
+        let Layer {
+            shape,
+            weight,
+            workspace,
+            ..
+        } = &mut layer;
+        linear_silu(&mut out, &x, shape, weight, rows, workspace).expect("a launch");
+        for (i, y) in download(&out, Number::F16, rows * width).iter().enumerate() {
+            let up = width + i % width;
+            let sign = if up > width && up % 2 == 0 { -1.0 } else { 1.0 };
+            assert_eq!(*y, sign * 65504.0, "at {i} of {rows} rows");
+        }
+    }
+}

@@ -88,3 +88,14 @@ fn heads_touch_only_their_columns() {
         }
     }
 }
+
+#[test]
+fn rows_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let (x, weight) = ([1.0f32, -1.0, 1.0, 1.0], [1e5f32, 1e6, 6e4, -7e4]);
+    let [x, weight] = [x, weight].map(|values| upload(device, Number::F32, &values));
+    let mut out = device.alloc(8).expect("memory");
+    rmsnorm(&mut out, Number::F16, &x, &weight, 1, 4, 0.0).expect("a launch");
+    let y = download(&out, Number::F16, 4);
+    assert_eq!(y, [65504.0, -65504.0, 60000.0, -65504.0]);
+}

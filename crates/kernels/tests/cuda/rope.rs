@@ -132,3 +132,31 @@ fn turned_heads_and_values_go_to_their_pages() {
         }
     }
 }
+
+#[test]
+fn keys_and_values_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let layout = KvLayout {
+        number: Number::F16,
+        page_size: 16,
+        layers: 1,
+        kv_heads: 1,
+        head_dim: 4,
+    };
+    let mut qkv = upload(device, Number::F32, &[1e5f32; 12].map(|x| -x));
+    let mut kv = device.alloc(layout.page_bytes()).expect("memory");
+    kv.clear().expect("a fill");
+    let angles = device.upload(&[1.0f32, 0.0]).expect("memory");
+    let slots = device.upload(&[0u32, 0]).expect("memory");
+    let shape = QkvRows {
+        rows: 1,
+        stride: 12,
+        heads: 1,
+    };
+    rope_kv(&mut qkv, shape, &mut kv, &layout, 0, &angles, 1, &slots).expect("a launch");
+    let stored = download(&kv, Number::F16, 2 * 4 * 16);
+    assert_eq!(stored[..4], [-65504.0; 4]);
+    for value in stored[4 * 16..].chunks(16) {
+        assert_eq!(value[0], -65504.0);
+    }
+}

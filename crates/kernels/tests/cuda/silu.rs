@@ -37,3 +37,28 @@ fn extreme_gates_stay_finite() {
     assert!(y[0].abs() < 1e-30);
     assert_eq!(y[1], 1e4);
 }
+
+#[test]
+fn products_beyond_float16_become_its_largest_number() {
+    let Some(device) = device() else { return };
+    let infinite = f32::INFINITY;
+    let gate_up = [
+        300.0,
+        300.0,
+        300.0,
+        300.0,
+        1.0,
+        300.0,
+        -300.0,
+        200.0,
+        infinite,
+        f32::NAN,
+    ];
+    let source = upload(device, Number::F32, &gate_up);
+    let mut out = device.alloc(10).expect("memory");
+    silu_mul(&mut out, Number::F16, &source, 1, 5).expect("a launch");
+    let y = download(&out, Number::F16, 5);
+    // What is infinite or no number before stays so: a broken computation has to show.
+    assert_eq!(y[..4], [65504.0, -65504.0, 60000.0, infinite]);
+    assert!(y[4].is_nan());
+}
