@@ -67,8 +67,6 @@ const Kernel KERNELS[] = {
     // prm.cu
     REGISTER(prm_head)
     REGISTER(prm_layer)
-    REGISTER(prm_scores)
-    REGISTER(prm_select)
     // rmsnorm.cu
     REGISTER(rmsnorm_f32)
     REGISTER(rmsnorm_bf16)

@@ -38,10 +38,7 @@ pub use gather::{Gather, gather_rows};
 pub use graph::Graph;
 pub use kv::KvLayout;
 pub use linear::{LinearShape, LinearWorkspace, linear, linear_silu};
-pub use prm::{
-    Contender, PrmAggregation, PrmLayer, PrmNormaliser, Selection, Standing, prm_head, prm_layer,
-    prm_scores,
-};
+pub use prm::{PrmLayer, prm_head, prm_layer};
 pub use rmsnorm::{HeadColumns, rmsnorm, rmsnorm_heads};
 pub use rope::{QkvRows, rope_angles, rope_kv};
 pub use sample::{SampleRequest, Samples, log_probs};

@@ -32,7 +32,7 @@ pub(super) const MODULES: &[Module] = modules! {
         "linear_silu_8_f16", "linear_silu_16_f16", "linear_silu_32_f16", "linear_silu_64_f16", "linear_silu_many_f16",
         "linear_any_f32", "linear_any_bf16", "linear_any_f16",
     ],
-    "prm": ["prm_head", "prm_layer", "prm_scores", "prm_select"],
+    "prm": ["prm_head", "prm_layer"],
     "rmsnorm": ["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16", "rmsnorm_heads"],
     "rope": ["rope_angles", "rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"],
     "sample": ["sample", "log_prob"],
