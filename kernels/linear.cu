@@ -316,21 +316,43 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
           for (int i = 0; i < 4; i++) total[m][n][i] = (group == 0 ? 0.f : total[m][n][i]) + sum[m][n][i];
     } else {
       const int first_here = now(first_row + warp_rows + 2 * t), at_here = now(first + warp_outputs + g);
+      // All of `out` that is added to is loaded before anything is stored, without a branch for each place: the loads are under
+      // way together. What does not exist repeats the last row or output, and is not stored.
+      float base[2][4][4];
+#pragma unroll
+      for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          const int at = min(at_here + 8 * (i >> 1) + 16 * m, outputs - 1);
+          const float first_term = group == 0 && bias ? bias[at] : 0.f;
+#pragma unroll
+          for (int n = 0; n < 4; n++) base[m][n][i] = first_term;
+        }
+      if (group > 0 || add) {
+        float before[2][4][4];
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const int row = min(first_here + 8 * n + (i & 1), rows - 1), at = at_here + 8 * (i >> 1);
+#pragma unroll
+            for (int m = 0; m < 2; m++) before[m][n][i] = out[(size_t)row * outputs + min(at + 16 * m, outputs - 1)];
+          }
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+          for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) base[m][n][i] = group > 0 ? before[m][n][i] : base[m][n][i] + before[m][n][i];
+      }
 #pragma unroll
       for (int n = 0; n < 4; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
           const int row = first_here + 8 * n + (i & 1), at = at_here + 8 * (i >> 1);
-          float* to = out + (size_t)row * outputs + at;
 #pragma unroll
           for (int m = 0; m < 2; m++) {
-            if (row >= rows || at + 16 * m >= outputs) continue;
-            float base = bias ? bias[at + 16 * m] : 0.f;
-            if (group > 0)
-              base = to[16 * m];
-            else if (add)
-              base += to[16 * m];
-            to[16 * m] = base + sum[m][n][i];
+            if (row < rows && at + 16 * m < outputs) out[(size_t)row * outputs + at + 16 * m] = base[m][n][i] + sum[m][n][i];
           }
         }
     }
