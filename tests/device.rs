@@ -80,20 +80,115 @@ fn devices_that_do_not_serve() {
         };
         assert_one_line(&ran, parts);
     }
-    // Where nobody asked for it, the processor serves.
-    let args = ["solve", "p.jsonl", "-n", "4"];
-    let old = [("EMULATED_CUDA_CAPABILITY", "7.5")];
-    let ran = emulated(&place, &args, &old).expect("there is a compiler");
+}
+
+/// Arguments that run a small model of another family for a few tokens on a device.
+fn few_tokens(model: &str, device: &'static str) -> Vec<String> {
+    let args = [
+        "solve",
+        "p.jsonl",
+        "--generator",
+        model,
+        "--scorer",
+        "none",
+        "--strategy",
+        "single",
+        "--set",
+        "generator.max_chain_tokens=8",
+        "--json",
+        "--device",
+        device,
+    ];
+    args.map(str::to_owned).to_vec()
+}
+
+/// Faults of a device, and what is said of each.
+const FAULTS: [(&str, &str, &str); 12] = [
+    // Before anything is computed.
+    ("EMULATED_CUDA_CAPABILITY", "7.5", "7.5"),
+    ("EMULATED_CUDA_MEMORY", "100000", "free"),
+    // Found by the test of its operations.
+    ("EMULATED_CUDA_WRONG", "rmsnorm", "wrong numbers: rmsnorm"),
+    ("EMULATED_CUDA_WRONG", "linear_any", "wrong numbers: linear"),
+    (
+        "EMULATED_CUDA_WRONG",
+        "linear_many_bf16",
+        "wrong numbers: linear",
+    ),
+    ("EMULATED_CUDA_WRONG", "rope_kv_f16", "wrong numbers: rope"),
+    (
+        "EMULATED_CUDA_WRONG",
+        "attention_64",
+        "wrong numbers: attention",
+    ),
+    ("EMULATED_CUDA_WRONG", "sample", "wrong numbers: sample"),
+    ("EMULATED_CUDA_FAIL", "silu", "an illegal memory access"),
+    // Found by the first passes of the model, which is loaded then.
+    ("EMULATED_CUDA_FAIL", "embed:2", "an illegal memory access"),
+    (
+        "EMULATED_CUDA_WRONG",
+        "embed:2",
+        "wrong numbers: two passes",
+    ),
+    ("EMULATED_CUDA_MEMORY", "1000000", "free"),
+];
+
+#[test]
+fn a_device_that_fails_at_load_is_left_for_the_cpu_unless_it_was_named() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    let model = root().join("tests/fixtures/formats/llama.gguf");
+    let model = model.to_str().expect("a path in UTF-8");
+    let (auto, cuda) = (few_tokens(model, "auto"), few_tokens(model, "cuda"));
+    let auto: Vec<&str> = auto.iter().map(String::as_str).collect();
+    let cuda: Vec<&str> = cuda.iter().map(String::as_str).collect();
+    let cpu = few_tokens(model, "cpu");
+    let cpu = place.run(&cpu.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(cpu.code, Some(0), "{}", cpu.stderr);
+    for (variable, value, says) in FAULTS {
+        let fault = [(variable, value)];
+        let Some(ran) = emulated(&place, &auto, &fault) else {
+            return;
+        };
+        assert_eq!(ran.code, Some(0), "{variable}={value}: {}", ran.stderr);
+        let mut told = ran
+            .stderr
+            .lines()
+            .filter(|line| line.contains("the cpu computes"));
+        let (line, others) = (told.next().unwrap_or_default(), told.count());
+        assert!(line.contains(says), "{variable}={value}: {}", ran.stderr);
+        assert_eq!(others, 0, "{variable}={value}: {}", ran.stderr);
+        assert_eq!(chain(&ran), chain(&cpu), "{variable}={value}");
+        let ran = emulated(&place, &cuda, &fault).expect("there is a compiler");
+        assert_eq!(ran.code, Some(2), "{variable}={value}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(says),
+            "{variable}={value}: {}",
+            ran.stderr
+        );
+    }
+    // Without a fault it serves.
+    let ran = emulated(&place, &auto, &[]).expect("there is a compiler");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(
-        ran.stderr.contains("the cpu computes") && ran.stderr.contains("7.5"),
-        "{}",
-        ran.stderr
-    );
-    let small = [("EMULATED_CUDA_MEMORY", "1000000")];
-    let ran = emulated(&place, &args, &small).expect("there is a compiler");
+    assert!(!ran.stderr.contains("the cpu computes"), "{}", ran.stderr);
+}
+
+#[test]
+fn bundled_models_stay_on_the_cpu_unless_a_device_is_named() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    let args = ["solve", "p.jsonl", "-n", "4", "--json"];
+    // Whatever is wrong with the device, nobody opens it.
+    let broken = [
+        ("EMULATED_CUDA_FAIL", "gather"),
+        ("EMULATED_CUDA_MEMORY", "1"),
+    ];
+    let Some(ran) = emulated(&place, &args, &broken) else {
+        return;
+    };
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stderr.contains("the cpu computes"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("cpu"), "{}", ran.stderr);
+    assert_eq!(chain(&ran), chain(&place.run(&args)));
 }
 
 #[test]
@@ -126,6 +221,14 @@ fn blocks_are_unpacked_with_a_note() {
         let says = ran.stderr.contains("llama.gguf: unpacked to float32");
         assert_eq!(says, noted, "{dtype}: {}", ran.stderr);
     }
+}
+
+/// Answer and steps of the first problem.
+fn chain(ran: &Ran) -> [Value; 2] {
+    let result = &results(ran)[0];
+    let chain = ["answer", "steps"].map(|field| result[field].clone());
+    assert!(chain[1].as_array().is_some_and(|steps| !steps.is_empty()));
+    chain
 }
 
 /// Chains, scores and answer of every problem.

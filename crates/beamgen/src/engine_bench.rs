@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Compute, Engine, EngineConfig, KvType, Logits, Model, ModelConfig, SampleRow, Sampler,
-    SamplingParams, SeqId, ThreadPool, Want, Weights,
+    Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig,
+    SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
-use crate::prepare::on_device;
+use crate::prepare::{device_choice, on_device};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
 
@@ -74,11 +74,11 @@ impl EngineBench {
         let checkpoint = source.checkpoint();
         let name = checkpoint.path().display().to_string();
         let dtype = config.models.dtype;
-        let load = || -> Result<(Engine, Option<usize>), Error> {
+        let mut load = |choice: DeviceChoice| -> Result<(Engine, Option<usize>), Error> {
             let mut shape = ModelConfig::load(checkpoint.clone())?;
             let weights = match random {
                 true => Weights::random(&shape),
-                false => Weights::load(checkpoint)?,
+                false => Weights::load(checkpoint.clone())?,
             };
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());
@@ -103,7 +103,7 @@ impl EngineBench {
                 plan.fit(positions, 2 * config.engine.page_size)?;
                 Ok(plan)
             };
-            let (compute, plan) = on_device(config.engine.device, &mut notes, plan)?;
+            let (compute, plan) = on_device(choice, &mut notes, plan)?;
             let engine = EngineConfig {
                 kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
                 ..config.engine.clone()
@@ -112,7 +112,15 @@ impl EngineBench {
             let model = Arc::new(Model::on(&compute, shape, &weights, dtype, &pool)?);
             Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
-        let (engine, beyond) = load().map_err(|error| error.at(name.clone()))?;
+        let loaded = match load(device_choice(config, source.is_bundled())) {
+            Err(error) if config.engine.device == DeviceChoice::Auto => {
+                let loaded = load(DeviceChoice::Cpu);
+                notes.push(format!("the cpu computes: {error}"));
+                loaded
+            }
+            loaded => loaded,
+        };
+        let (engine, beyond) = loaded.map_err(|error| error.at(name.clone()))?;
         notes.extend(beyond.map(|context| {
             format!(
                 "positions beyond the model's context of {context} tokens are timed all the same"
@@ -309,8 +317,6 @@ struct Once {
 
 #[cfg(test)]
 mod tests {
-    use beamgen_engine::DeviceChoice;
-
     use super::*;
 
     #[test]

@@ -49,9 +49,16 @@ struct Loaded {
     checkpoint: Checkpoint,
 }
 
+/// All models, loaded.
+struct LoadedModels {
+    config: Config,
+    generator: Option<LmGenerator>,
+    scorer: Option<Box<dyn Scorer + Send>>,
+}
+
 impl Loaded {
     fn new(
-        opened: Opened,
+        opened: &Opened,
         config: &Config,
         compute: &Compute,
         engine: EngineConfig,
@@ -130,7 +137,10 @@ impl Prepared {
             false => None,
         };
         let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), judge.as_ref());
-        let (compute, plan) = on_device(config.engine.device, &mut notes, plan)?;
+        let judges = judge.iter().flat_map(Judge::models);
+        let bundled = generator.iter().chain(judges).all(|model| model.bundled);
+        let choice = device_choice(&config, bundled);
+        let (compute, plan) = on_device(choice, &mut notes, plan)?;
         if !compute.is_cpu() && config.models.dtype == WeightType::Auto {
             let judges = judge.iter().flat_map(Judge::models);
             let unpacked = generator
@@ -207,8 +217,34 @@ impl Prepared {
     /// # Errors
     /// What is at fault: file, field or tensor.
     pub fn solver(mut self) -> Result<Solver, Error> {
+        if self.generator.is_none() && self.own.generator.is_none() {
+            return Err(Error::NoGenerator);
+        }
+        let loaded = self.or_on_cpu(Self::load)?;
+        let models = self.identity()?;
         let has_bundled = self.has_bundled();
-        let pool = ThreadPool::new(self.config.engine.threads);
+        if let Some(generator) = &loaded.generator {
+            self.notes.extend_from_slice(generator.notes());
+        }
+        let generator = match (loaded.generator, self.own.generator) {
+            (Some(generator), _) => Writer::Model(Box::new(generator)),
+            (None, Some((_, own))) => Writer::Own(own),
+            (None, None) => return Err(Error::NoGenerator),
+        };
+        let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
+        Ok(Solver {
+            config: loaded.config,
+            generator,
+            scorer: loaded.scorer.or(own_scorer),
+            answers: self.own.answers,
+            models,
+            notes: self.notes,
+            has_bundled,
+        })
+    }
+
+    /// What decides the results besides the settings that a run file has.
+    fn identity(&self) -> Result<Map<String, Value>, Error> {
         let mut models = Map::new();
         let written_by = match (&self.generator, &self.own.generator) {
             (Some(generator), _) => generator.fingerprint.clone(),
@@ -239,20 +275,24 @@ impl Prepared {
         if !self.compute.is_cpu() {
             models.insert("device".into(), "cuda".into());
         }
+        Ok(models)
+    }
 
+    /// Loads generator and reward model to the device that `self.compute` is.
+    fn load(&self) -> Result<LoadedModels, Error> {
+        let pool = ThreadPool::new(self.config.engine.threads);
         let engine = self.engine_config("generator");
-        let mut config = self.config;
+        let mut config = self.config.clone();
         let compute = &self.compute;
-        let mut loaded = match self.generator {
+        let mut loaded = match &self.generator {
             Some(checkpoint) => Some(Loaded::new(checkpoint, &config, compute, engine, &pool)?),
             None => None,
         };
         if let Some(loaded) = &loaded {
             config.generator.clone_from(loaded.generator.config());
-            self.notes.extend_from_slice(loaded.generator.notes());
         }
         let engine = engine_config(&self.plan, &config, "prm");
-        let judge = self.judge.map(|judge| -> Result<_, Error> {
+        let judge = self.judge.as_ref().map(|judge| -> Result<_, Error> {
             let place = judge.prm.checkpoint.clone();
             let weights = loaded.as_ref().map(|loaded| &loaded.model);
             let mut prm = judge.load(&config, compute, engine, weights, pool.clone())?;
@@ -266,36 +306,54 @@ impl Prepared {
             }
             Ok(Box::new(prm) as Box<dyn Scorer + Send>)
         });
-        let generator = match (loaded, self.own.generator) {
-            (Some(loaded), _) => Writer::Model(Box::new(loaded.generator)),
-            (None, Some((_, own))) => Writer::Own(own),
-            (None, None) => return Err(Error::NoGenerator),
-        };
-        let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
-        Ok(Solver {
+        Ok(LoadedModels {
+            scorer: judge.transpose()?,
+            generator: loaded.map(|loaded| loaded.generator),
             config,
-            generator,
-            scorer: judge.transpose()?.or(own_scorer),
-            answers: self.own.answers,
-            models,
-            notes: self.notes,
-            has_bundled,
         })
+    }
+
+    /// What `load` loads; if it cannot on a device that nobody asked for by name, on the CPU, with a note.
+    fn or_on_cpu<T>(&mut self, load: impl Fn(&Self) -> Result<T, Error>) -> Result<T, Error> {
+        let error = match load(self) {
+            Err(error) if self.config.engine.device == DeviceChoice::Auto => error,
+            loaded => return loaded,
+        };
+        if self.compute.is_cpu() {
+            return Err(error);
+        }
+        let note = format!("the cpu computes, not the {}: {error}", self.compute);
+        self.compute = Compute::Cpu;
+        let (generator, judge) = (self.generator.as_ref(), self.judge.as_ref());
+        self.plan = plan(&self.config, &self.compute, generator, judge)?;
+        self.notes.push(note);
+        load(self)
     }
 
     /// Loads the reward model alone.
     ///
     /// # Errors
     /// What is at fault: file, field or tensor; or there is none.
-    pub fn reward_model(self) -> Result<RewardModel, Error> {
-        let pool = ThreadPool::new(self.config.engine.threads);
-        let engine = self.engine_config("prm");
-        let judge = self.judge.ok_or(Error::NoScorer)?;
-        judge.load(&self.config, &self.compute, engine, None, pool)
+    pub fn reward_model(&mut self) -> Result<RewardModel, Error> {
+        self.or_on_cpu(|this| {
+            let pool = ThreadPool::new(this.config.engine.threads);
+            let engine = this.engine_config("prm");
+            let judge = this.judge.as_ref().ok_or(Error::NoScorer)?;
+            judge.load(&this.config, &this.compute, engine, None, pool)
+        })
     }
 
     fn engine_config(&self, role: &str) -> EngineConfig {
         engine_config(&self.plan, &self.config, role)
+    }
+}
+
+/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of theirs takes less
+/// time than its launches on a device would.
+pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
+    match config.engine.device {
+        DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
+        choice => choice,
     }
 }
 
@@ -463,7 +521,7 @@ impl Judge {
     }
 
     fn load(
-        self,
+        &self,
         config: &Config,
         compute: &Compute,
         engine: EngineConfig,
@@ -471,7 +529,7 @@ impl Judge {
         pool: ThreadPool,
     ) -> Result<RewardModel, Error> {
         let place = self.prm.checkpoint.path().display().to_string();
-        let body = |model: Opened, shares: bool| -> Result<Body, Error> {
+        let body = |model: &Opened, shares: bool| -> Result<Body, Error> {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
                 Some(generator) => Arc::clone(generator),
@@ -482,9 +540,11 @@ impl Judge {
                 model: Some(model),
             })
         };
-        let prm = body(self.prm, self.prm_shares)?;
-        let reference = self.reference.map(|r| body(r, self.reference_shares));
-        RewardModel::load(prm, Some(self.spec), reference.transpose()?, engine, pool)
+        let prm = body(&self.prm, self.prm_shares)?;
+        let reference = self.reference.as_ref();
+        let reference = reference.map(|r| body(r, self.reference_shares));
+        let spec = Some(self.spec.clone());
+        RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
             .map_err(|error| Error::from(error).at(place))
     }
 }

@@ -158,14 +158,20 @@ impl Opened {
 
     /// The model, loaded on the threads of `pool`.
     pub(crate) fn model(
-        self,
+        &self,
         weight_type: WeightType,
         compute: &Compute,
         pool: &ThreadPool,
     ) -> Result<Model, Error> {
         let place = path(&self.checkpoint);
-        Model::on(compute, self.config, &self.weights, weight_type, pool)
-            .map_err(|error| Error::from(error).at(place))
+        Model::on(
+            compute,
+            self.config.clone(),
+            &self.weights,
+            weight_type,
+            pool,
+        )
+        .map_err(|error| Error::from(error).at(place))
     }
 
     /// Whether this model computes what `other` does with the same weights: one copy serves both.

@@ -189,13 +189,19 @@ pub fn reward_model<'a>(
     problems: impl Iterator<Item = &'a str>,
 ) -> Result<RewardModel, Failure> {
     let builder = download::attach(Solver::builder().config(config))?;
-    let prepared = builder.prepare_reward_model()?;
+    let mut prepared = builder.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
-    for note in prepared.notes() {
-        output::note_once(format_args!("note: {note}"));
-    }
-    Ok(prepared.reward_model()?)
+    let tell = |prepared: &Prepared| {
+        for note in prepared.notes() {
+            output::note_once(format_args!("note: {note}"));
+        }
+    };
+    tell(&prepared);
+    let model = prepared.reward_model()?;
+    // Loading may have added one.
+    tell(&prepared);
+    Ok(model)
 }
 
 /// Shows what models that are not the bundled ones will need, before loading them takes its time.

@@ -8,12 +8,14 @@ use beamgen_kernels::cuda;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+#[cfg(feature = "cuda")]
+use crate::self_test;
 
 /// What is to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// CUDA device 0 if it can be used, else the processor.
+    /// CUDA device 0 if it can be used and computes what the processor does, else the processor.
     #[default]
     Auto,
     /// The processor.
@@ -34,25 +36,28 @@ pub enum Compute {
 }
 
 impl DeviceChoice {
-    /// Opens it.
+    /// Opens it. A CUDA device has to pass a test first: each operation at a small size, against the processor's
+    /// result.
     ///
     /// # Errors
-    /// [`Error::Device`]: there is no such device, or this program cannot use it.
+    /// [`Error::Device`]: there is no such device, this program cannot use it, or it computes something else.
     pub fn open(self) -> Result<Compute, Error> {
         match self {
             Self::Cpu => Ok(Compute::Cpu),
             Self::Auto => Ok(Self::auto().0),
             #[cfg(feature = "cuda")]
-            Self::Cuda(ordinal) => cuda::Device::open(ordinal)
-                .map(Compute::Cuda)
-                .map_err(Error::from),
+            Self::Cuda(ordinal) => {
+                let device = cuda::Device::open(ordinal)?;
+                self_test::run(&device)?;
+                Ok(Compute::Cuda(device))
+            }
             #[cfg(not(feature = "cuda"))]
             Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
         }
     }
 
-    /// Opens it. For [`Auto`](Self::Auto) on a machine whose CUDA device cannot be used, this is the
-    /// processor, with the reason.
+    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the processor is used although there is a
+    /// CUDA device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -65,12 +70,16 @@ impl DeviceChoice {
 
     #[cfg(feature = "cuda")]
     fn auto() -> (Compute, Option<Error>) {
-        match cuda::Device::open(0) {
-            Ok(device) => (Compute::Cuda(device), None),
+        let device = match cuda::Device::open(0) {
+            Ok(device) => device,
             Err(cuda::CudaError::NoDriver | cuda::CudaError::NoDevice { .. }) => {
-                (Compute::Cpu, None)
+                return (Compute::Cpu, None);
             }
-            Err(error) => (Compute::Cpu, Some(error.into())),
+            Err(error) => return (Compute::Cpu, Some(error.into())),
+        };
+        match self_test::run(&device) {
+            Ok(()) => (Compute::Cuda(device), None),
+            Err(error) => (Compute::Cpu, Some(error)),
         }
     }
 

@@ -80,7 +80,7 @@ impl Engine {
     /// `config.threads` is not looked at.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that cannot be.
+    /// [`Error::Setting`] for settings that cannot be; [`Error::Device`] if the model does not compute on its device.
     pub fn with_pool(
         model: Arc<Model>,
         config: EngineConfig,
@@ -111,7 +111,8 @@ impl Engine {
             );
             return setting("kv_bytes", reason);
         }
-        Ok(Self {
+        #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
+        let mut engine = Self {
             runner,
             pool,
             page_size: config.page_size,
@@ -128,7 +129,10 @@ impl Engine {
             call: 0,
             spare: Vec::new(),
             model,
-        })
+        };
+        #[cfg(feature = "cuda")]
+        engine.warm_up()?;
+        Ok(engine)
     }
 
     /// The model.

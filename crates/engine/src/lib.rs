@@ -61,9 +61,13 @@ pub mod rng;
 mod rows;
 mod runner;
 mod sampling;
+#[cfg(feature = "cuda")]
+mod self_test;
 mod sequences;
 mod size;
 mod tokenizer;
+#[cfg(feature = "cuda")]
+mod warm_up;
 mod weight_type;
 mod weights;
 
