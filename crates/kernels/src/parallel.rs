@@ -1,6 +1,7 @@
 //! Threads: one pool, entered once a pass, tasks that write disjoint outputs.
 
 mod cores;
+mod sync;
 mod workers;
 
 use std::marker::PhantomData;

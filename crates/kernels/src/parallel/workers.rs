@@ -7,21 +7,15 @@
 //! that comes late finds nothing to take and holds nobody up.
 
 use std::any::Any;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::PoisonError;
+use std::time::Duration;
 
-/// Looks at a counter before a waiting thread begins to let others have the core: some microseconds, so that
-/// the next region of a pass is seen at once.
-const SPINS: usize = 200;
-
-/// How long a waiting thread goes on looking, yielding in between, before it sleeps. Longer than
-/// the serial pieces of a pass, and short beside a time slice: where another process wants the core, it gets it, and a
-/// core that falls idle is given the threads that wait elsewhere.
-const PATIENCE: Duration = Duration::from_micros(50);
+use super::sync::{
+    Arc, AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Builder, Condvar, Instant, JoinHandle,
+    LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
+};
 
 /// A caller that has waited this much longer for others than it worked itself takes them to have lost their
 /// cores to other processes, perhaps for time slices of milliseconds.
@@ -110,7 +104,7 @@ impl Workers {
             caller_sleeps: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
             wake: Condvar::new(),
             over: Condvar::new(),
         });
@@ -121,7 +115,7 @@ impl Workers {
         };
         for i in 1..=count {
             let shared = Arc::clone(&workers.shared);
-            let thread = std::thread::Builder::new()
+            let thread = Builder::new()
                 .name(format!("beamgen-{i}"))
                 .spawn(move || shared.work(i));
             workers.threads.push(thread.ok()?);
@@ -202,25 +196,24 @@ impl Entered<'_> {
         }
         let shared = &*self.workers.shared;
         let start = Instant::now();
+        let job = Job {
+            task: std::ptr::from_ref(task).cast(),
+            call: call::<F>,
+            count,
+        };
         // SAFETY: the last region is over, so no worker has a task, and only who has one reads
         // `job`. This thread is the only caller.
-        unsafe {
-            *shared.job.get() = Job {
-                task: std::ptr::from_ref(task).cast(),
-                call: call::<F>,
-                count,
-            };
-        }
+        shared.job.with_mut(|place| unsafe { *place = job });
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
             // Publishes the job: a worker that looks for more tasks of the last region may take one of these.
             let tasks = shared.share(count, t).len().cast_signed();
-            share.0.store(tasks, Ordering::Release);
+            share.0.publish(tasks);
         }
         // Sequential with `sleepers`: either a worker that is going to sleep sees the region, or it is
         // seen to sleep.
         shared.region.0.fetch_add(1, Ordering::SeqCst);
-        if shared.sleepers.load(Ordering::SeqCst) > 0 {
+        if shared.sleepers.load_seq_cst() > 0 {
             shared.call_workers();
         }
         shared.take_tasks(0);
@@ -240,7 +233,7 @@ impl Shared {
     }
 
     fn call_workers(&self) {
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
+        if self.sleepers.load_seq_cst() > 0 {
             self.state().calls += 1;
             self.wake.notify_all();
         }
@@ -266,7 +259,7 @@ impl Shared {
                     break;
                 }
                 // SAFETY: a task was taken, so the region lasts, and its job was published before.
-                let job = unsafe { *self.job.get() };
+                let job = self.job.with(|job| unsafe { *job });
                 let i = self.share(job.count, t).end - left.cast_unsigned();
                 // SAFETY: the closure lives as long as the region.
                 let run = || unsafe { (job.call)(job.task, i) };
@@ -285,7 +278,7 @@ impl Shared {
         }
         if done > 0
             && self.unfinished.0.fetch_sub(done, Ordering::SeqCst) == done
-            && self.caller_sleeps.load(Ordering::SeqCst)
+            && self.caller_sleeps.load_seq_cst()
         {
             // Locked, so that the caller is not between its last look and its sleep.
             drop(self.state());
@@ -305,7 +298,7 @@ impl Shared {
         }
         let mut state = self.state();
         self.caller_sleeps.store(true, Ordering::SeqCst);
-        while self.unfinished.0.load(Ordering::SeqCst) > 0 {
+        while self.unfinished.0.load_seq_cst() > 0 {
             state = wait(&self.over, state);
         }
         self.caller_sleeps.store(false, Ordering::Relaxed);
@@ -330,10 +323,7 @@ impl Shared {
             let mut state = self.state();
             let calls = state.calls;
             self.sleepers.fetch_add(1, Ordering::SeqCst);
-            while !state.stop
-                && state.calls == calls
-                && self.region.0.load(Ordering::SeqCst) == seen
-            {
+            while !state.stop && state.calls == calls && self.region.0.load_seq_cst() == seen {
                 state = wait(&self.wake, state);
             }
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
@@ -346,22 +336,4 @@ impl Shared {
 
 fn wait<'a>(what: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
     what.wait(state).unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether `ready` becomes true before patience ends.
-fn comes_soon(ready: impl Fn() -> bool) -> bool {
-    for _ in 0..SPINS {
-        if ready() {
-            return true;
-        }
-        std::hint::spin_loop();
-    }
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if ready() {
-            return true;
-        }
-        std::thread::yield_now();
-    }
-    false
 }
