@@ -18,7 +18,7 @@
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 
-#![deny(missing_docs)]
+#![deny(clippy::undocumented_unsafe_blocks, missing_docs)]
 
 use std::path::Path;
 use std::sync::OnceLock;

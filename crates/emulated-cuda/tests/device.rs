@@ -91,7 +91,7 @@ impl Fixture {
 
     fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![0; 256];
-        // SAFETY: as many as there are; waited for.
+        // SAFETY: the device's memory has 256 numbers, and the copy is waited for.
         unsafe { result::memcpy_dtoh_async(&mut numbers, self.memory, self.stream.cu_stream()) }
             .expect("a copy");
         self.stream.synchronize().expect("finished");

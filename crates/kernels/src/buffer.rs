@@ -37,7 +37,7 @@ pub(crate) struct AlignedBuf<T: Number = f32> {
 
 // SAFETY: it owns its memory, as a `Vec<T>` does.
 unsafe impl<T: Number> Send for AlignedBuf<T> {}
-// SAFETY: as above; shared access is through `&[T]`.
+// SAFETY: a shared one gives out `&[T]` only, and numbers may be read from any thread.
 unsafe impl<T: Number> Sync for AlignedBuf<T> {}
 
 impl<T: Number> AlignedBuf<T> {
@@ -137,7 +137,7 @@ impl<T: Number> Deref for AlignedBuf<T> {
 
 impl<T: Number> DerefMut for AlignedBuf<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, and the borrow is unique.
+        // SAFETY: `len` initialised numbers that `self` owns, and `self` is borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 }

@@ -126,7 +126,7 @@ impl Isa {
             // SAFETY: an `Isa` of this level exists only if `Isa::new` found the features.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Amx | IsaLevel::Avx512 => unsafe { run_avx512(task) },
-            // SAFETY: as above.
+            // SAFETY: an `Isa` of this level exists only if `Isa::new` found AVX2, FMA and F16C.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
             _ => task.run(Portable),
@@ -149,15 +149,15 @@ impl Isa {
             // features.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Amx | IsaLevel::Avx512, true) => unsafe { run_vnni512(task) },
-            // SAFETY: as above.
+            // SAFETY: `vnni` at this level says that `Isa::new` found AVX-VNNI.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Avx2, true) => unsafe { run_vnni256(task) },
-            // SAFETY: as above; AVX-512 is found only where AVX2 is.
+            // SAFETY: `Isa::new` asks for AVX2 at each of these levels.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe {
                 run_int8_avx2(task)
             },
-            // SAFETY: as above.
+            // SAFETY: `vnni` at this level says that `Isa::new` found the dot products of bytes.
             #[cfg(target_arch = "aarch64")]
             (IsaLevel::Portable, true) => unsafe { run_dotprod(task) },
             _ => task.run(Portable),

@@ -18,7 +18,7 @@
 //! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
 //! seam where another device comes in.
 
-#![deny(missing_docs)]
+#![deny(clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod attention;
 mod buffer;

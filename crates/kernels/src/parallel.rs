@@ -190,7 +190,7 @@ pub(crate) struct SharedOut<T = f32>(*mut T);
 // SAFETY: it is only an address; every use is an `unsafe` block that says why the parts are
 // disjoint.
 unsafe impl<T: Send> Send for SharedOut<T> {}
-// SAFETY: as above.
+// SAFETY: sharing it shares an address only; see `Send`.
 unsafe impl<T: Send> Sync for SharedOut<T> {}
 
 impl<T> SharedOut<T> {

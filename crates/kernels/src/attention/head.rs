@@ -363,7 +363,7 @@ impl<W: Numbers> Float<W> {
             }
             for (e, sum) in sum.iter_mut().enumerate() {
                 if slot + e < slots {
-                    // SAFETY: as above.
+                    // SAFETY: `slot + e` is a slot of the page, checked, and its position one of the block.
                     unsafe { self.add_value(s, piece, values, slot + e, first, sum) };
                 }
             }

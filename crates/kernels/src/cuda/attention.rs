@@ -269,7 +269,8 @@ pub fn attention(
         window,
         scale,
     ];
-    // SAFETY: as above.
+    // SAFETY: the plan's rows, pages and partials are there, checked when it was staged and above, and the
+    // dynamic shared memory holds a query and its sums for each of four warps.
     unsafe { device.launch(kernel, launch, &args) }
 }
 

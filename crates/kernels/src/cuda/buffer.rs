@@ -10,22 +10,14 @@ use super::{CudaError, Device};
 /// No padding, and every bit pattern is a value.
 pub unsafe trait Element: Copy + 'static {}
 
-// SAFETY: plain numbers.
-unsafe impl Element for u8 {}
-// SAFETY: as above.
-unsafe impl Element for u16 {}
-// SAFETY: as above.
-unsafe impl Element for u32 {}
-// SAFETY: as above.
-unsafe impl Element for i32 {}
-// SAFETY: as above.
-unsafe impl Element for f32 {}
-// SAFETY: as above.
-unsafe impl Element for f64 {}
-// SAFETY: as above.
-unsafe impl Element for half::bf16 {}
-// SAFETY: as above.
-unsafe impl Element for half::f16 {}
+/// Numbers whose every bit pattern is a value.
+macro_rules! elements {
+    ($($number:ty),*) => {$(
+        // SAFETY: a plain number: no padding, and every bit pattern is a value.
+        unsafe impl Element for $number {}
+    )*};
+}
+elements!(u8, u16, u32, i32, f32, f64, half::bf16, half::f16);
 
 /// Memory of a device, or a part of it. Its content is arbitrary until it is written. Work on it is done in
 /// the order in which it is queued, so parts may overlap.

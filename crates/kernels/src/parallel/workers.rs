@@ -85,7 +85,7 @@ struct Job {
 // SAFETY: what is not atomic or locked is `job`, with the address of a closure that is `Sync`. It is written by the caller between regions and read by whoever
 // has taken a task, which makes the region last until the task is finished.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: threads that share it use `job` in turns, as `Send` says; all else is atomic or locked.
 unsafe impl Sync for Shared {}
 
 impl Workers {
