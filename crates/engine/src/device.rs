@@ -1,4 +1,4 @@
-//! What computes: the processor, or a CUDA device.
+//! Where models run: on the CPU, or on a CUDA device.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,23 +11,23 @@ use crate::Error;
 #[cfg(feature = "cuda")]
 use crate::self_test;
 
-/// What is to compute.
+/// The device that a user asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// CUDA device 0 if it can be used and computes what the processor does, else the processor.
+    /// CUDA device 0 if it can be used and computes what the CPU does, else the CPU.
     #[default]
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// This CUDA device, counted as `nvidia-smi` does.
     Cuda(usize),
 }
 
-/// What computes, opened. All models of a process on one CUDA device share its memory and its stream.
+/// A device, opened. All models of a process on one CUDA device share its memory and its stream.
 #[derive(Clone, Debug, Default)]
 pub enum Compute {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
     /// A CUDA device.
@@ -36,8 +36,7 @@ pub enum Compute {
 }
 
 impl DeviceChoice {
-    /// Opens it. A CUDA device has to pass a test first: each operation at a small size, against the processor's
-    /// result.
+    /// Opens it. A CUDA device is tested first: each operation at a small size, against the CPU's result.
     ///
     /// # Errors
     /// [`Error::Device`]: there is no such device, this program cannot use it, or it computes something else.
@@ -56,8 +55,8 @@ impl DeviceChoice {
         }
     }
 
-    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the processor is used although there is a
-    /// CUDA device.
+    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the CPU is used although there is a CUDA
+    /// device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -90,7 +89,7 @@ impl DeviceChoice {
 }
 
 impl Compute {
-    /// Bytes of its memory that nobody uses; `None` for the processor, whose memory is the machine's.
+    /// Free bytes of its memory; `None` for the CPU, whose memory is the machine's.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -102,11 +101,11 @@ impl Compute {
         }
     }
 
-    /// Bytes that a copy of `bytes` within a device's memory moves in a second, read and written counted, at best
-    /// of five; `None` for the processor ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
+    /// Bytes per second, read and written, that a copy of `bytes` within a device's memory moves, the best of
+    /// five; `None` for the CPU ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
     ///
     /// # Errors
-    /// [`Error::Device`], if so much memory twice is not to be had, say.
+    /// [`Error::Device`], for example if there is not twice as much free memory.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
         match self {
@@ -128,7 +127,7 @@ impl Compute {
         }
     }
 
-    /// Whether it is the processor.
+    /// Whether it is the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)

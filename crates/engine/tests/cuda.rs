@@ -145,9 +145,9 @@ fn a_row_does_not_depend_on_the_others() {
         let whole = engine.create();
         let whole = append(&mut engine, whole, &text, Want::All);
         // Token by token, alone, and among up to ten others of other lengths.
-        for company in [0, 1, 10] {
+        for count in [0, 1, 10] {
             let seq = engine.create();
-            let others: Vec<SeqId> = (0..company)
+            let others: Vec<SeqId> = (0..count)
                 .map(|i| {
                     let other = engine.create();
                     append(
@@ -168,7 +168,7 @@ fn a_row_does_not_depend_on_the_others() {
                         want: Want::Last,
                     })
                     .collect();
-                let at = i % (company + 1);
+                let at = i % (count + 1);
                 let own = Append {
                     seq,
                     tokens: std::slice::from_ref(token),

@@ -4,9 +4,9 @@
 //! on machines without one. The kernels are portable PTX (`kernels/ptx`, made from `kernels/*.cu` by
 //! `kernels/build.sh`), which the driver compiles for its card.
 //!
-//! Work is queued on one stream in the order of the calls and runs while the host goes on; only
-//! [`Buffer::read`] and [`Device::synchronize`] wait. A failure of queued work shows at a later call.
-//! No operation allocates.
+//! Calls queue work on one stream, where it runs in the order of the calls while the host goes on. Only
+//! [`Buffer::read`], [`Device::synchronize`] and whatever frees memory wait for it. If queued work fails, a
+//! later call returns the error. No operation allocates.
 
 mod attention;
 mod buffer;
@@ -45,7 +45,7 @@ pub use sample::{SampleRequest, Samples, log_probs};
 pub use silu::silu_mul;
 pub use staging::Staging;
 
-/// How numbers lie in a buffer of weights, activations or keys and values.
+/// The type of the numbers in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Number {
     /// float32.
@@ -66,7 +66,7 @@ impl Number {
         }
     }
 
-    /// One of three names: for float32, bfloat16 and float16.
+    /// Picks from the names for float32, bfloat16 and float16.
     pub(crate) fn pick(self, names: [&'static str; 3]) -> &'static str {
         names[self as usize]
     }

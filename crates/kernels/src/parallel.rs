@@ -1,4 +1,4 @@
-//! Threads: one pool, entered once a pass, tasks that write disjoint outputs.
+//! The thread pool. A forward pass enters it once; its operations then run tasks that write disjoint outputs.
 
 mod cores;
 mod sync;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use workers::{Entered, Workers};
 
-/// Floating-point operations below which work is not worth sharing (about 4 microseconds; a
-/// region costs half of one, and moves what it reads and writes between caches).
+/// Work of fewer floating-point operations is not shared: it takes about 4 microseconds, and a region costs half a
+/// microsecond and moves what it reads and writes between caches.
 const WORTH_SPLITTING: u64 = 400_000;
 
-/// Floating-point operations of a task, where that gives no more than [`TASKS_PER_THREAD`].
+/// Floating-point operations of a task, unless that makes more than [`TASKS_PER_THREAD`] tasks.
 const WORTH_A_TASK: u64 = 50_000;
 
 /// Most tasks for each thread.
@@ -33,9 +33,9 @@ impl ThreadPool {
     /// Most threads of a pool. Systems end processes that start tens of thousands.
     pub const MAX_THREADS: usize = 1024;
 
-    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the process may use. With one
-    /// thread no thread is started and all work runs on the caller's. If the system refuses the
-    /// threads, the pool has one. More than [`MAX_THREADS`](Self::MAX_THREADS) count as so many.
+    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the process may use.
+    /// With 1, no thread is started and all work runs on the caller's; so it does if the system refuses to start
+    /// threads. More than [`MAX_THREADS`](Self::MAX_THREADS) count as so many.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
@@ -54,16 +54,15 @@ impl ThreadPool {
         self.workers.as_ref().map_or(1, |workers| workers.threads())
     }
 
-    /// Runs `body` with these threads at its service. `work` is a rough count of the
-    /// floating-point operations in it; little work stays on the calling thread. So does all work
-    /// while the pool is at the service of another call, be it the one whose task this is, and for
-    /// a while after its threads were held up by other processes.
+    /// Runs `body`, whose operations may use these threads. `work` is a rough count of its floating-point
+    /// operations; little work stays on the calling thread. So does all work while another call uses the pool
+    /// (also one whose task makes this call), and for a while after other processes have delayed its threads.
     ///
     /// # Panics
     /// If `body` or one of its tasks does.
     pub fn run<R>(&self, work: u64, body: impl FnOnce(Parallel<'_>) -> R) -> R {
         let workers = self.workers.as_ref().filter(|_| work >= WORTH_SPLITTING);
-        // Entered once a pass: the threads wake now and stay awake from one region to the next.
+        // The threads wake now and stay awake from one region of the pass to the next.
         match workers.and_then(|workers| workers.enter()) {
             Some(entered) => body(Parallel {
                 threads: Some(&entered),
@@ -117,10 +116,10 @@ impl<'a> Parallel<'a> {
         }
     }
 
-    /// Into how many runs to cut the rows of a matrix product with so many bytes of weights. Runs
-    /// are short enough that their inputs stay in the second-level cache while the weights pass
-    /// by. Where there are many rows, each thread has rows of its own, which the operation before
-    /// left in its cache; few rows are shared only over weights that every thread can keep.
+    /// Into how many runs of rows to cut a matrix product with so many bytes of weights. A run is short enough
+    /// that its inputs stay in the second-level cache while the weights stream through. With many rows each
+    /// thread gets rows of its own, which the previous operation left in its cache. Few rows are cut
+    /// only if the weights fit into every thread's cache.
     pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
         const SMALL: usize = 512 << 10;
         let threads = self.threads_for(work);

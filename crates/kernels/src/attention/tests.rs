@@ -350,15 +350,15 @@ fn what_lies_before_the_window_is_not_read() {
 }
 
 #[test]
-fn a_row_has_the_same_bits_in_any_company_and_with_any_threads() {
+fn a_row_has_the_same_bits_in_any_batch_and_with_any_threads() {
     for window in [None, Some(1), Some(50), Some(270)] {
         for format in FORMATS {
-            rows_in_company(window, format);
+            rows_in_batches(window, format);
         }
     }
 }
 
-fn rows_in_company(window: Option<usize>, format: KvFormat) {
+fn rows_in_batches(window: Option<usize>, format: KvFormat) {
     let kv = KvShape {
         layers: 3,
         kv_heads: 2,

@@ -19,8 +19,8 @@ macro_rules! elements {
 }
 elements!(u8, u16, u32, i32, f32, f64, half::bf16, half::f16);
 
-/// Memory of a device, or a part of it. Its content is arbitrary until it is written. Work on it is done in
-/// the order in which it is queued, so parts may overlap.
+/// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work on it runs
+/// in the order in which it was queued, so buffers may overlap.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -28,7 +28,7 @@ pub struct Buffer {
     bytes: usize,
 }
 
-/// What is taken from the driver, 256-byte aligned, and given back once.
+/// Memory allocated by the driver, 256-byte aligned, and freed once.
 #[derive(Debug)]
 struct Memory {
     device: Device,
@@ -38,7 +38,7 @@ struct Memory {
 impl Buffer {
     pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         device.bind()?;
-        // An empty buffer has an address, too.
+        // The driver allocates no empty memory.
         // SAFETY: the context is current; the size is not 0.
         let pointer = match unsafe { result::malloc_sync(bytes.max(1)) } {
             Ok(pointer) => pointer,
@@ -62,10 +62,10 @@ impl Buffer {
         })
     }
 
-    /// The same memory from byte `start` on.
+    /// The part of the same memory from byte `start` on.
     ///
     /// # Panics
-    /// If that is behind its end.
+    /// If `start` is beyond its end.
     #[must_use]
     pub fn from(&self, start: usize) -> Self {
         assert!(start <= self.bytes, "byte {start} of {}", self.bytes);

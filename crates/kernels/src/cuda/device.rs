@@ -9,8 +9,8 @@ use super::ptx::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element};
 
-/// A CUDA device: its context, one stream, the kernels loaded so far. Copies are the same device. One thread at a
-/// time may queue work: a graph records all that comes.
+/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. Only one thread at a
+/// time may queue work, because a graph that is being recorded records all of it.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -26,14 +26,14 @@ struct Inner {
     recording: AtomicBool,
 }
 
-/// A kernel of a module, which stays loaded as long as the process.
+/// A kernel. Its module stays loaded until the process ends.
 #[derive(Clone, Copy)]
 struct Kernel(sys::CUfunction);
 
 // SAFETY: a handle; the driver's calls that take it may be made from any thread.
 unsafe impl Send for Kernel {}
 
-/// What a card is.
+/// What the driver says about a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its name.
@@ -42,11 +42,11 @@ pub struct DeviceInfo {
     pub capability: (i32, i32),
     /// Its memory in bytes.
     pub memory: usize,
-    /// Its multiprocessors.
+    /// How many multiprocessors it has.
     pub multiprocessors: usize,
 }
 
-/// How often a kernel runs.
+/// The grid of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
     /// Blocks.
@@ -147,18 +147,18 @@ impl Device {
                 recording: AtomicBool::new(false),
             }),
         };
-        // A driver that cannot compile the kernels shows now.
+        // Fails now if the driver cannot compile the kernels.
         device.kernel("gather_rows")?;
         Ok(device)
     }
 
-    /// What it is.
+    /// Its name, compute capability and size.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// Bytes that nobody uses.
+    /// Free memory in bytes.
     ///
     /// # Errors
     /// What the driver says.
@@ -168,7 +168,7 @@ impl Device {
             .map_err(CudaError::failed("asking for free memory"))
     }
 
-    /// Memory of so many bytes.
+    /// Allocates memory.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -176,7 +176,7 @@ impl Device {
         Buffer::new(self, bytes)
     }
 
-    /// Memory with these values.
+    /// Allocates memory and copies `values` to it.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -189,7 +189,7 @@ impl Device {
     /// Waits for all queued work.
     ///
     /// # Errors
-    /// What went wrong with it.
+    /// What went wrong with work queued before.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         self.inner
             .stream
@@ -261,7 +261,7 @@ impl Device {
         }
         self.bind()?;
         let function = self.kernel(kernel)?;
-        // Each argument is a word or two of memory that the driver reads by its own idea of the size.
+        // The driver reads as many bytes of each argument as the kernel declares, at most eight.
         let mut words = [0u64; Self::ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); Self::ARGS];
         for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {

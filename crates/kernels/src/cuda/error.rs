@@ -12,7 +12,7 @@ pub enum CudaError {
         /// How many there are.
         devices: usize,
     },
-    /// The driver is older than what is called of it.
+    /// The driver is too old for the calls that are made.
     OldDriver {
         /// The CUDA version that it has, as 1000 times the major and 10 times the minor one.
         version: i32,
@@ -24,16 +24,16 @@ pub enum CudaError {
         /// Its compute capability.
         capability: (i32, i32),
     },
-    /// The device has not so much memory.
+    /// The device has not enough free memory.
     OutOfMemory {
         /// Bytes asked for.
         needed: usize,
         /// Bytes that are free.
         free: usize,
     },
-    /// The driver refused something.
+    /// A call of the driver failed.
     Failed {
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
         /// What the driver says.
         reason: String,

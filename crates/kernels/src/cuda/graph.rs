@@ -2,7 +2,7 @@ use cudarc::driver::{CudaGraph, DriverError, sys};
 
 use super::{CudaError, Device};
 
-/// Launches that were recorded, to be queued again at once.
+/// A CUDA graph: recorded launches, which one call queues again.
 pub struct Graph {
     graph: CudaGraph,
     device: Device,
@@ -11,7 +11,7 @@ pub struct Graph {
 // SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut self`.
 unsafe impl Send for Graph {}
 
-/// A stream that records, until this is gone: also if what is recorded fails or panics.
+/// Ends the capture of a stream when dropped, also if what was being recorded fails or panics.
 struct Capture<'a>(Option<&'a Device>);
 
 impl Capture<'_> {
@@ -27,7 +27,7 @@ impl Capture<'_> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        // What was recorded so far is dropped.
+        // Drops the graph of what was recorded so far.
         let _ = self.end();
     }
 }
@@ -39,8 +39,8 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// Records what `record` queues on the device instead of running it. The buffers it names must live
-    /// as long as the graph is launched, and every kernel must have been launched before.
+    /// Records what `record` queues on the device, which does not run now. The buffers that it names must live
+    /// as long as the graph is launched, and each of its kernels must have been launched once before.
     ///
     /// # Errors
     /// What `record` or the driver says.
@@ -68,7 +68,7 @@ impl Graph {
         })
     }
 
-    /// Queues it.
+    /// Queues the recorded launches.
     ///
     /// # Errors
     /// What the driver says.

@@ -1,11 +1,11 @@
 use super::{Buffer, CudaError, Device};
 
-/// Lists of words that are copied to a device together: a copy for each would take longer than some kernels do.
+/// Lists of words that are copied to a device in one copy. A copy for each list would take longer than some kernels.
 #[derive(Debug)]
 pub struct Staging {
     host: Vec<u32>,
     memory: Buffer,
-    /// Counts what was staged since the beginning.
+    /// Counts the calls of [`clear`](Self::clear), so that lists of an earlier turn are recognised.
     turn: u64,
     copied: bool,
 }
@@ -45,16 +45,16 @@ impl Staging {
         4 * start
     }
 
-    /// Copies all lists, in the order of the stream. Returns whether the memory is another than before, because there was not
-    /// enough.
+    /// Queues the copy of all lists. Returns whether they are in other memory than before, because the old memory was too
+    /// small.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], with no memory left; or what the driver says.
+    /// [`CudaError::OutOfMemory`], after which there is no memory at all; or what the driver says.
     pub fn copy(&mut self) -> Result<bool, CudaError> {
         let bytes = size_of_val(&*self.host);
         let moves = bytes > self.memory.bytes();
         if moves {
-            // Both at once would be more than is planned.
+            // Freed first: both together would be more than the memory plan allows.
             let device = self.memory.device().clone();
             self.memory = device.alloc(0)?;
             self.memory = device.alloc(bytes.next_power_of_two())?;

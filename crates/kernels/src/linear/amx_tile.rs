@@ -36,9 +36,9 @@ impl<F: Blocks> Tile<'_, F> {
         for half in 0..PANEL / LANES {
             let mut sum = [f.splat(0.0); MR];
             if part.from > 0 {
-                for (sum, held) in sum.iter_mut().zip(part.held.iter()) {
+                for (sum, partial) in sum.iter_mut().zip(part.partial.iter()) {
                     // SAFETY: 16 of 32 floats.
-                    unsafe { *sum = f.load(held.as_ptr().add(half * LANES)) };
+                    unsafe { *sum = f.load(partial.as_ptr().add(half * LANES)) };
                 }
             }
             for batch in 0..=batches {
@@ -63,7 +63,7 @@ impl<F: Blocks> Tile<'_, F> {
                 *done = f.to_array(sum);
             }
             for (r, done) in done.iter().enumerate().take(part.rows) {
-                part.held[r][half * LANES..][..LANES].copy_from_slice(done);
+                part.partial[r][half * LANES..][..LANES].copy_from_slice(done);
                 if part.to == self.groups {
                     let (row, output) = (part.first + r, part.output + half * LANES);
                     // SAFETY: rows and panels of this task; tasks have different rows or different

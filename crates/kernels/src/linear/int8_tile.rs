@@ -144,8 +144,8 @@ pub(super) struct Part<'a> {
     pub(super) to: usize,
     pub(super) bytes: Bytes,
     pub(super) scales: &'a [Scales; CHUNK],
-    /// Sums of the groups before, then those with these.
-    pub(super) held: &'a mut [[f32; PANEL]],
+    /// Sums over the groups before these; then with these.
+    pub(super) partial: &'a mut [[f32; PANEL]],
     pub(super) ahead: Ahead,
 }
 
@@ -206,7 +206,7 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
             scales: [Scales::EMPTY; CHUNK],
             bytes: [[0; WIDE]; CHUNK],
         };
-        let mut held = [[0.0; PANEL]; TASK_ROWS];
+        let mut partial = [[0.0; PANEL]; TASK_ROWS];
         let task = self.blocks.first(self.range.start);
         let panel_bytes = blocks::panel_bytes::<F>(self.groups);
         let turns = self.range.len();
@@ -229,7 +229,7 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
                         to,
                         bytes,
                         scales: &chunk.scales,
-                        held: &mut held[first - task..end - task],
+                        partial: &mut partial[first - task..end - task],
                         ahead: Ahead {
                             from: weights.as_ptr().wrapping_add(next),
                             lines,
@@ -295,15 +295,15 @@ impl<F: Blocks> Tile<'_, F> {
     ) {
         let f = i.floats();
         let mut sum = [[f.splat(0.0); NV]; MR];
-        let held: &mut [[f32; PANEL]; MR] = (&mut *part.held)
+        let partial: &mut [[f32; PANEL]; MR] = (&mut *part.partial)
             .try_into()
             .expect("a row of sums for each row");
         let lane = |v: usize| (HALF + v) * LANES;
         if part.from > 0 {
-            for (sum, held) in sum.iter_mut().zip(held.iter()) {
+            for (sum, partial) in sum.iter_mut().zip(partial.iter()) {
                 for (v, sum) in sum.iter_mut().enumerate() {
                     // SAFETY: 16 of 32 floats.
-                    unsafe { *sum = f.load(held.as_ptr().add(lane(v))) };
+                    unsafe { *sum = f.load(partial.as_ptr().add(lane(v))) };
                 }
             }
         }
@@ -376,9 +376,9 @@ impl<F: Blocks> Tile<'_, F> {
                     .finish(f, sum, part.first, part.output + HALF * LANES);
                 return;
             }
-            for (sum, held) in sum.iter().zip(held.iter_mut()) {
+            for (sum, partial) in sum.iter().zip(partial.iter_mut()) {
                 for (v, sum) in sum.iter().enumerate() {
-                    f.store(held.as_mut_ptr().add(lane(v)), *sum);
+                    f.store(partial.as_mut_ptr().add(lane(v)), *sum);
                 }
             }
         }

@@ -39,7 +39,7 @@ fn equals_the_reference() {
 }
 
 #[test]
-fn a_row_has_the_same_bits_in_any_company() {
+fn a_row_has_the_same_bits_in_any_batch() {
     // Fewer inputs than a chunk of the register blocks, and more than two.
     for (inputs, outputs) in [(137, 203), (401, 70)] {
         let layer = packed(&noise(inputs * outputs, 12), inputs, outputs);

@@ -7,13 +7,13 @@ use crate::isa::Task;
 use crate::parallel::TASK_ROWS;
 use crate::simd::{LANES, Simd, prefetch};
 
-/// How many inputs before they are needed weights are fetched.
+/// Weights are prefetched this many inputs before they are used.
 const AHEAD: usize = 32;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Inputs whose weights are used by one block of rows after the other before the next ones come:
+/// Inputs of a chunk. Every block of rows uses the weights of a chunk before the next chunk begins:
 /// 24 KB of float32, which stay in the first-level cache.
 const CHUNK: usize = 192;
 
@@ -72,7 +72,7 @@ impl<W: Stored> Tile<'_, W> {
         let blocks = self.rows.len().div_ceil(12);
         // One block reads everything once.
         let step = if blocks == 1 { self.inputs } else { CHUNK };
-        let mut held = [[0.0; PANEL]; TASK_ROWS];
+        let mut partial = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
             let mut from = 0;
             loop {
@@ -87,15 +87,15 @@ impl<W: Stored> Tile<'_, W> {
                         turn: b,
                         turns: blocks,
                     };
-                    let held = &mut held[first - self.rows.start..end - self.rows.start];
+                    let partial = &mut partial[first - self.rows.start..end - self.rows.start];
                     match end - first {
-                        6 => self.part::<S, 6>(s, first, part, held),
-                        7 => self.part::<S, 7>(s, first, part, held),
-                        8 => self.part::<S, 8>(s, first, part, held),
-                        9 => self.part::<S, 9>(s, first, part, held),
-                        10 => self.part::<S, 10>(s, first, part, held),
-                        11 => self.part::<S, 11>(s, first, part, held),
-                        _ => self.part::<S, 12>(s, first, part, held),
+                        6 => self.part::<S, 6>(s, first, part, partial),
+                        7 => self.part::<S, 7>(s, first, part, partial),
+                        8 => self.part::<S, 8>(s, first, part, partial),
+                        9 => self.part::<S, 9>(s, first, part, partial),
+                        10 => self.part::<S, 10>(s, first, part, partial),
+                        11 => self.part::<S, 11>(s, first, part, partial),
+                        _ => self.part::<S, 12>(s, first, part, partial),
                     }
                 }
                 if to == self.inputs {
@@ -106,23 +106,29 @@ impl<W: Stored> Tile<'_, W> {
         }
     }
 
-    /// `MR` rows from `first` by a panel, for some of the inputs: `held` has the sums of those before,
-    /// or takes the sums for those behind.
+    /// Multiplies `MR` rows from row `first` on by some inputs of a panel. `partial` holds the sums over the
+    /// inputs before these, and receives the sums for the inputs after them.
     #[inline(always)]
     fn part<S: Simd, const MR: usize>(
         &self,
         s: S,
         first: usize,
         part: Part,
-        held: &mut [[f32; PANEL]],
+        partial: &mut [[f32; PANEL]],
     ) {
         let inputs = self.inputs;
-        let held: &mut [[f32; PANEL]; MR] = held.try_into().expect("a row of sums for each row");
+        let partial: &mut [[f32; PANEL]; MR] =
+            partial.try_into().expect("a row of sums for each row");
         let mut sum = [[s.splat(0.0); 2]; MR];
         if part.from > 0 {
-            for (sum, held) in sum.iter_mut().zip(held.iter()) {
+            for (sum, partial) in sum.iter_mut().zip(partial.iter()) {
                 // SAFETY: 32 floats.
-                unsafe { *sum = [s.load(held.as_ptr()), s.load(held.as_ptr().add(LANES))] };
+                unsafe {
+                    *sum = [
+                        s.load(partial.as_ptr()),
+                        s.load(partial.as_ptr().add(LANES)),
+                    ]
+                };
             }
         }
         // SAFETY: rows `first..first + MR` are rows of this task, and the panel exists; it holds
@@ -131,10 +137,11 @@ impl<W: Stored> Tile<'_, W> {
             let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
-            // Each turn fetches its share of the next chunk; a block alone, which reads everything
-            // once, what is a little ahead: with many sums between two loads the machine does not
-            // look far enough itself. Evenly: the core has buffers for 16 lines under way, and all
-            // that misses its first-level cache waits for one of them.
+            // Each turn prefetches its share of the next chunk. A single block, which reads everything
+            // once, prefetches what comes a little later: with many sums between two loads the
+            // hardware prefetcher does not look far enough ahead. The shares are even because the
+            // core can have 16 cache lines in flight, and every miss of its first-level cache waits
+            // for one of these buffers.
             let lines = bytes / LINE;
             let every = (part.turns / lines).max(1);
             let each = lines.div_ceil(part.turns);
@@ -166,11 +173,11 @@ impl<W: Stored> Tile<'_, W> {
             // SAFETY: rows and panels of this task; tasks have different rows or different panels.
             unsafe { self.out.finish(s, sum, first, part.panel * PANEL) };
         } else {
-            for (sum, held) in sum.iter().zip(held.iter_mut()) {
+            for (sum, partial) in sum.iter().zip(partial.iter_mut()) {
                 // SAFETY: 32 floats.
                 unsafe {
-                    s.store(held.as_mut_ptr(), sum[0]);
-                    s.store(held.as_mut_ptr().add(LANES), sum[1]);
+                    s.store(partial.as_mut_ptr(), sum[0]);
+                    s.store(partial.as_mut_ptr().add(LANES), sum[1]);
                 }
             }
         }
@@ -235,7 +242,7 @@ impl<W: Stored> Tile<'_, W> {
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
-                // The machine itself does not look far enough ahead in several panels.
+                // The hardware prefetcher does not look far enough ahead in several panels.
                 if S::WIDE {
                     for panel in 0..NV / 2 {
                         let at = (panel * inputs + k + AHEAD) * bytes;

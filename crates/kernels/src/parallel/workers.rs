@@ -1,10 +1,14 @@
-//! The threads behind a pool: one region at a time, whose tasks are counted down.
+//! The threads behind a pool. They run one region at a time: a closure that is called for each of `count` tasks.
 //!
-//! Each thread has a share of a region's tasks, the same part of them in every region, so that what it wrote in one is in
-//! its cache in the next; when its own share is used up it takes from the others'. A region is published by
-//! writing its [`Job`], then how many tasks each share has, then its number. Whoever takes part, the caller too, lowers a share, once a
-//! task, and subtracts what it took from `unfinished` when it finds no more; the region is over when that is zero. A worker
-//! that comes late finds nothing to take and holds nobody up.
+//! Each thread has a share of the tasks, the same part of them in every region, so that what it wrote in one
+//! region is in its cache in the next. A thread whose share is used up takes tasks from the others' shares.
+//!
+//! The caller publishes a region in three steps: it writes the [`Job`], then the number of tasks in each share,
+//! then the number of the region. Every thread, the caller included, lowers a share by one for each task that it
+//! takes. When it finds no more tasks it subtracts those it has finished from `unfinished`; at zero the region is
+//! over. A worker that comes late finds nothing to take and delays nobody.
+//!
+//! `crates/kernels/loom` checks all of this under loom.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,12 +21,12 @@ use super::sync::{
     LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
 };
 
-/// A caller that has waited this much longer for others than it worked itself takes them to have lost their
-/// cores to other processes, perhaps for time slices of milliseconds.
+/// If the caller waits for the workers this much longer than it worked itself, it concludes that they have lost
+/// their cores to other processes, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
-/// For so many times what it waited it then works alone, so that little is lost where the machine stays
-/// busy.
+/// After that it works alone for this many times the time that it waited, so that little is lost while the
+/// machine stays busy.
 const ALONE: u32 = 16;
 
 /// Worker threads, ended and joined when dropped.
@@ -32,7 +36,7 @@ pub(super) struct Workers {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A cache line of its own (two: they are fetched in pairs).
+/// A value with a cache line of its own; two lines, because processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
@@ -41,24 +45,24 @@ struct Line<T>(T);
 struct Shared {
     /// The number of the region.
     region: Line<AtomicU64>,
-    /// For each thread, tasks of its share that nobody has taken. Below zero if more were asked for.
+    /// For each thread, how many tasks of its share are left. Below zero after attempts to take more.
     shares: Vec<Line<AtomicIsize>>,
     /// Tasks of the region that are not finished.
     unfinished: Line<AtomicUsize>,
-    /// The region.
+    /// What the current region runs.
     job: UnsafeCell<Job>,
-    /// Somebody has entered.
+    /// A thread has entered: it is the caller, the only one that may open regions.
     entered: AtomicBool,
     /// The caller sleeps until the region is over.
     caller_sleeps: AtomicBool,
     /// A task of the region panicked.
     panicked: AtomicBool,
-    /// Workers that sleep.
+    /// How many workers sleep.
     sleepers: AtomicUsize,
     state: Mutex<State>,
-    /// For workers: there is something to do soon.
+    /// Wakes workers: there will soon be something to do.
     wake: Condvar,
-    /// For the caller: the region is over.
+    /// Wakes the caller: the region is over.
     over: Condvar,
 }
 
@@ -67,7 +71,7 @@ struct State {
     /// How often workers were called.
     calls: u64,
     stop: bool,
-    /// The time before which no region is shared.
+    /// Until then the caller works alone.
     alone_until: Option<Instant>,
     /// The first panic of the region.
     panic: Option<Box<dyn Any + Send>>,
@@ -108,7 +112,7 @@ impl Workers {
             wake: Condvar::new(),
             over: Condvar::new(),
         });
-        // Dropped half-way, it ends those that were started.
+        // If a thread cannot be started, dropping this ends those that were.
         let mut workers = Self {
             shared,
             threads: Vec::with_capacity(count),
@@ -128,8 +132,8 @@ impl Workers {
         self.threads.len() + 1
     }
 
-    /// Makes the calling thread the one that may open regions, and wakes the workers; `None` while
-    /// another is (or this one, further up).
+    /// Makes the calling thread the one that may open regions, and wakes the workers. `None` while another
+    /// thread has entered, or this one has in a function further up.
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
         if self.shared.entered.swap(true, Ordering::Acquire) {
             return None;
@@ -150,7 +154,7 @@ impl Drop for Workers {
         self.shared.state().stop = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
-            // A worker catches what its tasks throw.
+            // A worker catches the panics of its tasks, so it does not end with one.
             let _ = thread.join();
         }
     }
@@ -160,7 +164,7 @@ impl Drop for Workers {
 #[derive(Debug)]
 pub(super) struct Entered<'a> {
     workers: &'a Workers,
-    /// The workers were late: no region is shared before then.
+    /// The workers were late: until then the caller works alone.
     alone_until: Cell<Option<Instant>>,
 }
 
@@ -206,12 +210,13 @@ impl Entered<'_> {
         shared.job.with_mut(|place| unsafe { *place = job });
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
-            // Publishes the job: a worker that looks for more tasks of the last region may take one of these.
+            // Publishes the job, too: a worker that is still looking for tasks of the last region may take
+            // one of these before it sees the new region's number.
             let tasks = shared.share(count, t).len().cast_signed();
             share.0.publish(tasks);
         }
-        // Sequential with `sleepers`: either a worker that is going to sleep sees the region, or it is
-        // seen to sleep.
+        // Sequentially consistent with `sleepers`: a worker that is going to sleep sees the new region, or
+        // this thread sees that it sleeps.
         shared.region.0.fetch_add(1, Ordering::SeqCst);
         if shared.sleepers.load_seq_cst() > 0 {
             shared.call_workers();
@@ -228,7 +233,7 @@ impl Entered<'_> {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it can leave it half-written.
+        // A thread that panics with the lock leaves the state whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -267,7 +272,7 @@ impl Shared {
                     let mut state = self.state();
                     match &state.panic {
                         None => state.panic = Some(thrown),
-                        // Not dropped: that could panic too, and the caller would wait for ever.
+                        // Dropping it could panic again, and the caller would wait for ever.
                         Some(_) => std::mem::forget(thrown),
                     }
                     drop(state);
@@ -280,13 +285,14 @@ impl Shared {
             && self.unfinished.0.fetch_sub(done, Ordering::SeqCst) == done
             && self.caller_sleeps.load_seq_cst()
         {
-            // Locked, so that the caller is not between its last look and its sleep.
+            // Taking the lock makes sure that the caller is not between its last look and its sleep.
             drop(self.state());
             self.over.notify_one();
         }
     }
 
-    /// Until when the caller shall work alone, if the workers were late with a region that was opened at `start`.
+    /// Waits until the region, opened at `start`, is over. If the workers were late, returns until when the caller
+    /// should work alone.
     fn wait_for_the_end(&self, start: Instant) -> Option<Instant> {
         let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
         if is_over() {
@@ -311,7 +317,7 @@ impl Shared {
         state.alone_until
     }
 
-    /// The life of worker `t`.
+    /// What worker `t` runs until the pool ends.
     fn work(&self, t: usize) {
         let mut seen = 0;
         loop {

@@ -325,7 +325,7 @@ fn equals_the_reference_in_any_shape() {
 }
 
 #[test]
-fn rows_do_not_depend_on_their_company() {
+fn rows_are_batch_invariant() {
     let Some(device) = device() else { return };
     for (number, page_size, heads, head_dim, window) in [
         (Number::Bf16, 16, (6, 1), 64, None),

@@ -103,7 +103,7 @@ pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     }
 }
 
-/// Bitwise equality, for what must not depend on the company.
+/// Bitwise equality, for what is batch-invariant.
 #[track_caller]
 pub fn assert_same_bits(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len());

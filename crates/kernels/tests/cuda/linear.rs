@@ -125,7 +125,7 @@ fn equals_the_reference() {
 }
 
 #[test]
-fn rows_do_not_depend_on_their_company() {
+fn rows_are_batch_invariant() {
     let Some(device) = device() else { return };
     for number in NUMBERS {
         for (inputs, outputs) in [(1056, 70), (96, 129), (33, 5), (32, 16_900)] {

@@ -138,7 +138,7 @@ fn further_layers_take_what_is_above_zero() {
 }
 
 #[test]
-fn a_row_does_not_depend_on_its_company_and_a_missing_one_is_no_number() {
+fn a_row_is_batch_invariant_and_a_missing_one_is_no_number() {
     let Some(device) = device() else { return };
     let layer = Layer::new(101, 11, true, 7);
     let hidden = upload(device, Number::F32, &noise(4 * 101, 8));

@@ -31,7 +31,7 @@ fn equals_the_reference() {
 }
 
 #[test]
-fn rows_do_not_depend_on_their_company() {
+fn rows_are_batch_invariant() {
     let Some(device) = device() else { return };
     let (n, rows) = (901, 37);
     let (x, weight) = (

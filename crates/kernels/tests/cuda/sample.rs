@@ -450,7 +450,7 @@ fn a_vocabulary_of_152_thousand() {
 }
 
 #[test]
-fn a_draw_does_not_depend_on_its_company() {
+fn a_sample_is_batch_invariant() {
     let Some(device) = device() else { return };
     let vocab = 1500;
     let rows = rows(vocab);

@@ -34,7 +34,7 @@ struct Item {
 
 /// How rows are taken together on a device: positions are cut into segments, and rows whose pages of a
 /// segment are the same, branches of a tree or tokens of a prompt, share an item. Each row has a partial
-/// result for each of its segments, which do not depend on the company.
+/// result for each of its segments, which are batch-invariant: they do not depend on the other rows.
 ///
 /// It keeps its memory: a plan that is made again allocates nothing once it has been as large.
 #[derive(Clone, Debug, Default)]

@@ -70,7 +70,7 @@ fn equals_the_reference() {
 }
 
 #[test]
-fn a_row_has_the_same_bits_in_any_company_and_on_every_tier() {
+fn a_row_has_the_same_bits_in_any_batch_and_on_every_tier() {
     for format in 0..FORMATS.len() {
         let (inputs, outputs) = (1024, 70);
         let layer = layer(format, inputs, outputs);

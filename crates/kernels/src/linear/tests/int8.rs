@@ -98,7 +98,7 @@ fn stays_near_the_product_in_float32() {
 }
 
 #[test]
-fn a_row_has_the_same_bits_in_any_company() {
+fn a_row_has_the_same_bits_in_any_batch() {
     let (inputs, outputs) = (160, 203);
     let layer = int8(&noise(inputs * outputs, 12), inputs, outputs);
     let x = noise(230 * inputs, 13);
