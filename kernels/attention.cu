@@ -3,11 +3,14 @@
 // Causal attention of rows over paged keys and values, with grouped query heads, in two launches: partial results over
 // segments of 256 positions, then their sum.
 //
-// An item is a segment and some rows that see the same pages there (branches of a tree, tokens of a prompt):
-// keys and values are read once for all of them. Items are [item_count][6] ints: where the page of position 0 would be in
-// `tables` (those of `from` to `to` are there), the positions `from` and `to` (not included; what is outside is not read), the
-// first of the item's rows in `members`, their number, the first of their partials. A row sees positions p < lens[row], of them only
-// those with p >= lens[row] - window unless window is 0.
+// An item is a segment and some rows that see the same pages in it (branches of a tree, tokens of a prompt): keys and
+// values are read once for all of them. Items are [item_count][6] ints:
+//   table     where the page of position 0 would be in `tables`; the pages of `from` to `to` are there
+//   from, to  the item's positions, `to` not included; no others are read
+//   first     the first of the item's rows in `members`
+//   count     the number of its rows
+//   part      the first of their partial results
+// A row sees the positions p < lens[row], and with a window only those with p >= lens[row] - window.
 //
 //   q         [rows] float, `q_stride` apart: a row begins with its [heads][head_dim] queries; head h reads
 //             key-value head h / (heads / kv_heads)
@@ -15,7 +18,7 @@
 //   parts     [partials][heads][head_dim + 2] float: the sum of weights times values, the largest score, the sum of the
 //             weights. Weights are 2^(score - largest), scores scale * log2(e) * q k. Nothing seen: 0, -INFINITY, 0
 //
-// A row's partial does not depend on the other rows of its item: what a row does not see has weight 0.
+// A row's partial result does not depend on the other rows of its item: positions that the row does not see have weight 0.
 namespace attention {
 
 constexpr int SEGMENT = 256, ITEM = 6;
@@ -32,12 +35,11 @@ __device__ __forceinline__ Item item_at(const int* items, int index) {
 // First position that a row with `len` positions sees.
 __device__ __forceinline__ int first_seen(int len, int window) { return window > 0 ? max(len - window, 0) : 0; }
 
-// For 16-bit keys and values of head_dim 64, 96 or 128, on tensor cores. page_size is a multiple of 16, and a
-// group of heads at most 64. Grid (items or more, kv_heads); a block has 64 queries, 16 for each warp, and goes over
-// 64 positions at a time. With at most 32 or 16 queries, 2 or 4 warps share 16: each computes the scores of some of
-// the positions and the output of some of head_dim, in the same order as one warp would. Positions are permuted so
-// that a lane has scores of eight neighbours, which is what it needs of the weights to multiply values read with
-// one load.
+// On tensor cores, for 16-bit keys and values of head_dim 64, 96 or 128. page_size is a multiple of 16, and at most 64
+// heads share a key-value head. Grid (at least the items, kv_heads). A block has 64 queries, 16 for each warp, and goes
+// over 64 positions at a time. With at most 32 (16) queries, 2 (4) warps share 16 queries: each computes the scores of some
+// positions and the output of a part of head_dim, in the same order as a single warp would. Positions are permuted so
+// that a lane has the scores of eight neighbours: these are the weights that it needs for values read with one load.
 constexpr int POSITIONS = 64, THREADS = 128, PLACES = 16;
 
 template <class S, int D>
@@ -70,8 +72,8 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
 
   __syncthreads();
 
-  // Places that nobody sees become 0, so that nothing strange is multiplied by a weight of 0 (some positions before
-  // `from`, in its page, come along).
+  // Positions that no row sees are filled with 0, because their memory may hold NaN, and 0 times NaN is NaN. (Some
+  // positions before `from`, in the same page, are read along.)
   auto copy_keys = [&](int start) {
     const int thread = now(threadIdx.x);
 #pragma unroll
@@ -101,9 +103,9 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   copy_keys(start);
   copy_values(start);
 
-  // This lane's queries: g and g + 8 of its set of 16. What a lane takes as k is 8t .. 8t+7 of each 32.
+  // This lane's queries: g and g + 8 of its set of 16. Of each 32 of head_dim a lane takes 8t .. 8t+7.
   unsigned query[C][2][4];
-  int len[2], low[2];  // what it sees, less the first position that the lane has scores of
+  int len[2], low[2];  // the end and the begin of what it sees, relative to the lane's first position
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int index = set * 16 + 8 * i + g, member = index / group;
@@ -230,7 +232,7 @@ __device__ __forceinline__ void tensor(float* parts, const float* q, int q_strid
   }
 
   if (!active) return;
-  // All again: registers are short in the loop.
+  // Computed again, so that no registers are taken in the loop.
   const Item written = item_at(items, now(blockIdx.x));
   const int thread = now(threadIdx.x), column = thread % 4 * 2, each = now(heads) / kv_heads;
 #pragma unroll

@@ -19,7 +19,7 @@
 #endif
 #endif
 
-// Numbers of 16 bits, without the toolkit's headers: only what tensor cores and loads need.
+// Numbers of 16 bits. Defined here, because only their bits are needed and the toolkit's headers are large.
 struct bf16 {
   unsigned short bits;
 };

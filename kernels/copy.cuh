@@ -1,6 +1,6 @@
-// Copies from global memory that C++ has no words for. `copy_async` runs in the background: a thread's
-// copies before one `copy_commit` are a group, `copy_wait<N>` waits until at most N groups of the
-// calling thread are under way; a barrier then shows them to the rest of the block.
+// Copies from global memory that C++ cannot express. `copy_async` runs in the background. The copies of a thread up to
+// a `copy_commit` are a group; `copy_wait<N>` waits until at most N groups of the calling thread are pending. After a
+// barrier the other threads of the block see them.
 #pragma once
 #include "common.cuh"
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace emulated {
-// Copies happen as late as they may, and the place is spoiled until then: a forgotten wait shows.
+// Copies run as late as they may, and the destination holds NaN until then, so that tests find a missing wait.
 struct Copy {
   void* to;
   const void* from;
@@ -37,8 +37,8 @@ inline void wait_copies(int left) {
 }  // namespace emulated
 #endif
 
-// 16 bytes that this multiprocessor reads once: they do not displace others in its cache, and the rest
-// of their 128-byte line comes to the second one.
+// 16 bytes that this multiprocessor reads only once: they are not kept in its first-level cache, and the rest of their
+// 128-byte line is fetched to the second-level cache.
 __device__ __forceinline__ uint4 load_once(const void* at) {
 #ifdef KERNEL_CPU_SHIM
   return *static_cast<const uint4*>(at);
@@ -78,7 +78,7 @@ __device__ __forceinline__ void copy_wait() {
 #endif
 }
 
-// The value, of which nothing is computed before: what follows from it does not take registers from a loop above.
+// The value, hidden from the compiler until here: what is computed from it takes no registers in a loop above.
 __device__ __forceinline__ int now(int value) {
 #ifndef KERNEL_CPU_SHIM
   asm volatile("" : "+r"(value));

@@ -3,12 +3,12 @@
 // out[r, n] (+)= bias[n] + sum over k of x[r, k] w[n, k];  linear_silu: with the gate of a SwiGLU block behind it
 //   x [rows, inputs] T, w [outputs, inputs] T, bias [outputs] or null, out [rows, outputs] float, `add` 0 or 1
 //
-// The order of a sum depends on `inputs` and `groups` alone, whatever kernel runs: the chunks of 32 k are cut into
-// `groups` groups and each of these into SLICES slices, all of neighbouring chunks. A slice is one chain of
-// tensor-core multiplies, a group the sum of its slices, the result (bias + out) + group 0 + group 1 + ...
+// Batch-invariant: the order of a sum depends on `inputs` and `groups` alone, whichever kernel runs. The inputs are cut
+// into chunks of 32, neighbouring chunks into `groups` groups, and each group into SLICES slices. A slice is one chain of
+// tensor-core multiplies, a group is the sum of its slices, and the result is (bias + out) + group 0 + group 1 + ...
 //
-// Within a chunk both operands are read as they lie in memory, lane t of four taking k = 8t .. 8t+7 with one
-// load: two multiplies of 16 k, whose k are not in order but the same for both.
+// Within a chunk both operands are read as they lie in memory: lane t of four takes inputs 8t .. 8t+7 with one load. That
+// makes two multiplies of 16 inputs, whose inputs are not in order, but in the same order for both operands.
 namespace linear {
 
 constexpr int CHUNK = 32, SLICES = 4;
@@ -16,7 +16,7 @@ constexpr int CHUNK = 32, SLICES = 4;
 // Where part `part` of `parts` of `count` begins.
 __device__ __forceinline__ int cut(int count, int part, int parts) { return count * part / parts; }
 
-// Four neighbouring outputs, of which `valid` exist; `whole` if all places are aligned for one access.
+// Four neighbouring outputs, of which `valid` exist; `whole` if one aligned access reaches all four.
 __device__ __forceinline__ float4 load(const float* at, int valid, bool whole) {
   if (whole) return *reinterpret_cast<const float4*>(at);
   float4 v = make_float4(at[0], 0.f, 0.f, 0.f);
@@ -39,7 +39,7 @@ __device__ __forceinline__ float4 plus(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-// The same of numbers of 16 bits.
+// The same for numbers of 16 bits.
 template <class T>
 __device__ __forceinline__ void store4(T* at, T x, T y, T z, T w, int valid) {
   at[0] = x;
@@ -55,17 +55,17 @@ __device__ __forceinline__ float4 start(const float* out, const float* bias, int
   return add ? plus(v, load(out, valid, whole)) : v;
 }
 
-// The epilogues. GATE: the first half of the outputs are gates, the second what they let through, and
+// The epilogue with GATE (SwiGLU): the first half of the outputs are the gates, the second half what they gate, and
 //   out[r, i] = gate / (1 + e^-gate) * up      out [rows, outputs / 2] T; as kernels/silu.cu
 template <class T>
 __device__ __forceinline__ T gated(float gate, float up) {
   return from_float<T>(gate / (1.f + expf(-gate)) * up);
 }
 
-// For few rows: a block has 64 outputs (32 gates and what they are for), ROWS rows and one group, its four warps a
-// slice each. Grid (row tiles, output tiles, groups). If there are several groups, the last block of a tile to end adds
-// them up from `parts` [groups, rows, output tiles * 64] float; `arrived` [output tiles, row tiles] counts them, and is
-// zero between launches.
+// For few rows: a block computes one group of 64 outputs (with GATE 32 gates and what they gate) and ROWS rows; each of
+// its four warps computes a slice. Grid (row tiles, output tiles, groups). If there are several groups, the block of a tile
+// that ends last adds them up from `parts` [groups, rows, output tiles * 64] float. `arrived` [output tiles, row tiles]
+// counts the blocks that have ended, and is zero between launches.
 constexpr int OUTPUTS = 64, THREADS = 32 * SLICES;
 
 template <class T, int ROWS, bool GATE, class Out>
@@ -84,7 +84,7 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const int width = GATE ? outputs / 2 : outputs;  // of `out`
   const int first_row = blockIdx.x * ROWS, first = blockIdx.y * RESULTS;
-  // In units of 16 bytes. Rows and outputs that do not exist repeat the last one.
+  // In units of 16 bytes. For rows and outputs that do not exist the last one is read again.
   const uint4* weights = reinterpret_cast<const uint4*>(w) + t;
   const uint4* row_values = reinterpret_cast<const uint4*>(x) + (size_t)first_row * (inputs / 8) + t;
   int weight_at[2 * M], row_at[N];
@@ -163,7 +163,7 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
   const size_t part_width = (size_t)gridDim.y * OUTPUTS, part_first = (size_t)blockIdx.y * OUTPUTS;
 #pragma unroll
   for (int pass = 0; pass < ROWS; pass += PASS) {
-    if (pass > 0) __syncthreads();  // everybody has read what was there
+    if (pass > 0) __syncthreads();  // all threads have read the last pass
 #pragma unroll
     for (int n = 0; n < PASS / 8; n++)
 #pragma unroll
@@ -195,7 +195,7 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
   }
   if (groups == 1) return;
 
-  __threadfence();  // the parts are seen before the count is
+  __threadfence();  // other blocks see the parts before they see the count
   __syncthreads();
   unsigned* count = arrived + (size_t)blockIdx.y * gridDim.x + blockIdx.x;
   if (threadIdx.x == 0) ticket = atomicAdd(count, 1u);
@@ -223,8 +223,8 @@ __device__ __forceinline__ void few(Out* out, float* parts, unsigned* arrived, c
     finish(first_row + i / (RESULTS / 4), i % (RESULTS / 4) * 4, all_groups);
 }
 
-// For many rows: a block has 128 outputs and 64 rows, its eight warps 32 x 32 each; chunks come through shared memory.
-// Grid (row tiles, output tiles). With GATE, each warp has 16 gates and what they are for.
+// For many rows: a block computes 128 outputs of 64 rows, each of its eight warps 32 x 32 of them. Chunks are copied to
+// shared memory. Grid (row tiles, output tiles). With GATE, each warp has 16 gates and what they gate.
 constexpr int MANY_OUTPUTS = 128, MANY_ROWS = 64, MANY_THREADS = 256, STAGES = 4;
 
 template <class T, bool GATE, class Out>
@@ -281,7 +281,7 @@ __device__ __forceinline__ void many(Out* out, const T* x, const T* w, const flo
 #pragma unroll 1
       for (; chunk < end; chunk++) {
         copy_wait<STAGES - 2>();
-        __syncthreads();  // the chunk is here, and everybody is through with the one before it
+        __syncthreads();  // the chunk has arrived, and all warps have finished the chunk before it
         copy(chunk + STAGES - 1);
         const uint4(*stage)[4] = stages[chunk % STAGES];
         uint4 a[4];

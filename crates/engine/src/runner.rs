@@ -1,5 +1,5 @@
-//! What carries out passes: the processor or a CUDA device. It owns the memory of keys and values and
-//! the activations; sequences and page tables are the engine's.
+//! Forward passes, on the CPU or on a CUDA device. A runner owns the memory of keys and values and the activations;
+//! the engine owns sequences and page tables.
 
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
@@ -22,7 +22,7 @@ pub(crate) enum Runner {
     Cuda(Box<CudaRunner>),
 }
 
-/// Calls the same method on whichever it is.
+/// Calls the same method on either runner.
 macro_rules! on_each {
     ($runner:expr, $each:ident => $call:expr) => {
         match $runner {

@@ -1,9 +1,9 @@
 //! Passes on a CUDA device.
 //!
-//! Keys, values and activations are taken when the engine is made. A pass copies its lists (tokens, places,
-//! what is attended to) and queues its kernels; it waits for no result. A pass in which every row
-//! is wanted, as in decoding, is recorded as a graph for the size that it is rounded up to, and
-//! replayed; the rows added to it write to a page that nobody reads.
+//! Memory for keys, values and activations is allocated when the engine is made. A pass copies its lists (tokens,
+//! positions, what each row attends to) and queues its kernels; it waits for no result. A pass in which every row is
+//! wanted, as in decoding, is rounded up to a size that comes again, recorded as a graph for that size, and replayed.
+//! The rows that pad it write their keys and values to a scratch page.
 
 mod draw;
 mod lists;
@@ -24,7 +24,7 @@ use steps::Steps;
 
 /// Most rows of a pass that is recorded.
 const GRAPH_ROWS: usize = 256;
-/// Most graphs that are kept; then all are recorded anew.
+/// Most graphs that are kept. When there are more, all are dropped and recorded again.
 const GRAPHS: usize = 64;
 
 /// Keys, values and activations on a device.
@@ -35,7 +35,7 @@ pub(crate) struct CudaRunner {
     kv: Buffer,
     activations: Activations,
     lists: Lists,
-    /// By what they were rounded up to; `None` the first time, which loads the kernels.
+    /// By the size of the pass; `None` after its first run, which loads the kernels.
     graphs: HashMap<Key, Option<Graph>>,
     /// Rows of the last call, float32.
     out: Buffer,
@@ -46,7 +46,7 @@ pub(crate) struct CudaRunner {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kv {
     pub(super) layout: KvLayout,
-    /// Where rows that fill up a pass write.
+    /// The page that padding rows write to.
     pub(super) scratch: u32,
 }
 
@@ -68,7 +68,7 @@ impl CudaRunner {
         })
     }
 
-    /// With as many pages as the budget has, and one more.
+    /// A runner with the pages of the budget and the scratch page.
     pub(crate) fn new(
         c: &ModelConfig,
         decoder: &CudaDecoder,
@@ -90,7 +90,7 @@ impl CudaRunner {
             scratch: pages as u32,
         };
         let mut kv = device.alloc((pages + 1).saturating_mul(page_bytes))?;
-        // The scratch page is read by nobody, but a NaN there should not depend on who was here before.
+        // Nothing reads the scratch page, but its contents should not depend on what used the memory before.
         kv.clear()?;
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
@@ -131,7 +131,7 @@ impl CudaRunner {
         let width = output.width(config);
         let bytes = 4 * width * wanted;
         if self.out.bytes() < bytes {
-            // Nothing recorded names it. Both at once would be more than is planned.
+            // No graph uses it. Freed first: both together would be more than the memory plan allows.
             self.out = self.device.alloc(0)?;
             self.out = self.device.alloc(bytes)?;
         }
@@ -186,7 +186,7 @@ impl CudaCall<'_> {
             .lists
             .write(chunk, self.tables, runner.shape, decoding);
         if !matches!(written, Ok((_, false))) {
-            // What was recorded reads lists where they may be no more.
+            // The graphs read lists from where these no longer are.
             runner.graphs.clear();
         }
         let (key, _) = written?;

@@ -4,8 +4,8 @@ use super::{Arg, Buffer, CudaError, KvLayout, Launch, Number, Staging};
 use crate::AttentionShape;
 pub use plan::{AttentionPlan, AttentionReach};
 
-/// What the plans of some lists never exceed: launches with them, also those of a graph that is replayed for
-/// another plan, touch no more.
+/// What no plan of some lists exceeds. Launches with the lists touch no more, also those of a graph that is replayed
+/// for another plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
     /// Most rows.
@@ -22,11 +22,11 @@ impl AttentionCapacity {
     }
 }
 
-/// Room for the lists of a plan. Lists that are staged with the same room, behind the same others, lie at the same
-/// place: a graph that has launches with them may be replayed for the next plan.
+/// Room for the lists of a plan. Lists that are staged with the same room, after the same other lists, lie at the same
+/// place, so that a graph of launches with them can be replayed for the next plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionRoom {
-    /// Rows that are summed up; those that are not planned for have no partials.
+    /// Rows of the output; those that the plan does not have have no partial results.
     pub rows: usize,
     /// Items.
     pub items: usize,
@@ -37,7 +37,7 @@ pub struct AttentionRoom {
 }
 
 impl AttentionRoom {
-    /// As much as a plan needs.
+    /// What a plan needs.
     #[must_use]
     pub fn of(plan: &AttentionPlan) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl AttentionLists {
         }
     }
 
-    /// Replaces the plan by one whose lists go with what is staged.
+    /// Stages the lists of a plan, which replaces the one before.
     ///
     /// # Panics
     /// If it is more than there is room for.
@@ -104,7 +104,7 @@ impl AttentionLists {
         assert!(room.rows <= rows && plan.partials() <= partials);
         let lists = plan.lists();
         let all = plan.partials() as u32;
-        // The rows that are not planned for begin and end behind all partials.
+        // A row that the plan does not have begins and ends after all partial results.
         let row_first = lists.row_first.iter().copied();
         let rest = room
             .rows
@@ -133,9 +133,10 @@ impl AttentionLists {
     }
 }
 
-/// Partial results of all items of the plan in `lists`, which was staged and copied with `staging`. Blocks for `items` of them are launched, which may be
-/// more than there are (for graphs). Rows of `q` begin with their queries, `shape.stride` floats apart;
-/// keys and values that no row of an item sees are not used, whatever they are.
+/// Computes the partial results of all items of the plan in `lists`, which was staged and copied with `staging`. Blocks
+/// for `items` items are launched; for graphs these may be more than the plan has. Rows of `q` are `shape.stride`
+/// floats apart and begin with their queries. Keys and values that no row of an item sees are not used; they may be
+/// NaN.
 ///
 /// bfloat16 and float16 with heads of 64, 96 or 128 run on tensor cores: queries and weights are rounded to
 /// the type of keys and values.
@@ -292,8 +293,8 @@ fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static s
     }
 }
 
-/// Sums up the partial results of `rows` rows: `[rows, heads * head_dim]` in `number`, without gaps. Rows
-/// that the plan does not have become 0.
+/// Adds up the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without gaps. Rows that the
+/// plan does not have become 0.
 ///
 /// # Errors
 /// What the driver says.

@@ -3,8 +3,8 @@ use crate::Epilogue;
 
 /// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
 ///
-/// Every output is a sum in an order that depends on these three alone: its bits are the same with
-/// any other rows, and whatever kernel the number of rows asks for.
+/// Batch-invariant: the order of an output's sum depends on this shape alone, so its bits are the same whatever the
+/// other rows are, and whichever kernel the number of rows selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearShape {
     /// Values of an input row.
@@ -15,7 +15,7 @@ pub struct LinearShape {
     pub number: Number,
 }
 
-/// The numbers of kernels/linear.cu.
+/// As in kernels/linear.cu.
 const CHUNK: usize = 32;
 const FEW_OUTPUTS: usize = 64;
 const MANY_OUTPUTS: usize = 128;
@@ -23,10 +23,10 @@ const MANY_ROWS: usize = 64;
 const ANY_OUTPUTS: usize = 8;
 const ANY_ROWS: usize = 8;
 
-/// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. Not those of
-/// the card at hand, on which bits must not depend.
+/// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. A constant, because the
+/// bits of a result must not depend on the card.
 const BLOCKS: usize = 264;
-/// Least chunks of a group: two for each of its slices.
+/// Fewest chunks of a group: two for each of its slices.
 const LEAST: usize = 8;
 const MOST_GROUPS: usize = 16;
 
@@ -40,7 +40,7 @@ impl LinearShape {
         self.tensor().is_some()
     }
 
-    /// Which of the tensor cores' types it has, if they serve.
+    /// The index of its kernels in [`PLAIN`] and [`SILU`], if it runs on tensor cores.
     fn tensor(&self) -> Option<usize> {
         let fits = self.inputs > 0 && self.inputs.is_multiple_of(CHUNK);
         match self.number {
@@ -50,14 +50,14 @@ impl LinearShape {
         }
     }
 
-    /// Groups of inputs that are added up one after the other, by a block for each if rows are few.
+    /// How many groups the inputs are cut into. With few rows, each group has a block of its own.
     fn groups(&self) -> usize {
         let tiles = self.outputs.div_ceil(FEW_OUTPUTS).max(1);
         let most = (self.inputs / CHUNK / LEAST).clamp(1, MOST_GROUPS);
         BLOCKS.div_ceil(tiles).clamp(1, most)
     }
 
-    /// Floats and counters of a workspace for calls of at most `rows` rows.
+    /// Floats and counters of the workspace for calls of at most `rows` rows.
     fn workspace(&self, rows: usize) -> [usize; 2] {
         let rows = rows.min(Self::SPLIT_ROWS);
         if self.tensor().is_none() || self.groups() == 1 {
@@ -71,7 +71,8 @@ impl LinearShape {
     }
 }
 
-/// Memory for sums that several blocks share. One is enough for all layers, which run one after the other.
+/// Memory for the partial sums of several blocks. One workspace is enough for all layers, because they run one after
+/// the other.
 #[derive(Debug)]
 pub struct LinearWorkspace {
     partials: Buffer,
@@ -129,8 +130,8 @@ const SILU: Kernels = [
     ["linear_silu_many_bf16", "linear_silu_many_f16"],
 ];
 
-/// `rows` rows of `x` through the layer to rows of `outputs` float32, which replace what is in `out` or
-/// are added to it. `bias` is float32.
+/// Multiplies `rows` rows of `x` by the layer. The results, `[rows, outputs]` float32, replace what is in `out` or are
+/// added to it. `bias` is float32.
 ///
 /// # Errors
 /// What the driver says.
@@ -199,9 +200,9 @@ pub fn linear(
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
 
-/// [`linear`] and [`silu_mul`](super::silu_mul) in one, with the same bits: the layer's outputs are gates and then
-/// what they let through, and rows of half as many `number`s come out. For layers on tensor cores
-/// ([`LinearShape::on_tensor_cores`]).
+/// [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The first half of the layer's outputs
+/// are gates, the second half what they gate; `out` receives `[rows, outputs / 2]` in the layer's `number`. For layers
+/// on tensor cores ([`LinearShape::on_tensor_cores`]).
 ///
 /// # Errors
 /// What the driver says.
@@ -224,7 +225,7 @@ pub fn linear_silu(
     unsafe { on_tensor_cores(kernels, layer, out, x, weight, None, rows, workspace) }
 }
 
-/// Picks the kernel for so many rows.
+/// Launches the kernel for `rows` rows.
 ///
 /// # Safety
 /// `out` must hold what the kernels write, and the bias of `bias_and_add` what they read.

@@ -3,7 +3,7 @@ use super::{Arg, Buffer, CudaError, Device, Element, Launch};
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
 
-/// Most bytes of marks for said tokens: what a block's own memory leaves of 48 KiB.
+/// Most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves of 48 KiB.
 const MARKS: usize = 36 << 10;
 
 /// A token to draw from a row of logits. The repetition penalty applies first, the filters in the order
