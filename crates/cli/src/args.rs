@@ -581,7 +581,7 @@ pub struct ModelFlags {
     /// What weights are kept in: auto (as the checkpoint has them, exactly), f32, bf16, f16, int8 (fastest, not exact) [default: auto]
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub dtype: Option<WeightType>,
-    /// What computes: cpu, cuda (or cuda:N), auto (CUDA device 0 if there is one that can have the models, else the cpu) [default: auto]
+    /// What computes: cpu, cuda (or cuda:N), auto (the cpu for the bundled models; for others CUDA device 0 if it passes a test and can have them, else the cpu) [default: auto]
     #[arg(long, value_name = "DEVICE", help_heading = "Models")]
     pub device: Option<DeviceChoice>,
     /// What keys and values are kept in: auto (f32 on the cpu, as the weights on a CUDA device), f32, bf16 (half the memory, fastest with AMX), f16 (half the memory) [default: auto]
