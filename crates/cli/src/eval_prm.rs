@@ -20,7 +20,7 @@ use crate::table::{Table, grouped, percent};
 struct Judged {
     /// The first wrong step, if there is one.
     label: Option<usize>,
-    /// `None` for a chain that the model refused: a miss at every threshold.
+    /// `None` if the model refused the chain. It then counts as a miss at every threshold.
     scores: Option<Vec<f32>>,
 }
 
@@ -28,7 +28,7 @@ impl Judged {
     fn pair(&self, threshold: f32) -> (Option<usize>, Option<usize>) {
         let predicted = match &self.scores {
             Some(scores) => first_error(scores, threshold),
-            // No step has this index, so it is neither the first wrong one nor "none".
+            // No step has this index, so the prediction equals neither a step nor "all right".
             None => Some(usize::MAX),
         };
         (self.label, predicted)
@@ -48,7 +48,8 @@ struct Measured {
     f1: Option<f64>,
     f1_low: Option<f64>,
     f1_high: Option<f64>,
-    /// The threshold that these very data like best, and its F1: an upper bound, not a result.
+    /// The threshold with the highest F1 on these data, and that F1. As the threshold is chosen on
+    /// the data that it is measured on, this is an upper bound and not a result.
     best_threshold: Option<f32>,
     best_f1: Option<f64>,
 }
@@ -133,7 +134,7 @@ fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
         let mean = at.f1;
         Some(Interval { mean, low, high })
     });
-    // Hundredths are as fine as the published searches.
+    // Published evaluations search for the threshold in steps of a hundredth, too.
     let best = (1..100)
         .map(|percent| percent as f32 / 100.0)
         .filter_map(|threshold| Some((threshold, f1(&mut judged.iter(), threshold)?.f1)))
@@ -153,8 +154,8 @@ fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
     }
 }
 
-/// The share of the wrong chains (or of the right ones) that are judged as labelled; `None` if there
-/// are none.
+/// Accuracy on the chains with a wrong step, or on those without one: the share whose prediction
+/// equals the label. `None` if there are no such chains.
 fn hits(judged: &[Judged], threshold: f32, wrong: bool) -> Option<f64> {
     let side = || judged.iter().filter(|j| j.label.is_some() == wrong);
     let hits = side().filter(|judged| {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use beamgen::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
 use beamgen_world::{self as world, Checker, Verdict};
 
-/// Scores steps by their truth.
+/// Scores right steps 1 and wrong steps 0.
 #[derive(Default)]
 pub struct ExactScorer {
     chains: HashMap<ScoreId, Checker>,

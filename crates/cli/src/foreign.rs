@@ -1,5 +1,5 @@
-//! A hint for problems that the bundled models were never trained on: what they say of those means
-//! nothing, and nothing else would tell.
+//! A hint for problems of another kind than the bundled models were trained on. Their answers and
+//! scores mean nothing there, and nothing else in the output shows it.
 
 use beamgen::bundled;
 

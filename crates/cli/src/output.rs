@@ -22,11 +22,11 @@ pub fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
 }
 
-/// [`note`], unless this process has said the same before.
+/// As [`note`], but each message once per process.
 pub fn note_once(message: impl Display) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = message.to_string();
-    // A thread that panicked while it held the set has left it whole.
+    // The set is valid even if another thread panicked while it held the lock.
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     if said.insert(line.clone()) {
         note(line);

@@ -1,4 +1,4 @@
-//! What models will need in memory, as people read it.
+//! The memory plan, printed for people.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ pub use beamgen::human_size as size;
 
 use crate::table::{Table, grouped};
 
-/// Writes a line with the sums.
+/// Writes the totals in one line.
 pub fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let weights: u64 = plan.models.iter().map(|model| model.weights).sum();
     let buffers = plan.fixed() - weights;
@@ -26,7 +26,7 @@ fn free(plan: &MemoryPlan) -> String {
     }
 }
 
-/// Writes the table and a line with the sum.
+/// Writes a row per model, and the totals.
 pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",

@@ -13,18 +13,18 @@ use crate::output;
 use crate::settings;
 use crate::table::grouped;
 
-/// Chains read in one call: enough to fill forward passes, few enough that lines come while others
-/// are still read.
+/// Chains scored in one call of the model: enough to fill forward passes, few enough that output
+/// appears while later chains are still being scored.
 pub const AT_ONCE: usize = 64;
 
 /// A line of output: the chain's id, and scores or what is wrong with it.
 #[derive(Serialize)]
 struct Scored<'a> {
     id: &'a str,
-    /// One a step.
+    /// One score per step.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
-    /// The chain's score by the aggregation asked for.
+    /// The step scores aggregated as `--aggregation` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,8 +78,8 @@ fn line<'a>(
     }
 }
 
-/// Scores chains in their order, some at a time; `each` sees every chain with its scores or what
-/// is wrong with it.
+/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its scores
+/// or the reason why it has none.
 pub fn each(
     model: &mut RewardModel,
     chains: &[GivenChain],

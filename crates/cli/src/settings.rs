@@ -1,4 +1,4 @@
-//! From what was typed to what is needed: the configuration, the problems and the solver.
+//! Builds what a command needs from its arguments: the configuration, the problems, the solver.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
     with_flags(file(flags.config.as_deref())?, flags)
 }
 
-/// The settings with what was typed in place of what they say.
+/// The configuration with the flags that were typed put over it.
 pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Failure> {
     for assignment in &flags.set {
         config = assign::set(&config, assignment)?;
@@ -49,14 +49,14 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     Ok(config)
 }
 
-/// The configuration of a command that only reads with a reward model.
+/// The configuration of a command that only scores with a reward model.
 pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     let mut config = file(flags.config.as_deref())?;
     for assignment in &flags.set {
         config = assign::set(&config, assignment)?;
     }
     set_models(&mut config, &flags.models);
-    // A file written for a search without a reward model says nothing against reading with one.
+    // The file may have been written for a search without a reward model; here there is always one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
     }
@@ -67,7 +67,7 @@ fn file(path: Option<&Path>) -> Result<Config, Failure> {
     Ok(path.map(Config::load).transpose()?.unwrap_or_default())
 }
 
-/// Sets what the flags on models say.
+/// Puts the flags on models over the configuration.
 pub fn set_models(config: &mut Config, flags: &ModelFlags) {
     set(&mut config.engine.device, flags.device);
     set(&mut config.engine.threads, flags.threads);
@@ -95,7 +95,7 @@ fn set<T: Copy>(field: &mut T, flag: Option<T>) {
     }
 }
 
-/// Sets the strategy, and what its name says about the choice of the answer unless that is given.
+/// Sets the strategy and, for names such as `majority`, how the answer is chosen unless that is given.
 pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<Choose>) {
     strategy.apply(&mut config.search);
     set(&mut config.search.choose, choose);
@@ -103,7 +103,7 @@ pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<
 
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.
 ///
-/// All are kept, so that a run can be resumed with another limit.
+/// The problems beyond the limit stay in the list, as a run may be resumed with another limit.
 pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, usize), Failure> {
     if limit == Some(0) {
         return Err(Failure::Input(
@@ -123,13 +123,13 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
 pub enum ShowPlan {
     /// What the models will need in memory, and the settings as they act.
     Always,
-    /// The former only; the bundled models need next to nothing.
+    /// What the models will need in memory, unless they are the bundled ones, which need little.
     OwnModels,
     Never,
 }
 
-/// Loads the models that the configuration asks for, after a look whether the first `count` of the
-/// problems of each set fit the generator's context.
+/// Loads the models of the configuration. First checks that the first `count` problems of each set fit
+/// into the generator's context.
 pub fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
@@ -143,7 +143,7 @@ pub fn solver(
 pub enum LongProblems {
     /// The first is refused, before any time is spent on the others; with what to do about it.
     Refuse(&'static str),
-    /// They have a result that says so.
+    /// They get a result that says so, and the others are solved.
     Skip,
 }
 
@@ -174,7 +174,7 @@ pub fn solver_with(
     let (plan, chat) = (prepared.plan().clone(), prepared.has_chat_template());
     let solver = prepared.solver()?;
     if show == ShowPlan::Always {
-        // That nobody reads it is no reason to stop.
+        // A closed stderr does not stop the run.
         let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
     }
     for note in solver.notes() {
@@ -207,13 +207,12 @@ pub fn reward_model<'a>(
 /// Shows what models that are not the bundled ones will need, before loading them takes its time.
 fn announce(prepared: &Prepared, show: ShowPlan) {
     if show != ShowPlan::Never && !prepared.is_bundled() {
-        // That nobody reads it is no reason to stop.
+        // A closed stderr does not stop the run.
         let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
     }
 }
 
-/// Refuses problems that do not fit the generator's context, before any time is spent on the
-/// others.
+/// Refuses the first problem that does not fit into the generator's context, before any is solved.
 fn check_lengths(
     prepared: &Prepared,
     problems: &Problems,

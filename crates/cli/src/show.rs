@@ -24,7 +24,7 @@ pub fn problem(
         palette.paint(Ink::Bold, problem.text.trim())
     )?;
     for step in &record.steps {
-        // A step may have several lines; they stay under its first.
+        // The second and later lines of a step are aligned with its first.
         let text = lines(&step.text).replace('\n', "\n          ");
         match step.score {
             Some(score) => {
@@ -70,7 +70,7 @@ pub fn problem(
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
 
-/// What stands beside a score: nothing if the step is sure.
+/// The mark beside a score.
 fn mark(score: f32) -> char {
     if score >= SURE {
         ' '
@@ -111,23 +111,23 @@ impl Marks {
     }
 }
 
-/// How many were right, of how many with a reference answer.
+/// The counts of a run's summary.
 pub struct Graded {
     pub problems: usize,
     pub graded: usize,
     pub correct: usize,
-    /// Answers below the threshold; they count as not right.
+    /// Answers withheld because their score is below the threshold. They count as wrong.
     pub withheld: usize,
-    /// Answers that could not be compared with the reference; they count as not right.
+    /// Answers that could not be compared with the reference. They count as wrong.
     pub cannot_tell: usize,
-    /// Problems that do not fit into a model's context; they count as not right.
+    /// Problems that do not fit into a model's context. They count as wrong.
     pub too_long: usize,
-    /// Of the accuracy; `None` if nothing was graded.
+    /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
     pub interval: Option<Interval>,
 }
 
-/// Accuracy and the ledger. `phases` is this call's ledger with its time by phase; `total` includes
-/// resumed problems.
+/// Writes the accuracy and the costs. `total` includes the problems of a resumed run file; `phases` is
+/// the ledger of this call alone, whose time is split by phase.
 pub fn summary(
     out: &mut dyn Write,
     palette: Palette,

@@ -71,7 +71,7 @@ fn config(args: &SolveArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The run file, if one is wanted, and the records that it holds already.
+/// Opens the run file if `--out` names one, with the records that it has already.
 fn open_run_file(
     args: &SolveArgs,
     solver: &Solver,
@@ -92,17 +92,18 @@ fn open_run_file(
     Ok((Some(file), finished))
 }
 
-/// Where results go: the run file as they come, stdout in the order of the input, so that what is
-/// printed does not depend on how many problems are in flight.
+/// Writes the results: into the run file as soon as they come, to stdout in the order of the input.
+/// So the output does not depend on how many problems are in flight.
 struct Report<'a> {
     args: &'a SolveArgs,
     problems: &'a Problems,
-    /// Indices into the problems of what this call solves.
+    /// The problems that this call solves, as indices into `problems`.
     todo: &'a [usize],
     run_file: Option<RunFile>,
     palette: Palette,
     progress: Progress,
-    /// Solved, waiting for one before it; by position in `todo`.
+    /// Records that cannot be printed yet because an earlier problem is not done. By position in
+    /// `todo`.
     waiting: BTreeMap<usize, Record>,
     printed: usize,
     marks: Marks,
@@ -131,8 +132,8 @@ impl Totals {
     }
 
     fn graded(&self) -> Graded {
-        // Resampling goes by position, and problems end in an order that depends on how many are
-        // in flight: the interval must not.
+        // The bootstrap draws by position, and the order in which problems finish depends on how
+        // many are in flight. Sorted outcomes give the same interval in any order.
         let mut outcomes = self.outcomes.clone();
         outcomes.sort_by(f64::total_cmp);
         Graded {
@@ -169,7 +170,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Solves what is to do, or as much of it as is done before an interrupt.
+    /// Solves all problems of `todo`, or as many as are done before an interrupt.
     fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
         let (todo, problems) = (self.todo, self.problems);
         let todo = todo.iter().map(|&at| problems.problems[at].clone());
@@ -238,7 +239,7 @@ impl<'a> Report<'a> {
         let mut spent = Spent::new(&run.ledger, run.elapsed);
         let before = self.totals.problems;
         let interrupted = before < self.todo.len();
-        // After an interrupt some wait for one before them that is not done.
+        // After an interrupt some records still wait for an earlier problem that is not done.
         for (position, record) in std::mem::take(&mut self.waiting) {
             self.print(position, &record)?;
         }

@@ -124,8 +124,8 @@ fn one(out: &mut dyn Write, palette: Palette, record: &Record) -> io::Result<()>
     }
 }
 
-/// A tree of steps, drawn. Duplicates are counted at the step that stands for them. Where a step
-/// has one successor only, that stands below it without being indented.
+/// Draws a tree, a line per step. Duplicates are not drawn but counted at the step that stands for
+/// them. The only successor of a step is not indented, so a chain without branches is a column.
 struct Drawing<'a> {
     tree: &'a ChainTree,
     record: &'a Record,
@@ -146,7 +146,7 @@ impl Drawing<'_> {
             count(|node| node.state == State::Pruned),
             count(|node| node.finish().is_some()),
         )?;
-        // Nodes to draw, each with what stands before its first line and before what is below it.
+        // The nodes to draw, each with the prefix of its own line and that of the lines below it.
         let mut todo = self.below(ChainTree::ROOT, "");
         let chosen = self.chosen();
         while let Some((id, first, rest)) = todo.pop() {
@@ -156,7 +156,7 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// The chosen chain: that of the first answer or, without one, the one with the shown steps.
+    /// The nodes of the chain whose answer was chosen; none if there is no answer.
     fn chosen(&self) -> Vec<NodeId> {
         match self.record.answers.first() {
             Some(answer) if (answer.node.0 as usize) < self.tree.len() => {

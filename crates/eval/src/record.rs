@@ -1,4 +1,4 @@
-//! One problem's outcome as programs read it: a line of JSON, printed or in a run file.
+//! The outcome of one problem as a line of JSON, printed or in a run file.
 //! docs/run-file.md lists every field.
 
 use beamgen_search::{AnswerVotes, ChainTree, Ledger, ProblemResult};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
 
-/// What was answered, how, how sure each step is, and what it cost.
+/// The outcome of one problem: its answer, the chosen chain with its scores, the costs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -27,9 +27,9 @@ pub struct Record {
     /// The answer withheld because its chain scored below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// Whether it certainly equals the reference; `None` without a reference.
+    /// Whether the answer certainly equals the reference; `None` without a reference.
     pub correct: Option<bool>,
-    /// Whether it could not be told if it equals the reference; it then counts as not right.
+    /// Whether the answer could not be compared with the reference. It then counts as wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cannot_tell: bool,
     /// The chosen chain.
@@ -63,17 +63,17 @@ pub struct StepRecord {
     pub score: Option<f32>,
 }
 
-/// A ledger in the form that programs read.
+/// The costs of a problem or a run, in the fields of the JSON output.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
     /// Prompt tokens the generator read.
     pub prompt_tokens: u64,
-    /// Tokens sampled, pruned ones too.
+    /// Tokens sampled, those of pruned chains included.
     pub generated_tokens: u64,
     /// Tokens the scorer read.
     pub scored_tokens: u64,
-    /// Tokens found in a cache.
+    /// Tokens found in a cache instead of being read again.
     pub reused_tokens: u64,
     /// Generator passes.
     pub forward_passes: u64,
@@ -164,7 +164,7 @@ impl Record {
     }
 }
 
-/// The verdict on the answer against the problem's reference; no answer is a wrong one. `None`
+/// Compares the answer with the problem's reference. No answer is [`Verdict::Different`]. `None`
 /// without a reference.
 pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
     let expected = result.problem.answer.as_deref()?;

@@ -1,10 +1,10 @@
 //! Run files: a header line, then one JSON line a problem, written as soon as the problem is done.
 //!
-//! Decisions. The file is its own journal: a line that ends in a newline is a finished problem, so
-//! whatever a killed process leaves behind is at most one torn line at the end, which is dropped
-//! and redone. The header holds all that decides the results, in clear, so that a resume under
-//! other settings is refused with the setting's name rather than with two hashes that differ. What
-//! cannot change a result (threads, problems in flight) is not in it.
+//! A line that ends in a newline is a finished problem. A killed process leaves at most one
+//! incomplete line at the end, which is dropped when the run is resumed, and its problem solved
+//! again. The header has every setting that the results depend on, as text and not as a hash, so that
+//! a resume with other settings can name the setting that differs. Settings that cannot change a
+//! result (threads, problems in flight) are not in it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -41,16 +41,15 @@ impl RunHeader {
         }
     }
 
-    /// This header as it comes back from a file: a float may lose its last digit on the way through
-    /// text.
+    /// This header after it was written and read: a float may lose its last digit in between.
     fn as_read(&self) -> Self {
         serde_json::to_vec(self)
             .and_then(|text| serde_json::from_slice(&text))
             .unwrap_or_else(|_| self.clone())
     }
 
-    /// The first thing in which a header read from a file differs from this one: name, there,
-    /// here.
+    /// The first field in which `there`, read from a file, differs from this header: its name, its
+    /// value there, its value here.
     pub fn difference(&self, there: &Self) -> Option<(String, String, String)> {
         self.as_read().exact_difference(there)
     }
@@ -110,7 +109,7 @@ pub enum RunFileError {
         /// The file.
         path: PathBuf,
     },
-    /// A line that no run wrote.
+    /// A line that is not one of a run file.
     #[error("{}:{line}: not a line of a run file ({reason}): repair or remove the file", path.display())]
     Line {
         /// The file.
@@ -193,8 +192,8 @@ impl RunFile {
 
     /// Continues a run, or starts it if there is no such file. Returns the lines it holds.
     ///
-    /// What follows the last newline was torn by a crash and is cut off. Any other line that is not
-    /// a `Line` is an error, and so is a header unlike `header`.
+    /// Text after the last newline is an incomplete line and is cut off. Any other line that is not a
+    /// `Line` is an error, and so is a header that differs from `header`.
     pub fn resume<Line: DeserializeOwned>(
         path: &Path,
         header: &RunHeader,
@@ -235,7 +234,7 @@ impl RunFile {
         Ok((run, lines))
     }
 
-    /// The lines of a run that is not continued. A torn last line is left out.
+    /// Reads a run file without continuing it. An incomplete last line is left out.
     pub fn read<Line: DeserializeOwned>(path: &Path) -> Result<Vec<Line>, RunFileError> {
         let opened = beamgen_files::open_regular_file(path);
         let file = opened.map_err(|error| RunFileError::Io {
@@ -249,16 +248,16 @@ impl RunFile {
         Ok(run.read_whole_lines()?.1)
     }
 
-    /// Writes one line. When this returns, the line outlives the process.
+    /// Writes one line. Once this returns, the line survives a crash of the process.
     pub fn append(&mut self, line: &impl Serialize) -> Result<(), RunFileError> {
-        // One write for text and newline together: a reader, or a crash, sees both or neither on
-        // any sane system.
+        // Text and newline in one write, so that a crash leaves both or, at worst, part of a line
+        // without its newline.
         let mut bytes = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
         bytes.push(b'\n');
         self.file.write_all(&bytes).map_err(|error| self.io(error))
     }
 
-    /// Makes all lines outlive a power cut as well.
+    /// Flushes the file to the disk, so that all lines survive a power cut, too.
     pub fn finish(self) -> Result<(), RunFileError> {
         self.file.sync_all().map_err(|error| self.io(error))
     }
@@ -268,12 +267,12 @@ impl RunFile {
             Err(TryLockError::WouldBlock) => Err(RunFileError::Locked {
                 path: self.path.clone(),
             }),
-            // A file system without locks is no reason to refuse the run.
+            // Some file systems have no locks; the run goes on without one.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
     }
 
-    /// The header, the lines after it, and how many bytes they are without a torn one.
+    /// The header, the complete lines after it, and the length of both in bytes.
     fn read_whole_lines<Line: DeserializeOwned>(
         &mut self,
     ) -> Result<(Option<RunHeader>, Vec<Line>, u64), RunFileError> {
@@ -298,7 +297,7 @@ impl RunFile {
                 });
             }
             if buffer.last() != Some(&b'\n') {
-                // A torn header is ours to drop; one line of somebody's notes is not.
+                // An incomplete header is dropped. Any other text may be somebody's file.
                 if number == 0 && !is_torn_header(&buffer) {
                     let (path, reason) = (self.path.clone(), "no header".to_owned());
                     return Err(RunFileError::Line {
@@ -370,7 +369,7 @@ mod tests {
         run.append(&json!({"id": "2"})).unwrap();
         run.finish().unwrap();
         let whole = std::fs::read(&path).unwrap();
-        // Every place where a crash can cut the file: what is whole stays, what is torn goes.
+        // Wherever a crash cuts the file, complete lines stay and an incomplete one goes.
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let newlines = whole[..cut].iter().filter(|&&b| b == b'\n').count();
