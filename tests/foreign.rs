@@ -38,6 +38,23 @@ fn solve_says_once_how_many_problems_are_foreign() {
 }
 
 #[test]
+fn bench_says_so_too() {
+    let place = Place::new();
+    let problem = json!({"problem": FOREIGN, "answer": 391});
+    place.write("p.jsonl", lines(&[problem]));
+    let args = [
+        "bench",
+        "p.jsonl",
+        "--strategies",
+        "single,majority",
+        "--n",
+        "2",
+    ];
+    let ran = place.run(&args).ok();
+    assert_eq!(hints(&ran.stderr).len(), 1, "{}", ran.stderr);
+}
+
+#[test]
 fn chains_of_foreign_problems_are_told_so_too() {
     let place = Place::new();
     let chain = |problem| json!({"problem": problem, "steps": ["17 * 23 = 391."], "label": -1});

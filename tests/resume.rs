@@ -157,3 +157,29 @@ fn another_run_is_not_continued() {
         assert_eq!(place.read("run.jsonl"), before, "the file is left alone");
     }
 }
+
+/// Builds before there were problem texts and answers in run files wrote these fields only.
+#[test]
+fn a_run_file_of_an_older_build_resumes() {
+    let place = Place::new();
+    let solve = |limit: &str, extra: &[&str]| {
+        let args = ["solve", "--limit", limit, "--out", "run.jsonl", "--json"];
+        place.run(&[&args[..], extra].concat()).ok().json()
+    };
+    solve("3", &[]);
+    let text = place.read("run.jsonl");
+    let (header, records) = text.split_once('\n').expect("a header");
+    let mut old = format!("{header}\n");
+    for line in records.lines() {
+        let mut record: Value = serde_json::from_str(line).expect("JSON");
+        let object = record.as_object_mut().expect("an object");
+        object.retain(|key, _| !["problem", "reference", "answers"].contains(&key.as_str()));
+        old.push_str(&format!("{record}\n"));
+    }
+    place.write("run.jsonl", &old);
+    let lines = solve("4", &["--resume"]);
+    assert_eq!(lines.len(), 2, "one problem is new");
+    assert_eq!(lines[1]["summary"]["problems"], 4);
+    assert!(place.read("run.jsonl").starts_with(&old), "old lines stay");
+    place.run(&["show", "run.jsonl"]).ok();
+}

@@ -67,9 +67,15 @@ impl From<ChainsError> for Failure {
 
 impl From<RunFileError> for Failure {
     fn from(error: RunFileError) -> Self {
+        let advice = match &error {
+            RunFileError::Exists { .. } => ": continue it with --resume, or choose another --out",
+            RunFileError::Locked { .. } => ": wait for it, or choose another --out",
+            RunFileError::OtherRun { .. } => ": use the run's, or choose another --out",
+            RunFileError::Io { .. } | RunFileError::Line { .. } => "",
+        };
         match error.is_failure() {
             true => Self::Run(error.into()),
-            false => Self::Input(error.to_string()),
+            false => Self::Input(format!("{error}{advice}")),
         }
     }
 }

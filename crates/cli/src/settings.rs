@@ -135,7 +135,12 @@ pub fn solver(
     sets: &[(&Problems, usize)],
     show: ShowPlan,
 ) -> Result<Solver, Failure> {
-    solver_with(config, sets, show, LongProblems::Refuse("shorten it"))
+    let solver = solver_with(config, sets, show, LongProblems::Refuse("shorten it"))?;
+    for (problems, count) in sets {
+        let texts = problems.problems[..*count].iter().map(|p| p.text.as_str());
+        foreign::note(solver.has_bundled(), "problems", texts);
+    }
+    Ok(solver)
 }
 
 /// What happens to problems that do not fit into the generator's context.

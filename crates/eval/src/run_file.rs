@@ -86,7 +86,7 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
     })
 }
 
-/// A run file that could not be used. Messages are one line: file, line, field, and what to do.
+/// A run file that could not be used. Messages are one line: file, line, field.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
     /// Reading or writing failed.
@@ -98,13 +98,13 @@ pub enum RunFileError {
         error: io::Error,
     },
     /// A new run would overwrite a file.
-    #[error("{}: exists already: continue it with --resume, or choose another --out", path.display())]
+    #[error("{}: exists already", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// Another process writes to the file.
-    #[error("{}: another beamgen is writing to it: wait for it, or choose another --out", path.display())]
+    #[error("{}: another beamgen is writing to it", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
@@ -121,7 +121,7 @@ pub enum RunFileError {
     },
     /// The run was made under other settings or on other problems.
     #[error(
-        "{}:1: field \"{field}\": the run has {there}, this call {here}: use the run's, or choose another --out",
+        "{}:1: field \"{field}\": the run has {there}, this call {here}",
         path.display()
     )]
     OtherRun {
@@ -440,7 +440,7 @@ mod tests {
         let path = path(&dir);
         let run = RunFile::create(&path, &header(16)).unwrap();
         let error = RunFile::create(&path, &header(16)).unwrap_err();
-        assert!(error.to_string().contains("--resume") && !error.is_failure());
+        assert!(error.to_string().contains("exists") && !error.is_failure());
         let error = RunFile::resume::<Value>(&path, &header(16)).unwrap_err();
         assert!(error.to_string().contains("another beamgen"), "{error}");
         drop(run);
