@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::run::Place;
 
-/// Runs the binary, presses Ctrl-C once its run file has a problem, and gives exit code, stdout
+/// Runs the binary, presses Ctrl-C once its run file has so many lines, and gives exit code, stdout
 /// and stderr.
-fn interrupted(place: &Place, args: &[&str]) -> (Option<i32>, String, String) {
+fn interrupted(place: &Place, args: &[&str], lines: usize) -> (Option<i32>, String, String) {
     let child = place
         .command(args)
         .stdout(Stdio::piped())
@@ -17,7 +17,7 @@ fn interrupted(place: &Place, args: &[&str]) -> (Option<i32>, String, String) {
         .spawn()
         .expect("the binary starts");
     let path = place.path("run.jsonl");
-    while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < 2 {
+    while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < lines {
         std::thread::sleep(Duration::from_millis(2));
     }
     let kill = Command::new("kill")
@@ -39,7 +39,7 @@ fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
     let problems = place.run(&["problems", "--count", "120"]).ok().stdout;
     place.write("p.jsonl", problems);
     let args = ["solve", "p.jsonl", "--out", "run.jsonl", "--in-flight", "2"];
-    let (code, stdout, stderr) = interrupted(&place, &[&args[..], &["--json"]].concat());
+    let (code, stdout, stderr) = interrupted(&place, &[&args[..], &["--json"]].concat(), 2);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(
         stderr.contains("interrupted") && stderr.contains("--resume"),
@@ -67,4 +67,29 @@ fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
     let summary = ran.json().pop().expect("a summary");
     assert_eq!(summary["summary"]["problems"], 120);
     assert!(summary["summary"].get("interrupted").is_none());
+}
+
+/// The search of one problem with so many chains takes far longer than it takes to press Ctrl-C.
+#[test]
+fn an_interrupt_acts_within_a_problem() {
+    let place = Place::new();
+    let args = [
+        "solve",
+        "-n",
+        "1024",
+        "--out",
+        "run.jsonl",
+        "--in-flight",
+        "1",
+    ];
+    let (code, stdout, stderr) = interrupted(&place, &[&args[..], &["--json"]].concat(), 1);
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(stderr.contains("0 of 40 problems are done"), "{stderr}");
+    let summary: Value = serde_json::from_str(stdout.trim()).expect("the summary alone");
+    assert_eq!(summary["summary"]["problems"], 0);
+    assert_eq!(
+        place.read("run.jsonl").lines().count(),
+        1,
+        "the header alone"
+    );
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use beamgen::eval::metrics::bootstrap;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
-use beamgen::{Config, RunSummary, Solver};
+use beamgen::{CancelToken, Config, Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
@@ -41,6 +41,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         }
     };
     let mut solver = settings::solver_with(config, &[(&problems, count)], show, long)?;
+    let interrupt = Interrupt::watch();
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
     foreign::note(solver.has_bundled(), "problems", texts);
@@ -49,7 +50,6 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
-    let interrupt = Interrupt::watch();
     let summary = report.run(&mut solver, &interrupt)?;
     let resumed = problems.problems[..count]
         .iter()
@@ -173,19 +173,34 @@ impl<'a> Report<'a> {
     /// Solves all problems of `todo`, or as many as are done before an interrupt.
     fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
         let (todo, problems) = (self.todo, self.problems);
-        let todo = todo.iter().map(|&at| problems.problems[at].clone());
+        let cancel = CancelToken::new();
+        let settings = solver.settings();
+        let todo = todo.iter().map(|&at| {
+            let problem = problems.problems[at].clone();
+            Request::new(problem, settings.clone()).cancel(cancel.clone())
+        });
         let todo = todo.take_while(|_| !interrupt.is_pressed());
         let this = std::cell::RefCell::new(self);
         let mut failure = None;
-        let summary = solver.run(
+        let summary = solver.run_requests(
             todo,
-            &mut |event| this.borrow_mut().progress.observe(&event),
-            &mut |result| match this.borrow_mut().deliver(result) {
-                Ok(()) if interrupt.is_pressed() => ControlFlow::Break(()),
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
+            &mut |event| {
+                if interrupt.is_pressed() {
+                    cancel.cancel();
+                }
+                this.borrow_mut().progress.observe(&event);
+            },
+            &mut |result| {
+                // What was cancelled is not done: a resumed run solves it.
+                if result.stopped.is_some() {
+                    return ControlFlow::Continue(());
+                }
+                match this.borrow_mut().deliver(result) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        ControlFlow::Break(())
+                    }
                 }
             },
         )?;
