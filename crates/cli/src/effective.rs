@@ -7,9 +7,6 @@ use beamgen::{Config, KvType, MemoryPlan};
 
 use crate::plan;
 
-/// Strategies whose M matters.
-const WITH_M: [&str; 5] = ["beam", "dvts", "lookahead", "variable-granularity", "mcts"];
-
 /// Writes the block. `config` is the loaded solver's, `chat` whether the generator has a chat
 /// template.
 pub fn write(
@@ -28,7 +25,7 @@ pub fn write(
 fn search(config: &Config) -> String {
     let search = &config.search;
     let mut text = format!("{}, N {}", search.strategy, search.chains());
-    if WITH_M.contains(&search.strategy.name()) {
+    if search.strategy.spec().uses_m() {
         text += &format!(", M {}", search.m);
     }
     let scorer = match config.uses_scorer() {
