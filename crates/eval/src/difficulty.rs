@@ -1,5 +1,10 @@
 //! Difficulty buckets, and which way of searching to take for which difficulty within a budget
-//! (Snell et al. 2024, "Scaling LLM Test-Time Compute Optimally", section 3.2).
+//! (Snell et al. 2024, "Scaling LLM Test-Time Compute Optimally", arXiv 2408.03314, section 3.2).
+//!
+//! The budget is a mean over all problems, as compute is paid for: what easy problems leave over,
+//! hard ones may spend. One candidate is chosen for each bucket; taking the same one for all of
+//! them is among the choices, so the best single candidate is never better on the problems that
+//! the choice was made on. Whether that carries over is measured on other problems: [`held_out`].
 //!
 //! The difficulty is the oracle's: the measured pass rate of a single sample, which needs the
 //! reference answers. Deployed, it would have to be estimated.
@@ -18,6 +23,14 @@ pub fn bucket(pass_rate: f64) -> usize {
     (pass_rate * 4.0).ceil().clamp(0.0, 4.0) as usize
 }
 
+/// The problems of each bucket, given the bucket of each problem.
+pub fn members(buckets: &[usize]) -> Vec<Vec<usize>> {
+    let of = |wanted| (0..buckets.len()).filter(move |&i| buckets[i] == wanted);
+    (0..BUCKETS.len())
+        .map(|bucket| of(bucket).collect())
+        .collect()
+}
+
 /// One way of searching, measured on every problem.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -27,49 +40,182 @@ pub struct Candidate {
     pub tokens: Vec<f64>,
 }
 
-impl Candidate {
-    fn means(&self, problems: &[usize]) -> (f64, f64) {
-        let mean =
-            |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
-        (mean(&self.right), mean(&self.tokens))
-    }
+/// Sums over some problems: of those right, and of tokens.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Sums {
+    right: f64,
+    tokens: f64,
 }
 
-/// The most accurate candidate on these problems among those whose mean tokens on them are within
-/// the budget, the cheaper of equals. `None` without problems, or if nothing is within it.
-pub fn best_within(candidates: &[Candidate], problems: &[usize], budget: f64) -> Option<usize> {
-    if problems.is_empty() {
-        return None;
-    }
-    let mut best: Option<(usize, f64, f64)> = None;
-    for (at, candidate) in candidates.iter().enumerate() {
-        let (right, tokens) = candidate.means(problems);
-        let better =
-            best.is_none_or(|(_, most, least)| right > most || (right == most && tokens < least));
-        if tokens <= budget && better {
-            best = Some((at, right, tokens));
+impl Sums {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            right: self.right + other.right,
+            tokens: self.tokens + other.tokens,
         }
     }
-    best.map(|(at, ..)| at)
+
+    /// More right, or as many for fewer tokens.
+    fn is_better_than(self, other: Self) -> bool {
+        self.right > other.right || (self.right == other.right && self.tokens < other.tokens)
+    }
 }
 
-/// By problem, the accuracy of choices made on other problems.
+/// Some problems with what every candidate and the budget come to on them, bucket by bucket.
+///
+/// All totals are added up in the same order, so that a candidate that spends exactly the budget
+/// is within it, and one candidate for all buckets is worth what it is worth by itself.
+struct Totals {
+    /// By candidate, then by bucket.
+    candidates: Vec<Vec<Sums>>,
+    budget: f64,
+    is_empty: Vec<bool>,
+}
+
+impl Totals {
+    fn of(candidates: &[Candidate], budget: &[f64], members: &[Vec<usize>]) -> Self {
+        let sum = |of: &[f64], problems: &[usize]| problems.iter().map(|&i| of[i]).sum::<f64>();
+        let sums = |candidate: &Candidate| -> Vec<Sums> {
+            let in_bucket = |problems: &Vec<usize>| Sums {
+                right: sum(&candidate.right, problems),
+                tokens: sum(&candidate.tokens, problems),
+            };
+            members.iter().map(in_bucket).collect()
+        };
+        Self {
+            candidates: candidates.iter().map(sums).collect(),
+            budget: members
+                .iter()
+                .map(|problems| sum(budget, problems))
+                .fold(0.0, |a, b| a + b),
+            is_empty: members.iter().map(Vec::is_empty).collect(),
+        }
+    }
+
+    fn single(&self) -> Option<usize> {
+        let mut best: Option<(usize, Sums)> = None;
+        for (at, buckets) in self.candidates.iter().enumerate() {
+            let all = buckets
+                .iter()
+                .fold(Sums::default(), |all, &sums| all.plus(sums));
+            if all.tokens <= self.budget && best.is_none_or(|(_, most)| all.is_better_than(most)) {
+                best = Some((at, all));
+            }
+        }
+        best.map(|(at, _)| at)
+    }
+
+    /// The exact optimum of this multiple-choice knapsack, by Pareto fronts (Nemhauser and Ullmann
+    /// 1969): bucket by bucket, all partial choices of which no other is as right for fewer tokens.
+    fn by_bucket(&self) -> Option<Vec<Option<usize>>> {
+        let mut front: Vec<(Sums, Vec<Option<usize>>)> = vec![(Sums::default(), Vec::new())];
+        for (bucket, &is_empty) in self.is_empty.iter().enumerate() {
+            if is_empty {
+                front.iter_mut().for_each(|(_, picks)| picks.push(None));
+                continue;
+            }
+            let options = self.candidates.iter().enumerate();
+            let options = pareto(options.map(|(at, buckets)| (buckets[bucket], at)).collect());
+            let mut longer = Vec::with_capacity(front.len() * options.len());
+            for (sums, picks) in &front {
+                for &(more, at) in &options {
+                    let sums = sums.plus(more);
+                    if sums.tokens <= self.budget {
+                        longer.push((sums, (picks, at)));
+                    }
+                }
+            }
+            let extend = |(sums, (picks, at)): (Sums, (&Vec<Option<usize>>, usize))| {
+                (sums, picks.iter().copied().chain([Some(at)]).collect())
+            };
+            front = pareto(longer).into_iter().map(extend).collect();
+        }
+        front.pop().map(|(_, picks)| picks)
+    }
+}
+
+/// What no other beats in both sums, by rising tokens and rising right; of equals the first.
+fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
+    all.sort_by(|(a, _), (b, _)| {
+        a.tokens
+            .total_cmp(&b.tokens)
+            .then(b.right.total_cmp(&a.right))
+    });
+    let mut most = f64::NEG_INFINITY;
+    all.retain(|(sums, _)| {
+        let kept = sums.right > most;
+        most = most.max(sums.right);
+        kept
+    });
+    all
+}
+
+/// The most accurate candidate among those that spend no more on all problems together than
+/// `budget`, which has tokens by problem; the cheaper of equals. `members` are the problems of each
+/// bucket. `None` if nothing is within the budget.
+pub fn best_single(
+    candidates: &[Candidate],
+    budget: &[f64],
+    members: &[Vec<usize>],
+) -> Option<usize> {
+    Totals::of(candidates, budget, members).single()
+}
+
+/// The candidate for each bucket that together are the most accurate among all such choices that
+/// spend no more on all problems together than `budget`, which has tokens by problem; the cheaper of
+/// equals. `members` are the problems of each bucket; an empty one has no choice. `None` if nothing
+/// is within the budget.
+///
+/// On these problems it is at least as accurate as [`best_single`].
+pub fn best_by_bucket(
+    candidates: &[Candidate],
+    budget: &[f64],
+    members: &[Vec<usize>],
+) -> Option<Vec<Option<usize>>> {
+    Totals::of(candidates, budget, members).by_bucket()
+}
+
+/// By problem, what choices made on other problems come to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HeldOut {
-    /// With the best candidate of the problem's bucket.
-    pub by_bucket: Vec<f64>,
+    /// With the candidate of the problem's bucket.
+    pub by_bucket: Measures,
     /// With the one candidate that is best on all.
-    pub single: Vec<f64>,
+    pub single: Measures,
 }
 
-/// Halves the problems [`HALVINGS`] times, chooses on one half and reports on the other, both ways
-/// round. `buckets` has the bucket of every problem. In a bucket for which the choosing half has
-/// nothing, the single best candidate stands in. `None` if a half has no candidate within the
-/// budget.
+/// Accuracy and cost, by problem.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measures {
+    /// Share of the seeds and halvings that were right.
+    pub right: Vec<f64>,
+    /// Mean tokens.
+    pub tokens: Vec<f64>,
+}
+
+impl Measures {
+    fn new(problems: usize) -> Self {
+        Self {
+            right: vec![0.0; problems],
+            tokens: vec![0.0; problems],
+        }
+    }
+
+    fn add(&mut self, problem: usize, candidate: &Candidate) {
+        self.right[problem] += candidate.right[problem];
+        self.tokens[problem] += candidate.tokens[problem];
+    }
+}
+
+/// Halves every bucket [`HALVINGS`] times, chooses on one half and reports on the other, both ways
+/// round: two-fold cross-validation within each bucket, as in the paper. `buckets` has the bucket of
+/// every problem, `budget` its tokens. In a bucket for which the choosing half has nothing, the
+/// single best candidate stands in. `None` with fewer than two problems, or if a half has no
+/// candidate within the budget.
 pub fn held_out(
     candidates: &[Candidate],
+    budget: &[f64],
     buckets: &[usize],
-    budget: f64,
     seed: u64,
 ) -> Option<HeldOut> {
     let count = buckets.len();
@@ -77,43 +223,55 @@ pub fn held_out(
         return None;
     }
     let mut draw = SplitMix::new(seed);
-    let mut order: Vec<usize> = (0..count).collect();
+    let mut all = members(buckets);
     let mut sums = HeldOut {
-        by_bucket: vec![0.0; count],
-        single: vec![0.0; count],
+        by_bucket: Measures::new(count),
+        single: Measures::new(count),
     };
     for _ in 0..HALVINGS {
-        for i in (1..count).rev() {
-            order.swap(i, draw.below(i + 1));
+        let mut halves = [Vec::new(), Vec::new()];
+        let mut larger = draw.below(2);
+        for problems in &mut all {
+            for i in (1..problems.len()).rev() {
+                problems.swap(i, draw.below(i + 1));
+            }
+            // Buckets of odd size take turns in which half has one more.
+            let (more, less) = problems.split_at(problems.len().div_ceil(2));
+            if problems.len() % 2 == 1 {
+                larger = 1 - larger;
+            }
+            halves[larger].push(more.to_vec());
+            halves[1 - larger].push(less.to_vec());
         }
-        let (one, other) = order.split_at(count / 2);
-        for (seen, reported) in [(one, other), (other, one)] {
-            let single = best_within(candidates, seen, budget)?;
-            let chosen: Vec<usize> = (0..BUCKETS.len())
-                .map(|bucket| {
-                    let same: Vec<usize> = seen
-                        .iter()
-                        .copied()
-                        .filter(|&i| buckets[i] == bucket)
-                        .collect();
-                    best_within(candidates, &same, budget).unwrap_or(single)
-                })
-                .collect();
-            for &problem in reported {
-                sums.by_bucket[problem] += candidates[chosen[buckets[problem]]].right[problem];
-                sums.single[problem] += candidates[single].right[problem];
+        for (seen, reported) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+            let totals = Totals::of(candidates, budget, seen);
+            let single = totals.single()?;
+            for (choice, problems) in totals.by_bucket()?.into_iter().zip(reported) {
+                for &problem in problems {
+                    let chosen = &candidates[choice.unwrap_or(single)];
+                    sums.by_bucket.add(problem, chosen);
+                    sums.single.add(problem, &candidates[single]);
+                }
             }
         }
     }
-    for sum in sums.by_bucket.iter_mut().chain(&mut sums.single) {
-        *sum /= HALVINGS as f64;
+    for measures in [&mut sums.by_bucket, &mut sums.single] {
+        for sum in measures.right.iter_mut().chain(&mut measures.tokens) {
+            *sum /= HALVINGS as f64;
+        }
     }
     Some(sums)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn mean(of: &[f64]) -> f64 {
+        of.iter().sum::<f64>() / of.len() as f64
+    }
 
     #[test]
     fn buckets_include_their_upper_end() {
@@ -121,55 +279,65 @@ mod tests {
         assert_eq!(rates.map(bucket), [0, 1, 1, 2, 2, 3, 4, 4]);
     }
 
-    fn candidate(right: [f64; 2], tokens: f64, problems: usize) -> Candidate {
+    /// Right and tokens of a candidate on an easy problem and on a hard one.
+    fn candidate(easy: (f64, f64), hard: (f64, f64), problems: usize) -> Candidate {
+        let of = |i: usize| if i.is_multiple_of(2) { easy } else { hard };
         Candidate {
-            right: (0..problems).map(|i| right[i % 2]).collect(),
-            tokens: vec![tokens; problems],
+            right: (0..problems).map(|i| of(i).0).collect(),
+            tokens: (0..problems).map(|i| of(i).1).collect(),
         }
     }
 
-    /// Even problems are easy, odd ones hard; each has its own best way.
-    fn two_ways() -> (Vec<Candidate>, Vec<usize>) {
-        let ways = vec![
-            candidate([1.0, 0.0], 10.0, 40),
-            candidate([0.5, 0.75], 20.0, 40),
-            candidate([1.0, 1.0], 30.0, 40),
+    /// Even problems are easy, odd ones hard; `wide` costs twice as much on hard ones.
+    fn narrow_and_wide() -> ([Candidate; 2], Vec<usize>) {
+        let ways = [
+            candidate((1.0, 10.0), (0.0, 10.0), 40),
+            candidate((1.0, 20.0), (1.0, 40.0), 40),
         ];
         (ways, (0..40).map(|i| 4 - 3 * (i % 2)).collect())
     }
 
+    /// The mistake of earlier reports: the wide way fits the budget of 30 on average, but not within
+    /// the hard bucket alone, where it was left out.
     #[test]
-    fn the_best_within_the_budget_is_taken() {
-        let (ways, _) = two_ways();
-        let all: Vec<usize> = (0..40).collect();
-        assert_eq!(best_within(&ways, &all, 5.0), None);
-        assert_eq!(best_within(&ways, &all, 10.0), Some(0));
-        assert_eq!(best_within(&ways, &all, 20.0), Some(1));
-        assert_eq!(best_within(&ways, &all, 99.0), Some(2));
+    fn a_budget_is_a_mean_over_all_problems_and_no_cap_within_a_bucket() {
+        let (ways, buckets) = narrow_and_wide();
+        let members = members(&buckets);
+        let within = |budget: f64| {
+            let budget = vec![budget; 40];
+            let by_bucket = best_by_bucket(&ways, &budget, &members)?;
+            Some((by_bucket, best_single(&ways, &budget, &members)?))
+        };
+        let picks = |easy, hard| vec![None, Some(hard), None, None, Some(easy)];
+        assert_eq!(within(9.0), None);
+        assert_eq!(within(10.0), Some((picks(0, 0), 0)));
+        assert_eq!(within(24.0), Some((picks(0, 0), 0)));
         assert_eq!(
-            best_within(&ways, &[0, 2], 99.0),
-            Some(0),
+            within(25.0),
+            Some((picks(0, 1), 0)),
+            "what the easy ones leave"
+        );
+        assert_eq!(
+            within(30.0),
+            Some((picks(0, 1), 1)),
             "the cheaper of equals"
         );
-        assert_eq!(best_within(&ways, &[], 99.0), None);
     }
 
     #[test]
     fn a_choice_for_each_bucket_beats_the_single_one_on_problems_not_seen() {
-        let (ways, buckets) = two_ways();
-        let got = held_out(&ways, &buckets, 20.0, 1).unwrap();
-        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let (ways, buckets) = narrow_and_wide();
+        let got = held_out(&ways, &[25.0; 40], &buckets, 1).unwrap();
         assert_eq!(
-            mean(&got.by_bucket),
-            0.875,
-            "1 on the easy half, 0.75 on the hard one"
+            (mean(&got.by_bucket.right), mean(&got.by_bucket.tokens)),
+            (1.0, 25.0)
         );
-        assert!(
-            (mean(&got.single) - 0.625).abs() < 0.05,
-            "{}",
-            mean(&got.single)
+        assert_eq!(
+            (mean(&got.single.right), mean(&got.single.tokens)),
+            (0.5, 10.0)
         );
-        assert_eq!(held_out(&ways, &buckets, 5.0, 1), None);
+        assert_eq!(held_out(&ways, &[5.0; 40], &buckets, 1), None);
+        assert_eq!(held_out(&ways, &[25.0], &buckets[..1], 1), None);
     }
 
     /// Noise that looks like a difference on the half it was chosen on is none on the other.
@@ -184,17 +352,94 @@ mod tests {
             })
             .collect();
         let buckets: Vec<usize> = (0..200).map(|i| i % 5).collect();
-        let got = held_out(&ways, &buckets, 1.0, 1).unwrap();
-        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let got = held_out(&ways, &[1.0; 200], &buckets, 1).unwrap();
+        let gain = mean(&got.by_bucket.right) - mean(&got.single.right);
+        assert!(gain.abs() < 0.06, "{gain}");
+        let members = members(&buckets);
+        let chosen = best_by_bucket(&ways, &[1.0; 200], &members).unwrap();
+        let seen = members.iter().zip(chosen).map(|(problems, choice)| {
+            problems
+                .iter()
+                .map(|&i| ways[choice.unwrap()].right[i])
+                .sum::<f64>()
+        });
         assert!(
-            (mean(&got.by_bucket) - 0.5).abs() < 0.06,
-            "{}",
-            mean(&got.by_bucket)
-        );
-        let seen = best_within(&ways, &(0..40).collect::<Vec<_>>(), 1.0).unwrap();
-        assert!(
-            ways[seen].right[..40].iter().sum::<f64>() / 40.0 > 0.6,
+            seen.sum::<f64>() / 200.0 > 0.6,
             "in sample it looks like one"
         );
+    }
+
+    /// All choices of a candidate for each bucket, one after the other.
+    fn by_enumeration(ways: &[Candidate], budget: &[f64], members: &[Vec<usize>]) -> Option<Sums> {
+        let totals = Totals::of(ways, budget, members);
+        let mut best: Option<Sums> = None;
+        for number in 0..ways.len().pow(members.len() as u32) {
+            let picks = (0..members.len() as u32).map(|b| number / ways.len().pow(b) % ways.len());
+            let all = picks
+                .enumerate()
+                .map(|(bucket, at)| totals.candidates[at][bucket]);
+            let all = all.fold(Sums::default(), Sums::plus);
+            if all.tokens <= totals.budget && best.is_none_or(|best| all.is_better_than(best)) {
+                best = Some(all);
+            }
+        }
+        best
+    }
+
+    fn worth(ways: &[Candidate], members: &[Vec<usize>], picks: &[Option<usize>]) -> Sums {
+        let of = |problems: &Vec<usize>, pick: Option<usize>| {
+            let way = &ways[pick.unwrap_or(0)];
+            Sums {
+                right: problems.iter().map(|&i| way.right[i]).sum(),
+                tokens: problems.iter().map(|&i| way.tokens[i]).sum(),
+            }
+        };
+        let all = members
+            .iter()
+            .zip(picks)
+            .map(|(problems, &pick)| of(problems, pick));
+        all.fold(Sums::default(), Sums::plus)
+    }
+
+    /// Candidates with thirds right and odd tokens, the bucket of each problem, and which
+    /// candidate's spending is the budget: nothing adds up evenly.
+    fn measured() -> impl Strategy<Value = (Vec<Candidate>, Vec<usize>, usize)> {
+        (1..6_usize, 2..20_usize).prop_flat_map(|(ways, problems)| {
+            let way = proptest::collection::vec((0..4_u8, 1..900_u16), problems);
+            let way = way.prop_map(|values| Candidate {
+                right: values
+                    .iter()
+                    .map(|&(right, _)| f64::from(right) / 3.0)
+                    .collect(),
+                tokens: values
+                    .iter()
+                    .map(|&(_, tokens)| f64::from(tokens) / 7.0)
+                    .collect(),
+            });
+            let buckets = proptest::collection::vec(0..BUCKETS.len(), problems);
+            (proptest::collection::vec(way, ways), buckets, 0..ways)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_is_the_best_of_all_and_never_below_the_best_single_one(
+            (ways, buckets, reference) in measured(),
+        ) {
+            let members = members(&buckets);
+            let budget = &ways[reference].tokens;
+            let picks = best_by_bucket(&ways, budget, &members).expect("the reference is within");
+            let single = best_single(&ways, budget, &members).expect("the reference is within");
+            let got = worth(&ways, &members, &picks);
+            prop_assert_eq!(Some(got), by_enumeration(&ways, budget, &members));
+            prop_assert!(got.right >= worth(&ways, &members, &[Some(single); BUCKETS.len()]).right);
+            for (pick, problems) in picks.iter().zip(&members) {
+                prop_assert_eq!(pick.is_none(), problems.is_empty());
+            }
+            let held_out = held_out(&ways, budget, &buckets, 1).expect("the reference is within");
+            for (way, most) in [(&held_out.single.right, 1.0), (&held_out.by_bucket.right, 1.0)] {
+                prop_assert!(way.iter().all(|&right| (0.0..=most + 1e-9).contains(&right)));
+            }
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Which strategy for which difficulty and budget: the compute-optimal choice of Snell et al.
 //! (2024), beside the single strategy that is best on all problems.
 
-use beamgen::eval::difficulty::{BUCKETS, Candidate, best_within, bucket, held_out};
+use beamgen::eval::difficulty::{
+    Candidate, Measures, best_by_bucket, best_single, bucket, held_out, members,
+};
 use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, interval, mean};
@@ -21,46 +23,51 @@ pub struct Allocation {
 /// The choices within a budget.
 #[derive(Clone, Debug, Serialize)]
 pub struct Budget {
-    /// Mean tokens a problem, generated and scored.
+    /// The cell whose spending is the budget.
+    pub of: String,
+    /// Mean tokens a problem, generated and scored, over all problems.
     pub tokens: f64,
-    /// The choice of each bucket on all its problems; `null` for an empty bucket, or if nothing is
-    /// within the budget.
+    /// The choice for each bucket, made on all problems together; `null` for an empty bucket.
     pub by_bucket: Vec<Option<Choice>>,
-    /// The best single cell on all problems.
+    /// What these choices come to on the problems that they were made on.
+    pub chosen: Outcome,
+    /// The best single cell, and what it comes to on the problems that it was chosen on.
     pub single: Choice,
-    /// Accuracy of the choices by bucket on problems they were not made on.
-    pub held_out: f64,
-    /// Accuracy of the single choice on problems it was not made on.
-    pub held_out_single: f64,
-    /// The difference of the two with its paired 95 % bootstrap interval.
+    /// The choices by bucket on problems that they were not made on.
+    pub held_out: Outcome,
+    /// The single choice on problems that it was not made on.
+    pub held_out_single: Outcome,
+    /// The difference of the last two in accuracy with its paired 95 % bootstrap interval.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
 }
 
-/// A cell and its accuracy on the problems it was chosen for.
+/// Accuracy and mean tokens a problem.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Outcome {
+    pub accuracy: f64,
+    pub tokens: f64,
+}
+
+/// A cell, and what it comes to on the problems that it was chosen for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
     pub name: String,
     pub accuracy: f64,
+    pub tokens: f64,
 }
 
-/// `budgets` are mean tokens a problem; those within which nothing runs are left out.
+/// What each of `budgets` spends is a budget; those within which nothing runs are left out.
 pub fn allocation(
     set: &str,
     pool: (String, usize),
     pass_rates: &[f64],
     cells: &[&Measured<'_>],
-    budgets: &[f64],
+    budgets: &[&Measured<'_>],
 ) -> Allocation {
     let buckets: Vec<usize> = pass_rates.iter().map(|&rate| bucket(rate)).collect();
-    let members: Vec<Vec<usize>> = (0..BUCKETS.len())
-        .map(|wanted| {
-            (0..buckets.len())
-                .filter(|&i| buckets[i] == wanted)
-                .collect()
-        })
-        .collect();
+    let members = members(&buckets);
     let candidates: Vec<Candidate> = cells
         .iter()
         .map(|cell| Candidate {
@@ -69,29 +76,34 @@ pub fn allocation(
         })
         .collect();
     let all: Vec<usize> = (0..buckets.len()).collect();
-    let choice = |problems: &[usize], budget: f64| {
-        best_within(&candidates, problems, budget).map(|at| Choice {
+    let choice = |at: usize, problems: &[usize]| {
+        let mean =
+            |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
+        Choice {
             name: cells[at].cell.label(),
-            accuracy: problems
-                .iter()
-                .map(|&i| candidates[at].right[i])
-                .sum::<f64>()
-                / problems.len() as f64,
-        })
+            accuracy: mean(&candidates[at].right),
+            tokens: mean(&candidates[at].tokens),
+        }
     };
-    let within = |&tokens: &f64| {
-        let held_out = held_out(&candidates, &buckets, tokens, BOOTSTRAP_SEED)?;
-        let pairs = held_out.by_bucket.iter().zip(&held_out.single);
+    let within = |budget: &&Measured<'_>| {
+        let tokens = &budget.tokens;
+        let chosen = best_by_bucket(&candidates, tokens, &members)?;
+        let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
+        let pairs = held_out.by_bucket.right.iter().zip(&held_out.single.right);
         let difference = interval(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>());
+        let choices: Vec<Option<Choice>> = members
+            .iter()
+            .zip(chosen)
+            .map(|(problems, at)| at.map(|at| choice(at, problems)))
+            .collect();
         Some(Budget {
-            tokens,
-            by_bucket: members
-                .iter()
-                .map(|problems| choice(problems, tokens))
-                .collect(),
-            single: choice(&all, tokens)?,
-            held_out: mean(&held_out.by_bucket),
-            held_out_single: mean(&held_out.single),
+            of: budget.cell.label(),
+            tokens: mean(tokens),
+            chosen: together(&choices, &members),
+            by_bucket: choices,
+            single: choice(best_single(&candidates, tokens, &members)?, &all),
+            held_out: outcome(&held_out.by_bucket),
+            held_out_single: outcome(&held_out.single),
             difference: difference.mean,
             low: difference.low,
             high: difference.high,
@@ -103,5 +115,27 @@ pub fn allocation(
         samples: pool.1,
         problems: members.iter().map(Vec::len).collect(),
         budgets: budgets.iter().filter_map(within).collect(),
+    }
+}
+
+/// The mean over all problems of what was chosen for each bucket.
+fn together(choices: &[Option<Choice>], members: &[Vec<usize>]) -> Outcome {
+    let problems: usize = members.iter().map(Vec::len).sum();
+    let mean = |value: fn(&Choice) -> f64| {
+        let of = |(choice, members): (&Option<Choice>, &Vec<usize>)| {
+            choice.as_ref().map_or(0.0, value) * members.len() as f64
+        };
+        choices.iter().zip(members).map(of).sum::<f64>() / problems as f64
+    };
+    Outcome {
+        accuracy: mean(|choice| choice.accuracy),
+        tokens: mean(|choice| choice.tokens),
+    }
+}
+
+fn outcome(measures: &Measures) -> Outcome {
+    Outcome {
+        accuracy: mean(&measures.right),
+        tokens: mean(&measures.tokens),
     }
 }

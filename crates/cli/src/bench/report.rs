@@ -10,7 +10,7 @@ use super::about::About;
 use super::against::{Answer, answers};
 use super::allocation::{Allocation, allocation};
 use super::compare::{Difference, difference};
-use super::measured::{Measured, Summary, mean, measured};
+use super::measured::{Measured, Summary, measured};
 use super::plan::{Outline, UNFIT_NAME};
 use super::pools::{PoolCurve, Pools};
 use super::row::Row;
@@ -71,13 +71,12 @@ impl Report {
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
-            let budgets: Vec<f64> = baseline.iter().map(|cell| mean(&cell.tokens)).collect();
             // The checker knows the answers: a ceiling and nothing to choose.
             let is_choice =
                 |cell: &&&Measured<'_>| cell.cell.config.models.scorer != ScorerKind::Exact;
             let choices: Vec<&Measured<'_>> = cells.iter().filter(is_choice).copied().collect();
             self.difficulty
-                .push(allocation(set, of, &pool.pass_rates(), &choices, &budgets));
+                .push(allocation(set, of, &pool.pass_rates(), &choices, &baseline));
         }
     }
 }

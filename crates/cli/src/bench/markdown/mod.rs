@@ -9,7 +9,7 @@ use beamgen::eval::pool::SUBSETS;
 
 use crate::bench::about::About;
 use crate::bench::against::Answer;
-use crate::bench::allocation::{Allocation, Choice};
+use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
 use crate::bench::plan::Outline;
 use crate::bench::plots::Plot;
@@ -17,7 +17,7 @@ use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
 use crate::bench::{HEAD, cells};
 use crate::printable;
-use crate::table::grouped;
+use crate::table::{grouped, percent};
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
@@ -240,9 +240,14 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         out,
         "\n### Which strategy for which difficulty\n\nDifficulty is the oracle's: the pass rate of a single sample, among {} \
          samples of {}. It needs the answers, so this is what a perfect estimate of difficulty would be worth (Snell et al. \
-         2024). The exact checker, which knows the answers too, is none of the choices. Budgets are mean tokens a problem, generated and scored, within each bucket. The choices shown are made on \
-         all problems; \"held out\" is the accuracy on one half of the problems of choices made on the other half, both \
-         ways round, over {HALVINGS} halvings.\n",
+         2024). The exact checker, which knows the answers too, is none of the choices. A budget is what a run of the \
+         baseline spends: mean tokens a problem, generated and scored, over all problems together, so that what easy \
+         problems leave over hard ones may spend. Within it the most accurate choice of one run for each difficulty is \
+         found by exact search; the same run for all of them is among the choices, so on the problems that the choice is \
+         made on it is never behind the best single run. Those are the choices shown, with their accuracy there. Whether \
+         this carries over is told by \"held out\" and the gain: every difficulty is halved {HALVINGS} times, choices \
+         made on one half (both by difficulty and of the single run) are measured on the other, both ways round; the gain \
+         may then be negative, and its interval is over problems.\n",
         allocation.samples, allocation.pool
     );
     let buckets: Vec<String> = BUCKETS
@@ -253,6 +258,7 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
     let mut head = vec!["budget"];
     head.extend(buckets.iter().map(String::as_str));
     head.extend([
+        "by difficulty",
         "best single",
         "held out: by difficulty",
         "held out: single",
@@ -262,24 +268,30 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         out,
         &head,
         allocation.budgets.iter().map(|budget| {
-            let mut row = vec![grouped(budget.tokens.round() as u64)];
+            let tokens = |tokens: f64| grouped(tokens.round() as u64);
             let name =
                 |choice: &Choice| format!("{} ({:.1} %)", choice.name, choice.accuracy * 100.0);
+            let outcome = |outcome: &Outcome| {
+                let spent = tokens(outcome.tokens);
+                format!("{} for {spent}", percent(outcome.accuracy))
+            };
+            let mut row = vec![format!("{} ({})", tokens(budget.tokens), budget.of)];
             row.extend(
                 budget
                     .by_bucket
                     .iter()
                     .map(|choice| choice.as_ref().map_or("-".to_owned(), name)),
             );
-            row.push(name(&budget.single));
-            row.push(format!("{:.1} %", budget.held_out * 100.0));
-            row.push(format!("{:.1} %", budget.held_out_single * 100.0));
-            let interval = (points(budget.low), points(budget.high));
+            row.push(outcome(&budget.chosen));
+            let single = &budget.single;
+            row.push(format!("{} for {}", name(single), tokens(single.tokens)));
+            row.push(outcome(&budget.held_out));
+            row.push(outcome(&budget.held_out_single));
             row.push(format!(
                 "{} ({} to {})",
                 points(budget.difference),
-                interval.0,
-                interval.1
+                points(budget.low),
+                points(budget.high)
             ));
             row
         }),
