@@ -34,8 +34,9 @@ pub fn bootstrap(per_problem: &[f64], seed: u64) -> Option<Interval> {
     })
 }
 
-/// The 2.5th and 97.5th percentile of a statistic over resampled problems: `statistic` is given
-/// `problems` indices below `problems`, drawn with replacement. It may be infinite. `None` without
+/// The 2.5th and 97.5th percentile of a statistic over resampled problems, widened where needed to
+/// include the statistic of the problems as they are. `statistic` is given `problems` indices below
+/// `problems`: all of them once, and then drawn with replacement. It may be infinite. `None` without
 /// problems.
 ///
 /// The same seed draws the same problems, so two statistics of the same problems are comparable
@@ -45,22 +46,37 @@ pub fn bootstrap_of(
     seed: u64,
     mut statistic: impl FnMut(&[usize]) -> f64,
 ) -> Option<(f64, f64)> {
+    bootstrap_bounds(problems, seed, |drawn| {
+        let value = statistic(drawn);
+        (value, value)
+    })
+}
+
+/// [`bootstrap_of`] for a statistic of which only bounds are known: the 2.5th percentile of its
+/// lower bounds and the 97.5th of its upper ones.
+pub fn bootstrap_bounds(
+    problems: usize,
+    seed: u64,
+    mut bounds: impl FnMut(&[usize]) -> (f64, f64),
+) -> Option<(f64, f64)> {
     if problems == 0 {
         return None;
     }
+    let all: Vec<usize> = (0..problems).collect();
+    let (least, most) = bounds(&all);
     let mut draw = SplitMix::new(seed);
     let mut drawn = vec![0; problems];
-    let mut values: Vec<f64> = (0..RESAMPLES)
+    let (mut lows, mut highs): (Vec<f64>, Vec<f64>) = (0..RESAMPLES)
         .map(|_| {
             drawn.fill_with(|| draw.below(problems));
-            statistic(&drawn)
+            bounds(&drawn)
         })
-        .collect();
-    values.sort_by(f64::total_cmp);
-    Some((
-        values[RESAMPLES * 25 / 1000],
-        values[RESAMPLES * 975 / 1000 - 1],
-    ))
+        .unzip();
+    lows.sort_by(f64::total_cmp);
+    highs.sort_by(f64::total_cmp);
+    let low = lows[RESAMPLES * 25 / 1000];
+    let high = highs[RESAMPLES * 975 / 1000 - 1];
+    Some((low.min(least), high.max(most)))
 }
 
 /// The first step whose probability of being right is below `threshold`.
@@ -157,6 +173,27 @@ mod tests {
                 high: 0.5
             })
         );
+    }
+
+    /// A resample has about two thirds of the problems, some of them several times.
+    #[test]
+    fn an_interval_includes_the_figure_it_is_of() {
+        let distinct = |problems: &[usize]| {
+            let distinct: std::collections::BTreeSet<&usize> = problems.iter().collect();
+            distinct.len() as f64
+        };
+        let (low, high) = bootstrap_of(200, 1, distinct).unwrap();
+        assert!(low < 140.0 && high == 200.0, "{low} {high}");
+    }
+
+    #[test]
+    fn bounds_that_are_open_stay_open() {
+        let half_open = |_: &[usize]| (2.0, f64::INFINITY);
+        assert_eq!(
+            bootstrap_bounds(3, 0, half_open),
+            Some((2.0, f64::INFINITY))
+        );
+        assert_eq!(bootstrap_bounds(0, 0, half_open), None);
     }
 
     #[test]

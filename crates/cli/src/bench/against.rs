@@ -2,7 +2,7 @@
 //! seconds than the baseline; at equal tokens, how many points more.
 
 use beamgen::eval::curve::{Cost, cost_of, position};
-use beamgen::eval::metrics::{Interval, bootstrap_of};
+use beamgen::eval::metrics::{Interval, bootstrap_bounds};
 use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, interval, mean};
@@ -31,16 +31,18 @@ impl Axis {
     }
 }
 
-/// How many times more the baseline spends for the same accuracy.
+/// How many times as much as a cell the baseline spends for the same accuracy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fewer {
     pub axis: Axis,
+    /// Within `low` and `high`.
     pub factor: f64,
     /// The factor is a bound: `at-most` if the baseline's cheapest point is as accurate already,
     /// `more-than` if it never gets there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// 95 % bootstrap interval; `null` is without limit.
+    /// 95 % bootstrap interval: 0 if the baseline's cheapest point may be as accurate already,
+    /// infinite (`null`) if it may never get there.
     pub low: f64,
     pub high: f64,
 }
@@ -71,6 +73,7 @@ pub struct Answer {
     pub name: String,
     pub run: String,
     pub accuracy: f64,
+    /// By axis, as far as there are costs on it.
     pub fewer: Vec<Fewer>,
     pub points: Vec<Points>,
 }
@@ -87,17 +90,18 @@ pub fn answers(set: &str, baseline: &[&Measured<'_>], others: &[&Measured<'_>]) 
         accuracy: mean(&cell.right),
         fewer: Axis::ALL
             .iter()
-            .map(|&axis| fewer(axis, baseline, cell))
+            .filter_map(|&axis| fewer(axis, baseline, cell))
             .collect(),
         points: Axis::ALL
             .iter()
-            .map(|&axis| points(axis, baseline, cell))
+            .filter_map(|&axis| points(axis, baseline, cell))
             .collect(),
     };
     others.iter().map(answer).collect()
 }
 
-fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Fewer {
+/// `None` if there is a cost of nothing, which is no part of anything.
+fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Fewer> {
     // By problem: accuracy and cost of every point of the baseline, then those of the cell.
     let columns: Vec<[&[f64]; 2]> = baseline
         .iter()
@@ -110,47 +114,50 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Fewer {
             |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
         (mean(column[1]), mean(column[0]))
     };
-    let reach = |problems: &[usize]| {
+    let factor = |problems: &[usize]| {
         let mut points: Vec<(f64, f64)> = columns
             .iter()
             .map(|column| point(column, problems))
             .collect();
-        let (cost, accuracy) = points.pop().unwrap_or_default();
+        if points.iter().any(|&(cost, _)| cost <= 0.0) {
+            return None;
+        }
+        let (cost, accuracy) = points.pop()?;
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (
-            cost,
-            cost_of(&points, accuracy).unwrap_or(Cost::AtMost(f64::NAN)),
-        )
+        Some(match cost_of(&points, accuracy)? {
+            Cost::About(there) => (there / cost, None),
+            Cost::AtMost(there) => (there / cost, Some(Bound::AtMost)),
+            Cost::MoreThan(there) => (there / cost, Some(Bound::MoreThan)),
+        })
     };
     let count = cell.right.len();
-    let (cost, reached) = reach(&(0..count).collect::<Vec<_>>());
-    let (factor, bound) = match reached {
-        Cost::About(there) => (there / cost, None),
-        Cost::AtMost(there) => (there / cost, Some(Bound::AtMost)),
-        Cost::MoreThan(there) => (there / cost, Some(Bound::MoreThan)),
+    let (estimate, bound) = factor(&(0..count).collect::<Vec<_>>())?;
+    let bounds = |problems: &[usize]| match factor(problems) {
+        Some((factor, None)) => (factor, factor),
+        Some((factor, Some(Bound::AtMost))) => (0.0, factor),
+        Some((factor, Some(Bound::MoreThan))) => (factor, f64::INFINITY),
+        None => (0.0, f64::INFINITY),
     };
-    let resampled = bootstrap_of(count, BOOTSTRAP_SEED, |problems| {
-        let (cost, reached) = reach(problems);
-        reached.or_infinite() / cost
-    });
-    let (low, high) = resampled.unwrap_or((factor, factor));
-    Fewer {
+    let (low, high) = bootstrap_bounds(count, BOOTSTRAP_SEED, bounds)?;
+    Some(Fewer {
         axis,
-        factor,
+        factor: estimate,
         bound,
         low,
         high,
-    }
+    })
 }
 
-fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Points {
+/// `None` if the baseline has no costs.
+fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Points> {
     let mut by_cost: Vec<(f64, &Measured<'_>)> = baseline
         .iter()
         .map(|&measured| (mean(axis.of(measured)), measured))
+        .filter(|&(cost, _)| cost > 0.0)
         .collect();
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let costs: Vec<f64> = by_cost.iter().map(|&(cost, _)| cost).collect();
-    let (below, above, share) = position(&costs, mean(axis.of(cell))).unwrap_or((0, 0, 0.0));
+    let (below, above, share) = position(&costs, mean(axis.of(cell)))?;
     let (low, high) = (by_cost[below].1, by_cost[above].1);
     let differences: Vec<f64> = (0..cell.right.len())
         .map(|i| cell.right[i] - (1.0 - share) * low.right[i] - share * high.right[i])
@@ -160,13 +167,13 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Points
         low: least,
         high: most,
     } = interval(&differences);
-    Points {
+    Some(Points {
         axis,
         difference: mean,
         low: least,
         high: most,
         against_end: (below == above).then(|| low.cell.label()),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -170,3 +170,175 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             Failure::Run(anyhow::Error::new(error).context(path.display().to_string()))
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use beamgen::{Choose, Config, Ledger, StrategyKind};
+    use proptest::prelude::*;
+
+    use super::super::plan::{Cell, SetOutline};
+    use super::super::row::{Chains, Depths};
+    use super::*;
+
+    const PROBLEMS: std::ops::Range<usize> = 1..9;
+
+    fn outline(problems: usize, seeds: u64) -> Outline {
+        let cell = |run: &str, strategy, choose, n| {
+            let mut config = Config::default();
+            config.search.strategy = strategy;
+            config.search.choose = choose;
+            config.search.n = n;
+            Cell {
+                run: run.to_owned(),
+                config,
+            }
+        };
+        use StrategyKind::{Beam, BestOfN};
+        let set = SetOutline {
+            name: "set".to_owned(),
+            source: "here".to_owned(),
+            fingerprint: String::new(),
+            ids: (0..problems).map(|i| i.to_string()).collect(),
+        };
+        Outline {
+            seeds,
+            sets: vec![set],
+            cells: vec![
+                cell("best", BestOfN, Choose::Best, 1),
+                cell("best", BestOfN, Choose::Best, 4),
+                cell("vote", BestOfN, Choose::Majority, 4),
+                cell("beam", Beam, Choose::Best, 4),
+                cell("beam", Beam, Choose::Best, 8),
+            ],
+            baseline: Some("best".to_owned()),
+            compare: vec![(3, 1)],
+            plots: Vec::new(),
+        }
+    }
+
+    /// What a row is made of: whether it is right, its tokens (0 is a search that failed at once),
+    /// and which of four samples are right.
+    type Values = (bool, u16, u16, u8);
+
+    fn row(outline: &Outline, cell: usize, seed: u64, id: &str, values: Values) -> Row {
+        let (correct, generated, scored, samples) = values;
+        let of = &outline.cells[cell];
+        let mut ledger = Ledger {
+            generated_tokens: u64::from(generated),
+            scored_tokens: u64::from(scored),
+            ..Ledger::default()
+        };
+        ledger.seconds.generate = f64::from(generated) / 1000.0;
+        let right = |i: u8| samples >> i & 1 == 1;
+        let chains = Chains {
+            right: (0..4).map(|i| if right(i) { '1' } else { '0' }).collect(),
+            class: (0..4).map(|i| Some(u32::from(right(i)))).collect(),
+            score: (0..4_u8).map(|i| Some(f32::from(i) / 4.0)).collect(),
+            tokens: vec![u32::from(generated) / 4; 4],
+        };
+        Row {
+            set: "set".to_owned(),
+            run: of.run.clone(),
+            n: of.n(),
+            m: 1,
+            scorer: of.config.models.scorer,
+            seed,
+            id: id.to_owned(),
+            correct,
+            answer: None,
+            score: None,
+            finish: "answer".to_owned(),
+            wall: ledger.seconds.generate,
+            ledger,
+            without_scores: false,
+            part: 0,
+            depths: Depths::default(),
+            chains: (cell == 1).then_some(chains),
+        }
+    }
+
+    fn bench() -> impl Strategy<Value = (Outline, Vec<Row>)> {
+        (PROBLEMS, 1..3_u64).prop_flat_map(|(problems, seeds)| {
+            let outline = outline(problems, seeds);
+            let count = outline.cells.len() * problems * seeds as usize;
+            let tokens = || prop_oneof![1 => Just(0), 9 => 1..5000_u16];
+            let values = (any::<bool>(), tokens(), tokens(), any::<u8>());
+            proptest::collection::vec(values, count).prop_map(move |values| {
+                let mut values = values.into_iter();
+                let mut rows = Vec::new();
+                for cell in 0..outline.cells.len() {
+                    for id in &outline.sets[0].ids {
+                        for seed in 0..seeds {
+                            let values = values.next().unwrap();
+                            rows.push(row(&outline, cell, seed, id, values));
+                        }
+                    }
+                }
+                (outline.clone(), rows)
+            })
+        })
+    }
+
+    /// A figure as the report prints it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
+    fn number(text: &str) -> Option<f64> {
+        let plain = text
+            .trim()
+            .trim_end_matches([' ', '%', '*'])
+            .replace(' ', "");
+        plain.trim_start_matches('+').parse().ok()
+    }
+
+    /// Every `figure (low to high)` of a text.
+    fn figures(text: &str) -> Vec<(f64, f64, f64)> {
+        let of = |at: usize| {
+            let (inner, _) = text[at + 1..].split_once(')')?;
+            let (low, high) = inner.split_once(" to ")?;
+            let figure = text[..at]
+                .trim_end()
+                .rsplit([' ', '\n'])
+                .find(|word| *word != "%")?;
+            Some((number(figure)?, number(low)?, number(high)?))
+        };
+        text.match_indices('(')
+            .filter_map(|(at, _)| of(at))
+            .collect()
+    }
+
+    #[test]
+    fn figures_are_found_in_a_text() {
+        let text = "| beam@4 | 91.2 % (90.0 to 92.5) | -1.0* (-2.0 to +0.5) |\n(not to be read)";
+        assert_eq!(figures(text), [(91.2, 90.0, 92.5), (-1.0, -2.0, 0.5)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn no_figure_is_printed_outside_its_own_interval((outline, rows) in bench()) {
+            let measured = measured(&outline, &rows, "rows").unwrap();
+            let report = Report::of(&outline, &measured);
+            let text = markdown::text(&About::this(), &outline, &report, &[]);
+            for word in ["\u{221e}", "NaN", "inf)", "inf ", "null"] {
+                prop_assert!(!text.contains(word), "{word} in {text}");
+            }
+            let figures = figures(&text);
+            prop_assert!(figures.len() > 20, "{text}");
+            for (figure, low, high) in figures {
+                prop_assert!(low <= figure && figure <= high, "{figure} {low} {high}: {text}");
+            }
+            for row in &report.summary {
+                prop_assert!((row.accuracy_low..=row.accuracy_high).contains(&row.accuracy));
+            }
+            for fewer in report.against.iter().flat_map(|answer| &answer.fewer) {
+                prop_assert!((fewer.low..=fewer.high).contains(&fewer.factor), "{fewer:?}");
+                prop_assert!(fewer.factor.is_finite() && fewer.low.is_finite(), "{fewer:?}");
+            }
+            for budget in report.difficulty.iter().flat_map(|one| &one.budgets) {
+                let (chosen, single) = (budget.chosen.accuracy, budget.single.accuracy);
+                prop_assert!(chosen > single - 1e-9, "{budget:?}");
+                for tokens in [budget.chosen.tokens, budget.single.tokens] {
+                    prop_assert!(tokens < budget.tokens + 1e-6, "{budget:?}");
+                }
+            }
+        }
+    }
+}
