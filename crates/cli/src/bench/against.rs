@@ -181,7 +181,7 @@ mod tests {
     use beamgen::{Config, StrategyKind};
 
     use super::*;
-    use crate::bench::plan::Cell;
+    use crate::bench::outline::Cell;
 
     /// A cell on 4 problems that all cost the same, of which the first `right` are right.
     fn measured(cell: &Cell, right: usize, cost: f64) -> Measured<'_> {

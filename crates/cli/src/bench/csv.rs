@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::measured::Measured;
-use super::plan::Outline;
-use super::report::write_file;
+use super::outline::Outline;
+use super::write::write_file;
 use crate::failure::Failure;
 
 const HEAD: [&str; 25] = [

@@ -6,9 +6,8 @@ use beamgen::Config;
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry, merge};
-use super::plan::{
-    Cells, Outline, Plan, PlotOutline, UNFIT_NAME, given_file, is_fit_name, unscored_unless_needed,
-};
+use super::outline::{Outline, PlotOutline, UNFIT_NAME, is_fit_name};
+use super::plan::{Cells, Plan, given_file, unscored_unless_needed};
 use super::sets::{self, slug};
 use crate::args::BenchArgs;
 use crate::failure::Failure;

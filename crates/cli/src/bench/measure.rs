@@ -8,7 +8,8 @@ use beamgen::eval::RunHeader;
 use beamgen::{Config, Problem, ProblemResult, SearchConfig};
 use serde_json::{Map, Value};
 
-use super::plan::{Cell, Outline, Plan};
+use super::outline::{Cell, Outline};
+use super::plan::Plan;
 use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
 use super::store::Store;

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use beamgen::eval::Spent;
 use beamgen::eval::metrics::{Interval, bootstrap};
-use beamgen::{ScorerKind, StrategyKind};
-use serde::Serialize;
 
-use super::plan::{Cell, Outline};
+use super::outline::{Cell, Outline};
 use super::row::Row;
+use super::summary::Summary;
 use crate::failure::Failure;
 
 /// The seed of every bootstrap, so that intervals of the same problems are comparable.
@@ -123,29 +122,6 @@ fn wall(rows: &[Vec<&Row>]) -> f64 {
     // Summed in an order of its own: a map's changes from run to run.
     seconds.sort_by(f64::total_cmp);
     seconds.iter().sum::<f64>() / rows.first().map_or(1, Vec::len) as f64
-}
-
-/// A row of the table.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary {
-    pub set: String,
-    pub name: String,
-    pub run: String,
-    pub strategy: StrategyKind,
-    pub scorer: ScorerKind,
-    pub n: usize,
-    pub m: usize,
-    pub seeds: u64,
-    pub problems: usize,
-    /// Mean over problems and seeds, with the 95 % bootstrap interval over problems.
-    pub accuracy: f64,
-    pub accuracy_low: f64,
-    pub accuracy_high: f64,
-    /// All problems and seeds together. Passes count once for each problem with a row in them; the
-    /// peak is that of the one problem with the largest.
-    pub ledger: Spent,
-    /// Whether the peak is an upper bound.
-    pub peak_kv_is_bound: bool,
 }
 
 /// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;

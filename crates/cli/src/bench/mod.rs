@@ -10,10 +10,13 @@ mod allocation;
 mod compare;
 mod csv;
 mod file;
+mod folder;
 mod from_file;
+mod from_flags;
 mod markdown;
 mod measure;
 mod measured;
+mod outline;
 mod plan;
 mod plots;
 mod pools;
@@ -22,25 +25,28 @@ mod row;
 mod sets;
 mod share;
 mod store;
+mod summary;
+mod write;
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use about::About;
+use file::BenchFile;
 use measure::Measurement;
-use measured::{Summary, measured};
-use plan::{Outline, Plan};
+use measured::measured;
+use plan::Plan;
 use store::Store;
+use summary::{Summary, print};
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
-use crate::table::{Table, grouped, megabytes, percent};
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
-    if let Some(folder) = &args.redraw {
-        let (outline, report) = report::redraw(folder)?;
+    if let Some(path) = &args.redraw {
+        let (outline, report) = folder::redraw(path)?;
         return Ok(print(&outline, &report.summary)?);
     }
     if args.resume && args.out.is_none() {
@@ -48,12 +54,12 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
             "--resume needs a results folder: add --out DIR".to_owned(),
         ));
     }
-    let plan = plan::plan(args)?;
+    let plan = plan(args)?;
     if args.plan {
         return Ok(print_plan(&Measurement::new(&plan)?)?);
     }
     let summaries = match &args.out {
-        Some(folder) => in_folder(folder, args.resume, &plan)?,
+        Some(path) => in_folder(path, args.resume, &plan)?,
         None => {
             let mut store = Store::in_memory();
             Measurement::new(&plan)?.run(&mut store)?;
@@ -74,16 +80,32 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The plan that was asked for: by a bench file, or by flags.
+fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
+    let file = match &args.settings.config {
+        Some(path) => BenchFile::open(path)?,
+        None => None,
+    };
+    let plan = match file {
+        Some(file) => from_file::from_file(&file, args)?,
+        None => from_flags::from_flags(args)?,
+    };
+    for (problems, set) in plan.problems.iter().zip(&plan.outline.sets) {
+        problems.require_answers(set.ids.len())?;
+    }
+    Ok(plan)
+}
+
 /// Runs what the folder has no rows of, and writes its report.
-fn in_folder(folder: &Path, resume: bool, plan: &Plan) -> Result<Vec<Summary>, Failure> {
+fn in_folder(path: &Path, resume: bool, plan: &Plan) -> Result<Vec<Summary>, Failure> {
     let measurement = Measurement::new(plan)?;
-    let mut store = Store::in_folder(folder, resume)?;
+    let mut store = Store::in_folder(path, resume)?;
     measurement.check(&store)?;
     let about = About::this();
-    report::begin(folder, &about, &plan.outline)?;
+    folder::begin(path, &about, &plan.outline)?;
     measurement.run(&mut store)?;
     let rows = store.finish()?;
-    Ok(report::write(folder, &about, &plan.outline, &rows)?.summary)
+    Ok(folder::write(path, &about, &plan.outline, &rows)?.summary)
 }
 
 /// The searches and what is read off each.
@@ -110,63 +132,4 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
         writeln!(out, "  {}", printable::line(&labels.join(", ")))?;
     }
     out.flush()
-}
-
-fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    let plural = if outline.seeds == 1 { "" } else { "s" };
-    for set in &outline.sets {
-        writeln!(
-            out,
-            "{}: {} problems, {} seed{plural}; tokens, passes and seconds per problem",
-            printable::line(&set.name),
-            set.ids.len(),
-            outline.seeds
-        )?;
-        let mut table = Table::new(&HEAD);
-        for row in summaries.iter().filter(|row| row.set == set.name) {
-            table.row(cells(row));
-        }
-        table.write(&mut out)?;
-    }
-    out.flush()
-}
-
-/// Columns of the table.
-const HEAD: [&str; 9] = [
-    "strategy",
-    "accuracy",
-    "95 % interval",
-    "generated",
-    "scored",
-    "reused",
-    "passes",
-    "peak KV",
-    "seconds",
-];
-
-/// A summary as cells of the table.
-fn cells(row: &Summary) -> Vec<String> {
-    let solved = row.problems as f64 * row.seeds as f64;
-    let each = |total: u64| grouped((total as f64 / solved).round() as u64);
-    let bound = if row.peak_kv_is_bound {
-        "\u{2264} "
-    } else {
-        ""
-    };
-    vec![
-        row.name.clone(),
-        percent(row.accuracy),
-        format!(
-            "{:.1} to {:.1}",
-            row.accuracy_low * 100.0,
-            row.accuracy_high * 100.0
-        ),
-        each(row.ledger.generated_tokens),
-        each(row.ledger.scored_tokens),
-        each(row.ledger.reused_tokens),
-        each(row.ledger.forward_passes),
-        format!("{bound}{}", megabytes(row.ledger.peak_kv_bytes)),
-        format!("{:.3}", row.ledger.seconds / solved),
-    ]
 }

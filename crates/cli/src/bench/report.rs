@@ -1,28 +1,15 @@
-//! Everything that is reported, computed from the rows, and the files it goes to.
-
-use std::fs;
-use std::path::Path;
+//! Everything that is reported, computed from the rows.
 
 use beamgen::ScorerKind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::about::About;
 use super::against::{Answer, answers};
 use super::allocation::{Allocation, allocation};
 use super::compare::{Difference, difference};
-use super::measured::{Measured, Summary, measured};
-use super::plan::{Outline, UNFIT_NAME};
+use super::measured::Measured;
+use super::outline::Outline;
 use super::pools::{PoolCurve, Pools};
-use super::row::Row;
-use super::store::{self, ROWS};
-use super::{csv, markdown, plots};
-use crate::failure::Failure;
-
-/// The file with everything but the rows.
-const RESULTS: &str = "results.json";
-
-/// The largest such file read.
-const MAX_RESULTS: u64 = 1 << 30;
+use super::summary::Summary;
 
 /// What is computed from the rows.
 #[derive(Serialize)]
@@ -81,104 +68,17 @@ impl Report {
     }
 }
 
-/// `results.json`.
-#[derive(Serialize)]
-struct Results<'a> {
-    about: &'a About,
-    bench: &'a Outline,
-    #[serde(flatten)]
-    report: Option<&'a Report>,
-}
-
-/// What a report is drawn from besides the rows.
-#[derive(Deserialize)]
-struct Given {
-    about: About,
-    bench: Outline,
-}
-
-/// Notes what is going to be run, so that the folder explains itself from the start.
-pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Failure> {
-    write_results(
-        folder,
-        &Results {
-            about,
-            bench: outline,
-            report: None,
-        },
-    )
-}
-
-/// Writes the whole report of a finished folder.
-pub fn write(
-    folder: &Path,
-    about: &About,
-    outline: &Outline,
-    rows: &[Row],
-) -> Result<Report, Failure> {
-    let source = folder.join(ROWS);
-    let measured = measured(outline, rows, &source.display().to_string())?;
-    let report = Report::of(outline, &measured);
-    let plots = plots::draw(folder, outline, &measured)?;
-    csv::write(&folder.join("results.csv"), outline, &measured)?;
-    let text = markdown::text(about, outline, &report, &plots);
-    write_file(&folder.join("README.md"), text.as_bytes())?;
-    write_results(
-        folder,
-        &Results {
-            about,
-            bench: outline,
-            report: Some(&report),
-        },
-    )?;
-    Ok(report)
-}
-
-/// Writes the report of a folder anew from what is in it.
-pub fn redraw(folder: &Path) -> Result<(Outline, Report), Failure> {
-    let path = folder.join(RESULTS);
-    let fault = |reason: String| {
-        Failure::Input(format!(
-            "{}: {reason}: give the folder of a bench --out",
-            path.display()
-        ))
-    };
-    let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
-        .map_err(|error| fault(error.to_string()))?;
-    let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
-    if let Some(name) = given.bench.unfit_name() {
-        return Err(fault(format!("\"{name}\": {UNFIT_NAME}")));
-    }
-    let rows = store::read(&folder.join(ROWS))?;
-    let report = write(folder, &given.about, &given.bench, &rows)?;
-    Ok((given.bench, report))
-}
-
-fn write_results(folder: &Path, results: &Results<'_>) -> Result<(), Failure> {
-    let mut text =
-        serde_json::to_vec_pretty(results).map_err(|error| Failure::Run(error.into()))?;
-    text.push(b'\n');
-    write_file(&folder.join(RESULTS), &text)
-}
-
-/// Writes a file aside and renames it, so that a kill leaves the old or the new one.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let aside = path.with_extension("part");
-    fs::write(&aside, bytes)
-        .and_then(|()| fs::rename(&aside, path))
-        .map_err(|error| {
-            Failure::Run(anyhow::Error::new(error).context(path.display().to_string()))
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use beamgen::{Choose, Config, Ledger, StrategyKind};
     use proptest::prelude::*;
 
-    use super::super::plan::{Cell, SetOutline};
-    use super::super::row::{Chains, Depths};
     use super::*;
+    use crate::bench::about::About;
+    use crate::bench::markdown;
+    use crate::bench::measured::measured;
+    use crate::bench::outline::{Cell, SetOutline};
+    use crate::bench::row::{Chains, Depths, Row};
 
     const PROBLEMS: std::ops::Range<usize> = 1..9;
 
@@ -193,7 +93,7 @@ mod tests {
                 config,
             }
         };
-        use StrategyKind::{Beam, BestOfN};
+        let (beam, best_of_n) = (StrategyKind::BEAM, StrategyKind::BEST_OF_N);
         let set = SetOutline {
             name: "set".to_owned(),
             source: "here".to_owned(),
@@ -204,11 +104,11 @@ mod tests {
             seeds,
             sets: vec![set],
             cells: vec![
-                cell("best", BestOfN, Choose::Best, 1),
-                cell("best", BestOfN, Choose::Best, 4),
-                cell("vote", BestOfN, Choose::Majority, 4),
-                cell("beam", Beam, Choose::Best, 4),
-                cell("beam", Beam, Choose::Best, 8),
+                cell("best", best_of_n, Choose::Best, 1),
+                cell("best", best_of_n, Choose::Best, 4),
+                cell("vote", best_of_n, Choose::Majority, 4),
+                cell("beam", beam, Choose::Best, 4),
+                cell("beam", beam, Choose::Best, 8),
             ],
             baseline: Some("best".to_owned()),
             compare: vec![(3, 1)],

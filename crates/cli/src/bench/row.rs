@@ -5,7 +5,7 @@ use beamgen::eval::pool::Sample;
 use beamgen::{ChainTree, Ledger, ProblemResult, ScorerKind};
 use serde::{Deserialize, Serialize};
 
-use super::plan::Cell;
+use super::outline::Cell;
 use super::share::Reading;
 
 /// A raw row.

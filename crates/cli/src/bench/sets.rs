@@ -6,7 +6,7 @@ use beamgen::Problem;
 use beamgen::eval::Problems;
 
 use super::file::{BenchFile, SetEntry};
-use super::plan::{SetOutline, UNFIT_NAME, is_fit_name};
+use super::outline::{SetOutline, UNFIT_NAME, is_fit_name};
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 use crate::{settings, world};

@@ -2,9 +2,9 @@
 //! vote at one N are three readings of the same chains.
 
 use beamgen::eval::is_correct;
-use beamgen::{Choose, Config, Ledger, ProblemResult, ScorerKind, SearchConfig, StrategyKind};
+use beamgen::{Choose, Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
 
-use super::plan::Cell;
+use super::outline::{Cell, is_plain};
 
 /// One search and the cells that are read off it.
 pub struct Execution {
@@ -49,21 +49,6 @@ pub fn executions(cells: &[Cell]) -> Vec<Execution> {
     // In the order of the cells.
     all.sort_by_key(|execution| execution.cells.iter().copied().min());
     all
-}
-
-/// Whether these settings sample whole chains and choose among them, and do nothing else: every
-/// search key besides those of plain sampling is at its default.
-pub fn is_plain(config: &Config) -> bool {
-    let neutral = SearchConfig::default();
-    let mut rest = config.search.clone();
-    rest.strategy = neutral.strategy;
-    rest.n = neutral.n;
-    rest.m = neutral.m;
-    rest.aggregation = neutral.aggregation;
-    rest.choose = neutral.choose;
-    rest.max_steps = neutral.max_steps;
-    rest.in_flight = neutral.in_flight;
-    config.search.strategy == StrategyKind::BEST_OF_N && rest == neutral
 }
 
 /// Whether the cell with settings `cell` can be read off a search with settings `run`.
@@ -160,6 +145,8 @@ fn reading(result: &ProblemResult, ledger: Ledger, without_scores: bool) -> Read
 
 #[cfg(test)]
 mod tests {
+    use beamgen::StrategyKind;
+
     use super::*;
 
     fn cell(choose: Choose, scorer: ScorerKind, n: usize) -> Cell {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{points, table};
+use super::table::{points, table};
 use crate::bench::against::{Answer, Axis, Bound, Fewer, Points};
 use crate::table::percent;
 

@@ -1,21 +1,23 @@
 //! The report for people: README.md of a results folder.
 
 mod against;
+mod table;
 
 use std::fmt::Write;
 
 use beamgen::eval::difficulty::{BUCKETS, HALVINGS};
 use beamgen::eval::pool::SUBSETS;
 
+use self::table::{points, table};
 use crate::bench::about::About;
 use crate::bench::against::Answer;
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
-use crate::bench::plan::Outline;
+use crate::bench::outline::Outline;
 use crate::bench::plots::Plot;
 use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
-use crate::bench::{HEAD, cells};
+use crate::bench::summary::{HEAD, cells};
 use crate::printable;
 use crate::table::{grouped, percent};
 
@@ -116,7 +118,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
 }
 
 /// Text from elsewhere within a line of Markdown, shown as it is. Names of sets and runs need no
-/// such care: [`is_fit_name`](crate::bench::plan::is_fit_name).
+/// such care: [`is_fit_name`](crate::bench::outline::is_fit_name).
 fn plain(text: &str) -> String {
     let mut shown = String::new();
     for c in printable::line(text).chars() {
@@ -144,20 +146,6 @@ fn code_block(text: &str) -> String {
         false => format!("    {text}"),
         true => code(text),
     }
-}
-
-fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
-    out.push_str(&line(&head));
-    let _ = writeln!(out, "|---|{}", "---:|".repeat(head.len() - 1));
-    for row in rows {
-        out.push_str(&line(&row));
-    }
-}
-
-fn points(value: f64) -> String {
-    format!("{:+.1}", value * 100.0)
 }
 
 fn share(of: &Share) -> String {

@@ -5,8 +5,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::figure::{Fault, fault, figure};
 use super::style::{Look, legend, text};
-use super::{Fault, fault, figure};
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
 use crate::table::grouped;

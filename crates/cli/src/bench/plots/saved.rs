@@ -3,12 +3,12 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::figure::{Fault, fault, figure};
 use super::style::{Look, legend, text};
-use super::{Fault, fault, figure};
 use crate::bench::measured::Measured;
-use crate::bench::plan::Outline;
+use crate::bench::outline::Outline;
+use crate::bench::outline::is_plain;
 use crate::bench::row::{Depths, Row};
-use crate::bench::share::is_plain;
 
 /// The figure of one set.
 pub struct Saved {

@@ -5,7 +5,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Fault, fault};
+use super::figure::{Fault, fault};
 
 /// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
 /// enough on white.

@@ -1,0 +1,101 @@
+//! The files of a results folder besides the rows.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::about::About;
+use super::measured::measured;
+use super::outline::{Outline, UNFIT_NAME};
+use super::report::Report;
+use super::row::Row;
+use super::store::{self, ROWS};
+use super::write::write_file;
+use super::{csv, markdown, plots};
+use crate::failure::Failure;
+
+/// The file with everything but the rows.
+const RESULTS: &str = "results.json";
+
+/// The largest such file read.
+const MAX_RESULTS: u64 = 1 << 30;
+
+/// `results.json`.
+#[derive(Serialize)]
+struct Results<'a> {
+    about: &'a About,
+    bench: &'a Outline,
+    #[serde(flatten)]
+    report: Option<&'a Report>,
+}
+
+/// What a report is drawn from besides the rows.
+#[derive(Deserialize)]
+struct Given {
+    about: About,
+    bench: Outline,
+}
+
+/// Notes what is going to be run, so that the folder explains itself from the start.
+pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Failure> {
+    write_results(
+        folder,
+        &Results {
+            about,
+            bench: outline,
+            report: None,
+        },
+    )
+}
+
+/// Writes the whole report of a finished folder.
+pub fn write(
+    folder: &Path,
+    about: &About,
+    outline: &Outline,
+    rows: &[Row],
+) -> Result<Report, Failure> {
+    let source = folder.join(ROWS);
+    let measured = measured(outline, rows, &source.display().to_string())?;
+    let report = Report::of(outline, &measured);
+    let plots = plots::draw(folder, outline, &measured)?;
+    csv::write(&folder.join("results.csv"), outline, &measured)?;
+    let text = markdown::text(about, outline, &report, &plots);
+    write_file(&folder.join("README.md"), text.as_bytes())?;
+    write_results(
+        folder,
+        &Results {
+            about,
+            bench: outline,
+            report: Some(&report),
+        },
+    )?;
+    Ok(report)
+}
+
+/// Writes the report of a folder anew from what is in it.
+pub fn redraw(folder: &Path) -> Result<(Outline, Report), Failure> {
+    let path = folder.join(RESULTS);
+    let fault = |reason: String| {
+        Failure::Input(format!(
+            "{}: {reason}: give the folder of a bench --out",
+            path.display()
+        ))
+    };
+    let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
+        .map_err(|error| fault(error.to_string()))?;
+    let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
+    if let Some(name) = given.bench.unfit_name() {
+        return Err(fault(format!("\"{name}\": {UNFIT_NAME}")));
+    }
+    let rows = store::read(&folder.join(ROWS))?;
+    let report = write(folder, &given.about, &given.bench, &rows)?;
+    Ok((given.bench, report))
+}
+
+fn write_results(folder: &Path, results: &Results<'_>) -> Result<(), Failure> {
+    let mut text =
+        serde_json::to_vec_pretty(results).map_err(|error| Failure::Run(error.into()))?;
+    text.push(b'\n');
+    write_file(&folder.join(RESULTS), &text)
+}

@@ -1,0 +1,88 @@
+//! What a figure is, and writing it as SVG and as PNG.
+
+use std::path::Path;
+use std::sync::Once;
+
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+
+use crate::failure::Failure;
+
+/// Width and height of the SVG; the PNG has twice as many pixels.
+const SIZE: (u32, u32) = (1080, 620);
+pub const SCALE: u32 = 2;
+
+/// Why a figure could not be drawn; the backends' errors have no type in common.
+pub type Fault = String;
+
+pub fn fault(error: impl std::fmt::Display) -> Fault {
+    error.to_string()
+}
+
+/// Something that can be drawn on either backend, the second time with everything `scale` times as
+/// large.
+pub trait Figure {
+    fn title(&self) -> String;
+    fn svg(&self, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), Fault>;
+    fn png(
+        &self,
+        area: &DrawingArea<BitMapBackend<'_>, plotters::coord::Shift>,
+    ) -> Result<(), Fault>;
+}
+
+/// Implements [`Figure`] by a generic `draw(area, scale)`.
+macro_rules! figure {
+    ($type:ty) => {
+        impl $crate::bench::plots::figure::Figure for $type {
+            fn title(&self) -> String {
+                self.heading()
+            }
+            fn svg(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Fault> {
+                self.draw(area, 1)
+            }
+            fn png(&self, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> Result<(), Fault> {
+                self.draw(area, $crate::bench::plots::figure::SCALE)
+            }
+        }
+    };
+}
+pub(crate) use figure;
+
+/// Writes a figure as SVG and as PNG.
+pub fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failure> {
+    static FONT: Once = Once::new();
+    FONT.call_once(|| {
+        // The font is inside the program and always readable; without it PNGs would have no text.
+        let _ = register_font("sans-serif", FontStyle::Normal, ttf_noto_sans::REGULAR);
+    });
+    let failed =
+        |error: Fault| Failure::Run(anyhow::anyhow!("{}: {stem}: {error}", folder.display()));
+    let svg = folder.join(format!("{stem}.svg"));
+    let area = SVGBackend::new(&svg, SIZE).into_drawing_area();
+    figure
+        .svg(&area)
+        .and_then(|()| area.present().map_err(fault))
+        .map_err(failed)?;
+    let png = folder.join(format!("{stem}.png"));
+    let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
+    let mut pixels = vec![0; 3 * (width * height) as usize];
+    {
+        let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+        figure
+            .png(&area)
+            .and_then(|()| area.present().map_err(fault))
+            .map_err(failed)?;
+    }
+    write_png(&png, width, height, &pixels).map_err(failed)
+}
+
+/// Writes `3 * width * height` bytes of red, green and blue.
+fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> Result<(), Fault> {
+    let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(fault)?);
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(fault)?;
+    writer.write_image_data(pixels).map_err(fault)?;
+    writer.finish().map_err(fault)
+}
