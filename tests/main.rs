@@ -29,3 +29,4 @@ mod special_files;
 mod strategies;
 mod too_long;
 mod train;
+mod version;

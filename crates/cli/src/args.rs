@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::palette::ColorChoice;
+use crate::version::VERSION;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,7 +116,7 @@ Examples:
 /// PRM-guided beam search decoding: a generator proposes reasoning steps, a reward model scores
 /// each one, and weak chains are dropped before they cost tokens.
 #[derive(Parser, Debug)]
-#[command(name = "beamgen", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "beamgen", version = VERSION, after_help = EXAMPLES, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -32,6 +32,7 @@ mod solve;
 mod table;
 #[cfg(feature = "train")]
 mod train;
+mod version;
 mod view;
 mod world;
 

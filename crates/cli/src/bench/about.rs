@@ -1,9 +1,9 @@
 //! Where and with what a bench was run.
 
-use std::process::Command;
-
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::version::COMMIT;
 
 /// The program, the call and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct About {
     /// When the report's rows were complete, seconds since 1970 (UTC).
     pub unix_time: u64,
     pub version: String,
-    /// Of the working tree that the program was built in, if it lies in one.
+    /// That the program was built from; earlier programs did not always know one.
     pub commit: Option<String>,
     pub machine: Machine,
 }
@@ -37,7 +37,7 @@ impl About {
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: commit(),
+            commit: Some(COMMIT.to_owned()),
             machine: Machine::this(),
         }
     }
@@ -88,25 +88,6 @@ fn command() -> String {
         .chain(args.map(quoted))
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn commit() -> Option<String> {
-    let program = std::env::current_exe().ok()?;
-    let told = Command::new("git")
-        .arg("-C")
-        .arg(program.parent()?)
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude",
-            "*",
-        ])
-        .output()
-        .ok()?;
-    let text = String::from_utf8(told.stdout).ok()?;
-    (told.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
 #[cfg(test)]
