@@ -1,11 +1,14 @@
 //! Accuracy over what it costs: a line for each run over its numbers of chains.
 
+use std::ops::Range;
+
 use beamgen::eval::metrics::Interval;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figure::{Fault, fault, figure};
+use super::labels::{Around, Rect, Segment, place, side_by_side};
 use super::style::{Look, legend, text};
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
@@ -83,7 +86,7 @@ impl Accuracy {
             .iter()
             .map(|line| (Some(line.look), line.run.clone()))
             .collect();
-        for note in ["numbers: N", "bars: 95 %, side by side"] {
+        for note in ["numbers: N", "bars: 95 %", "equal costs: side by side"] {
             entries.push((None, note.to_owned()));
         }
         let plot = legend(area, &entries, scale)?;
@@ -136,47 +139,102 @@ impl Accuracy {
             let label = Text::new(short(tick), (x, y + 7 * scale as i32), style);
             area.draw(&label).map_err(fault)?;
         }
-        // Bars of equal cost stand side by side; the markers stay where they belong.
-        for (i, line) in self.lines.iter().enumerate() {
-            let count = self.lines.len() as f64;
-            let spread = (10.0 / count).min(2.0) * f64::from(scale);
-            let beside = ((i as f64 - (count - 1.0) / 2.0) * spread).round() as i32;
-            for point in &line.points {
-                let end = |share: f64| {
-                    let (x, y) = chart.backend_coord(&(point.cost.log10(), share * 100.0));
-                    (x + beside, y)
-                };
-                let ends = vec![end(point.accuracy.low), end(point.accuracy.high)];
-                let style = line.look.colour.mix(0.5).stroke_width(scale);
-                area.draw(&PathElement::new(ends, style)).map_err(fault)?;
+        // Every point with its place; those whose bars would cover one another side by side.
+        let pixels = |points: i32| points * scale as i32;
+        let mut marks: Vec<Mark<'_>> = Vec::new();
+        for (line, of) in self.lines.iter().enumerate() {
+            for point in &of.points {
+                let at = |share: f64| chart.backend_coord(&(point.cost.log10(), share * 100.0));
+                let (x, y) = at(point.accuracy.mean);
+                let (high, low) = (at(point.accuracy.high).1, at(point.accuracy.low).1);
+                marks.push(Mark {
+                    line,
+                    point,
+                    at: (x, y),
+                    high,
+                    low,
+                });
             }
         }
-        // Numbers already written, so that none is put over another.
-        let mut written: Vec<(i32, i32)> = Vec::new();
-        for line in &self.lines {
-            let at = |point: &Point| {
-                chart.backend_coord(&(point.cost.log10(), point.accuracy.mean * 100.0))
-            };
-            let pixels: Vec<(i32, i32)> = line.points.iter().map(at).collect();
-            line.look.line(area, &pixels, scale)?;
-            for (i, (point, &(x, y))) in line.points.iter().zip(&pixels).enumerate() {
-                line.look.mark(area, (x, y), scale)?;
-                let is_end = i == 0 || i + 1 == pixels.len();
-                let beside = (x + 6 * scale as i32, y - 15 * scale as i32);
-                let near = |other: &(i32, i32)| {
-                    (other.0 - beside.0).abs() < 18 * scale as i32
-                        && (other.1 - beside.1).abs() < 11 * scale as i32
-                };
-                if pixels.len() > 1 && is_end && !written.iter().any(near) {
-                    written.push(beside);
-                    let style = text(12, scale, line.look.colour);
-                    area.draw(&Text::new(point.n.to_string(), beside, style))
-                        .map_err(fault)?;
-                }
-            }
+        let bar = |mark: &Mark<'_>| Rect {
+            left: mark.at.0 - pixels(3),
+            top: mark.high.min(mark.at.1 - pixels(5)),
+            right: mark.at.0 + pixels(3),
+            bottom: mark.low.max(mark.at.1 + pixels(5)),
+        };
+        let bars: Vec<Rect> = marks.iter().map(bar).collect();
+        for (mark, shift) in marks.iter_mut().zip(side_by_side(&bars, pixels(8))) {
+            mark.at.0 += shift;
+        }
+        for mark in &marks {
+            let (x, style) = (mark.at.0, self.lines[mark.line].look.colour.mix(0.5));
+            let ends = vec![(x, mark.high), (x, mark.low)];
+            let bar = PathElement::new(ends, style.stroke_width(scale));
+            area.draw(&bar).map_err(fault)?;
+        }
+        let of_line = |line: usize| marks.iter().filter(move |mark| mark.line == line);
+        for (number, line) in self.lines.iter().enumerate() {
+            let path: Vec<(i32, i32)> = of_line(number).map(|mark| mark.at).collect();
+            line.look.line(area, &path, scale)?;
+        }
+        for mark in &marks {
+            self.lines[mark.line].look.mark(area, mark.at, scale)?;
+        }
+        self.numbers(area, &marks, chart.plotting_area().get_pixel_range(), scale)
+    }
+
+    /// Writes N beside every marker.
+    fn numbers<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        marks: &[Mark<'_>],
+        (across, down): (Range<i32>, Range<i32>),
+        scale: u32,
+    ) -> Result<(), Fault> {
+        let pixels = |points: i32| points * scale as i32;
+        let style = |mark: &Mark<'_>| text(12, scale, self.lines[mark.line].look.colour);
+        let size = |mark: &Mark<'_>| {
+            let size = area.estimate_text_size(&mark.point.n.to_string(), &style(mark));
+            let (width, height) = size.map_err(fault)?;
+            Ok((width as i32 + pixels(2), height as i32))
+        };
+        let sizes = marks.iter().map(size).collect::<Result<Vec<_>, Fault>>()?;
+        let marker = |mark: &Mark<'_>| Rect::around(mark.at, (pixels(11), pixels(11)));
+        let markers: Vec<Rect> = marks.iter().map(marker).collect();
+        let on_a_line = |pair: &&[Mark<'_>]| pair[0].line == pair[1].line;
+        let lines = marks.windows(2).filter(on_a_line);
+        let lines = lines.map(|pair| [pair[0].at, pair[1].at]);
+        let bars = marks
+            .iter()
+            .map(|mark| [(mark.at.0, mark.high), (mark.at.0, mark.low)]);
+        let around = Around {
+            markers: &markers,
+            lines: &lines.chain(bars).collect::<Vec<Segment>>(),
+            area: Rect {
+                left: across.start,
+                top: down.start,
+                right: across.end,
+                bottom: down.end,
+            },
+        };
+        for (mark, label) in marks.iter().zip(place(&markers, &sizes, &around)) {
+            let centred = style(mark).pos(Pos::new(HPos::Center, VPos::Center));
+            let number = Text::new(mark.point.n.to_string(), label.centre(), centred);
+            area.draw(&number).map_err(fault)?;
         }
         Ok(())
     }
+}
+
+/// A point where it is drawn, in pixels.
+struct Mark<'a> {
+    /// Its line's number.
+    line: usize,
+    point: &'a Point,
+    at: (i32, i32),
+    /// The ends of its bar.
+    high: i32,
+    low: i32,
 }
 
 figure!(Accuracy);

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod figure;
+mod labels;
 mod saved;
 mod style;
 

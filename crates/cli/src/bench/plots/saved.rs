@@ -18,7 +18,15 @@ pub struct Saved {
     lines: Vec<Line>,
     /// Most tokens the baseline spends on one depth, in the generator and in the scorer.
     largest: [f64; 2],
+    /// Of generator and scorer those in which there is something to see.
+    panels: Vec<usize>,
 }
+
+/// The two sides of a search that spend tokens.
+const SIDES: [&str; 2] = ["generated", "scored"];
+
+/// Differences below this share of what the baseline spends on its dearest step are nothing to see.
+const LEAST: f64 = 0.05;
 
 struct Line {
     run: String,
@@ -28,7 +36,8 @@ struct Line {
 }
 
 impl Saved {
-    /// At the N that most runs share with the baseline, the largest of several; `None` if none does.
+    /// At the N that most runs share with the baseline, the largest of several; `None` if none does,
+    /// or if none differs from the baseline by as much as can be seen.
     pub fn new(
         set: &str,
         outline: &Outline,
@@ -76,12 +85,38 @@ impl Saved {
                 saved: [saved(0), saved(1)],
             }
         };
+        let mut lines: Vec<Line> = at(baseline.n()).map(line).collect();
+        let largest = [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max));
+        let most = |which: usize| {
+            let all = lines.iter().flat_map(|line: &Line| &line.saved[which]);
+            all.fold(0.0, |most, saved| f64::max(most, saved.abs()))
+        };
+        let is_seen = |&which: &usize| most(which) >= largest[which] * LEAST;
+        let panels: Vec<usize> = (0..SIDES.len()).filter(is_seen).collect();
+        if panels.is_empty() {
+            return None;
+        }
+        // Deep steps that hardly any chain has.
+        for which in 0..SIDES.len() {
+            let ends = lines.iter().map(|line| {
+                let seen = |saved: &f64| saved.abs() >= largest[which] * LEAST / 10.0;
+                line.saved[which]
+                    .iter()
+                    .rposition(seen)
+                    .map_or(0, |at| at + 1)
+            });
+            let end = ends.max().unwrap_or(0).max(1);
+            lines
+                .iter_mut()
+                .for_each(|line| line.saved[which].truncate(end));
+        }
         Some(Self {
             set: set.to_owned(),
             baseline: baseline.cell.label(),
             n: baseline.n(),
-            lines: at(baseline.n()).map(line).collect(),
-            largest: [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max)),
+            lines,
+            largest,
+            panels,
         })
     }
 
@@ -98,19 +133,25 @@ impl Saved {
         scale: u32,
     ) -> Result<(), Fault> {
         area.fill(&WHITE).map_err(fault)?;
-        let entries: Vec<(Option<Look>, String)> = self
+        let mut entries: Vec<(Option<Look>, String)> = self
             .lines
             .iter()
             .map(|line| (Some(line.look), format!("{}@{}", line.run, self.n)))
             .collect();
+        for (which, side) in SIDES.iter().enumerate() {
+            if !self.panels.contains(&which) {
+                let share = LEAST * 100.0;
+                entries.push((None, format!("{side}: all within {share:.0} %")));
+            }
+        }
         let plot = legend(area, &entries, scale)?;
         let plot = plot
             .margin(8 * scale, 0, 0, 0)
             .titled(&self.heading(), text(18, scale, RGBColor(30, 30, 30)))
             .map_err(fault)?;
-        let panels = plot.split_evenly((1, 2));
-        for (which, (panel, name)) in panels.iter().zip(["generated", "scored"]).enumerate() {
-            self.panel(area, panel, which, name, scale)?;
+        let panels = plot.split_evenly((1, self.panels.len()));
+        for (panel, &which) in panels.iter().zip(&self.panels) {
+            self.panel(area, panel, which, SIDES[which], scale)?;
         }
         Ok(())
     }
