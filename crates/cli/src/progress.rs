@@ -22,9 +22,15 @@ pub struct Progress {
     unit: &'static str,
     total: usize,
     done: usize,
+    /// What all of it takes and what is done of that, in units that only their share matters of.
+    work: f64,
+    work_done: f64,
+    work_each: f64,
+    started: Instant,
+    /// Of this part: what was graded and right in it, and since when it runs.
     graded: usize,
     correct: usize,
-    started: Instant,
+    part_started: Instant,
     shown: Instant,
 }
 
@@ -48,25 +54,39 @@ impl Progress {
             unit,
             total,
             done: 0,
+            work: total as f64,
+            work_done: 0.0,
+            work_each: 1.0,
+            started: now,
             graded: 0,
             correct: 0,
-            started: now,
+            part_started: now,
             shown: now,
         }
     }
 
-    /// Puts a name before the bar, to tell one of several runs.
-    pub fn named(mut self, name: &str) -> Self {
+    /// For a run whose parts take different amounts of work, `work` in all.
+    pub fn with_work(mut self, work: f64) -> Self {
+        self.work = work;
+        self
+    }
+
+    /// Begins a part of the run: its name stands before the bar, each of what is done in it takes
+    /// `work_each`, and rates and shares are its own.
+    pub fn part(&mut self, name: &str, work_each: f64) {
         self.name = format!("{}  ", printable::line(name));
         if let Some(bar) = &self.bar {
             bar.set_prefix(self.name.clone());
         }
-        self
+        self.work_each = work_each;
+        (self.graded, self.correct) = (0, 0);
+        self.part_started = Instant::now();
     }
 
     /// Counts a problem that is done.
     pub fn done(&mut self, correct: Option<bool>) {
         self.done += 1;
+        self.work_done += self.work_each;
         self.graded += usize::from(correct.is_some());
         self.correct += usize::from(correct == Some(true));
         if let Some(bar) = &self.bar {
@@ -85,7 +105,7 @@ impl Progress {
         }
         self.shown = Instant::now();
         let tokens = ledger.generated_tokens + ledger.scored_tokens;
-        let rate = tokens as f64 / self.started.elapsed().as_secs_f64();
+        let rate = tokens as f64 / self.part_started.elapsed().as_secs_f64();
         let accuracy = match self.graded {
             0 => String::new(),
             graded => format!(
@@ -94,7 +114,8 @@ impl Progress {
             ),
         };
         let rate = grouped(rate as u64);
-        let left = left(self.done, self.total, self.started.elapsed());
+        let share = self.work_done / self.work;
+        let left = left(self.done, self.total, share, self.started.elapsed());
         let left = left.map_or(String::new(), |left| format!("  {} left", words(left)));
         match &self.bar {
             Some(bar) => {
@@ -118,12 +139,13 @@ impl Progress {
     }
 }
 
-/// The time that the rest takes at the pace so far. Many problems are in flight at once, so the
-/// first that are done say little: nothing until a twentieth is done, and at least three.
-fn left(done: usize, total: usize, elapsed: Duration) -> Option<Duration> {
+/// The time that the rest takes at the pace so far, which did this share of the work. Many problems
+/// are in flight at once, so the first that are done say little: nothing until a twentieth is done,
+/// and at least three.
+fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Duration> {
     let enough = (total / 20).clamp(3, 32);
-    let rest = total.saturating_sub(done);
-    (done >= enough && rest > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
+    let is_told = done >= enough && done < total && share > 0.0;
+    is_told.then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
 }
 
 /// A time as people say it, rounded up.
@@ -151,17 +173,35 @@ mod tests {
     #[test]
     fn the_time_left_is_told_once_enough_is_done() {
         let minute = Duration::from_secs(60);
-        assert_eq!(left(0, 80, minute), None);
-        assert_eq!(left(3, 80, minute), None);
-        assert_eq!(left(4, 80, minute), Some(19 * minute));
-        assert_eq!(left(40, 80, minute), Some(minute));
-        assert_eq!(left(80, 80, minute), None);
-        assert_eq!(left(1, 2, minute), None);
-        assert_eq!(
-            left(32, 10_000, minute).map(words).as_deref(),
-            Some("5 h 11 min")
-        );
+        let left = |done, total| left(done, total, done as f64 / total as f64, minute);
+        assert_eq!(left(0, 80), None);
+        assert_eq!(left(3, 80), None);
+        assert_eq!(left(4, 80), Some(19 * minute));
+        assert_eq!(left(40, 80), Some(minute));
+        assert_eq!(left(80, 80), None);
+        assert_eq!(left(1, 2), None);
+        let long = left(32, 10_000).map(words);
+        assert_eq!(long.as_deref(), Some("5 h 11 min"));
         assert_eq!(words(Duration::from_millis(200)), "1 s");
         assert_eq!(words(Duration::from_secs(121)), "3 min");
+    }
+
+    /// Ten problems with one chain each, then ten with nine: after the first ten, nine tenths of
+    /// the work are still to come.
+    #[test]
+    fn the_time_left_is_that_of_all_parts() {
+        let mut progress = Progress::new(20, "problems").with_work(100.0);
+        progress.part("1/2", 1.0);
+        (0..10).for_each(|_| progress.done(Some(true)));
+        assert_eq!((progress.done, progress.correct), (10, 10));
+        let share = progress.work_done / progress.work;
+        let minute = Duration::from_secs(60);
+        let told = left(progress.done, progress.total, share, minute);
+        assert_eq!(told.map(|left| left.as_secs_f64().round()), Some(540.0));
+        progress.part("2/2", 9.0);
+        assert_eq!((progress.done, progress.correct), (10, 0));
+        (0..10).for_each(|_| progress.done(Some(false)));
+        assert_eq!(progress.work_done, progress.work);
+        assert_eq!(left(progress.done, progress.total, 1.0, minute), None);
     }
 }

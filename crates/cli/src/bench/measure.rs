@@ -14,6 +14,7 @@ use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
 use super::store::Store;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::settings::{self, ShowPlan};
 
@@ -53,28 +54,38 @@ impl<'a> Measurement<'a> {
         self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))
     }
 
-    /// Measures everything the store has no row of.
-    pub fn run(&self, store: &mut Store) -> Result<(), Failure> {
+    /// Measures everything the store has no row of, unless it is interrupted before.
+    pub fn run(&self, store: &mut Store, interrupt: &Interrupt) -> Result<Progressed, Failure> {
         self.each_cell(&mut |set, cell, identity| store.begin(set, cell, identity))?;
+        let all = self.series(store);
+        let total = all.iter().map(|series| series.todo.len()).sum();
+        let work = all.iter().map(Series::work).sum();
+        let progress = RefCell::new(Progress::new(total, "problems").with_work(work));
+        let mut done = 0;
+        for (number, series) in all.iter().enumerate() {
+            let name = format!("{}/{} {}", number + 1, all.len(), series.name());
+            progress.borrow_mut().part(&name, series.work_each());
+            done += series.measure(store, &progress, interrupt)?;
+            if interrupt.is_pressed() {
+                break;
+            }
+        }
+        Ok(Progressed { done, total })
+    }
+
+    /// What is to be run.
+    fn series(&self, store: &Store) -> Vec<Series<'_>> {
         let outline = &self.plan.outline;
-        let total = outline.sets.len() * self.executions.len() * outline.seeds as usize;
-        let mut number = 0;
+        let mut all = Vec::new();
         for set in 0..outline.sets.len() {
             for execution in &self.executions {
                 for offset in 0..outline.seeds {
-                    number += 1;
-                    let series = Series {
-                        plan: self.plan,
-                        set,
-                        execution,
-                        offset,
-                        place: format!("{number}/{total}"),
-                    };
-                    series.measure(store)?;
+                    let series = Series::new(self.plan, set, execution, offset, store);
+                    all.extend((!series.todo.is_empty()).then_some(series));
                 }
             }
         }
-        Ok(())
+        all
     }
 
     /// Set, label and identity of every cell.
@@ -95,59 +106,93 @@ impl<'a> Measurement<'a> {
     }
 }
 
+/// How far a bench came: searches done, of those that were to do.
+pub struct Progressed {
+    pub done: usize,
+    pub total: usize,
+}
+
 /// One search over one set with one seed.
 struct Series<'a> {
     plan: &'a Plan,
     set: usize,
     execution: &'a Execution,
-    offset: u64,
-    /// Where it stands in the bench.
-    place: String,
+    seed: u64,
+    /// The problems that some cell has no row of.
+    todo: Vec<&'a Problem>,
 }
 
-impl Series<'_> {
-    fn cells(&self) -> impl Iterator<Item = &Cell> {
-        self.execution
-            .cells
-            .iter()
-            .map(|&at| &self.plan.outline.cells[at])
+impl<'a> Series<'a> {
+    fn new(
+        plan: &'a Plan,
+        set: usize,
+        execution: &'a Execution,
+        offset: u64,
+        store: &Store,
+    ) -> Self {
+        let seed = execution.config.generator.seed.wrapping_add(offset);
+        let mut series = Self {
+            plan,
+            set,
+            execution,
+            seed,
+            todo: Vec::new(),
+        };
+        let of = &plan.outline.sets[set];
+        let labels = series.labels();
+        let is_there = |id: &str| {
+            let of_cell = |label: &String| store.has(&of.name, label, seed, id);
+            labels.iter().all(of_cell)
+        };
+        let problems = plan.problems[set].problems[..of.ids.len()].iter();
+        series.todo = problems.filter(|problem| !is_there(&problem.id)).collect();
+        series
     }
 
-    fn measure(&self, store: &mut Store) -> Result<(), Failure> {
-        let set = &self.plan.outline.sets[self.set];
+    /// The labels of its cells.
+    fn labels(&self) -> Vec<String> {
+        let cells = self.execution.cells.iter();
+        cells
+            .map(|&at| self.plan.outline.cells[at].label())
+            .collect()
+    }
+
+    fn name(&self) -> String {
+        let set = &self.plan.outline.sets[self.set].name;
+        format!("{set} {}", self.labels().join(", "))
+    }
+
+    /// What a problem takes, beside others: its chains.
+    fn work_each(&self) -> f64 {
+        self.execution.config.search.chains() as f64
+    }
+
+    fn work(&self) -> f64 {
+        self.todo.len() as f64 * self.work_each()
+    }
+
+    /// Returns how many problems were done.
+    fn measure(
+        &self,
+        store: &mut Store,
+        progress: &RefCell<Progress>,
+        interrupt: &Interrupt,
+    ) -> Result<usize, Failure> {
+        let set = &self.plan.outline.sets[self.set].name;
         let mut config = self.execution.config.clone();
-        let seed = config.generator.seed.wrapping_add(self.offset);
-        config.generator.seed = seed;
-        let is_there = |id: &str| {
-            self.cells()
-                .all(|cell| store.has(&set.name, &cell.label(), seed, id))
-        };
-        let problems = &self.plan.problems[self.set].problems[..set.ids.len()];
-        let todo: Vec<Problem> = problems
-            .iter()
-            .filter(|problem| !is_there(&problem.id))
-            .cloned()
-            .collect();
-        if todo.is_empty() {
-            return Ok(());
-        }
-        let labels: Vec<String> = self.cells().map(Cell::label).collect();
-        let name = labels.join(", ");
-        let progress = Progress::new(todo.len(), "problems")
-            .named(&format!("{} {} {name}", self.place, set.name));
-        let progress = RefCell::new(progress);
+        config.generator.seed = self.seed;
         let mut solver = settings::solver(config, &[], ShowPlan::OwnModels)?;
+        let next_part = |label: &String| store.next_part(set, label, self.seed);
         let mut take = Taking {
             series: self,
-            seed,
-            parts: labels
-                .iter()
-                .map(|label| store.next_part(&set.name, label, seed))
-                .collect(),
+            parts: self.labels().iter().map(next_part).collect(),
             store,
             score_seconds: 0.0,
             started: Instant::now(),
+            done: 0,
         };
+        let todo = self.todo.iter().map(|&problem| problem.clone());
+        let todo = todo.take_while(|_| !interrupt.is_pressed());
         let mut failed = None;
         solver.run(
             todo,
@@ -155,7 +200,10 @@ impl Series<'_> {
             &mut |result| match take.take(&result) {
                 Ok(correct) => {
                     progress.borrow_mut().done(Some(correct));
-                    ControlFlow::Continue(())
+                    match interrupt.is_pressed() {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    }
                 }
                 Err(failure) => {
                     failed = Some(failure);
@@ -163,19 +211,19 @@ impl Series<'_> {
                 }
             },
         )?;
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(take.done), Err)
     }
 }
 
 /// Taking in the results of a series.
 struct Taking<'a> {
     series: &'a Series<'a>,
-    seed: u64,
     parts: Vec<u32>,
     store: &'a mut Store,
     /// What scoring took so far.
     score_seconds: f64,
     started: Instant,
+    done: usize,
 }
 
 impl Taking<'_> {
@@ -185,6 +233,7 @@ impl Taking<'_> {
             plan,
             set,
             execution,
+            seed,
             ..
         } = *self.series;
         let set = &plan.outline.sets[set].name;
@@ -200,7 +249,7 @@ impl Taking<'_> {
         for (&at, &part) in execution.cells.iter().zip(&self.parts) {
             let cell = &plan.outline.cells[at];
             let reading = share::read(result, &execution.config, &cell.config);
-            let mut row = Row::new(set, cell, self.seed, result, reading);
+            let mut row = Row::new(set, cell, seed, result, reading);
             row.part = part;
             row.wall = microseconds(match row.without_scores {
                 true => (wall - self.score_seconds).max(0.0),
@@ -210,10 +259,11 @@ impl Taking<'_> {
             if execution.pool && at == execution.cells[0] {
                 row.chains = Some(Chains::of(result));
             }
-            if !self.store.has(set, &cell.label(), self.seed, &row.id) {
+            if !self.store.has(set, &cell.label(), seed, &row.id) {
                 self.store.add(row)?;
             }
         }
+        self.done += 1;
         Ok(first.unwrap_or(false))
     }
 }

@@ -39,8 +39,8 @@ impl<'a> Measured<'a> {
         let generated = by_problem(&Row::generated);
         let tokens = by_problem(&Row::tokens);
         let mut seconds = by_problem(&|row| row.ledger.seconds.total());
-        let booked: f64 = seconds.iter().sum();
-        let scale = wall(&rows) / booked;
+        let booked = |row: &&Row| row.ledger.seconds.total();
+        let scale = wall(&rows) / rows.iter().flatten().map(booked).sum::<f64>();
         if scale.is_finite() {
             seconds.iter_mut().for_each(|seconds| *seconds *= scale);
         }
@@ -67,7 +67,7 @@ impl<'a> Measured<'a> {
     /// The mean over all rows.
     pub fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
         let all = self.rows.iter().flatten();
-        all.map(|row| value(row)).sum::<f64>() / (self.rows.len() * self.rows[0].len()) as f64
+        all.map(|row| value(row)).sum::<f64>() / self.rows.iter().flatten().count() as f64
     }
 
     pub fn summary(&self, outline: &Outline) -> Summary {
@@ -76,7 +76,7 @@ impl<'a> Measured<'a> {
         for row in self.rows.iter().flatten() {
             ledger.add(&Spent::new(&row.ledger, 0.0));
         }
-        ledger.seconds = self.seconds.iter().sum::<f64>() * outline.seeds as f64;
+        ledger.seconds = wall(&self.rows);
         let config = &self.cell.config;
         Summary {
             set: outline.sets[self.set].name.clone(),
@@ -88,6 +88,7 @@ impl<'a> Measured<'a> {
             m: config.search.m,
             seeds: outline.seeds,
             problems: self.rows.len(),
+            searches: self.rows.iter().flatten().count(),
             accuracy: accuracy.mean,
             accuracy_low: accuracy.low,
             accuracy_high: accuracy.high,
@@ -110,8 +111,8 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Seconds of all uninterrupted stretches, divided by the seeds. A stretch lasts until its last
-/// result: what a killed one did after that is lost and not counted.
+/// Seconds of all uninterrupted stretches. A stretch lasts until its last result: what a killed one
+/// did after that is lost and not counted.
 fn wall(rows: &[Vec<&Row>]) -> f64 {
     let mut stretches: HashMap<(u64, u32), f64> = HashMap::new();
     for row in rows.iter().flatten() {
@@ -121,7 +122,7 @@ fn wall(rows: &[Vec<&Row>]) -> f64 {
     let mut seconds: Vec<f64> = stretches.into_values().collect();
     // Summed in an order of its own: a map's changes from run to run.
     seconds.sort_by(f64::total_cmp);
-    seconds.iter().sum::<f64>() / rows.first().map_or(1, Vec::len) as f64
+    seconds.iter().sum()
 }
 
 /// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;
@@ -131,33 +132,77 @@ pub fn measured<'a>(
     rows: &'a [Row],
     source: &str,
 ) -> Result<Vec<Measured<'a>>, Failure> {
-    let mut by_key: HashMap<(&str, &str, usize, u64, &str), &Row> = HashMap::new();
-    for row in rows {
-        by_key.insert((&row.set, &row.run, row.n, row.seed, &row.id), row);
-    }
-    let mut all = Vec::new();
-    for (set, of) in outline.sets.iter().enumerate() {
-        for cell in &outline.cells {
-            let row = |id: &'a str, offset: u64| {
-                let seed = cell.config.generator.seed.wrapping_add(offset);
-                let key = (of.name.as_str(), cell.run.as_str(), cell.n(), seed, id);
-                by_key.get(&key).copied().ok_or_else(|| {
-                    Failure::Input(format!(
-                        "{source}: set \"{}\", {}: no row of problem {id} with seed {seed}: finish the bench with --resume",
-                        of.name,
-                        cell.label()
-                    ))
-                })
-            };
-            let rows = of
-                .ids
-                .iter()
-                .map(|id| (0..outline.seeds).map(|offset| row(id, offset)).collect())
-                .collect::<Result<Vec<Vec<&Row>>, Failure>>()?;
-            all.push(Measured::new(set, cell, rows));
+    let rows = Rows::new(outline, rows);
+    let complete = |set: usize, cell: &'a Cell| {
+        let of = &outline.sets[set];
+        let row = |id: &'a String, seed: u64| {
+            rows.get(set, cell, seed, id).ok_or_else(|| {
+                Failure::Input(format!(
+                    "{source}: set \"{}\", {}: no row of problem {id} with seed {seed}: finish the bench with --resume",
+                    of.name,
+                    cell.label()
+                ))
+            })
+        };
+        let of_problem = |id| seeds(outline, cell).map(|seed| row(id, seed)).collect();
+        let rows = of.ids.iter().map(of_problem);
+        let rows = rows.collect::<Result<Vec<Vec<&Row>>, Failure>>()?;
+        Ok(Measured::new(set, cell, rows))
+    };
+    cells(outline)
+        .map(|(set, cell)| complete(set, cell))
+        .collect()
+}
+
+/// What there is of a bench that was not finished: cells with any row, on the problems with any.
+pub fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
+    let rows = Rows::new(outline, rows);
+    let there = |(set, cell): (usize, &'a Cell)| {
+        let of_problem = |id: &'a String| -> Vec<&Row> {
+            let of_seed = |seed| rows.get(set, cell, seed, id);
+            seeds(outline, cell).filter_map(of_seed).collect()
+        };
+        let all = outline.sets[set].ids.iter().map(of_problem);
+        let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
+        (!some.is_empty()).then(|| Measured::new(set, cell, some))
+    };
+    cells(outline).filter_map(there).collect()
+}
+
+fn cells(outline: &Outline) -> impl Iterator<Item = (usize, &Cell)> {
+    let of_set = |set| outline.cells.iter().map(move |cell| (set, cell));
+    (0..outline.sets.len()).flat_map(of_set)
+}
+
+fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
+    let first = cell.config.generator.seed;
+    (0..outline.seeds).map(move |offset| first.wrapping_add(offset))
+}
+
+/// Rows by set, run, N, seed and problem.
+struct Rows<'a> {
+    outline: &'a Outline,
+    by_key: HashMap<(&'a str, &'a str, usize, u64, &'a str), &'a Row>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(outline: &'a Outline, rows: &'a [Row]) -> Self {
+        let key = |row: &'a Row| {
+            let (set, run, id) = (row.set.as_str(), row.run.as_str(), row.id.as_str());
+            ((set, run, row.n, row.seed, id), row)
+        };
+        Self {
+            outline,
+            by_key: rows.iter().map(key).collect(),
         }
     }
-    Ok(all)
+
+    fn get(&self, set: usize, cell: &'a Cell, seed: u64, id: &'a str) -> Option<&'a Row> {
+        let set = self.outline.sets[set].name.as_str();
+        self.by_key
+            .get(&(set, cell.run.as_str(), cell.n(), seed, id))
+            .copied()
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +233,6 @@ mod tests {
             row(1, 0, 0.5),
         ];
         let by_problem: Vec<Vec<&Row>> = (0..3).map(|i| vec![&rows[i], &rows[i + 3]]).collect();
-        assert_eq!(wall(&by_problem), (3.0 + 1.5 + 4.5) / 2.0);
+        assert_eq!(wall(&by_problem), 3.0 + 1.5 + 4.5);
     }
 }

@@ -29,18 +29,18 @@ mod summary;
 mod write;
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use about::About;
 use file::BenchFile;
-use measure::Measurement;
-use measured::measured;
+use measure::{Measurement, Progressed};
+use measured::{Measured, measured, measured_so_far};
 use plan::Plan;
 use store::Store;
 use summary::{Summary, print};
 
 use crate::args::BenchArgs;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::printable;
 
@@ -58,26 +58,54 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     if args.plan {
         return Ok(print_plan(&Measurement::new(&plan)?)?);
     }
-    let summaries = match &args.out {
-        Some(path) => in_folder(path, args.resume, &plan)?,
-        None => {
-            let mut store = Store::in_memory();
-            Measurement::new(&plan)?.run(&mut store)?;
-            let rows = store.finish()?;
-            let measured = measured(&plan.outline, &rows, "the rows")?;
-            measured
-                .iter()
-                .map(|cell| cell.summary(&plan.outline))
-                .collect()
-        }
+    let measurement = Measurement::new(&plan)?;
+    let interrupt = Interrupt::watch();
+    let mut store = match &args.out {
+        Some(path) => Store::in_folder(path, args.resume)?,
+        None => Store::in_memory(),
     };
-    if !args.json {
-        return Ok(print(&plan.outline, &summaries)?);
+    measurement.check(&store)?;
+    let about = About::this();
+    if let Some(path) = &args.out {
+        folder::begin(path, &about, &plan.outline)?;
     }
-    for summary in &summaries {
-        output::json_line(&mut io::stdout(), summary)?;
+    let came = measurement.run(&mut store, &interrupt)?;
+    let rows = store.finish()?;
+    let summarised = |cells: Vec<Measured<'_>>| -> Vec<Summary> {
+        cells
+            .iter()
+            .map(|cell| cell.summary(&plan.outline))
+            .collect()
+    };
+    let is_done = came.done == came.total;
+    let summaries = match &args.out {
+        _ if !is_done => summarised(measured_so_far(&plan.outline, &rows)),
+        Some(path) => folder::write(path, &about, &plan.outline, &rows)?.summary,
+        None => summarised(measured(&plan.outline, &rows, "the rows")?),
+    };
+    if args.json {
+        for summary in &summaries {
+            output::json_line(&mut io::stdout(), summary)?;
+        }
+    } else {
+        print(&plan.outline, &summaries)?;
     }
-    Ok(())
+    match is_done {
+        true => Ok(()),
+        false => Err(interrupted(&came, args.out.is_some())),
+    }
+}
+
+/// What was not done, and how to go on.
+fn interrupted(came: &Progressed, is_kept: bool) -> Failure {
+    let how = match is_kept {
+        true => "the same command with --resume goes on",
+        false => "with --out DIR and --resume a bench goes on where it stopped",
+    };
+    let Progressed { done, total } = came;
+    Failure::Interrupted(format!(
+        "interrupted, {done} of {total} searches are done: {how}"
+    ))
 }
 
 /// The plan that was asked for: by a bench file, or by flags.
@@ -94,18 +122,6 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
         problems.require_answers(set.ids.len())?;
     }
     Ok(plan)
-}
-
-/// Runs what the folder has no rows of, and writes its report.
-fn in_folder(path: &Path, resume: bool, plan: &Plan) -> Result<Vec<Summary>, Failure> {
-    let measurement = Measurement::new(plan)?;
-    let mut store = Store::in_folder(path, resume)?;
-    measurement.check(&store)?;
-    let about = About::this();
-    folder::begin(path, &about, &plan.outline)?;
-    measurement.run(&mut store)?;
-    let rows = store.finish()?;
-    Ok(folder::write(path, &about, &plan.outline, &rows)?.summary)
 }
 
 /// The searches and what is read off each.

@@ -22,6 +22,8 @@ pub struct Summary {
     pub m: usize,
     pub seeds: u64,
     pub problems: usize,
+    /// Problems times seeds, or fewer in a bench that was not finished.
+    pub searches: usize,
     /// Mean over problems and seeds, with the 95 % bootstrap interval over problems.
     pub accuracy: f64,
     pub accuracy_low: f64,
@@ -45,9 +47,21 @@ pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
             set.ids.len(),
             outline.seeds
         )?;
-        let mut table = Table::new(&HEAD);
-        for row in summaries.iter().filter(|row| row.set == set.name) {
-            table.row(cells(row));
+        let all = set.ids.len() * outline.seeds as usize;
+        let of_set = || summaries.iter().filter(|row| row.set == set.name);
+        // How much of a cell there is, in a bench that was not finished.
+        let is_partial = of_set().any(|row| row.searches < all);
+        let mut head = HEAD.to_vec();
+        if is_partial {
+            head.insert(1, "done");
+        }
+        let mut table = Table::new(&head);
+        for row in of_set() {
+            let mut cells = cells(row);
+            if is_partial {
+                cells.insert(1, format!("{} of {all}", row.searches));
+            }
+            table.row(cells);
         }
         table.write(&mut out)?;
     }
@@ -69,7 +83,7 @@ pub const HEAD: [&str; 9] = [
 
 /// A summary as cells of the table.
 pub fn cells(row: &Summary) -> Vec<String> {
-    let solved = row.problems as f64 * row.seeds as f64;
+    let solved = row.searches as f64;
     let each = |total: u64| grouped((total as f64 / solved).round() as u64);
     let bound = if row.peak_kv_is_bound {
         "\u{2264} "
