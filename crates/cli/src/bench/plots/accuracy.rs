@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::{Fault, fault, figure};
+use super::figure::{fault, figure};
 use super::labels::{Around, Rect, Segment, place, side_by_side};
 use super::style::{Look, legend, text};
 use crate::bench::against::Axis;
@@ -79,7 +79,7 @@ impl Accuracy {
         &self,
         area: &DrawingArea<DB, Shift>,
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         area.fill(&WHITE).map_err(fault)?;
         let mut entries: Vec<(Option<Look>, String)> = self
             .lines
@@ -190,7 +190,7 @@ impl Accuracy {
         marks: &[Mark<'_>],
         (across, down): (Range<i32>, Range<i32>),
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         let pixels = |points: i32| points * scale as i32;
         let style = |mark: &Mark<'_>| text(12, scale, self.lines[mark.line].look.colour);
         let size = |mark: &Mark<'_>| {
@@ -198,7 +198,7 @@ impl Accuracy {
             let (width, height) = size.map_err(fault)?;
             Ok((width as i32 + pixels(2), height as i32))
         };
-        let sizes = marks.iter().map(size).collect::<Result<Vec<_>, Fault>>()?;
+        let sizes = marks.iter().map(size).collect::<anyhow::Result<Vec<_>>>()?;
         let marker = |mark: &Mark<'_>| Rect::around(mark.at, (pixels(11), pixels(11)));
         let markers: Vec<Rect> = marks.iter().map(marker).collect();
         let on_a_line = |pair: &&[Mark<'_>]| pair[0].line == pair[1].line;

@@ -12,22 +12,21 @@ use crate::failure::Failure;
 const SIZE: (u32, u32) = (1080, 620);
 pub const SCALE: u32 = 2;
 
-/// Why a figure could not be drawn; the backends' errors have no type in common.
-pub type Fault = String;
-
-pub fn fault(error: impl std::fmt::Display) -> Fault {
-    error.to_string()
+/// Why a figure could not be drawn: the backends' errors have no type in common.
+pub fn fault(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
 }
 
 /// Something that can be drawn on either backend, the second time with everything `scale` times as
 /// large.
 pub trait Figure {
     fn title(&self) -> String;
-    fn svg(&self, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), Fault>;
+    fn svg(&self, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>)
+    -> anyhow::Result<()>;
     fn png(
         &self,
         area: &DrawingArea<BitMapBackend<'_>, plotters::coord::Shift>,
-    ) -> Result<(), Fault>;
+    ) -> anyhow::Result<()>;
 }
 
 /// Implements [`Figure`] by a generic `draw(area, scale)`.
@@ -37,10 +36,10 @@ macro_rules! figure {
             fn title(&self) -> String {
                 self.heading()
             }
-            fn svg(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Fault> {
+            fn svg(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> anyhow::Result<()> {
                 self.draw(area, 1)
             }
-            fn png(&self, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> Result<(), Fault> {
+            fn png(&self, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()> {
                 self.draw(area, $crate::bench::plots::figure::SCALE)
             }
         }
@@ -56,7 +55,7 @@ pub fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failur
         let _ = register_font("sans-serif", FontStyle::Normal, ttf_noto_sans::REGULAR);
     });
     let failed =
-        |error: Fault| Failure::Run(anyhow::anyhow!("{}: {stem}: {error}", folder.display()));
+        |error: anyhow::Error| Failure::Run(error.context(format!("{}: {stem}", folder.display())));
     let svg = folder.join(format!("{stem}.svg"));
     let area = SVGBackend::new(&svg, SIZE).into_drawing_area();
     figure
@@ -77,7 +76,7 @@ pub fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failur
 }
 
 /// Writes `3 * width * height` bytes of red, green and blue.
-fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> Result<(), Fault> {
+fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> anyhow::Result<()> {
     let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(fault)?);
     let mut encoder = png::Encoder::new(file, width, height);
     encoder.set_color(png::ColorType::Rgb);

@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::figure::{Fault, fault, figure};
+use super::figure::{fault, figure};
 use super::style::{Look, legend, text};
 use crate::bench::measured::Measured;
 use crate::bench::outline::Outline;
@@ -131,7 +131,7 @@ impl Saved {
         &self,
         area: &DrawingArea<DB, Shift>,
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         area.fill(&WHITE).map_err(fault)?;
         let mut entries: Vec<(Option<Look>, String)> = self
             .lines
@@ -163,7 +163,7 @@ impl Saved {
         which: usize,
         name: &str,
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         let values = || {
             self.lines
                 .iter()

@@ -5,7 +5,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::{Fault, fault};
+use super::figure::fault;
 
 /// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
 /// enough on white.
@@ -44,7 +44,7 @@ impl Look {
         area: &DrawingArea<DB, Shift>,
         points: &[(i32, i32)],
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         let style = self.colour.stroke_width(2 * scale);
         if self.dashed {
             let points = points.iter().copied();
@@ -62,7 +62,7 @@ impl Look {
         area: &DrawingArea<DB, Shift>,
         (x, y): (i32, i32),
         scale: u32,
-    ) -> Result<(), Fault> {
+    ) -> anyhow::Result<()> {
         let r = 4 * scale as i32;
         let filled = self.colour.filled();
         let polygon = |corners: &[(i32, i32)]| {
@@ -110,7 +110,7 @@ pub fn legend<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     entries: &[(Option<Look>, String)],
     scale: u32,
-) -> Result<DrawingArea<DB, Shift>, Fault> {
+) -> anyhow::Result<DrawingArea<DB, Shift>> {
     let pixels = |points: i32| points * scale as i32;
     let style = text(14, scale, RGBColor(30, 30, 30));
     let widest = entries
