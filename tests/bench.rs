@@ -540,7 +540,11 @@ fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert!(stdout.contains(" of 120 "), "how much of a cell: {stdout}");
-    assert!(stdout.contains("best@4"), "{stdout}");
+    assert!(stdout.contains("best@1"), "{stdout}");
+    assert!(
+        !stdout.contains("beam@4"),
+        "nothing of it is there: {stdout}"
+    );
     let kept = rows(&place.read("out/rows.jsonl"));
     assert!((40..all).contains(&kept.len()), "{}", kept.len());
     assert!(!place.path("out/README.md").exists(), "no report of a part");
