@@ -99,3 +99,38 @@ fn write_results(folder: &Path, results: &Results<'_>) -> Result<(), Failure> {
     text.push(b'\n');
     write_file(&folder.join(RESULTS), &text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A key of the settings that is renamed takes its old name along, or these are drawn anew.
+    #[test]
+    fn shipped_reports_can_be_drawn_anew_and_say_no_figure_that_is_none() {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
+        let mut found = 0;
+        let mut folders = vec![shipped];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.file_name().is_some_and(|name| name == RESULTS) {
+                    let text = fs::read(&path).expect("a file");
+                    let given: Given = serde_json::from_slice(&text)
+                        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                    assert!(!given.bench.cells.is_empty());
+                    let report = fs::read_to_string(path.with_file_name("README.md"));
+                    let report = report.expect("a report");
+                    for none in ["\u{221e}", "NaN", "(inf"] {
+                        assert!(!report.contains(none), "{}: {none}", path.display());
+                    }
+                    found += 1;
+                }
+            }
+        }
+        assert!(found >= 3, "{found}");
+    }
+}
