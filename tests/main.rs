@@ -9,6 +9,7 @@ mod bench_engine;
 mod circles;
 mod configs;
 mod device;
+mod documents;
 mod edges;
 mod effective;
 mod escapes;
