@@ -50,7 +50,14 @@ fn paths<'a>(text: &'a str, folders: &[&str]) -> Vec<&'a str> {
 fn every_path_in_the_documents_exists() {
     let files = files();
     let folders = [
-        "crates/", "tests/", "docs/", "configs/", "benches/", "kernels/", "models/abacus", ".ci/",
+        "crates/",
+        "tests/",
+        "docs/",
+        "configs/",
+        "benches/",
+        "kernels/",
+        "models/abacus",
+        ".ci/",
     ];
     let mut missing = Vec::new();
     let (mut linked, mut named) = (0, 0);

@@ -1,4 +1,4 @@
-//! The live display on stderr: a bar on a terminal, now and then a line elsewhere.
+//! Progress of a run on stderr: a bar on a terminal, otherwise a line from time to time.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use crate::output;
 use crate::printable;
 use crate::table::grouped;
 
-/// How often a terminal's display changes.
+/// How often the bar on a terminal is updated.
 const REDRAW: Duration = Duration::from_millis(100);
-/// How often a line appears where there is no terminal; short runs stay silent.
+/// How often a line is written where there is no terminal. Shorter runs write none.
 const LINE: Duration = Duration::from_secs(15);
 
-/// How far a run is.
+/// The progress of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
     name: String,
@@ -31,6 +31,9 @@ pub struct Progress {
     graded: usize,
     correct: usize,
     part_started: Instant,
+    /// Chains alive and tokens a second at the last pass that was shown; empty where there are no
+    /// passes to see.
+    pace: String,
     shown: Instant,
 }
 
@@ -61,6 +64,7 @@ impl Progress {
             graded: 0,
             correct: 0,
             part_started: now,
+            pace: String::new(),
             shown: now,
         }
     }
@@ -92,20 +96,40 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_position(self.done as u64);
         }
+        if self.is_due() {
+            self.show();
+        }
     }
 
-    /// Sees what happens in the run.
+    /// Updates the display after a forward pass, if it is time to.
     pub fn observe(&mut self, event: &Event<'_>) {
         let Event::Pass { rows, ledger, .. } = event else {
             return;
         };
-        let every = if self.bar.is_some() { REDRAW } else { LINE };
-        if self.shown.elapsed() < every {
-            return;
+        if self.is_due() {
+            let tokens = ledger.generated_tokens + ledger.scored_tokens;
+            let rate = tokens as f64 / self.part_started.elapsed().as_secs_f64();
+            let rate = grouped(rate as u64);
+            self.pace = match self.bar {
+                Some(_) => format!("{rows} chains alive  {rate} tokens/s"),
+                None => format!("  {rate} tokens/s"),
+            };
+            self.show();
         }
-        self.shown = Instant::now();
-        let tokens = ledger.generated_tokens + ledger.scored_tokens;
-        let rate = tokens as f64 / self.part_started.elapsed().as_secs_f64();
+    }
+
+    /// Whether the last update is long enough ago for another one, which is then to follow.
+    fn is_due(&mut self) -> bool {
+        let every = if self.bar.is_some() { REDRAW } else { LINE };
+        let is_due = self.shown.elapsed() >= every;
+        if is_due {
+            self.shown = Instant::now();
+        }
+        is_due
+    }
+
+    fn show(&self) {
+        let pace = &self.pace;
         let accuracy = match self.graded {
             0 => String::new(),
             graded => format!(
@@ -113,24 +137,19 @@ impl Progress {
                 100.0 * self.correct as f64 / graded as f64
             ),
         };
-        let rate = grouped(rate as u64);
         let share = self.work_done / self.work;
         let left = left(self.done, self.total, share, self.started.elapsed());
         let left = left.map_or(String::new(), |left| format!("  {} left", words(left)));
         match &self.bar {
-            Some(bar) => {
-                bar.set_message(format!(
-                    "{rows} chains alive  {rate} tokens/s{accuracy}{left}"
-                ));
-            }
+            Some(bar) => bar.set_message(format!("{pace}{accuracy}{left}")),
             None => output::note(format_args!(
-                "{}{}/{} {}  {rate} tokens/s{accuracy}{left}",
+                "{}{}/{} {}{pace}{accuracy}{left}",
                 self.name, self.done, self.total, self.unit
             )),
         }
     }
 
-    /// Lets `print` write to the terminal without tearing the bar.
+    /// Runs `print`, which writes to the terminal, with the bar out of its way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -148,7 +167,7 @@ fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Dura
     is_told.then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
 }
 
-/// A time as people say it, rounded up.
+/// A time in seconds, minutes or hours, rounded up.
 fn words(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {
