@@ -59,7 +59,8 @@ struct Stored {
 
 #[derive(Default)]
 struct State {
-    files: Mutex<BTreeMap<String, Stored>>,
+    /// By repository and name.
+    files: Mutex<BTreeMap<(String, String), Stored>>,
     commit: Mutex<String>,
     tricks: Mutex<Vec<(String, usize, Trick)>>,
     seen: Mutex<Vec<Seen>>,
@@ -94,26 +95,25 @@ impl Server {
     }
 
     pub fn put(&self, name: &str, bytes: &[u8]) {
-        self.store(name, bytes, false);
+        self.store(REPO, name, bytes, false);
     }
 
     /// A file in large file storage.
     pub fn put_large(&self, name: &str, bytes: &[u8]) {
-        self.store(name, bytes, true);
+        self.store(REPO, name, bytes, true);
     }
 
-    fn store(&self, name: &str, bytes: &[u8], is_large: bool) {
+    /// A file of any repository.
+    pub fn store(&self, repo: &str, name: &str, bytes: &[u8], is_large: bool) {
         let bytes = bytes.to_vec();
         let stored = Stored { bytes, is_large };
-        self.state
-            .files
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), stored);
+        let key = (repo.to_owned(), name.to_owned());
+        self.state.files.lock().unwrap().insert(key, stored);
     }
 
     pub fn remove(&self, name: &str) {
-        self.state.files.lock().unwrap().remove(name);
+        let key = (REPO.to_owned(), name.to_owned());
+        self.state.files.lock().unwrap().remove(&key);
     }
 
     pub fn set_commit(&self, commit: &str) {
@@ -237,25 +237,30 @@ fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
                 .body(found.bytes.clone())
         });
     }
-    let revisions = ["main", "branch", "refs%2Fpr%2F1", commit.as_str()];
-    let api = path.strip_prefix(&format!("/api/models/{REPO}/"));
-    let of_revision = |kind: &str| {
-        let revision = api.and_then(|rest| rest.strip_prefix(kind))?;
-        Some(revisions.contains(&revision))
-    };
     let not_found = |code: &str| Reply::new(404).with("X-Error-Code", code);
-    match (of_revision("revision/"), of_revision("tree/")) {
-        (Some(false), _) | (_, Some(false)) => return not_found("RevisionNotFound"),
-        (Some(true), _) => {
-            let siblings: Vec<_> = files
-                .keys()
-                .map(|name| json!({"rfilename": name}))
+    let revisions = ["main", "branch", "refs%2Fpr%2F1", commit.as_str()];
+    let api = path.strip_prefix("/api/models/");
+    let mut parts = api.unwrap_or(&path[1..]).splitn(4, '/');
+    let mut part = || parts.next().unwrap_or_default();
+    let repo = format!("{}/{}", part(), part());
+    let (kind, rest) = (part(), part());
+    if repo != REPO && !files.keys().any(|(of, _)| *of == repo) {
+        return not_found("RepoNotFound");
+    }
+    let mut listed = files.iter().filter(|((of, _), _)| *of == repo);
+    if api.is_some() && !revisions.contains(&rest) {
+        return not_found("RevisionNotFound");
+    }
+    match (api.is_some(), kind) {
+        (true, "revision") => {
+            let siblings: Vec<_> = listed
+                .map(|((_, name), _)| json!({"rfilename": name}))
                 .collect();
-            let info = json!({"id": REPO, "sha": commit, "private": false, "siblings": siblings});
+            let info = json!({"id": repo, "sha": commit, "private": false, "siblings": siblings});
             return Reply::new(200).body(info.to_string().into_bytes());
         }
-        (_, Some(true)) => {
-            let entries = files.iter().map(|(name, file)| {
+        (true, "tree") => {
+            let entries = listed.map(|((_, name), file)| {
                 let mut entry = json!({
                     "type": "file", "path": name, "size": file.bytes.len(), "oid": etag_of(&file.bytes, false)
                 });
@@ -267,13 +272,12 @@ fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
             let entries: Vec<_> = entries.collect();
             return Reply::new(200).body(json!(entries).to_string().into_bytes());
         }
-        _ => (),
+        (false, "resolve") => (),
+        _ => return not_found("RepoNotFound"),
     }
-    let resolve = path.strip_prefix(&format!("/{REPO}/resolve/"));
-    let Some((_, name)) = resolve.and_then(|rest| rest.split_once('/')) else {
-        return not_found("RepoNotFound");
-    };
-    let Some(file) = files.get(name) else {
+    let name = rest.split_once('/').map(|(_, name)| name);
+    let found = listed.find(|((_, of), _)| Some(of.as_str()) == name);
+    let Some((_, file)) = found else {
         return not_found("EntryNotFound");
     };
     let etag = format!("\"{}\"", etag_of(&file.bytes, file.is_large));
