@@ -5,14 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Place, Ran, root};
-use server::{REPO, Server, Trick, etag_of};
-
-#[allow(
-    dead_code,
-    reason = "shared with the tests of the crate hub, which use all of it"
-)]
-#[path = "../crates/hub/tests/server.rs"]
-mod server;
+use crate::server::{REPO, Server, Trick, etag_of};
 
 const WEIGHTS: &str = "model.safetensors";
 const MODEL: &str = "tests/fixtures/prm/reference";

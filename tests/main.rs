@@ -18,6 +18,7 @@ mod in_flight;
 mod interrupt;
 mod json;
 mod ledger;
+mod pairs;
 mod pipe;
 mod readme;
 mod real_checkpoints;
@@ -25,6 +26,12 @@ mod resume;
 mod run;
 mod run_file;
 mod score;
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the crate hub, which use all of it"
+)]
+#[path = "../crates/hub/tests/server.rs"]
+mod server;
 mod show;
 mod special_files;
 mod strategies;

@@ -24,13 +24,13 @@ const FAMILIES: [(&str, &str); 8] = [
 ];
 const SHEPHERD: &str = "math-shepherd-mistral-7b-prm";
 /// Limits for chains of random letters, which many letters end a step of.
-const BABBLE: [&str; 4] = [
+pub const BABBLE: [&str; 4] = [
     "--set",
     "generator.max_chain_tokens=24",
     "--set",
     "generator.boundaries=[\"a\",\"e\",\"i\",\"o\",\"n\",\"t\",\"s\",\" \",\"0\",\"4\"]",
 ];
-const SHORT: &str =
+pub const SHORT: &str =
     "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
 
 /// A copy of a tiny reward model with room for whole solutions. Of some families the folder's name
@@ -43,13 +43,13 @@ fn prm(place: &Place, name: &str) -> String {
     name.to_owned()
 }
 
-fn fixture(name: &str) -> String {
+pub fn fixture(name: &str) -> String {
     let path = root().join("tests/fixtures").join(name);
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
 /// What `solve --json` printed: the problems, without what measures the machine.
-fn problems(lines: &[Value]) -> Vec<Value> {
+pub fn problems(lines: &[Value]) -> Vec<Value> {
     let mut rows: Vec<Value> = lines
         .iter()
         .filter(|row| row.get("summary").is_none())
@@ -69,7 +69,7 @@ fn scores(row: &Value) -> Vec<&Value> {
 
 /// Every whole step of every chosen chain has a probability, and the scorer read tokens for it. A
 /// step that the chain's limit cut has none.
-fn assert_scored(rows: &[Value], name: &str) {
+pub fn assert_scored(rows: &[Value], name: &str) {
     for row in rows {
         assert!(row.get("error").is_none(), "{name}: {row}");
         let mut scores = scores(row);
@@ -200,7 +200,7 @@ fn assert_writes_chains(generator: &str) {
 
 /// A tensor's bytes as `torch.save` would write them: a pickle of calls that rebuild tensors over
 /// stored files.
-fn as_torch(safetensors: &[u8]) -> Vec<u8> {
+pub fn as_torch(safetensors: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let tensors = SafeTensors::deserialize(safetensors).expect("safetensors");
     let options =

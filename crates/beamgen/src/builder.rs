@@ -8,7 +8,7 @@ use beamgen_search::{Answers, Generator, PerStep, Scorer, StepScorer};
 
 use crate::prepare::{OwnParts, Prepared, Wanted};
 use crate::source::Downloads;
-use crate::{Config, EngineBench, Error, Solver};
+use crate::{Config, EngineBench, Error, Pair, Solver};
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
@@ -38,6 +38,17 @@ impl SolverBuilder {
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
+    }
+
+    /// The models and settings of a pair, by its name or the path of its TOML file (see
+    /// [`Pair::find`]); what was set before is dropped, what is set after this takes its place. The models
+    /// of the pairs that every build knows come from a [hub](Self::hub).
+    ///
+    /// # Errors
+    /// As [`Pair::find`].
+    pub fn pair(mut self, name_or_path: &str) -> Result<Self, Error> {
+        self.config = Pair::find(name_or_path)?.config()?;
+        Ok(self)
     }
 
     /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a [hub](Self::hub).

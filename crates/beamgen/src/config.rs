@@ -6,9 +6,12 @@ use std::str::FromStr;
 
 use beamgen_engine::{EngineConfig, WeightType};
 use beamgen_search::{ConfigError, GeneratorConfig, SearchConfig, Settings};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use toml::Table;
 
 use crate::Error;
+use crate::pair::Header;
 use crate::solver::Defaults;
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
@@ -25,6 +28,43 @@ pub struct Config {
     pub generator: GeneratorConfig,
     /// Memory and threads. `kv_bytes` is one budget for the caches of both models.
     pub engine: EngineConfig,
+}
+
+/// [`Config`] as a file has it, with the table that makes it a pair's.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingsFile {
+    pub(crate) pair: Option<Header>,
+    #[serde(default)]
+    pub(crate) models: ModelsConfig,
+    #[serde(default)]
+    search: SearchConfig,
+    #[serde(default)]
+    generator: GeneratorConfig,
+    #[serde(default)]
+    engine: EngineConfig,
+}
+
+/// The text of a settings file.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// What the text of a settings file says; a fault is told with its line.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
+    toml::from_str(text).map_err(|error| {
+        let before = error
+            .span()
+            .map_or("", |span| text.get(..span.start).unwrap_or(""));
+        Error::ConfigFile {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            reason: error.message().replace('\n', " "),
+        }
+    })
 }
 
 /// Where the models come from.
@@ -110,29 +150,33 @@ impl FromStr for ScorerKind {
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// Reads a TOML file, a regular one of at most 1 MiB.
+    /// Reads a TOML file, a regular one of at most 1 MiB. A [`Pair`](crate::Pair)'s file is one, too; its
+    /// table `[pair]` says nothing here.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, or has an unknown key or a value of another type: with
     /// file and line.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text =
-            beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
-                path: path.to_owned(),
-                source,
-            })?;
-        toml::from_str(&text).map_err(|error| {
-            let before = error
-                .span()
-                .map_or("", |span| text.get(..span.start).unwrap_or(""));
-            let line = before.matches('\n').count() + 1;
-            let reason = error.message().replace('\n', " ");
-            Error::ConfigFile {
-                path: path.to_owned(),
-                line,
-                reason,
-            }
+        let file: SettingsFile = parse(&read(path)?, path)?;
+        Ok(Self {
+            models: file.models,
+            search: file.search,
+            generator: file.generator,
+            engine: file.engine,
         })
+    }
+
+    /// Reads a TOML file as [`load`](Self::load) does, and gives the keys that are written there and no
+    /// others: to be laid over the settings of a [`Pair`](crate::Pair).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_table(path: &Path) -> Result<Table, Error> {
+        let text = read(path)?;
+        let _: SettingsFile = parse(&text, path)?;
+        let mut table: Table = parse(&text, path)?;
+        table.remove("pair");
+        Ok(table)
     }
 
     /// Refuses settings that cannot be run, before any model is loaded.

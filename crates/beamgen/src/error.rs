@@ -29,6 +29,14 @@ pub enum Error {
     /// Settings that cannot be run.
     #[error(transparent)]
     Setting(#[from] ConfigError),
+    /// No pair has this name.
+    #[error("no pair is called {name:?}{}", nearest.map(|near| format!("; the nearest is {near:?}")).unwrap_or_default())]
+    UnknownPair {
+        /// What was given.
+        name: String,
+        /// The name most like it.
+        nearest: Option<&'static str>,
+    },
     /// There is no such model on this machine, nor could a hub have it.
     #[error("{}: no such folder or file{}", name.display(), if *hub { ", and no hub was given" } else { "; a model of a hub is written ORG/NAME" })]
     NoModel {

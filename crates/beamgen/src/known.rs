@@ -18,8 +18,8 @@ pub enum ModelKind {
     Prm,
 }
 
-/// A published model. Its architecture and, if it is a reward model, its format are held against the
-/// reference code on tiny checkpoints.
+/// A published model. Its architecture and, if it is a reward model, its format are held against
+/// the reference code on tiny checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KnownModel {
     /// Its name on the hub.
@@ -30,14 +30,95 @@ pub struct KnownModel {
     pub read_as: &'static str,
     /// Longest sequence, in tokens.
     pub context: usize,
+    /// Its size.
+    pub shape: Shape,
 }
 
-const fn generator(name: &'static str, read_as: &'static str, context: usize) -> KnownModel {
-    known(ModelKind::Generator, name, read_as, context)
+/// The size of a decoder, under the names of `config.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Layers.
+    pub num_hidden_layers: usize,
+    /// Query heads.
+    pub num_attention_heads: usize,
+    /// Key-value heads.
+    pub num_key_value_heads: usize,
+    /// Values of a head.
+    pub head_dim: usize,
+    /// Tokens of the vocabulary.
+    pub vocab_size: usize,
+    /// Whether the language-model head is the embedding.
+    pub tie_word_embeddings: bool,
 }
 
-const fn prm(name: &'static str, read_as: &'static str, context: usize) -> KnownModel {
-    known(ModelKind::Prm, name, read_as, context)
+impl Shape {
+    /// Values of all matrices, the language-model head included. Biases, norms and the head of a
+    /// reward model, far below a hundredth of them, are left out.
+    #[must_use]
+    pub const fn parameters(&self) -> u64 {
+        let attention = 2 * (self.num_attention_heads + self.num_key_value_heads) * self.head_dim;
+        let layer = self.hidden_size * (attention + 3 * self.intermediate_size);
+        let embeddings = if self.tie_word_embeddings { 1 } else { 2 };
+        let vocabulary = embeddings * self.vocab_size * self.hidden_size;
+        (self.num_hidden_layers * layer + vocabulary) as u64
+    }
+}
+
+/// Sizes of the layers: hidden and intermediate width, layers, query heads, key-value heads, values
+/// of a head.
+type Layers = [usize; 6];
+
+/// Tokens of the vocabulary, and whether the head is the embedding.
+type Vocabulary = (usize, bool);
+
+const SMOLLM2_135M: Layers = [576, 1536, 30, 9, 3, 64];
+const LLAMA_1B: Layers = [2048, 8192, 16, 32, 8, 64];
+const LLAMA_3B: Layers = [3072, 8192, 28, 24, 8, 128];
+/// Also of the Mistral models.
+const LLAMA_8B: Layers = [4096, 14_336, 32, 32, 8, 128];
+const QWEN2_0_5B: Layers = [896, 4864, 24, 14, 2, 64];
+const QWEN2_1_5B: Layers = [1536, 8960, 28, 12, 2, 128];
+const QWEN2_7B: Layers = [3584, 18_944, 28, 28, 4, 128];
+const QWEN2_72B: Layers = [8192, 29_568, 80, 64, 8, 128];
+const QWEN3_0_6B: Layers = [1024, 3072, 28, 16, 8, 128];
+const QWEN3_1_7B: Layers = [2048, 6144, 28, 16, 8, 128];
+const PHI_3_MINI: Layers = [3072, 8192, 32, 32, 32, 96];
+const PHI_4: Layers = [5120, 17_920, 40, 40, 10, 128];
+
+const LLAMA_TIED: Vocabulary = (128_256, true);
+const LLAMA: Vocabulary = (128_256, false);
+const QWEN_TIED: Vocabulary = (151_936, true);
+const QWEN: Vocabulary = (152_064, false);
+
+const fn generator(
+    name: &'static str,
+    read_as: &'static str,
+    context: usize,
+    layers: Layers,
+    vocabulary: Vocabulary,
+) -> KnownModel {
+    known(
+        ModelKind::Generator,
+        name,
+        read_as,
+        context,
+        layers,
+        vocabulary,
+    )
+}
+
+const fn prm(
+    name: &'static str,
+    read_as: &'static str,
+    context: usize,
+    layers: Layers,
+    vocabulary: Vocabulary,
+) -> KnownModel {
+    known(ModelKind::Prm, name, read_as, context, layers, vocabulary)
 }
 
 const fn known(
@@ -45,75 +126,69 @@ const fn known(
     name: &'static str,
     read_as: &'static str,
     context: usize,
+    layers: Layers,
+    (vocab_size, tie_word_embeddings): Vocabulary,
 ) -> KnownModel {
+    let [hidden, intermediate, count, heads, kv_heads, head_dim] = layers;
     KnownModel {
         name,
         kind,
         read_as,
         context,
+        shape: Shape {
+            hidden_size: hidden,
+            intermediate_size: intermediate,
+            num_hidden_layers: count,
+            num_attention_heads: heads,
+            num_key_value_heads: kv_heads,
+            head_dim,
+            vocab_size,
+            tie_word_embeddings,
+        },
     }
 }
 
 /// The list.
+#[rustfmt::skip] // a row for each
 pub const KNOWN_MODELS: &[KnownModel] = &[
-    generator("HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192),
-    generator("meta-llama/Llama-3.2-1B-Instruct", "llama", 131_072),
-    generator("meta-llama/Llama-3.2-3B-Instruct", "llama", 131_072),
-    generator("meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072),
-    generator("mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768),
-    generator("Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768),
-    generator("Qwen/Qwen2.5-1.5B-Instruct", "qwen2", 32_768),
-    generator("Qwen/Qwen2.5-Math-1.5B-Instruct", "qwen2", 4096),
-    generator("Qwen/Qwen2.5-Math-7B-Instruct", "qwen2", 4096),
-    generator("Qwen/Qwen3-0.6B", "qwen3", 40_960),
-    generator("Qwen/Qwen3-1.7B", "qwen3", 40_960),
-    generator("microsoft/Phi-3-mini-4k-instruct", "phi3", 4096),
-    generator("microsoft/phi-4", "phi3", 16_384),
-    prm("Qwen/Qwen2.5-Math-PRM-7B", "qwen2.5-math-prm", 4096),
-    prm("Qwen/Qwen2.5-Math-PRM-72B", "qwen2.5-math-prm", 4096),
-    prm("Qwen/Qwen2.5-Math-7B-PRM800K", "qwen2.5-math-prm", 4096),
-    prm(
-        "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B",
-        "skywork-o1-open-prm",
-        4096,
+    generator("HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192, SMOLLM2_135M, (49_152, true)),
+    generator("meta-llama/Llama-3.2-1B-Instruct", "llama", 131_072, LLAMA_1B, LLAMA_TIED),
+    generator("meta-llama/Llama-3.2-3B-Instruct", "llama", 131_072, LLAMA_3B, LLAMA_TIED),
+    generator("meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072, LLAMA_8B, LLAMA),
+    generator("mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768, LLAMA_8B, (32_768, false)),
+    generator("Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768, QWEN2_0_5B, QWEN_TIED),
+    // The file has a head of its own beside the embedding.
+    generator(
+        "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
+        "qwen2", 32_768, QWEN2_0_5B, (151_936, false),
     ),
-    prm(
-        "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B",
-        "skywork-o1-open-prm",
-        4096,
-    ),
-    prm(
-        "peiyi9979/math-shepherd-mistral-7b-prm",
-        "math-shepherd",
-        32_768,
-    ),
-    prm(
-        "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data",
-        "rlhflow-llama3.1",
-        131_072,
-    ),
-    prm(
-        "RLHFlow/Llama3.1-8B-PRM-Mistral-Data",
-        "rlhflow-llama3.1",
-        131_072,
-    ),
-    prm(
-        "trl-lib/Qwen2-0.5B-Reward-Math-Sheperd",
-        "trl-token-classification",
-        32_768,
-    ),
+    generator("Qwen/Qwen2.5-1.5B-Instruct", "qwen2", 32_768, QWEN2_1_5B, QWEN_TIED),
+    generator("Qwen/Qwen2.5-7B-Instruct", "qwen2", 32_768, QWEN2_7B, QWEN),
+    generator("Qwen/Qwen2.5-Math-1.5B-Instruct", "qwen2", 4096, QWEN2_1_5B, QWEN_TIED),
+    generator("Qwen/Qwen2.5-Math-7B-Instruct", "qwen2", 4096, QWEN2_7B, QWEN),
+    generator("Qwen/Qwen3-0.6B", "qwen3", 40_960, QWEN3_0_6B, QWEN_TIED),
+    generator("Qwen/Qwen3-1.7B", "qwen3", 40_960, QWEN3_1_7B, QWEN_TIED),
+    generator("microsoft/Phi-3-mini-4k-instruct", "phi3", 4096, PHI_3_MINI, (32_064, false)),
+    generator("microsoft/phi-4", "phi3", 16_384, PHI_4, (100_352, false)),
+    prm("Qwen/Qwen2.5-Math-PRM-7B", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
+    prm("Qwen/Qwen2.5-Math-PRM-72B", "qwen2.5-math-prm", 4096, QWEN2_72B, QWEN),
+    prm("Qwen/Qwen2.5-Math-7B-PRM800K", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
+    prm("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B", "skywork-o1-open-prm", 4096, QWEN2_1_5B, QWEN_TIED),
+    prm("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B", "skywork-o1-open-prm", 4096, QWEN2_7B, QWEN),
+    prm("peiyi9979/math-shepherd-mistral-7b-prm", "math-shepherd", 32_768, LLAMA_8B, (32_000, false)),
+    prm("RLHFlow/Llama3.1-8B-PRM-Deepseek-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
+    prm("RLHFlow/Llama3.1-8B-PRM-Mistral-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
+    prm("trl-lib/Qwen2-0.5B-Reward-Math-Sheperd", "trl-token-classification", 32_768, QWEN2_0_5B, QWEN_TIED),
     prm(
         "HuggingFaceH4/Qwen2.5-Math-1.5B-Instruct-PRM-0.2",
-        "trl-token-classification-blank-line",
-        4096,
+        "trl-token-classification-blank-line", 4096, QWEN2_1_5B, QWEN_TIED,
     ),
     prm(
         "HuggingFaceH4/Qwen2.5-Math-7B-Instruct-PRM-0.2",
-        "trl-token-classification-blank-line",
-        4096,
+        "trl-token-classification-blank-line", 4096, QWEN2_7B, QWEN,
     ),
-    prm("PRIME-RL/EurusPRM-Stage2", "implicit-prm", 4096),
-    prm("Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096),
+    prm("PRIME-RL/EurusPRM-Stage2", "implicit-prm", 4096, QWEN2_7B, QWEN),
+    prm("Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096, QWEN2_7B, QWEN),
 ];
 
 /// What a checkpoint on this machine can be used as.
@@ -158,5 +233,33 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), KNOWN_MODELS.len());
+    }
+
+    /// The model cards say how many parameters there are, or the name does.
+    #[test]
+    fn shapes_have_the_parameters_of_the_model_cards() {
+        for (name, billions) in [
+            ("HuggingFaceTB/SmolLM2-135M-Instruct", 0.135),
+            ("meta-llama/Llama-3.2-1B-Instruct", 1.24),
+            ("meta-llama/Llama-3.2-3B-Instruct", 3.21),
+            ("meta-llama/Llama-3.1-8B-Instruct", 8.03),
+            ("mistralai/Mistral-7B-Instruct-v0.3", 7.25),
+            ("Qwen/Qwen2.5-0.5B-Instruct", 0.494),
+            ("Qwen/Qwen2.5-1.5B-Instruct", 1.54),
+            ("Qwen/Qwen2.5-7B-Instruct", 7.62),
+            ("Qwen/Qwen2.5-Math-PRM-72B", 72.7),
+            ("Qwen/Qwen3-0.6B", 0.596),
+            ("Qwen/Qwen3-1.7B", 1.72),
+            ("microsoft/Phi-3-mini-4k-instruct", 3.82),
+            ("microsoft/phi-4", 14.7),
+            ("peiyi9979/math-shepherd-mistral-7b-prm", 7.24),
+        ] {
+            let model = KNOWN_MODELS.iter().find(|model| model.name == name);
+            let parameters = model.expect(name).shape.parameters() as f64 / 1e9;
+            assert!(
+                (parameters / billions - 1.0).abs() < 0.005,
+                "{name}: {parameters}"
+            );
+        }
     }
 }

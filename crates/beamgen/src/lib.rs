@@ -27,6 +27,20 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
+//! Pairs of published models have a name, under which their settings are known, too ([`Pair`]):
+//!
+//! ```no_run
+//! use beamgen::Solver;
+//! use beamgen::hub::{Hub, HubConfig};
+//!
+//! let hub = Hub::new(HubConfig::from_lookup(|name| std::env::var(name).ok())?)?;
+//! let mut solver = Solver::builder()
+//!     .pair("qwen2.5-math-1.5b")?
+//!     .hub(hub, |_, _| ())
+//!     .build()?;
+//! # Ok::<(), beamgen::Error>(())
+//! ```
+//!
 //! [`Solver::solve_all`] fills the forward passes with many problems at once, [`Solver::run`] also
 //! shows what happens as it happens ([`Event`]). A problem's result is the same alone and among
 //! hundreds.
@@ -45,6 +59,7 @@ mod error;
 mod fingerprint;
 mod known;
 mod memory;
+mod pair;
 mod prepare;
 mod request;
 mod service;
@@ -75,8 +90,9 @@ pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
-pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, recognise};
+pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
 pub use memory::{MemoryPlan, ModelMemory, human_size};
+pub use pair::{Fits, Pair, PairMemory};
 pub use prepare::Prepared;
 pub use request::Request;
 pub use service::{Progress, Service, ServiceError, ServiceOptions, Ticket};

@@ -103,6 +103,13 @@ impl MemoryPlan {
         self.fixed() + self.kv
     }
 
+    /// Bytes without which nothing can run: weights, buffers, and a chain of `longest` tokens (or its full
+    /// context) with `spare` tokens in each model, or what the caches may take if that is less.
+    pub(crate) fn needed(&self, longest: usize, spare: usize) -> u64 {
+        let chain = |model: &ModelMemory| model.chain(longest, spare);
+        self.fixed() + self.models.iter().map(chain).sum::<u64>().min(self.kv)
+    }
+
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
     /// part is what one chain of `longest` tokens (or its full context) takes, with `spare` tokens for pages that
     /// are not full: with that it can score any such chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
@@ -119,7 +126,7 @@ impl MemoryPlan {
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         let chains: u64 = self.models.iter().map(chain).sum();
         let fixed = self.fixed();
-        let needed = fixed + chains.min(self.kv);
+        let needed = self.needed(longest, spare);
         if needed > usable {
             return Err(Error::Memory {
                 needed,

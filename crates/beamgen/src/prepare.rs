@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use beamgen_engine::{
     ChatTemplate, Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType,
-    ThreadPool, WeightType,
+    ModelConfig, ThreadPool, WeightType, Weights,
 };
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
@@ -402,9 +402,7 @@ fn plan(
         plan.models.push(prm);
         plan.models.extend(reference);
     }
-    let longest = config.generator.max_chain_tokens + PROMPT;
-    // Pages are taken whole, and a fork's last one twice.
-    let spare = 2 * config.engine.page_size;
+    let (longest, spare) = longest_chain(config);
     // Some strategies draw more chains than they keep.
     plan.no_more_than(
         2 * config.search.n * config.search.in_flight,
@@ -413,6 +411,13 @@ fn plan(
     );
     plan.fit(longest, spare)?;
     Ok(plan)
+}
+
+/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are taken
+/// whole, and a fork's last one twice.
+pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
+    let longest = config.generator.max_chain_tokens + PROMPT;
+    (longest, 2 * config.engine.page_size)
 }
 
 /// The settings, with the share of memory that the plan gives to a model.
@@ -568,24 +573,38 @@ fn needs(
     compute: &Compute,
     shares: bool,
 ) -> Result<ModelMemory, Error> {
-    let footprint = model
-        .config
-        .footprint(&model.weights, config.models.dtype, &config.engine, compute)
+    let mut memory = memory(role, &model.config, &model.weights, config, compute)
         .map_err(|error| model.blame(error))?;
+    memory.name = model.checkpoint.path().display().to_string();
+    if shares {
+        memory.weights = 0;
+    }
+    Ok(memory)
+}
+
+/// What a model of this shape needs, without its name.
+pub(crate) fn memory(
+    role: &'static str,
+    model: &ModelConfig,
+    weights: &Weights,
+    config: &Config,
+    compute: &Compute,
+) -> Result<ModelMemory, beamgen_engine::Error> {
+    let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
     // On a device the logits of a pass stay there.
     let rows = match !compute.is_cpu() && role == "generator" {
-        true => 4 * model.config.vocab_size * config.search.n * config.search.in_flight,
+        true => 4 * model.vocab_size * config.search.n * config.search.in_flight,
         false => 0,
     };
     Ok(ModelMemory {
         role,
-        name: model.checkpoint.path().display().to_string(),
-        kept_as: kept_as(&model.weights, config.models.dtype),
-        weights: if shares { 0 } else { footprint.weights as u64 },
+        name: String::new(),
+        kept_as: kept_as(weights, config.models.dtype),
+        weights: footprint.weights as u64,
         buffers: (footprint.buffers + rows) as u64,
         kv: 0,
         kv_per_token: footprint.kv_per_token as u64,
-        context: model.config.max_position_embeddings,
+        context: model.max_position_embeddings,
     })
 }
 

@@ -33,7 +33,7 @@ Examples:
   beamgen solve - --json < problems.jsonl | jq .answer   for programs
   beamgen solve problems.jsonl --generator DIR --prm DIR models of your own, in Hugging Face layout
   beamgen solve problems.jsonl --generator model.gguf --prm DIR
-  beamgen solve problems.jsonl --generator Qwen/Qwen2.5-Math-1.5B-Instruct --prm Qwen/Qwen2.5-Math-PRM-7B";
+  beamgen solve problems.jsonl --pair qwen2.5-math-1.5b  published models by name (see `beamgen models`)";
 
 const SOLVE_INPUT: &str = "\
 FILE has one problem a line: plain text, or JSON with \"problem\" (or \"question\" or
@@ -81,7 +81,8 @@ chain score) and below which cutoff, or the end of its chain. docs/run-file.md l
 
 const MODELS_EXAMPLES: &str = "\
 Examples:
-  beamgen models                                                  the cache, and what is known to work
+  beamgen models                                                  the cache, pairs, and what is known to work
+  beamgen models --pair qwen2.5-math-1.5b                         what a pair needs in memory
   beamgen models --generator model.gguf --prm Qwen/Qwen2.5-Math-PRM-7B   what the pair needs in memory
   beamgen models --generator DIR --prm DIR --dtype bf16";
 
@@ -136,7 +137,7 @@ pub enum Command {
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps, as ProcessBench does
     EvalPrm(EvalPrmArgs),
-    /// List models: in the hub's cache, known to work, and what a pair needs in memory
+    /// List models: in the hub's cache, pairs, known to work, and what a pair needs in memory
     Models(ModelsArgs),
     /// Train the bundled generator, PRM and ORM from fixed seeds, and measure the pair (needs a build
     /// with `--features train`)
@@ -570,6 +571,10 @@ pub struct SettingFlags {
 /// Which reward model, and how models are run.
 #[derive(Args, Debug)]
 pub struct ModelFlags {
+    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`, or a
+    /// TOML file; --config wins over it, --generator and --prm replace its halves
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Models")]
+    pub pair: Option<String>,
     /// The reward model: a folder, a GGUF file, or ORG/NAME[@REVISION] of the hub [default: bundled]
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub prm: Option<PathBuf>,

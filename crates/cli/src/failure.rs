@@ -86,6 +86,9 @@ impl From<beamgen::Error> for Failure {
             beamgen::Error::Setting(ConfigError::NeedsScorer { .. }) => Self::Input(format!(
                 "{error}: take another --scorer, or a --strategy that needs none"
             )),
+            beamgen::Error::UnknownPair { .. } => {
+                Self::Input(format!("{error}: `beamgen models` lists all"))
+            }
             error if error.is_input() => Self::Input(error.to_string()),
             error => Self::Run(error.into()),
         }

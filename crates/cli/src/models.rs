@@ -1,9 +1,10 @@
-//! `beamgen models`: what is in the hub's cache, what is known to work, what a pair needs.
+//! `beamgen models`: what is in the hub's cache, pairs by name, what is known to work, and what
+//! models need.
 
 use std::io::{self, Write};
 
-use beamgen::hub::{CachedModel, CachedRevision};
-use beamgen::{Config, KNOWN_MODELS, ModelKind, PrmSpec, Solver};
+use beamgen::hub::{CachedModel, CachedRevision, HubError};
+use beamgen::{Fits, KNOWN_MODELS, ModelKind, Pair, Prepared, PrmSpec, Solver};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -17,8 +18,8 @@ use crate::table::{Table, grouped};
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let flags = &args.models;
-    if args.generator.is_some() || flags.prm.is_some() {
-        return pair(args);
+    if args.generator.is_some() || flags.prm.is_some() || flags.pair.is_some() {
+        return needs(args);
     }
     let hub = download::hub(flags.offline)?;
     let cached = hub.cached();
@@ -28,6 +29,9 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
             for revision in &model.revisions {
                 output::json_line(&mut out, &row(model, revision))?;
             }
+        }
+        for pair in pairs() {
+            output::json_line(&mut out, &json!({"pair": pair}))?;
         }
         for model in KNOWN_MODELS {
             output::json_line(&mut out, &json!({"known": model}))?;
@@ -42,6 +46,12 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     }
     writeln!(
         out,
+        "\nPairs (--pair NAME takes one, with the settings that suit it):\n"
+    )?;
+    pair_table().write(&mut out)?;
+    writeln!(out, "\n{PAIRS}")?;
+    writeln!(
+        out,
         "\nKnown to work (each architecture and format by tiny checkpoints, SmolLM2 with its own weights):\n"
     )?;
     known_table().write(&mut out)?;
@@ -49,30 +59,44 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     writeln!(
         out,
         "\nReward models are read as (--prm-format): {}.\nOthers need a TOML file, see configs/prm/README.md. \
-         What a pair needs in memory: beamgen models --generator MODEL --prm MODEL",
+         What other models need in memory: beamgen models --generator MODEL --prm MODEL",
         names.join(", ")
     )?;
     Ok(out.flush()?)
 }
 
-/// What the named models will need. Nothing of them is loaded, but what is not there is downloaded.
-fn pair(args: &ModelsArgs) -> Result<(), Failure> {
-    let mut config = Config::default();
-    config.models.generator.clone_from(&args.generator);
-    settings::set_models(&mut config, &args.models);
-    let pair = args.generator.is_some();
-    if pair && config.models.prm.is_none() {
+/// What the named models will need. Nothing of them is loaded. What is not there is downloaded
+/// where it is named by itself; for a pair that is not there, the figures of its file stand in.
+fn needs(args: &ModelsArgs) -> Result<(), Failure> {
+    let flags = &args.models;
+    let pair = flags.pair.as_deref().map(Pair::find).transpose()?;
+    let mut config = settings::file(None, flags)?;
+    if args.generator.is_some() {
+        config.models.generator.clone_from(&args.generator);
+    }
+    settings::set_models(&mut config, flags);
+    let whole_pair = pair.is_some() && args.generator.is_none() && flags.prm.is_none();
+    config.models.offline |= whole_pair;
+    let has_generator = config.models.generator.is_some();
+    if has_generator && config.models.prm.is_none() {
         config.models.scorer = beamgen::ScorerKind::None;
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(Solver::builder().config(config))?;
-    let prepared = match pair {
-        true => builder.prepare()?,
-        false => builder.prepare_reward_model()?,
+    let prepared = match has_generator {
+        true => builder.prepare(),
+        false => builder.prepare_reward_model(),
+    };
+    let prepared = match prepared {
+        Err(beamgen::Error::Hub(HubError::Offline { .. })) if whole_pair => None,
+        prepared => Some(prepared?),
     };
     let mut out = io::stdout().lock();
     if args.json {
-        for model in &prepared.plan().models {
+        if let Some(pair) = &pair {
+            output::json_line(&mut out, &json!({"pair": pair}))?;
+        }
+        for model in prepared.iter().flat_map(|p| &p.plan().models) {
             output::json_line(
                 &mut out,
                 &json!({
@@ -84,11 +108,38 @@ fn pair(args: &ModelsArgs) -> Result<(), Failure> {
         }
         return Ok(out.flush()?);
     }
-    plan::write(&mut out, prepared.plan())?;
-    for note in prepared.notes() {
-        writeln!(out, "  note: {}", printable::line(note))?;
+    if let Some(pair) = &pair {
+        write_pair(&mut out, pair, prepared.as_ref())?;
+    }
+    if let Some(prepared) = &prepared {
+        plan::write(&mut out, prepared.plan())?;
+        for note in prepared.notes() {
+            writeln!(out, "  note: {}", printable::line(note))?;
+        }
     }
     Ok(out.flush()?)
+}
+
+/// What the pair's file says of it.
+fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::Result<()> {
+    let mut line = |name: &str, text: &str| writeln!(out, "  {name:<10} {}", printable::line(text));
+    line("pair", &format!("{}: {}", pair.name, pair.summary))?;
+    line("generator", &pair.generator.display().to_string())?;
+    line("prm", &pair.prm.display().to_string())?;
+    if let Some(fits) = pair.fits {
+        line("fits", fits.name())?;
+    }
+    if let Some(memory) = pair.memory {
+        let (bf16, int8) = (size(memory.bf16), size(memory.int8));
+        let text = format!("{bf16} with --dtype bf16, {int8} with --dtype int8: {NEEDED}");
+        line("memory", &text)?;
+    }
+    if here.is_none() {
+        let bytes = pair.download.map(size).unwrap_or_default();
+        let text = "not all on this machine yet: the first `beamgen solve --pair` fetches it";
+        line("download", &format!("{bytes} {text}"))?;
+    }
+    Ok(())
 }
 
 fn row(model: &CachedModel, revision: &CachedRevision) -> serde_json::Value {
@@ -138,8 +189,52 @@ fn cache_table(cached: &[CachedModel]) -> Table {
     table
 }
 
+/// What the figures for memory count.
+const NEEDED: &str = "weights, buffers and one chain in each model";
+
+const PAIRS: &str = "\
+Memory is weights, buffers and one chain in each model; caches for more chains come on top (--kv-memory).
+laptop: 16 GB of memory; one card: 24 GB; two cards: 48 GB together. beamgen computes on one card or on the CPU.
+`beamgen solve FILE --pair NAME` downloads what is missing; one more pair is one more TOML file (--pair FILE.toml).";
+
+/// The pairs of every build, the smallest first.
+fn pairs() -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Pair::all().collect();
+    pairs.sort_by_key(|pair| (pair.fits, pair.memory.map(|memory| memory.bf16)));
+    pairs
+}
+
+fn pair_table() -> Table {
+    let mut table = Table::new(&[
+        "pair",
+        "fits",
+        "download",
+        "bf16",
+        "int8",
+        "generator + prm",
+    ]);
+    let bytes = |bytes: Option<u64>| bytes.map(size).unwrap_or_default();
+    // Without the organisation, and without the file of a repository that has one in its name.
+    let short = |model: &std::path::Path| {
+        let name = model.to_string_lossy();
+        let name = name.split_once('/').map_or(&*name, |(_, name)| name);
+        name.split(':').next().unwrap_or(name).to_owned()
+    };
+    for pair in pairs() {
+        table.row(vec![
+            pair.name,
+            pair.fits.map(Fits::name).unwrap_or_default().to_owned(),
+            bytes(pair.download),
+            bytes(pair.memory.map(|memory| memory.bf16)),
+            bytes(pair.memory.map(|memory| memory.int8)),
+            format!("{} + {}", short(&pair.generator), short(&pair.prm)),
+        ]);
+    }
+    table
+}
+
 fn known_table() -> Table {
-    let mut table = Table::new(&["model", "use", "read as", "context"]);
+    let mut table = Table::new(&["model", "use", "read as", "context", "bf16"]);
     for model in KNOWN_MODELS {
         let kind = match model.kind {
             ModelKind::Generator => "generator",
@@ -150,6 +245,7 @@ fn known_table() -> Table {
             kind.to_owned(),
             model.read_as.to_owned(),
             grouped(model.context as u64),
+            size(2 * model.shape.parameters()),
         ]);
     }
     table

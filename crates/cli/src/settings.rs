@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, Prepared, RewardModel, ScorerKind, Solver, StrategyName};
+use beamgen::{Choose, Config, Pair, Prepared, RewardModel, ScorerKind, Solver, StrategyName};
+use toml::{Table, Value};
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
 use crate::assign;
@@ -15,10 +16,10 @@ use crate::output;
 use crate::plan;
 use crate::scorer;
 
-/// The configuration file, if one is named, or the defaults; `--set` wins over it, and other flags
-/// over both.
+/// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
+/// other flags over all.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
-    with_flags(file(flags.config.as_deref())?, flags)
+    with_flags(file(flags.config.as_deref(), &flags.models)?, flags)
 }
 
 /// The configuration with the flags that were typed put over it.
@@ -51,7 +52,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
 
 /// The configuration of a command that only scores with a reward model.
 pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
-    let mut config = file(flags.config.as_deref())?;
+    let mut config = file(flags.config.as_deref(), &flags.models)?;
     for assignment in &flags.set {
         config = assign::set(&config, assignment)?;
     }
@@ -63,8 +64,26 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn file(path: Option<&Path>) -> Result<Config, Failure> {
-    Ok(path.map(Config::load).transpose()?.unwrap_or_default())
+/// The pair, if one is named, under the configuration file, if one is.
+pub fn file(path: Option<&Path>, flags: &ModelFlags) -> Result<Config, Failure> {
+    match (&flags.pair, path) {
+        (None, None) => Ok(Config::default()),
+        (None, Some(path)) => Ok(Config::load(path)?),
+        (Some(pair), None) => over_pair(pair, Table::new(), flags),
+        (Some(pair), Some(path)) => over_pair(pair, Config::load_table(path)?, flags),
+    }
+}
+
+/// The pair with `settings` in place of its own.
+pub fn over_pair(pair: &str, mut settings: Table, flags: &ModelFlags) -> Result<Config, Failure> {
+    if let Some(prm) = &flags.prm {
+        // Laid over the pair's with the rest, so that the format of the pair's own is not used for it.
+        let models = settings.entry("models").or_insert(Table::new().into());
+        if let (Some(models), Ok(prm)) = (models.as_table_mut(), Value::try_from(prm)) {
+            models.insert("prm".to_owned(), prm);
+        }
+    }
+    Ok(Pair::find(pair)?.with(&settings)?)
 }
 
 /// Puts the flags on models over the configuration.

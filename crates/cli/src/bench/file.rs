@@ -100,6 +100,8 @@ pub struct BenchFile {
     pub seeds: u64,
     pub baseline: Option<Spanned<String>>,
     pub settings: Config,
+    /// The keys of them that the file has.
+    pub written: Table,
     pub sets: Vec<SetEntry>,
     pub runs: Vec<RunEntry<Table>>,
     pub compare: Vec<CompareEntry>,
@@ -129,6 +131,7 @@ impl BenchFile {
             seeds: raw.seeds,
             baseline: raw.baseline,
             settings: checked.settings,
+            written: raw.settings,
             sets: raw.sets,
             runs: raw.runs,
             compare: raw.compare,

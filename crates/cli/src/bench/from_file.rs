@@ -35,7 +35,12 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     if file.runs.is_empty() {
         return Err(file.whole("no [[run]]: add one"));
     }
-    let base = settings::with_flags(file.settings.clone(), &args.settings)?;
+    let models = &args.settings.models;
+    let base = match &models.pair {
+        None => file.settings.clone(),
+        Some(pair) => settings::over_pair(pair, file.written.clone(), models)?,
+    };
+    let base = settings::with_flags(base, &args.settings)?;
     let mut cells = Cells::default();
     let mut names = BTreeSet::new();
     for run in &file.runs {
