@@ -9,26 +9,26 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use ureq::http::StatusCode;
 
-use crate::error::{Fault, Place};
+use crate::error::{RequestError, RequestTarget};
 use crate::http::{Client, Metadata, range_start};
 use crate::repo_dir::{RepoDir, lock, make_parent};
 use crate::{HubError, Progress};
 
 const BUFFER: usize = 1 << 18;
 
-/// Repeats what may succeed a moment later, `retries` times in a row without success. The attempt says with its error
-/// whether it got further than the last one, which starts the count anew.
-pub(crate) fn patiently<T>(
+/// Repeats an attempt that fails with a transient error, at most `retries` times in a row. An attempt
+/// that made progress starts the count anew.
+pub(crate) fn with_retries<T>(
     retries: u32,
-    mut attempt: impl FnMut() -> Result<T, Stop>,
-) -> Result<T, Stop> {
+    mut attempt: impl FnMut() -> Result<T, TransferError>,
+) -> Result<T, TransferError> {
     let mut failures = 0;
     loop {
         match attempt() {
-            Err(Stop::Fault { fault, got_further }) if fault.is_passing() => {
-                failures = if got_further { 0 } else { failures };
+            Err(TransferError::Request { error, progressed }) if error.is_transient() => {
+                failures = if progressed { 0 } else { failures };
                 if failures >= retries {
-                    return Err(Stop::Fault { fault, got_further });
+                    return Err(TransferError::Request { error, progressed });
                 }
                 sleep(Duration::from_millis(200 << failures.min(5)));
                 failures += 1;
@@ -38,43 +38,47 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Why an attempt ended: at the hub, or at the disk.
+/// Why an attempt failed: at the hub, or at the disk.
 #[derive(Debug)]
-pub(crate) enum Stop {
-    Fault { fault: Fault, got_further: bool },
+pub(crate) enum TransferError {
+    Request {
+        error: RequestError,
+        /// Whether bytes came that the attempt before did not get.
+        progressed: bool,
+    },
     Disk(HubError),
 }
 
-impl Stop {
-    pub fn at(self, place: &Place) -> HubError {
+impl TransferError {
+    pub fn at(self, target: &RequestTarget) -> HubError {
         match self {
-            Self::Fault { fault, .. } => place.error(fault),
+            Self::Request { error, .. } => target.failed(error),
             Self::Disk(error) => error,
         }
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        Self::Fault {
-            fault,
-            got_further: false,
+impl From<RequestError> for TransferError {
+    fn from(error: RequestError) -> Self {
+        Self::Request {
+            error,
+            progressed: false,
         }
     }
 }
 
-/// Fetches a file's content into `blobs/ETAG`, unless it is there. What an interrupted call left in
-/// `blobs/ETAG.incomplete` is kept and continued.
+/// Downloads a file into `blobs/ETAG`, unless it is there. What an interrupted call left in
+/// `blobs/ETAG.incomplete` is continued.
 pub(crate) fn fetch(
     client: &Client,
     repo: &RepoDir,
     url: &str,
     metadata: &Metadata,
     retries: u32,
-    place: &Place,
+    target: &RequestTarget,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(), HubError> {
-    let file = place.file.as_deref().unwrap_or_default();
+    let file = target.file.as_deref().unwrap_or_default();
     let blob = repo.blob(&metadata.etag);
     let is_there = || {
         fs::metadata(&blob).is_ok_and(|found| {
@@ -94,7 +98,7 @@ pub(crate) fn fetch(
     let mut partial = Partial::open(&blob, metadata)?;
     let mut restarted = partial.len == 0;
     let outcome = loop {
-        let outcome = patiently(retries, || {
+        let outcome = with_retries(retries, || {
             transfer(client, url, &mut partial, metadata.size, &mut |done| {
                 progress(Progress::Bytes {
                     file,
@@ -105,9 +109,9 @@ pub(crate) fn fetch(
         })
         .and_then(|()| partial.verify(metadata));
         match outcome {
-            // the beginning, from an earlier call, may be what is wrong
-            Err(Stop::Fault {
-                fault: Fault::WrongHash { .. } | Fault::WrongSize { .. },
+            // the bytes that an earlier call left may be the wrong ones
+            Err(TransferError::Request {
+                error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
                 ..
             }) if !restarted => {
                 restarted = true;
@@ -119,29 +123,29 @@ pub(crate) fn fetch(
     match outcome {
         Ok(()) => partial.finish(&blob),
         Err(stop) => {
-            let of_no_use = matches!(
+            let is_corrupt = matches!(
                 stop,
-                Stop::Fault {
-                    fault: Fault::WrongHash { .. } | Fault::WrongSize { .. },
+                TransferError::Request {
+                    error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
                     ..
                 }
             );
-            if of_no_use || partial.len == 0 {
+            if is_corrupt || partial.len == 0 {
                 partial.discard()?;
             }
-            Err(stop.at(place))
+            Err(stop.at(target))
         }
     }
 }
 
-/// One request for what is still lacking.
+/// One request for the bytes that are missing.
 fn transfer(
     client: &Client,
     url: &str,
     partial: &mut Partial,
     size: Option<u64>,
     done: &mut dyn FnMut(u64),
-) -> Result<(), Stop> {
+) -> Result<(), TransferError> {
     if size == Some(partial.len) {
         return Ok(());
     }
@@ -149,13 +153,13 @@ fn transfer(
     let continues = response.status() == StatusCode::PARTIAL_CONTENT
         && range_start(response.headers()) == Some(partial.len);
     if !continues {
-        partial.restart().map_err(Stop::Disk)?;
+        partial.restart().map_err(TransferError::Disk)?;
         if response.status() != StatusCode::OK {
             response = client.get(url, 0)?;
         }
         if response.status() != StatusCode::OK {
             let what = "a part of the file that was not asked for";
-            return Err(Fault::BadReply(what.to_owned()).into());
+            return Err(RequestError::BadReply(what.to_owned()).into());
         }
     }
     let start = partial.len;
@@ -164,15 +168,15 @@ fn transfer(
         && promised != start.saturating_add(rest)
     {
         let sent = start.saturating_add(rest);
-        return Err(Fault::WrongSize { promised, sent }.into());
+        return Err(RequestError::WrongSize { promised, sent }.into());
     }
-    let broke_off = |partial: &Partial, reason: String| Stop::Fault {
-        fault: Fault::Interrupted {
+    let interrupted = |partial: &Partial, reason: String| TransferError::Request {
+        error: RequestError::Interrupted {
             done: partial.len,
             total: size,
             reason,
         },
-        got_further: partial.len > start,
+        progressed: partial.len > start,
     };
     let mut body = response.into_body().into_reader();
     let mut buffer = vec![0; BUFFER];
@@ -187,27 +191,27 @@ fn transfer(
                     && partial.len > promised
                 {
                     let sent = partial.len;
-                    return Err(Fault::WrongSize { promised, sent }.into());
+                    return Err(RequestError::WrongSize { promised, sent }.into());
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             Err(error) => {
-                let reason = match client.fault(ureq::Error::from(error)) {
-                    Fault::Timeout(limit) => format!("no bytes for {limit:?}"),
-                    Fault::Unreachable(reason) => reason,
-                    fault => fault.to_string(),
+                let reason = match client.request_error(ureq::Error::from(error)) {
+                    RequestError::Timeout(limit) => format!("no bytes for {limit:?}"),
+                    RequestError::Unreachable(reason) => reason,
+                    error => error.to_string(),
                 };
-                return Err(broke_off(partial, reason));
+                return Err(interrupted(partial, reason));
             }
         }
     }
     if size.is_some_and(|size| partial.len < size) {
-        return Err(broke_off(partial, "the connection was closed".to_owned()));
+        return Err(interrupted(partial, "the connection was closed".to_owned()));
     }
     Ok(())
 }
 
-/// `ETAG.incomplete`, its length and its hash so far.
+/// The file `ETAG.incomplete`, with its length and hash so far.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -216,7 +220,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Takes up what an earlier call left, if it can be the beginning of the file.
+    /// Continues what an earlier call left, if a check will tell whether it is the file's beginning.
     fn open(blob: &Path, metadata: &Metadata) -> Result<Self, HubError> {
         let mut path = blob.to_owned().into_os_string();
         path.push(".incomplete");
@@ -232,15 +236,17 @@ impl Partial {
             len: 0,
             hash: metadata.is_sha256.then(Sha256::new),
         };
-        partial.take_up().map_err(HubError::io(&partial.path))?;
-        // with neither, nothing would tell whether the parts fit together
+        partial
+            .read_existing()
+            .map_err(HubError::io(&partial.path))?;
+        // without a size and a hash, nothing tells whether the two parts belong together
         if metadata.size.is_none() && !metadata.is_sha256 {
             partial.restart()?;
         }
         Ok(partial)
     }
 
-    fn take_up(&mut self) -> io::Result<()> {
+    fn read_existing(&mut self) -> io::Result<()> {
         let len = self.file.metadata()?.len();
         if let Some(hash) = &mut self.hash {
             io::copy(&mut (&self.file).take(len), hash)?;
@@ -260,10 +266,10 @@ impl Partial {
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TransferError> {
         self.file
             .write_all(bytes)
-            .map_err(|error| Stop::Disk(HubError::io(&self.path)(error)))?;
+            .map_err(|error| TransferError::Disk(HubError::io(&self.path)(error)))?;
         if let Some(hash) = &mut self.hash {
             hash.update(bytes);
         }
@@ -271,18 +277,18 @@ impl Partial {
         Ok(())
     }
 
-    fn verify(&mut self, metadata: &Metadata) -> Result<(), Stop> {
+    fn verify(&mut self, metadata: &Metadata) -> Result<(), TransferError> {
         if let Some(hash) = &mut self.hash {
             let digest = hash.finalize_reset();
             let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             if found != metadata.etag.to_ascii_lowercase() {
-                return Err(Fault::WrongHash { found }.into());
+                return Err(RequestError::WrongHash { found }.into());
             }
         }
         Ok(())
     }
 
-    /// On the disk first, then under its name: a crash leaves no blob that lacks its end.
+    /// Syncs before renaming, so that a crash leaves no blob that lacks its end.
     fn finish(self, blob: &Path) -> Result<(), HubError> {
         self.file
             .sync_all()

@@ -1,4 +1,4 @@
-//! What can go wrong between a name and a folder. Every message is one line and says what to do.
+//! Errors. Every message is one line and says what to do.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubError {
-    /// The name is none that a hub could know.
+    /// The name cannot be a model's of a hub.
     #[error(
         "{id:?} is no model of a hub: {reason}; expected ORG/NAME, ORG/NAME@REVISION or ORG/NAME:FILE.gguf"
     )]
@@ -26,13 +26,13 @@ pub enum HubError {
         /// What is wrong with it, and what would do.
         reason: String,
     },
-    /// A request to the hub came to nothing.
-    #[error("{place}: {fault}")]
-    At {
+    /// A request to the hub failed.
+    #[error("{target}: {error}")]
+    Request {
         /// What was asked for.
-        place: Box<Place>,
-        /// What came instead.
-        fault: Fault,
+        target: Box<RequestTarget>,
+        /// Why it failed.
+        error: RequestError,
     },
     /// Offline, and the cache lacks something.
     #[error(
@@ -67,11 +67,11 @@ impl HubError {
         }
     }
 
-    /// What the hub did, if it is about a request.
+    /// Why the request failed, if it is about a request.
     #[must_use]
-    pub fn fault(&self) -> Option<&Fault> {
+    pub fn request_error(&self) -> Option<&RequestError> {
         match self {
-            Self::At { fault, .. } => Some(fault),
+            Self::Request { error, .. } => Some(error),
             _ => None,
         }
     }
@@ -87,9 +87,10 @@ fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// What a request was about.
+/// What a request asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+#[non_exhaustive]
+pub struct RequestTarget {
     /// `ORG/NAME`.
     pub repo: String,
     /// The revision that was asked for.
@@ -100,7 +101,7 @@ pub struct Place {
     pub endpoint: String,
 }
 
-impl Place {
+impl RequestTarget {
     pub(crate) fn of(&self, file: &str) -> Self {
         Self {
             file: Some(file.to_owned()),
@@ -108,15 +109,15 @@ impl Place {
         }
     }
 
-    pub(crate) fn error(&self, fault: Fault) -> HubError {
-        HubError::At {
-            place: Box::new(self.clone()),
-            fault,
+    pub(crate) fn failed(&self, error: RequestError) -> HubError {
+        HubError::Request {
+            target: Box::new(self.clone()),
+            error,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RequestTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             repo,
@@ -131,10 +132,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a hub did instead of giving a file.
+/// Why a request to a hub failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum RequestError {
     /// 401 or 403 for a model whose licence has to be accepted.
     #[error("access refused ({status}), the model is gated: accept its licence on its page, {}", token_advice(*.has_token))]
     Gated {
@@ -160,10 +161,10 @@ pub enum Fault {
     /// 404 for the file, or the repository does not list it.
     #[error("the repository has no such file; check the name, or take another revision")]
     NoFile,
-    /// Any other status: the hub is ill, or busy.
+    /// Any other status.
     #[error("the hub answered {0}; try again later")]
     Status(u16),
-    /// Nothing came for too long.
+    /// No bytes within the time limit.
     #[error("no answer within {0:?}; check the connection and run again")]
     Timeout(std::time::Duration),
     /// No connection: name resolution, refusal, TLS.
@@ -193,10 +194,10 @@ pub enum Fault {
         /// The digest of what came, in hexadecimal.
         found: String,
     },
-    /// An answer that makes no sense.
+    /// An answer that does not follow the hub's protocol.
     #[error("the answer is none of a hub: {0}; check HF_ENDPOINT")]
     BadReply(String),
-    /// Nothing to load.
+    /// The repository has no weights that can be read.
     #[error("the repository has no safetensors and no PyTorch weights{}", gguf_text(.gguf))]
     NoWeights {
         /// GGUF files that it has.
@@ -204,9 +205,9 @@ pub enum Fault {
     },
 }
 
-impl Fault {
-    /// Whether the same request may succeed a moment later.
-    pub(crate) fn is_passing(&self) -> bool {
+impl RequestError {
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::Unreachable(_) | Self::Interrupted { .. } => true,
             Self::Status(status) => *status == 408 || *status == 429 || *status >= 500,
@@ -214,9 +215,10 @@ impl Fault {
         }
     }
 
-    /// Whether a cached revision may stand in: the hub is away, or does not talk to us.
-    pub(crate) fn lets_cache_stand_in(&self) -> bool {
-        self.is_passing() || matches!(self, Self::Gated { .. } | Self::Refused { .. })
+    /// Whether a revision from the cache may be used instead: the hub cannot be reached, or refuses
+    /// access.
+    pub(crate) fn allows_cached_copy(&self) -> bool {
+        self.is_transient() || matches!(self, Self::Gated { .. } | Self::Refused { .. })
     }
 }
 

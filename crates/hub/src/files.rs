@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::HubError;
-use crate::error::{Fault, Place};
+use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
 const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
@@ -43,7 +43,7 @@ impl Weights {
     }
 }
 
-/// The files to fetch. The shards are known only once the index is read.
+/// The files to download. The shards are known only when the index has been read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
     /// Small files first.
@@ -56,14 +56,14 @@ pub(crate) struct Needed {
 pub(crate) fn needed(
     listed: &BTreeSet<String>,
     gguf: Option<&str>,
-    place: &Place,
+    target: &RequestTarget,
 ) -> Result<Needed, HubError> {
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
     for name in must {
         if !listed.contains(name) {
-            return Err(place.of(name).error(Fault::NoFile));
+            return Err(target.of(name).failed(RequestError::NoFile));
         }
         files.push(name.to_owned());
     }
@@ -73,7 +73,7 @@ pub(crate) fn needed(
         files.extend(optional.map(|name| (*name).to_owned()));
         let Some(weights) = WEIGHTS.iter().find(|w| listed.contains(w.name())) else {
             let gguf = listed.iter().filter(|name| is_gguf(name)).cloned();
-            return Err(place.error(Fault::NoWeights {
+            return Err(target.failed(RequestError::NoWeights {
                 gguf: gguf.collect(),
             }));
         };
@@ -138,8 +138,8 @@ mod tests {
         names.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn place() -> Place {
-        Place {
+    fn target() -> RequestTarget {
+        RequestTarget {
             repo: "o/n".to_owned(),
             revision: "main".to_owned(),
             file: None,
@@ -149,7 +149,7 @@ mod tests {
 
     fn files(names: &str) -> Vec<String> {
         let all = listed(&format!("config.json tokenizer.json {names}"));
-        needed(&all, None, &place()).expect("enough").files
+        needed(&all, None, &target()).expect("enough").files
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_named() {
         let refused = |names: &str, gguf: Option<&str>| {
-            needed(&listed(names), gguf, &place())
+            needed(&listed(names), gguf, &target())
                 .expect_err("refused")
                 .to_string()
         };

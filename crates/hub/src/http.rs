@@ -1,4 +1,4 @@
-//! Requests to a hub: redirects, the token, timeouts, and what an answer means.
+//! Requests to a hub: redirects, the token, timeouts, and errors.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use ureq::{Agent, Body};
 
 use crate::HubError;
 use crate::config::HubConfig;
-use crate::error::Fault;
+use crate::error::RequestError;
 use crate::id::safe_path;
 
 const MAX_REDIRECTS: usize = 10;
-/// No listing of a repository is longer.
+/// Largest listing of a repository that is read, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Client {
     timeout: Duration,
 }
 
-/// What is known of a file before it is fetched.
+/// What the hub says of a file before it is downloaded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Metadata {
     /// The name of the blob.
@@ -82,15 +82,16 @@ impl Client {
     }
 
     /// The body of a listing.
-    pub fn text(&self, url: &str) -> Result<String, Fault> {
+    pub fn text(&self, url: &str) -> Result<String, RequestError> {
         let mut response = self.follow(&Method::GET, url, 0)?;
         self.accept(&response)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
-        body.read_to_string().map_err(|error| self.fault(error))
+        body.read_to_string()
+            .map_err(|error| self.request_error(error))
     }
 
-    /// What the hub says of a file, without the file.
-    pub fn metadata(&self, url: &str) -> Result<Metadata, Fault> {
+    /// Asks for a file's metadata (HEAD).
+    pub fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
         let response = self.follow(&Method::HEAD, url, 0)?;
         let redirected = response.status().is_redirection();
         if !redirected {
@@ -100,10 +101,12 @@ impl Client {
         let linked = text_of(headers, "x-linked-etag");
         let etag = linked
             .or_else(|| text_of(headers, "etag"))
-            .ok_or_else(|| Fault::BadReply("it has no ETag for the file".to_owned()))?;
+            .ok_or_else(|| RequestError::BadReply("it has no ETag for the file".to_owned()))?;
         let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
         if etag.is_empty() || etag.len() > 200 || etag.contains('/') || safe_path(&etag).is_err() {
-            return Err(Fault::BadReply(format!("its ETag {etag:?} is no name")));
+            return Err(RequestError::BadReply(format!(
+                "its ETag {etag:?} is no name"
+            )));
         }
         let size = text_of(headers, "x-linked-size")
             .or_else(|| text_of(headers, "content-length").filter(|_| !redirected));
@@ -113,24 +116,32 @@ impl Client {
             size: match size.map(str::parse) {
                 None => None,
                 Some(Ok(size)) => Some(size),
-                Some(Err(_)) => return Err(Fault::BadReply("its size is no number".to_owned())),
+                Some(Err(_)) => {
+                    return Err(RequestError::BadReply("its size is no number".to_owned()));
+                }
             },
             etag,
         })
     }
 
-    /// The file from `offset` on, or from its beginning if the server prefers that (status 200).
-    pub fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, Fault> {
+    /// The file from byte `offset` on. A server without ranges answers with the whole file (status 200).
+    pub fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
         let response = self.follow(&Method::GET, url, offset)?;
         self.accept(&response)?;
         Ok(response)
     }
 
-    /// Follows redirects. A HEAD request ends at the hub's own answer about a file that lies on another server.
-    fn follow(&self, method: &Method, url: &str, offset: u64) -> Result<Response<Body>, Fault> {
+    /// Follows redirects. A HEAD request stops at a redirect to another server if the hub's answer has
+    /// the ETag.
+    fn follow(
+        &self,
+        method: &Method,
+        url: &str,
+        offset: u64,
+    ) -> Result<Response<Body>, RequestError> {
         let mut uri: Uri = url
             .parse()
-            .map_err(|_| Fault::BadReply(format!("{url:?} is no address")))?;
+            .map_err(|_| RequestError::BadReply(format!("{url:?} is no address")))?;
         for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::builder().method(method).uri(&uri);
             if let Some(token) = &self.token
@@ -143,17 +154,20 @@ impl Client {
             }
             let request = request
                 .body(())
-                .map_err(|error| Fault::BadReply(error.to_string()))?;
-            let response = self.agent.run(request).map_err(|error| self.fault(error))?;
+                .map_err(|error| RequestError::BadReply(error.to_string()))?;
+            let response = self
+                .agent
+                .run(request)
+                .map_err(|error| self.request_error(error))?;
             if !response.status().is_redirection() {
                 return Ok(response);
             }
             let location = text_of(response.headers(), "location")
-                .ok_or_else(|| Fault::BadReply("a redirect to nowhere".to_owned()))?;
+                .ok_or_else(|| RequestError::BadReply("a redirect to nowhere".to_owned()))?;
             let next = resolve(&uri, location)
-                .ok_or_else(|| Fault::BadReply(format!("a redirect to {location:?}")))?;
+                .ok_or_else(|| RequestError::BadReply(format!("a redirect to {location:?}")))?;
             if uri.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
-                return Err(Fault::BadReply(format!(
+                return Err(RequestError::BadReply(format!(
                     "a redirect from https to {:?}",
                     next.scheme_str().unwrap_or_default()
                 )));
@@ -166,12 +180,12 @@ impl Client {
             }
             uri = next;
         }
-        Err(Fault::BadReply(format!(
+        Err(RequestError::BadReply(format!(
             "more than {MAX_REDIRECTS} redirects"
         )))
     }
 
-    fn accept(&self, response: &Response<Body>) -> Result<(), Fault> {
+    fn accept(&self, response: &Response<Body>) -> Result<(), RequestError> {
         let status = response.status();
         if matches!(
             status,
@@ -182,26 +196,28 @@ impl Client {
         let has_token = self.token.is_some();
         let code = text_of(response.headers(), "x-error-code");
         Err(match (status.as_u16(), code) {
-            (status @ (401 | 403), Some("GatedRepo")) => Fault::Gated { status, has_token },
-            (status @ (401 | 403), _) => Fault::Refused { status, has_token },
-            (404, Some("RevisionNotFound")) => Fault::NoRevision,
-            (404, Some("EntryNotFound")) => Fault::NoFile,
-            (404, _) => Fault::NoRepository,
-            (status, _) => Fault::Status(status),
+            (status @ (401 | 403), Some("GatedRepo")) => RequestError::Gated { status, has_token },
+            (status @ (401 | 403), _) => RequestError::Refused { status, has_token },
+            (404, Some("RevisionNotFound")) => RequestError::NoRevision,
+            (404, Some("EntryNotFound")) => RequestError::NoFile,
+            (404, _) => RequestError::NoRepository,
+            (status, _) => RequestError::Status(status),
         })
     }
 
-    pub fn fault(&self, error: ureq::Error) -> Fault {
+    pub fn request_error(&self, error: ureq::Error) -> RequestError {
         match error {
-            ureq::Error::Timeout(_) => Fault::Timeout(self.timeout),
-            ureq::Error::HostNotFound => Fault::Unreachable("its name is unknown".to_owned()),
+            ureq::Error::Timeout(_) => RequestError::Timeout(self.timeout),
+            ureq::Error::HostNotFound => {
+                RequestError::Unreachable("its name is unknown".to_owned())
+            }
             ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
-                Fault::BadReply(one_line(&error))
+                RequestError::BadReply(one_line(&error))
             }
             ureq::Error::BodyExceedsLimit(limit) => {
-                Fault::BadReply(format!("a listing of more than {limit} bytes"))
+                RequestError::BadReply(format!("a listing of more than {limit} bytes"))
             }
-            error => Fault::Unreachable(one_line(&error)),
+            error => RequestError::Unreachable(one_line(&error)),
         }
     }
 }

@@ -1,17 +1,17 @@
-//! From a name to a folder.
+//! Downloads a model into the cache.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hf_hub::api::RepoInfo;
 
-use crate::blob::{self, Stop, patiently};
+use crate::blob::{self, TransferError, with_retries};
 use crate::cached::{CachedModel, scan};
-use crate::error::{Fault, Place};
+use crate::error::{RequestError, RequestTarget};
 use crate::files::{missing, needed, shards};
 use crate::http::{Client, file_url};
 use crate::id::{is_commit, safe_path};
-use crate::repo_dir::{RepoDir, named};
+use crate::repo_dir::{RepoDir, hf_repo};
 use crate::{HubConfig, HubError, ModelId};
 
 /// A hub and its cache.
@@ -21,11 +21,11 @@ pub struct Hub {
     client: Client,
 }
 
-/// What a download has to tell.
+/// Progress of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// Bytes of a file are in the cache; said at the beginning, too, where a resumed file has some.
+    /// Bytes of a file are in the cache. Reported at the beginning, too: a resumed file has some.
     Bytes {
         /// The file.
         file: &'a str,
@@ -55,7 +55,7 @@ pub struct Fetched {
 }
 
 impl Hub {
-    /// Makes no request yet.
+    /// A hub with these settings. Makes no request.
     ///
     /// # Errors
     /// [`HubError::BadSetting`] for an endpoint or a token that cannot be one.
@@ -81,16 +81,18 @@ impl Hub {
         let known = self.in_cache(&repo, id);
         match known {
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
-            Err(lacking) if self.config.offline => Err(self.offline(id, &lacking)),
+            Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
             Ok(known) => match self.listing(id, 0) {
-                Err(Stop::Fault { fault, .. }) if fault.lets_cache_stand_in() => Ok(Fetched {
-                    note: Some(format!(
-                        "{}: {fault}; using the cached {}",
-                        self.place(id),
-                        known.commit
-                    )),
-                    ..known
-                }),
+                Err(TransferError::Request { error, .. }) if error.allows_cached_copy() => {
+                    Ok(Fetched {
+                        note: Some(format!(
+                            "{}: {error}; using the cached {}",
+                            self.target(id),
+                            known.commit
+                        )),
+                        ..known
+                    })
+                }
                 listing => self.download(&repo, id, listing, progress),
             },
             Err(_) => {
@@ -112,8 +114,8 @@ impl Hub {
         scan(&self.config.cache)
     }
 
-    fn place(&self, id: &ModelId) -> Place {
-        Place {
+    fn target(&self, id: &ModelId) -> RequestTarget {
+        RequestTarget {
             repo: id.repo().to_owned(),
             revision: id.revision().to_owned(),
             file: None,
@@ -121,15 +123,19 @@ impl Hub {
         }
     }
 
-    /// The model as it is in the cache, or what it lacks there.
+    /// The model as it is in the cache, or the names of the files that are missing there.
     fn in_cache(&self, repo: &RepoDir, id: &ModelId) -> Result<Fetched, Vec<String>> {
         let Some(commit) = repo.commit(id) else {
             return Err(vec![]);
         };
         let snapshot = repo.snapshot(&commit);
-        let lacking = missing(&snapshot, id.file());
-        if !lacking.is_empty() {
-            return Err(if snapshot.is_dir() { lacking } else { vec![] });
+        let missing_files = missing(&snapshot, id.file());
+        if !missing_files.is_empty() {
+            return Err(if snapshot.is_dir() {
+                missing_files
+            } else {
+                vec![]
+            });
         }
         Ok(Fetched {
             path: id
@@ -141,8 +147,8 @@ impl Hub {
         })
     }
 
-    fn offline(&self, id: &ModelId, lacking: &[String]) -> HubError {
-        let missing = match lacking {
+    fn offline(&self, id: &ModelId, missing_files: &[String]) -> HubError {
+        let missing = match missing_files {
             [] => "the model is".to_owned(),
             [one] => format!("{one} is"),
             [first, rest @ ..] => format!("{first} and {} more files are", rest.len()),
@@ -163,10 +169,14 @@ impl Hub {
     }
 
     /// The commit that the revision means now, and the names of its files.
-    fn listing(&self, id: &ModelId, retries: u32) -> Result<(String, BTreeSet<String>), Stop> {
-        let url = format!("{}/api/{}", self.config.endpoint, named(id).api_url());
-        let text = patiently(retries, || Ok(self.client.text(&url)?))?;
-        let bad = |what: String| Stop::from(Fault::BadReply(what));
+    fn listing(
+        &self,
+        id: &ModelId,
+        retries: u32,
+    ) -> Result<(String, BTreeSet<String>), TransferError> {
+        let url = format!("{}/api/{}", self.config.endpoint, hf_repo(id).api_url());
+        let text = with_retries(retries, || Ok(self.client.text(&url)?))?;
+        let bad = |what: String| TransferError::from(RequestError::BadReply(what));
         let info: RepoInfo = serde_json::from_str(&text)
             .map_err(|error| bad(format!("no listing of a repository, {error}")))?;
         if !is_commit(&info.sha) || id.commit().is_some_and(|commit| commit != info.sha) {
@@ -186,16 +196,16 @@ impl Hub {
         &self,
         repo: &RepoDir,
         id: &ModelId,
-        listing: Result<(String, BTreeSet<String>), Stop>,
+        listing: Result<(String, BTreeSet<String>), TransferError>,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Fetched, HubError> {
-        let place = self.place(id);
-        let (commit, listed) = listing.map_err(|stop| stop.at(&place))?;
+        let target = self.target(id);
+        let (commit, listed) = listing.map_err(|stop| stop.at(&target))?;
         let snapshot = repo.snapshot(&commit);
-        let needed = needed(&listed, id.file(), &place)?;
+        let needed = needed(&listed, id.file(), &target)?;
 
         let mut new = Vec::new();
-        let mut bring = |file: &str| -> Result<PathBuf, HubError> {
+        let mut download_file = |file: &str| -> Result<PathBuf, HubError> {
             let linked = snapshot.join(file);
             if linked.is_file() {
                 return Ok(linked);
@@ -207,18 +217,18 @@ impl Hub {
         };
         let mut last = snapshot.clone();
         for file in &needed.files {
-            last = bring(file)?;
+            last = download_file(file)?;
         }
         if let Some(index) = needed.index {
-            // the weights come last
+            // the index is the last of the files
             let text = std::fs::read_to_string(&last).map_err(HubError::io(&last))?;
-            let shards =
-                shards(&text).map_err(|reason| place.of(index).error(Fault::BadReply(reason)))?;
+            let shards = shards(&text)
+                .map_err(|reason| target.of(index).failed(RequestError::BadReply(reason)))?;
             if let Some(shard) = shards.iter().find(|shard| !listed.contains(*shard)) {
-                return Err(place.of(shard).error(Fault::NoFile));
+                return Err(target.of(shard).failed(RequestError::NoFile));
             }
             for shard in &shards {
-                bring(shard)?;
+                download_file(shard)?;
             }
         }
 
@@ -247,22 +257,22 @@ impl Hub {
         file: &str,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<String, HubError> {
-        let place = self.place(id).of(file);
+        let target = self.target(id).of(file);
         let retries = self.config.retries;
         let url = file_url(&self.config.endpoint, id.repo(), commit, file);
-        let metadata = patiently(retries, || match self.client.metadata(&url) {
-            // the hub has just listed the repository
-            Err(Fault::NoRepository) => Err(Fault::NoFile.into()),
+        let metadata = with_retries(retries, || match self.client.metadata(&url) {
+            // not the repository: the hub has just listed it
+            Err(RequestError::NoRepository) => Err(RequestError::NoFile.into()),
             metadata => Ok(metadata?),
         })
-        .map_err(|stop| stop.at(&place))?;
+        .map_err(|stop| stop.at(&target))?;
         blob::fetch(
             &self.client,
             repo,
             &url,
             &metadata,
             retries,
-            &place,
+            &target,
             progress,
         )?;
         Ok(metadata.etag)

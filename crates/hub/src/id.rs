@@ -106,7 +106,7 @@ fn parse(id: &str) -> Result<ModelId, String> {
 
 /// The hub's own rules for both halves of a repository's name.
 fn repo_part(what: &str, part: &str) -> Result<(), String> {
-    let fault = if part.is_empty() {
+    let error = if part.is_empty() {
         "is empty"
     } else if part.len() > 96 {
         "is longer than 96 characters"
@@ -122,7 +122,7 @@ fn repo_part(what: &str, part: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("its {what} {part:?} {fault}"))
+    Err(format!("its {what} {part:?} {error}"))
 }
 
 /// Whether a relative path of slash-separated parts stays below the folder it is joined to, on any system.

@@ -43,6 +43,6 @@ mod repo_dir;
 
 pub use cached::{CachedModel, CachedRevision};
 pub use config::HubConfig;
-pub use error::{Fault, HubError, Place};
+pub use error::{HubError, RequestError, RequestTarget};
 pub use hub::{Fetched, Hub, Progress};
 pub use id::ModelId;

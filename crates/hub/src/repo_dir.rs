@@ -19,7 +19,7 @@ pub(crate) struct RepoDir {
 
 impl RepoDir {
     pub fn new(cache: &Path, id: &ModelId) -> Self {
-        let repo = named(id);
+        let repo = hf_repo(id);
         let folder = repo.folder_name();
         Self {
             root: cache.join(&folder),
@@ -49,7 +49,8 @@ impl RepoDir {
         Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// Remembers what a revision means now; written aside and renamed.
+    /// Stores the commit that a revision means now. Written to another name first and renamed, so that
+    /// no reader sees half of it.
     pub fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
@@ -63,7 +64,7 @@ impl RepoDir {
             .map_err(HubError::io(&path))
     }
 
-    /// Gives the snapshot a file whose blob is there.
+    /// Links a file of the snapshot to its blob.
     pub fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
         let pointer = self.snapshot(commit).join(file);
         if pointer.is_file() {
@@ -71,7 +72,7 @@ impl RepoDir {
         }
         make_parent(&pointer)?;
         if pointer.is_symlink() {
-            // its blob was deleted
+            // a dangling link: its blob was deleted
             fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
         }
         let up = "../".repeat(2 + file.matches('/').count());
@@ -85,8 +86,8 @@ impl RepoDir {
     }
 }
 
-/// The repository in the words of the hub's own crate.
-pub(crate) fn named(id: &ModelId) -> Repo {
+/// The repository as `hf_hub` names it.
+pub(crate) fn hf_repo(id: &ModelId) -> Repo {
     Repo::with_revision(
         id.repo().to_owned(),
         RepoType::Model,
@@ -111,8 +112,9 @@ fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
     fs::copy(blob, pointer).map(drop)
 }
 
-/// Takes an exclusive lock that ends with the file's life, as Python's `filelock` does. `None` where the file system
-/// knows no locks: then two processes may download the same file, and the checks afterwards find what they spoil.
+/// Takes an exclusive lock that is released when the file is dropped, as Python's `filelock` does.
+/// `None` where the file system has no locks: then two processes may download the same file, and the
+/// checks after the download find a damaged one.
 pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File>, HubError> {
     make_parent(path)?;
     let file = File::options()
@@ -121,15 +123,15 @@ pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File
         .truncate(false)
         .open(path)
         .map_err(HubError::io(path))?;
-    let mut told = false;
+    let mut reported = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
             Err(fs::TryLockError::Error(_)) => return Ok(None),
             Err(fs::TryLockError::WouldBlock) => {
-                if !told {
+                if !reported {
                     waiting();
-                    told = true;
+                    reported = true;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }

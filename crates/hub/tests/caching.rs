@@ -52,7 +52,7 @@ fn offline_asks_nobody() {
         assert!(cached.from_cache);
         assert_eq!(cached.note, None);
     }
-    for (id, told) in [
+    for (id, reported) in [
         ("org/other".to_owned(), "the model is not in the cache"),
         (format!("{REPO}@v1"), "`hf download org/tiny --revision v1`"),
         (format!("{REPO}:a.gguf"), "`hf download org/tiny a.gguf`"),
@@ -62,7 +62,7 @@ fn offline_asks_nobody() {
         ),
     ] {
         let text = setup.fetch(&id).expect_err("not there").to_string();
-        assert!(text.contains(told) && !text.contains('\n'), "{text}");
+        assert!(text.contains(reported) && !text.contains('\n'), "{text}");
         assert!(
             text.contains(setup.config.cache.to_str().expect("UTF-8")),
             "{text}"

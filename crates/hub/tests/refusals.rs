@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use beamgen_hub::{Fault, Hub, HubError};
+use beamgen_hub::{Hub, HubError, RequestError};
 
 use crate::server::{COMMIT, REPO, Trick};
 use crate::setup::{Setup, WEIGHTS_FILE, setup};
@@ -140,7 +140,7 @@ fn a_slow_hub() {
 
 #[test]
 fn answers_that_are_none() {
-    for (body, told) in [
+    for (body, reported) in [
         ("<html>Please log in</html>", "no listing of a repository"),
         ("{\"sha\": \"0123\"", "no listing of a repository"),
         ("{\"siblings\": []}", "missing field `sha`"),
@@ -155,7 +155,7 @@ fn answers_that_are_none() {
     ] {
         let text = refused(|s| s.server.trick("revision", 1, Trick::Body(body)));
         assert!(
-            text.contains(told) && text.contains("check HF_ENDPOINT"),
+            text.contains(reported) && text.contains("check HF_ENDPOINT"),
             "{text}"
         );
     }
@@ -229,5 +229,5 @@ fn a_fault_can_be_told_from_another() {
     let setup = setup();
     setup.server.trick("revision", 1, Trick::Status(429, ""));
     let error = setup.fetch(REPO).expect_err("busy");
-    assert_eq!(error.fault(), Some(&Fault::Status(429)));
+    assert_eq!(error.request_error(), Some(&RequestError::Status(429)));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use beamgen_hub::{Fault, Progress};
+use beamgen_hub::{Progress, RequestError};
 
 use crate::server::{NEXT_COMMIT, REPO, Trick, etag_of};
 use crate::setup::{Setup, WEIGHTS, WEIGHTS_FILE, noise, setup, weights};
@@ -43,7 +43,7 @@ fn a_broken_download_goes_on_where_it_stopped() {
     let setup = setup();
     setup.server.trick(STORE, 1, Trick::Cut(250_000));
     let error = setup.fetch(REPO).expect_err("cut");
-    let Some(Fault::Interrupted { done, total, .. }) = error.fault() else {
+    let Some(RequestError::Interrupted { done, total, .. }) = error.request_error() else {
         panic!("{error}");
     };
     assert_eq!((*done, *total), (250_000, Some(WEIGHTS as u64)));
@@ -192,7 +192,7 @@ fn a_whole_part_needs_no_bytes() {
 
 #[test]
 fn damaged_files_leave_nothing() {
-    for (trick, told) in [
+    for (trick, reported) in [
         (Trick::Damaged, "arrived damaged"),
         (Trick::Longer(5), "promised 600000 bytes but sends 600005"),
         (Trick::Longer(-5), "promised 600000 bytes but sends 599995"),
@@ -200,7 +200,10 @@ fn damaged_files_leave_nothing() {
         let setup = setup();
         setup.server.trick(STORE, 1, trick);
         let text = setup.refusal(REPO);
-        assert!(text.contains(told) && text.contains(WEIGHTS_FILE), "{text}");
+        assert!(
+            text.contains(reported) && text.contains(WEIGHTS_FILE),
+            "{text}"
+        );
         assert_eq!(left(&setup), None);
         whole(&setup);
     }
