@@ -16,7 +16,7 @@ pub enum HubError {
         /// What was given.
         id: String,
         /// What is wrong with it.
-        reason: String,
+        reason: NameError,
     },
     /// A setting cannot be used.
     #[error("{setting}: {reason}")]
@@ -85,6 +85,65 @@ fn io_reason(error: &io::Error) -> String {
         }
         _ => error.to_string(),
     }
+}
+
+/// What is wrong with a model's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Not two parts with a slash between them.
+    #[error("it has no form ORG/NAME")]
+    Form,
+    /// The organisation or the repository's name breaks the hub's rules.
+    #[error("its {part} {text:?} {reason}")]
+    Part {
+        /// `organisation` or `name`.
+        part: &'static str,
+        /// It.
+        text: String,
+        /// The rule.
+        reason: &'static str,
+    },
+    /// The revision could not be a path below the cache.
+    #[error("the revision {text:?} has {reason}")]
+    Revision {
+        /// It.
+        text: String,
+        /// Why not.
+        reason: PathError,
+    },
+    /// The file could not be a path below the cache.
+    #[error("the file {text:?} has {reason}")]
+    File {
+        /// It.
+        text: String,
+        /// Why not.
+        reason: PathError,
+    },
+    /// The file is no GGUF file.
+    #[error("the file {0:?} does not end in .gguf")]
+    NotGguf(String),
+}
+
+/// Why a path of slash-separated parts might leave the folder it is joined to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// A character that revisions cannot have.
+    #[error("a character outside A-Z a-z 0-9 . _ - + = /")]
+    Character,
+    /// A control character or a backslash.
+    #[error("a control character or a backslash")]
+    Control,
+    /// A colon.
+    #[error("a colon")]
+    Colon,
+    /// Nothing between two slashes, or before the first or after the last.
+    #[error("an empty part")]
+    EmptyPart,
+    /// `.` or `..`.
+    #[error("a part . or ..")]
+    Dots,
 }
 
 /// What a request asked for.

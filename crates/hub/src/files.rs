@@ -90,16 +90,24 @@ struct Index {
     weight_map: std::collections::BTreeMap<String, String>,
 }
 
-/// The shards that the text of an index names, or what is wrong with it.
-pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, String> {
-    let index: Index = serde_json::from_str(index).map_err(|e| format!("no weight index, {e}"))?;
+/// The shards that the text of an index names.
+///
+/// # Errors
+/// [`RequestError::BadReply`] if it is no index, names no file, or names one outside the folder.
+pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
+    let index: Index = serde_json::from_str(index)
+        .map_err(|error| RequestError::BadReply(format!("no weight index, {error}")))?;
     let shards: BTreeSet<String> = index.weight_map.into_values().collect();
     match shards
         .iter()
         .find_map(|name| Some((name, safe_path(name).err()?)))
     {
-        Some((name, reason)) => Err(format!("it names the file {name:?}, which has {reason}")),
-        None if shards.is_empty() => Err("a weight index that names no file".to_owned()),
+        Some((name, reason)) => Err(RequestError::BadReply(format!(
+            "it names the file {name:?}, which has {reason}"
+        ))),
+        None if shards.is_empty() => Err(RequestError::BadReply(
+            "a weight index that names no file".to_owned(),
+        )),
         None => Ok(shards),
     }
 }
@@ -121,9 +129,9 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>) -> Vec<String> {
         Some(Weights::Whole(_)) => (),
         Some(Weights::Index(name)) => {
             let text = std::fs::read_to_string(snapshot.join(name));
-            match text.map_err(|e| e.to_string()).and_then(|t| shards(&t)) {
-                Ok(shards) => missing.extend(shards.into_iter().filter(|shard| !has(shard))),
-                Err(_) => missing.push((*name).to_owned()),
+            match text.ok().and_then(|text| shards(&text).ok()) {
+                Some(shards) => missing.extend(shards.into_iter().filter(|shard| !has(shard))),
+                None => missing.push((*name).to_owned()),
             }
         }
     }

@@ -222,8 +222,7 @@ impl Hub {
         if let Some(index) = needed.index {
             // the index is the last of the files
             let text = std::fs::read_to_string(&last).map_err(HubError::io(&last))?;
-            let shards = shards(&text)
-                .map_err(|reason| target.of(index).failed(RequestError::BadReply(reason)))?;
+            let shards = shards(&text).map_err(|error| target.of(index).failed(error))?;
             if let Some(shard) = shards.iter().find(|shard| !listed.contains(*shard)) {
                 return Err(target.of(shard).failed(RequestError::NoFile));
             }

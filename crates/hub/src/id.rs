@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::HubError;
+use crate::{HubError, NameError, PathError};
 
 /// A repository of a hub at a revision, or one GGUF file of it: `ORG/NAME`, `ORG/NAME@REVISION`,
 /// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`.
@@ -72,7 +72,7 @@ impl fmt::Display for ModelId {
     }
 }
 
-fn parse(id: &str) -> Result<ModelId, String> {
+fn parse(id: &str) -> Result<ModelId, NameError> {
     let (name, file) = match id.split_once(':') {
         Some((name, file)) => (name, Some(file)),
         None => (id, None),
@@ -80,21 +80,26 @@ fn parse(id: &str) -> Result<ModelId, String> {
     let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
     let parts: Vec<&str> = repo.split('/').collect();
     let [organisation, repository] = parts[..] else {
-        return Err("it has no form ORG/NAME".to_owned());
+        return Err(NameError::Form);
     };
     repo_part("organisation", organisation)?;
     repo_part("name", repository)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-+=/".contains(c);
-    if !revision.chars().all(plain) {
-        return Err(format!(
-            "the revision {revision:?} has a character outside A-Z a-z 0-9 . _ - + = /"
-        ));
-    }
-    safe_path(revision).map_err(|reason| format!("the revision {revision:?} has {reason}"))?;
+    let checked = match revision.chars().all(plain) {
+        true => safe_path(revision),
+        false => Err(PathError::Character),
+    };
+    checked.map_err(|reason| NameError::Revision {
+        text: revision.to_owned(),
+        reason,
+    })?;
     if let Some(file) = file {
-        safe_path(file).map_err(|reason| format!("the file {file:?} has {reason}"))?;
+        safe_path(file).map_err(|reason| NameError::File {
+            text: file.to_owned(),
+            reason,
+        })?;
         if !is_gguf(file) {
-            return Err(format!("the file {file:?} does not end in .gguf"));
+            return Err(NameError::NotGguf(file.to_owned()));
         }
     }
     Ok(ModelId {
@@ -105,8 +110,8 @@ fn parse(id: &str) -> Result<ModelId, String> {
 }
 
 /// The hub's own rules for both halves of a repository's name.
-fn repo_part(what: &str, part: &str) -> Result<(), String> {
-    let error = if part.is_empty() {
+fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
+    let reason = if part.is_empty() {
         "is empty"
     } else if part.len() > 96 {
         "is longer than 96 characters"
@@ -122,22 +127,26 @@ fn repo_part(what: &str, part: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("its {what} {part:?} {error}"))
+    Err(NameError::Part {
+        part: what,
+        text: part.to_owned(),
+        reason,
+    })
 }
 
 /// Whether a relative path of slash-separated parts stays below the folder it is joined to, on any system.
-pub(crate) fn safe_path(path: &str) -> Result<(), &'static str> {
+pub(crate) fn safe_path(path: &str) -> Result<(), PathError> {
     if path.chars().any(|c| c.is_control() || c == '\\') {
-        return Err("a control character or a backslash");
+        return Err(PathError::Control);
     }
     if path.contains(':') {
-        return Err("a colon");
+        return Err(PathError::Colon);
     }
     if path.split('/').any(|part| part.is_empty()) {
-        return Err("an empty part");
+        return Err(PathError::EmptyPart);
     }
     if path.split('/').any(|part| part == "." || part == "..") {
-        return Err("a part . or ..");
+        return Err(PathError::Dots);
     }
     Ok(())
 }

@@ -23,13 +23,20 @@
 //! A snapshot gets its links when all its blobs are there. So a failure leaves an unfinished blob at most, which the next
 //! call continues, and never a file that looks whole.
 //!
+//! # What `hf-hub` does here
+//!
+//! The crate `hf-hub` gives the layout of the cache, the addresses of its API and the type of a listing (`Cache`, `Repo`,
+//! `RepoInfo`). Its client is not used: it drops the hub's error codes (gated, private and unknown repositories look alike), has
+//! no time limit for a read, checks neither size nor hash of a download, and does not escape file names; its settings ignore
+//! `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`; its `create_ref` may leave half a reference after a crash.
+//!
 //! # Proxies
 //!
 //! `ureq` takes `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment itself. A hub on this machine is never reached
 //! through a proxy.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 mod blob;
 mod cached;
@@ -43,6 +50,6 @@ mod repo_dir;
 
 pub use cached::{CachedModel, CachedRevision};
 pub use config::HubConfig;
-pub use error::{HubError, RequestError, RequestTarget};
+pub use error::{HubError, NameError, PathError, RequestError, RequestTarget};
 pub use hub::{Fetched, Hub, Progress};
 pub use id::ModelId;
