@@ -16,8 +16,8 @@ use crate::{HubError, Progress};
 
 const BUFFER: usize = 1 << 18;
 
-/// Repeats an attempt that fails with a transient error, at most `retries` times in a row. An attempt
-/// that made progress starts the count anew.
+/// Repeats an attempt that fails with a transient error, at most `retries` times in a row. An
+/// attempt that made progress starts the count anew.
 pub(crate) fn with_retries<T>(
     retries: u32,
     mut attempt: impl FnMut() -> Result<T, TransferError>,
@@ -220,7 +220,8 @@ struct Partial {
 }
 
 impl Partial {
-    /// Continues what an earlier call left, if a check will tell whether it is the file's beginning.
+    /// Continues what an earlier call left, if a check will tell whether it is the file's
+    /// beginning.
     fn open(blob: &Path, metadata: &Metadata) -> Result<Self, HubError> {
         let mut path = blob.to_owned().into_os_string();
         path.push(".incomplete");

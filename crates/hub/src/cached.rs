@@ -13,7 +13,8 @@ use crate::id::{is_commit, is_gguf};
 pub struct CachedModel {
     /// `ORG/NAME`.
     pub repo: String,
-    /// What the disk holds of it, in bytes: each file once, in however many revisions it is, and unfinished downloads.
+    /// What the disk holds of it, in bytes: each file once, in however many revisions it is, and
+    /// unfinished downloads.
     pub bytes: u64,
     /// Its revisions, by commit.
     pub revisions: Vec<CachedRevision>,
@@ -30,7 +31,8 @@ pub struct CachedRevision {
     pub path: PathBuf,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Whether a model can be loaded from the folder: configuration, tokenizer and all weights are there.
+    /// Whether a model can be loaded from the folder: configuration, tokenizer and all weights are
+    /// there.
     pub is_complete: bool,
     /// The GGUF files in it.
     pub gguf: Vec<String>,
@@ -110,7 +112,8 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The files below a folder with their relative names. Links to folders are not followed, so there is an end.
+/// The files below a folder with their relative names. Links to folders are not followed, so there
+/// is an end.
 fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), folder.to_owned())];

@@ -20,7 +20,8 @@ pub struct HubConfig {
     pub offline: bool,
     /// How long a connection, an answer, or the next bytes of a file may take.
     pub timeout: Duration,
-    /// How often a request is repeated when the hub is away or the connection breaks, without a byte gained.
+    /// How often a request is repeated when the hub is away or the connection breaks, without a
+    /// byte gained.
     pub retries: u32,
 }
 
@@ -52,19 +53,22 @@ impl HubConfig {
         }
     }
 
-    /// The settings of Python's `huggingface_hub`, from the same variables with the same precedence:
+    /// The settings of Python's `huggingface_hub`, from the same variables with the same
+    /// precedence:
     ///
-    /// - cache: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub`,
-    ///   `~/.cache/huggingface/hub`
-    /// - token: `HF_TOKEN`, `HUGGING_FACE_HUB_TOKEN`, the file `HF_TOKEN_PATH`, the file `$HF_HOME/token` that
-    ///   `hf auth login` writes; none if `HF_HUB_DISABLE_IMPLICIT_TOKEN` is true
+    /// - cache: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `$HF_HOME/hub`,
+    ///   `$XDG_CACHE_HOME/huggingface/hub`, `~/.cache/huggingface/hub`
+    /// - token: `HF_TOKEN`, `HUGGING_FACE_HUB_TOKEN`, the file `HF_TOKEN_PATH`, the file
+    ///   `$HF_HOME/token` that `hf auth login` writes; none if `HF_HUB_DISABLE_IMPLICIT_TOKEN` is
+    ///   true
     /// - `HF_ENDPOINT`; `HF_HUB_OFFLINE` or `TRANSFORMERS_OFFLINE` is 1, on, yes or true
     ///
-    /// Paths may begin with `~` and contain `$NAME` or `${NAME}`. An empty variable counts as unset. `lookup` is
-    /// `|name| std::env::var(name).ok()` in a program.
+    /// Paths may begin with `~` and contain `$NAME` or `${NAME}`. An empty variable counts as
+    /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] if nothing says where home is; [`HubError::Io`] for a token file that cannot be read.
+    /// [`HubError::BadSetting`] if nothing says where home is; [`HubError::Io`] for a token file
+    /// that cannot be read.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is_true = |name: &str| {
@@ -118,7 +122,8 @@ fn read_token(file: &Path) -> Result<Option<String>, HubError> {
     }
 }
 
-/// `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and `expandvars`: what is unset stays.
+/// `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and `expandvars`:
+/// what is unset stays.
 fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf, HubError> {
     let mut text = value.to_owned();
     if value == "~" || value.starts_with("~/") {

@@ -124,15 +124,16 @@ impl Client {
         })
     }
 
-    /// The file from byte `offset` on. A server without ranges answers with the whole file (status 200).
+    /// The file from byte `offset` on. A server without ranges answers with the whole file (status
+    /// 200).
     pub fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
         let response = self.follow(&Method::GET, url, offset)?;
         self.accept(&response)?;
         Ok(response)
     }
 
-    /// Follows redirects. A HEAD request stops at a redirect to another server if the hub's answer has
-    /// the ETag.
+    /// Follows redirects. A HEAD request stops at a redirect to another server if the hub's answer
+    /// has the ETag.
     fn follow(
         &self,
         method: &Method,

@@ -64,14 +64,17 @@ impl Hub {
         Ok(Self { config, client })
     }
 
-    /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one format; or one GGUF file.
+    /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one
+    /// format; or one GGUF file.
     ///
-    /// A full commit hash whose files are there needs no request. For a branch or a tag the hub is asked what it means
-    /// now; if it cannot be reached, or refuses access, what the revision meant last time is used, and the note says so.
-    /// A snapshot gets its links when all its files have been downloaded and verified.
+    /// A full commit hash whose files are there needs no request. For a branch or a tag the hub is
+    /// asked what it means now; if it cannot be reached, or refuses access, what the revision meant
+    /// last time is used, and the note says so. A snapshot gets its links when all its files have
+    /// been downloaded and verified.
     ///
     /// # Errors
-    /// Any [`HubError`] but [`HubError::BadModelId`]. After an interruption the next call continues.
+    /// Any [`HubError`] but [`HubError::BadModelId`]. After an interruption the next call
+    /// continues.
     pub fn fetch(
         &self,
         id: &ModelId,

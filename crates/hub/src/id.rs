@@ -8,8 +8,8 @@ use crate::{HubError, NameError, PathError};
 /// A repository of a hub at a revision, or one GGUF file of it: `ORG/NAME`, `ORG/NAME@REVISION`,
 /// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`.
 ///
-/// A revision is a branch, a tag or a commit; `main` if none is given. Nothing in it can leave the cache: no part of a name
-/// is empty, `.` or `..`.
+/// A revision is a branch, a tag or a commit; `main` if none is given. Nothing in it can leave the
+/// cache: no part of a name is empty, `.` or `..`.
 ///
 /// ```
 /// # use beamgen_hub::ModelId;
@@ -134,7 +134,8 @@ fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     })
 }
 
-/// Whether a relative path of slash-separated parts stays below the folder it is joined to, on any system.
+/// Whether a relative path of slash-separated parts stays below the folder it is joined to, on any
+/// system.
 pub(crate) fn safe_path(path: &str) -> Result<(), PathError> {
     if path.chars().any(|c| c.is_control() || c == '\\') {
         return Err(PathError::Control);

@@ -1,5 +1,6 @@
 //! One repository in the cache, laid out as Python's `huggingface_hub` does:
-//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, locks in `.locks/`.
+//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`,
+//! locks in `.locks/`.
 
 use std::fs::{self, File};
 use std::io;
@@ -49,8 +50,8 @@ impl RepoDir {
         Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// Stores the commit that a revision means now. Written to another name first and renamed, so that
-    /// no reader sees half of it.
+    /// Stores the commit that a revision means now. Written to another name first and renamed, so
+    /// that no reader sees half of it.
     pub fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
@@ -113,8 +114,8 @@ fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
 }
 
 /// Takes an exclusive lock that is released when the file is dropped, as Python's `filelock` does.
-/// `None` where the file system has no locks: then two processes may download the same file, and the
-/// checks after the download find a damaged one.
+/// `None` where the file system has no locks: then two processes may download the same file, and
+/// the checks after the download find a damaged one.
 pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File>, HubError> {
     make_parent(path)?;
     let file = File::options()

@@ -1,4 +1,5 @@
-//! One cache for Python's `huggingface_hub` and us. Skipped where `$BEAMGEN_PYTHON` (or `python3`) lacks it.
+//! One cache for Python's `huggingface_hub` and us. Skipped where `$BEAMGEN_PYTHON` (or `python3`)
+//! lacks it.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -8,7 +9,8 @@ use beamgen_hub::Progress;
 use crate::server::{COMMIT, REPO, etag_of};
 use crate::setup::{Setup, WEIGHTS_FILE, setup, weights};
 
-/// Python with a script in which `cache` and `repo` are defined. `None` if it has no `huggingface_hub`.
+/// Python with a script in which `cache` and `repo` are defined. `None` if it has no
+/// `huggingface_hub`.
 fn command(setup: &Setup, script: &str) -> Option<Command> {
     let program = std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has = Command::new(&program)
