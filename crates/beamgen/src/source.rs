@@ -90,7 +90,8 @@ impl Source {
     }
 }
 
-/// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a colon.
+/// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a
+/// colon.
 fn hub_id(name: &str) -> Option<ModelId> {
     let id: ModelId = name.parse().ok()?;
     (!id.repo().to_ascii_lowercase().ends_with(".gguf")).then_some(id)
