@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use beamgen_eval::Fingerprint;
+
 /// Files up to this size are read whole; of larger ones the head (which has the tensors' names and
 /// places) and the tail. Reading gigabytes of weights only to name them would double the time to
 /// start.
@@ -15,12 +17,12 @@ const PART: u64 = 64 << 10;
 pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort_unstable();
-    let mut hash = Fnv::new();
+    let mut hash = Fingerprint::default();
     for (name, bytes) in files {
         hash.field(name.as_bytes());
         hash.field(bytes);
     }
-    hash.text()
+    hash.finish()
 }
 
 /// The fingerprint of the files that lie in a directory.
@@ -43,7 +45,7 @@ pub(crate) fn of_file(path: &Path) -> io::Result<String> {
 }
 
 fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<String> {
-    let mut hash = Fnv::new();
+    let mut hash = Fingerprint::default();
     for (name, path) in paths {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -59,26 +61,7 @@ fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<
         hash.field(name.as_encoded_bytes());
         hash.field(&bytes);
     }
-    Ok(hash.text())
-}
-
-/// FNV-1a, 64 bits: it tells checkpoints apart, it does not guard against forgery.
-struct Fnv(u64);
-
-impl Fnv {
-    fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn field(&mut self, bytes: &[u8]) {
-        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    fn text(self) -> String {
-        format!("{:016x}", self.0)
-    }
+    Ok(hash.finish())
 }
 
 #[cfg(test)]

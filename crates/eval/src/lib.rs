@@ -13,6 +13,7 @@ mod chains;
 pub mod curve;
 pub mod difficulty;
 mod draw;
+mod fingerprint;
 pub mod metrics;
 mod number;
 pub mod pass_at_k;
@@ -23,6 +24,7 @@ mod run_file;
 
 pub use answer::{MathAnswers, Verdict};
 pub use chains::{ChainsError, GivenChain, GivenChains, Label};
+pub use fingerprint::Fingerprint;
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunHeader};

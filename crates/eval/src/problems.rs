@@ -8,7 +8,7 @@ use std::path::Path;
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
-use crate::answer;
+use crate::{Fingerprint, answer};
 pub use error::{LineFault, ProblemsError};
 
 mod error;
@@ -125,13 +125,13 @@ impl Problems {
 
     /// A stable hash of all ids, texts and answers, so that a run is not resumed on other problems.
     pub fn fingerprint(&self) -> String {
-        let mut hash = Fnv::new();
+        let mut hash = Fingerprint::default();
         for problem in &self.problems {
             hash.field(problem.id.as_bytes());
             hash.field(problem.text.as_bytes());
             hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
         }
-        format!("{:032x}", hash.0)
+        hash.finish()
     }
 }
 
@@ -295,24 +295,6 @@ impl<R: BufRead> Lines<'_, R> {
             source_name: self.source.to_owned(),
             line,
             fault,
-        }
-    }
-}
-
-/// FNV-1a over 128 bits: the fingerprint has to be the same for every build, which std's hasher
-/// does not promise.
-struct Fnv(u128);
-
-impl Fnv {
-    fn new() -> Self {
-        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-
-    /// Adds a field with its length, so that fields cannot run into each other.
-    fn field(&mut self, bytes: &[u8]) {
-        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
-            self.0 =
-                (self.0 ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
     }
 }

@@ -14,6 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::fingerprint::is_of_older_kind;
+
 /// The longest line read. A line with a large search tree has some hundred MiB at most.
 const MAX_LINE_BYTES: usize = 1 << 30;
 
@@ -59,12 +61,9 @@ impl RunHeader {
             let versions = (there.beamgen_run.to_string(), self.beamgen_run.to_string());
             return Some(("beamgen_run".to_owned(), versions.0, versions.1));
         }
-        if self.problems != there.problems {
-            return Some((
-                "problems".to_owned(),
-                there.problems.clone(),
-                self.problems.clone(),
-            ));
+        let problems = |header: &Self| Value::String(header.problems.clone());
+        if let Some(difference) = different_value("problems", &problems(self), &problems(there)) {
+            return Some(difference);
         }
         let here = Value::Object(self.settings.clone());
         different_value("settings", &here, &Value::Object(there.settings.clone()))
@@ -73,7 +72,15 @@ impl RunHeader {
 
 fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, String, String)> {
     let (Value::Object(a), Value::Object(b)) = (here, there) else {
-        return (here != there).then(|| (name.to_owned(), there.to_string(), here.to_string()));
+        let older = match (here, there) {
+            (Value::String(here), Value::String(there)) => is_of_older_kind(here, there),
+            _ => false,
+        };
+        let there_text = match older {
+            true => format!("a fingerprint of an older beamgen, {there},"),
+            false => there.to_string(),
+        };
+        return (here != there).then(|| (name.to_owned(), there_text, here.to_string()));
     };
     let null = Value::Null;
     let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
@@ -383,6 +390,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_with_fingerprints_of_an_older_build_is_refused_with_that_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir);
+        let header = |problems: &str| RunHeader::new(problems.to_owned(), Map::new());
+        let old = "6c62272e07bb014262b821756295c58d";
+        drop(RunFile::create(&path, &header(old)).unwrap());
+        let new = crate::Fingerprint::default().finish();
+        let refused = RunFile::resume::<Value>(&path, &header(&new)).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("\"problems\""), "{refused}");
+        assert!(refused.contains("of an older beamgen"), "{refused}");
+    }
+
+    #[test]
     fn another_run_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = path(&dir);
@@ -398,7 +419,9 @@ mod tests {
         );
         let mut other = header(16);
         other.problems = "abd".to_owned();
-        assert!(refused(&other).contains("field \"problems\": the run has abc, this call abd"));
+        assert!(
+            refused(&other).contains("field \"problems\": the run has \"abc\", this call \"abd\"")
+        );
         let mut other = header(16);
         other.settings.insert("seed".to_owned(), json!(1));
         assert!(refused(&other).contains("field \"settings.seed\": the run has null, this call 1"));
