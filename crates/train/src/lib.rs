@@ -1,6 +1,8 @@
 //! The training of the bundled models on the problems of `beamgen-world`.
 
 #![forbid(unsafe_code)]
+// not yet documented throughout; the lint of the workspace applies once this line goes
+#![allow(missing_docs)]
 
 pub mod config;
 pub mod detect;
