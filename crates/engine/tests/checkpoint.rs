@@ -44,6 +44,37 @@ fn missing_files() {
     refused(Path::new("/nowhere/at/all"), &["/nowhere/at/all"]);
 }
 
+/// Reading bytes that are gone would end the process.
+#[test]
+fn a_file_that_is_shortened_while_it_is_read() {
+    let dir = copy("llama");
+    let path = dir.path().join("model.safetensors");
+    let weights = Weights::load(dir.path()).unwrap();
+    weights.tensor("model.norm.weight").unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    let error = weights.tensor("model.norm.weight").unwrap_err();
+    assert!(matches!(error, Error::Shortened { .. }), "{error}");
+}
+
+/// Opening a FIFO would wait for its writer, and a device has no end.
+#[cfg(unix)]
+#[test]
+fn devices_are_no_files_of_a_checkpoint() {
+    for file in ["config.json", "model.safetensors"] {
+        for device in ["/dev/zero", "/dev/full"] {
+            let dir = copy("llama");
+            fs::remove_file(dir.path().join(file)).unwrap();
+            std::os::unix::fs::symlink(device, dir.path().join(file)).unwrap();
+            refused(dir.path(), &[file, "not a regular file"]);
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.gguf");
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    refused(&path, &["m.gguf", "not a regular file"]);
+}
+
 #[test]
 fn truncated_and_corrupt_files_at_every_kind_of_place() {
     let dir = copy("llama");

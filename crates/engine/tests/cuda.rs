@@ -411,3 +411,45 @@ fn a_full_cache_refuses_and_goes_on() {
     let again = append(&mut engine, seq, &text[39..], Want::Last);
     assert_same_bits(again.row(0), whole.row(0));
 }
+
+#[test]
+fn logits_that_are_not_numbers_are_an_error_wherever_they_are() {
+    let config = even_config();
+    let computes = [Some(Compute::Cpu), device()];
+    for compute in computes.into_iter().flatten() {
+        let mut weights = random_weights(&config);
+        for (_, tensor) in &mut weights {
+            tensor.data.fill(f32::NAN);
+        }
+        let weights = Weights::from_tensors(weights).unwrap();
+        let pool = ThreadPool::new(1);
+        let model = Model::on(&compute, config.clone(), &weights, WeightType::Auto, &pool);
+        let mut engine = engine(&Arc::new(model.unwrap()), |_| {});
+        let seq = engine.create();
+        let item = Append {
+            seq,
+            tokens: &[1, 2, 3],
+            want: Want::Last,
+        };
+        let logits = engine.logits(&[item]).unwrap();
+        for temperature in [0.0, 1.0] {
+            let row = |_| SampleRow {
+                row: 0,
+                history: &[],
+                params: SamplingParams {
+                    temperature,
+                    ..SamplingParams::default()
+                },
+                draw: Key {
+                    seed: 1,
+                    problem: 2,
+                    chain: 3,
+                }
+                .at(0),
+            };
+            let (mut sampler, mut sampled) = (Sampler::new(), Vec::new());
+            let error = engine.sample(&logits, 11, &mut sampler, 2, row, &mut sampled);
+            assert!(matches!(error, Err(Error::NotNumbers)), "{compute}");
+        }
+    }
+}
