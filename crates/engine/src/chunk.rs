@@ -2,7 +2,7 @@
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
-/// Rows of one pass: a token each, with its place.
+/// Rows of one pass, one for each token: vectors of the same length, except `wanted`.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) tokens: Vec<u32>,

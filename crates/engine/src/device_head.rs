@@ -1,5 +1,5 @@
-//! Numbers that are read off hidden states where these are computed: a head of a few linear layers, on a
-//! device. On the processor hidden states are at hand, and whoever wants numbers of them computes them.
+//! A reward model's head on a CUDA device: a few linear layers over hidden states, which stay in the
+//! device's memory. On the processor the reward model computes its head itself.
 
 #[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};

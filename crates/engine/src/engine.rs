@@ -13,20 +13,20 @@ use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::Sequences;
 use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
-/// Most bytes of free pages that keep their memory, for whoever needs a page next (and no more than a
-/// sixteenth of the budget); that of others goes back to the system.
+/// Free pages keep at most so many bytes of memory for the next page that is needed, and at most a
+/// sixteenth of the budget. The memory of other free pages goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// The state of the key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvStats {
-    /// Pages of the budget: its own, and what it may borrow now.
+    /// Pages of the budget: the engine's own, and those that it may borrow now.
     pub pages_total: usize,
-    /// Those of its own, which nobody takes back.
+    /// Pages of the engine's own budget, which the lender cannot claim.
     pub pages_own: usize,
     /// Pages that may still be taken.
     pub pages_free: usize,
-    /// Pages used beyond the budget, because the lender claimed them: to be given back now.
+    /// Borrowed pages that the lender has claimed since: they must be freed before the next call.
     pub pages_over: usize,
     /// Pages at least one sequence uses.
     pub pages_used: usize,
@@ -34,14 +34,15 @@ pub struct KvStats {
     pub peak_pages: usize,
     /// Bytes of a page, all layers together.
     pub page_bytes: usize,
-    /// A token's share of it.
+    /// Bytes of a token, all layers together: `page_bytes / page_size`, rounded up.
     pub token_bytes: usize,
 }
 
 /// Sequences of one model, their keys and values, and the buffers to extend them.
 ///
-/// Results of a row depend on its sequence's tokens alone, to the last bit: not on other rows of
-/// the call, on how the tokens were cut into calls, on forks, or on the number of threads.
+/// Batch-invariant: the results of a row depend on its sequence's tokens alone, to the last bit. They
+/// do not depend on other rows of the call, on how the tokens were cut into calls, on forks, or on
+/// the number of threads.
 #[derive(Debug)]
 pub struct Engine {
     model: Arc<Model>,

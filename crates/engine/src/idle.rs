@@ -2,20 +2,20 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Cache memory of one engine, the *lender*, that it has no use for now, and that another may take
-/// meanwhile, the *borrower*.
+/// Cache memory that one engine, the *lender*, does not use now, and that another engine, the
+/// *borrower*, may use meanwhile.
 ///
-/// The lender never waits and never has less than its own: what it can hold does not depend on the
-/// borrower. It says at each change what it has neither in use nor reserved. The borrower always has its own
-/// part, which nobody takes; of what it borrowed it must give back pages ([`KvStats::pages_over`])
-/// before the lender next computes. One thread drives both.
+/// The lender never waits and can always use its whole budget. At each change it publishes the bytes
+/// that are neither in use nor reserved. The borrower always keeps its own budget; when the lender
+/// claims borrowed pages, the borrower must free [`KvStats::pages_over`] pages before the lender
+/// computes again. One thread drives both engines.
 ///
 /// [`KvStats::pages_over`]: crate::KvStats::pages_over
 #[derive(Debug, Default)]
 pub struct IdleKv(AtomicUsize);
 
 impl IdleKv {
-    /// Bytes that the lender has no use for now.
+    /// Bytes that the lender neither uses nor has reserved.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)

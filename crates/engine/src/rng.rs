@@ -1,7 +1,7 @@
 //! Random numbers from a counter: the same key and position give the same draws, whatever was
 //! drawn before or elsewhere. Philox4x32-10 (Salmon et al., SC 2011).
 
-/// What a chain's draws depend on.
+/// The key of a chain's random numbers. Equal keys give equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Seed of the run.
@@ -13,7 +13,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The draws at a position of the chain (the index of the token that they choose).
+    /// The random numbers for the token at `position` of the chain.
     #[must_use]
     pub fn at(self, position: u32) -> Draw {
         // 192 bits are folded into the 128 that the position and the block leave free.
@@ -28,7 +28,7 @@ impl Key {
     }
 }
 
-/// Draws of one position, as many as are asked for.
+/// The random numbers of one position, as many as are asked for.
 #[derive(Clone, Debug)]
 pub struct Draw {
     key: [u32; 2],

@@ -120,7 +120,7 @@ pub(crate) fn number(format: WeightFormat) -> Number {
     }
 }
 
-/// Says that weights of 8 bits are the processor's.
+/// Refuses int8 weights, which only the processor computes with.
 pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
     if weight_type != WeightType::Int8 {
         return Ok(());

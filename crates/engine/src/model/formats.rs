@@ -14,7 +14,7 @@ impl WeightType {
         }
     }
 
-    /// The format of a matrix of so many inputs made of these tensors.
+    /// The format of a matrix `[outputs, inputs]` whose rows are those of the tensors in `views`.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
@@ -28,12 +28,12 @@ impl WeightType {
     }
 }
 
-/// The blocks that all of these tensors are made of.
+/// The format of GGUF's blocks, if all tensors have the same.
 fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
     same(views, |view| view.blocks_format())
 }
 
-/// What all of these tensors have in common.
+/// The format of all tensors, if it is the same.
 fn same(
     views: &[View<'_>],
     format: impl Fn(&View<'_>) -> Option<WeightFormat>,
