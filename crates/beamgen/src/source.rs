@@ -114,7 +114,13 @@ impl Opened {
             let config = ModelConfig::load(checkpoint.clone())?;
             let tokenizer = Tokenizer::load(checkpoint.clone())?;
             tokenizer.check(&config)?;
-            ChatTemplate::of(&tokenizer)?;
+            let template = ChatTemplate::of(&tokenizer)?;
+            // What takes too much for a small problem is the template's fault, not a problem's.
+            if let Err(error) = template.prompt(None, "1 + 1 = ?")
+                && error.exceeds_limits
+            {
+                return Err(error.into());
+            }
             let weights = Weights::load(checkpoint.clone())?;
             Ok((config, Arc::new(tokenizer), weights))
         };

@@ -42,6 +42,8 @@ pub struct TemplateError {
     pub line: Option<usize>,
     /// What is wrong, or what the template says itself.
     pub reason: String,
+    /// The template takes too much time or memory: not the values are at fault, but the template.
+    pub exceeds_limits: bool,
 }
 
 /// A compiled template.
@@ -77,6 +79,7 @@ impl Template {
             template: title.to_owned(),
             line,
             reason,
+            exceeds_limits: false,
         };
         let (bytes, most) = (source.len(), limits::SOURCE_BYTES);
         if bytes > most {
@@ -125,6 +128,7 @@ impl Template {
                     template: self.title.clone(),
                     line: instructions.get_line(i),
                     reason: reason.into(),
+                    exceeds_limits: false,
                 });
             }
         }
@@ -156,7 +160,10 @@ impl Template {
         };
         rendered
             .map_err(|panicked| self.failed(None, panicked.0))?
-            .map_err(|error| self.failed(error.line(), message(&error)))
+            .map_err(|error| TemplateError {
+                exceeds_limits: limits::is_exceeded(&error),
+                ..self.failed(error.line(), message(&error))
+            })
     }
 
     fn render_here(&self, values: Value, input: usize) -> Result<String, Error> {
@@ -189,6 +196,7 @@ impl Template {
             template: self.title.clone(),
             line,
             reason: reason.into(),
+            exceeds_limits: false,
         }
     }
 }

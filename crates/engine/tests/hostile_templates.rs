@@ -305,7 +305,10 @@ fn templates_of_formats_have_the_same_limits() {
         "{{ nothing ~ step }}",
         "{% include 'template' %}",
     ] {
-        let error = render(source).unwrap_err().to_string();
+        let error = render(source).unwrap_err();
+        let at_fault = source.contains("range") || source.contains("format");
+        assert_eq!(error.exceeds_limits, at_fault, "{source}");
+        let error = error.to_string();
         assert!(error.starts_with("the template, line 1: "), "{error}");
     }
 }

@@ -62,13 +62,28 @@ pub(crate) fn refusal(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
+/// What tells an error of the limits from one of the template.
+#[derive(Debug, thiserror::Error)]
+#[error("beyond the limits of templates")]
+struct Exceeded;
+
+fn exceeded(message: impl Into<String>) -> Error {
+    refusal(message).with_source(Exceeded)
+}
+
+/// Whether a limit was exceeded.
+pub(super) fn is_exceeded(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    error.kind() == ErrorKind::OutOfFuel || source.is_some_and(|source| source.is::<Exceeded>())
+}
+
 /// Counts bytes that are made or read.
 pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
     let left = LEFT.get();
     let total = left
         .total
         .checked_sub(bytes)
-        .ok_or_else(|| refusal("makes too much text"))?;
+        .ok_or_else(|| exceeded("makes too much text"))?;
     LEFT.set(Left { total, ..left });
     Ok(())
 }
@@ -76,7 +91,7 @@ pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
 /// Counts a string of as many bytes, before it is made.
 pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
     if bytes > LEFT.get().string {
-        return Err(refusal("makes too long a text"));
+        return Err(exceeded("makes too long a text"));
     }
     spend(bytes)
 }
@@ -84,7 +99,7 @@ pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
 /// Counts a list of as many items, before it is made.
 pub(super) fn spend_items(items: usize) -> Result<(), Error> {
     if items > ITEMS {
-        return Err(refusal(format!("makes a list of more than {ITEMS} items")));
+        return Err(exceeded(format!("makes a list of more than {ITEMS} items")));
     }
     spend(ITEM * items)
 }
@@ -94,7 +109,7 @@ pub(super) fn spend_namespace() -> Result<(), Error> {
     let namespaces = left
         .namespaces
         .checked_sub(1)
-        .ok_or_else(|| refusal(format!("makes more than {NAMESPACES} namespaces")))?;
+        .ok_or_else(|| exceeded(format!("makes more than {NAMESPACES} namespaces")))?;
     LEFT.set(Left { namespaces, ..left });
     Ok(())
 }
@@ -148,7 +163,7 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
 /// The levels that are left one level further down.
 pub(super) fn deeper(left: usize) -> Result<usize, Error> {
     left.checked_sub(1)
-        .ok_or_else(|| refusal(format!("nests values more than {DEPTH} deep")))
+        .ok_or_else(|| exceeded(format!("nests values more than {DEPTH} deep")))
 }
 
 /// Text that is counted while it is written.
@@ -161,7 +176,7 @@ impl Text {
 
     pub(crate) fn push_str(&mut self, text: &str) -> Result<(), Error> {
         if text.len() > LEFT.get().string.saturating_sub(self.0.len()) {
-            return Err(refusal("makes too long a text"));
+            return Err(exceeded("makes too long a text"));
         }
         spend(text.len())?;
         self.0.push_str(text);
