@@ -296,7 +296,7 @@ pub struct PrmFlags {
 #[derive(Args, Debug)]
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct TrainArgs {
-    /// Folder for the checkpoints {generator,prm,orm}, gates.json, and the state to resume from
+    /// Folder for the checkpoints {generator,prm,orm}, evaluation.json, and the state to resume from
     #[arg(long, value_name = "DIR", default_value = "abacus")]
     pub out: PathBuf,
     /// Go on with the run in this folder, with the same result as one never interrupted
@@ -311,9 +311,9 @@ pub struct TrainArgs {
     /// The seed of everything [default: 0]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Held-out problems for each gate [default: 500]
-    #[arg(long, value_name = "COUNT")]
-    pub gate_problems: Option<usize>,
+    /// Held-out problems for the evaluation [default: 500]
+    #[arg(long, value_name = "COUNT", alias = "gate-problems")]
+    pub evaluation_problems: Option<usize>,
     /// Where to train: cpu, or cuda in a build with the feature train-cuda
     #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
     pub device: DeviceFlag,
@@ -345,8 +345,8 @@ pub struct ProblemsArgs {
     #[arg(long, value_name = "P", default_value_t = 7)]
     pub max_people: usize,
     /// How many people back a fact may refer; the bundled models know 1
-    #[arg(long, value_name = "R", default_value_t = 1)]
-    pub reach: usize,
+    #[arg(long, value_name = "R", default_value_t = 1, alias = "reach")]
+    pub dependency_distance: usize,
     /// Write chains instead: solutions with mistakes and the label of the first wrong step, for `beamgen eval-prm`
     #[arg(long)]
     pub steps: bool,

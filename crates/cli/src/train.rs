@@ -1,4 +1,4 @@
-//! `beamgen train`: makes the bundled models, shows how it goes, and measures the gates.
+//! `beamgen train`: makes the bundled models, shows how it goes, and evaluates them.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use beamgen::{Choose, Config, DeviceChoice, Problem, ScorerKind, Solver, StrategyKind};
 use beamgen_train::config::TrainConfig;
-use beamgen_train::pipeline::{self, Folders, Gates, Report};
+use beamgen_train::pipeline::{self, Evaluation, Folders, Report};
 use beamgen_train::trainer::Progress;
-use beamgen_train::{candle_core::Device, gates};
+use beamgen_train::{candle_core::Device, evaluation};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{DeviceFlag, TrainArgs};
@@ -39,7 +39,7 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
     }
     let device = device(args.device)?;
     let mut display = Display::new();
-    let gates = pipeline::train(&config, &folders, &device, &mut |report| {
+    let evaluation = pipeline::train(&config, &folders, &device, &mut |report| {
         display.show(&report)
     })
     .map_err(|error| match error.is_input() {
@@ -50,9 +50,10 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
     let searches = searches(
         &config,
         &folders.out,
-        args.gate_problems.unwrap_or(config.gate_problems),
+        args.evaluation_problems
+            .unwrap_or(config.evaluation_problems),
     )?;
-    report(&config, &folders.out, &gates, &searches)
+    report(&config, &folders.out, &evaluation, &searches)
 }
 
 fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
@@ -75,8 +76,8 @@ fn config(args: &TrainArgs) -> Result<TrainConfig, Failure> {
     if let Some(seed) = args.seed {
         config.seed = seed;
     }
-    if let Some(count) = args.gate_problems {
-        config.gate_problems = count;
+    if let Some(count) = args.evaluation_problems {
+        config.evaluation_problems = count;
     }
     config
         .check()
@@ -115,15 +116,16 @@ struct Searches {
 }
 
 fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, Failure> {
-    let problems: Vec<Problem> = gates::held_out(config.seed ^ 0x0a11, count, config.difficulty)
-        .iter()
-        .enumerate()
-        .map(|(i, p)| Problem {
-            id: i.to_string(),
-            text: p.text(),
-            answer: Some(p.answer().to_string()),
-        })
-        .collect();
+    let problems: Vec<Problem> =
+        evaluation::held_out(config.seed ^ 0x0a11, count, config.difficulty)
+            .iter()
+            .enumerate()
+            .map(|(i, p)| Problem {
+                id: i.to_string(),
+                text: p.text(),
+                answer: Some(p.answer().to_string()),
+            })
+            .collect();
     let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];
     let solved = |scorer, strategy, choose, n| -> Result<f64, Failure> {
         let mut search = Config::default();
@@ -168,11 +170,11 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
 fn report(
     config: &TrainConfig,
     out: &Path,
-    gates: &Gates,
+    evaluation: &Evaluation,
     searches: &Searches,
 ) -> Result<(), Failure> {
-    let mut json = serde_json::to_value(gates)
-        .context("gates")
+    let mut json = serde_json::to_value(evaluation)
+        .context("evaluation")
         .map_err(Failure::Run)?;
     json["exact"] = serde_json::json!({
         "problems": searches.exact_problems,
@@ -189,9 +191,9 @@ fn report(
     json["config"] = serde_json::to_value(config)
         .context("configuration")
         .map_err(Failure::Run)?;
-    let path = out.join("gates.json");
+    let path = out.join("evaluation.json");
     let text = serde_json::to_string_pretty(&json)
-        .context("gates")
+        .context("evaluation")
         .map_err(Failure::Run)?;
     std::fs::write(&path, text + "\n")
         .with_context(|| path.display().to_string())
@@ -201,25 +203,25 @@ fn report(
     let mut o = std::io::stdout().lock();
     writeln!(
         o,
-        "Gates on {} held-out problems",
-        gates.generator_greedy.problems
+        "Evaluation on {} held-out problems",
+        evaluation.generator_greedy.problems
     )?;
     writeln!(
         o,
         "  generator, one sample at temperature 1  {}   (lines {})",
-        percent(gates.sample_accuracy),
-        percent(gates.sample_line_accuracy)
+        percent(evaluation.sample_accuracy),
+        percent(evaluation.sample_line_accuracy)
     )?;
     writeln!(
         o,
         "  generator, greedy                       {}",
-        percent(gates.generator_greedy.solved)
+        percent(evaluation.generator_greedy.solved)
     )?;
     writeln!(
         o,
-        "  body before its notebooks, greedy       {}   (lines {})",
-        percent(gates.body_greedy.solved),
-        percent(gates.body_greedy.lines)
+        "  base model before its noisy solutions, greedy       {}   (lines {})",
+        percent(evaluation.base_greedy.solved),
+        percent(evaluation.base_greedy.lines)
     )?;
     writeln!(
         o,
@@ -234,9 +236,9 @@ fn report(
     writeln!(
         o,
         "  PRM, area under ROC over lines           {:.4}   (generator's log-probability {:.4})",
-        gates.prm.auc, gates.prm.auc_log_probability
+        evaluation.prm.auc, evaluation.prm.auc_log_probability
     )?;
-    for kind in &gates.prm_by_kind {
+    for kind in &evaluation.prm_by_kind {
         writeln!(
             o,
             "    {:<20} {:>5} lines   caught {}   AUC {:.4}   log-probability {:.4}",
@@ -250,9 +252,9 @@ fn report(
     writeln!(
         o,
         "  PRM, first-error F1                     {}   (found {}, clean {})",
-        percent(gates.prm.f1),
-        percent(gates.prm.found),
-        percent(gates.prm.clean)
+        percent(evaluation.prm.f1),
+        percent(evaluation.prm.found),
+        percent(evaluation.prm.clean)
     )?;
     writeln!(
         o,
@@ -266,7 +268,7 @@ fn report(
     writeln!(
         o,
         "  ORM, area under ROC over chains          {:.4}",
-        gates.orm_auc
+        evaluation.orm_auc
     )?;
     let written = out.join("{generator,prm,orm}").display().to_string();
     writeln!(o, "Written: {}", printable::line(&written))?;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use beamgen::Problem;
 use beamgen_world::{
-    self as world, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem, notebook,
+    self as world, Checker, Difficulty, ErrorRates, Split, Verdict, WorldProblem, noisy_solution,
 };
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 
 /// The stage of the random draws for chains, beyond those of training.
-const NOTEBOOKS: u64 = 100;
+const NOISY_SOLUTIONS: u64 = 100;
 
 pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
@@ -45,9 +45,9 @@ pub fn problems(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Fa
 
 /// Solutions as imperfect pupils write them, a chain a problem, in ProcessBench's form.
 fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
-    let mut rng = world::rng(args.seed, NOTEBOOKS, 0);
+    let mut rng = world::rng(args.seed, NOISY_SOLUTIONS, 0);
     let chain = move |(i, problem): (usize, WorldProblem)| {
-        let steps = notebook(&mut rng, &problem, &SlipRates::default());
+        let steps = noisy_solution(&mut rng, &problem, &ErrorRates::default());
         let mut checker = Checker::new(&problem);
         let wrong = steps
             .iter()
@@ -70,14 +70,14 @@ fn id(args: &ProblemsArgs, index: usize) -> String {
 
 fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + use<>, Failure> {
     let most = world::NAMES.len();
-    if args.reach == 0
+    if args.dependency_distance == 0
         || args.min_people < 2
         || args.max_people < args.min_people
         || args.max_people > most
     {
         return Err(Failure::Input(format!(
-            "--min-people {} --max-people {} --reach {}: needs 2 <= min <= max <= {most} and reach >= 1",
-            args.min_people, args.max_people, args.reach
+            "--min-people {} --max-people {} --dependency-distance {}: needs 2 <= min <= max <= {most} and dependency_distance >= 1",
+            args.min_people, args.max_people, args.dependency_distance
         )));
     }
     let split = match args.split {
@@ -87,7 +87,7 @@ fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + us
     let difficulty = Difficulty {
         min_people: args.min_people,
         max_people: args.max_people,
-        reach: args.reach,
+        dependency_distance: args.dependency_distance,
     };
     Ok(world::problems(args.seed, difficulty, split).take(args.count))
 }

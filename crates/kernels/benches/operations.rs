@@ -8,6 +8,9 @@
 //! loops to hold them against: multiply-adds and byte dot products in registers, a copy and a read of
 //! 256 MiB.
 
+// the macro of criterion makes a public function
+#![allow(missing_docs)]
+
 use std::time::Duration;
 
 use beamgen_kernels::{

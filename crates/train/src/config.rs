@@ -4,21 +4,23 @@ use crate::mining::Mining;
 use crate::model::Shape;
 use crate::trainer::Schedule;
 use crate::{Error, Result};
-use beamgen_world::{Difficulty, NAMES, SlipRates};
+use beamgen_world::{Difficulty, ErrorRates, NAMES};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     pub seed: u64,
-    /// The body: generator, and below the reward models' extra layers.
+    /// The base model: generator, and below the reward models' extra layers.
     pub shape: Shape,
     pub difficulty: Difficulty,
     /// Language model on right solutions.
-    pub body: Schedule,
-    /// From the body: the generator, on imperfect notebooks.
+    #[serde(alias = "body")]
+    pub base: Schedule,
+    /// From the base model: the generator, on noisy solutions.
     pub generator: Schedule,
-    pub slips: SlipRates,
+    #[serde(alias = "slips")]
+    pub error_rates: ErrorRates,
     /// Chains sampled from the generator at temperature 1 for the reward models.
     pub chains: usize,
     /// Layers that PRM and ORM have more than the generator.
@@ -30,8 +32,9 @@ pub struct TrainConfig {
     /// One round of training the PRM on the lines that were mined.
     pub prm_hard: Schedule,
     pub orm: Schedule,
-    /// Held-out problems for each gate.
-    pub gate_problems: usize,
+    /// Held-out problems for the evaluation.
+    #[serde(alias = "gate_problems")]
+    pub evaluation_problems: usize,
     /// Steps between two checkpoints.
     pub save_every: usize,
 }
@@ -47,7 +50,7 @@ impl Default for TrainConfig {
                 feed_forward: 320,
             },
             difficulty: Difficulty::BUNDLED,
-            body: Schedule {
+            base: Schedule {
                 steps: 2400,
                 warmup: 100,
                 learning_rate: 2e-3,
@@ -59,7 +62,7 @@ impl Default for TrainConfig {
                 learning_rate: 8e-4,
                 batch_tokens: 4096,
             },
-            slips: SlipRates::default(),
+            error_rates: ErrorRates::default(),
             chains: 24_000,
             extra_layers: 2,
             detector: Schedule {
@@ -93,7 +96,7 @@ impl Default for TrainConfig {
                 learning_rate: 8e-4,
                 batch_tokens: 4096,
             },
-            gate_problems: 500,
+            evaluation_problems: 500,
             save_every: 200,
         }
     }
@@ -121,16 +124,20 @@ impl TrainConfig {
         let Difficulty {
             min_people,
             max_people,
-            reach,
+            dependency_distance,
         } = self.difficulty;
-        if reach == 0 || min_people < 2 || max_people < min_people || max_people > NAMES.len() {
+        if dependency_distance == 0
+            || min_people < 2
+            || max_people < min_people
+            || max_people > NAMES.len()
+        {
             return refuse(
                 "difficulty",
-                "needs 2 <= min_people <= max_people <= 16 and reach >= 1",
+                "needs 2 <= min_people <= max_people <= 16 and dependency_distance >= 1",
             );
         }
         for (name, s) in [
-            ("body", self.body),
+            ("base", self.base),
             ("generator", self.generator),
             ("detector", self.detector),
             ("prm", self.prm),
@@ -152,8 +159,11 @@ impl TrainConfig {
         if !(m.temperature > 0.0 && m.temperature.is_finite()) {
             return refuse("mining.temperature", "must be above 0");
         }
-        if self.chains == 0 || self.gate_problems == 0 || self.save_every == 0 {
-            return refuse("chains, gate_problems and save_every", "must be at least 1");
+        if self.chains == 0 || self.evaluation_problems == 0 || self.save_every == 0 {
+            return refuse(
+                "chains, evaluation_problems and save_every",
+                "must be at least 1",
+            );
         }
         Ok(())
     }
@@ -176,9 +186,9 @@ impl TrainConfig {
             difficulty: Difficulty {
                 min_people: 2,
                 max_people: 3,
-                reach: 1,
+                dependency_distance: 1,
             },
-            body: schedule(300),
+            base: schedule(300),
             generator: schedule(40),
             chains: 400,
             extra_layers: 1,
@@ -193,7 +203,7 @@ impl TrainConfig {
             },
             prm_hard: schedule(20),
             orm: schedule(40),
-            gate_problems: 60,
+            evaluation_problems: 60,
             ..Self::default()
         }
     }

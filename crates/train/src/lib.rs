@@ -6,8 +6,8 @@
 
 pub mod config;
 pub mod detect;
+pub mod evaluation;
 pub mod export;
-pub mod gates;
 pub mod lm;
 pub mod mining;
 pub mod model;

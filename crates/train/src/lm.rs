@@ -1,10 +1,10 @@
-//! Language-model stages: the body (right solutions, easy problems first) and the generator
-//! (imperfect notebooks).
+//! Language-model stages: the base model (right solutions, easy problems first) and the generator
+//! (noisy solutions).
 
 use crate::Result;
 use crate::tokenizer::{BEGIN, encode, encode_chain};
 use crate::trainer::{Batch, Schedule};
-use beamgen_world::{self as world, Difficulty, SlipRates, Split};
+use beamgen_world::{self as world, Difficulty, ErrorRates, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
@@ -26,7 +26,7 @@ pub(crate) fn length(people: usize) -> usize {
 }
 
 /// One batch of problems with solutions, all of the same number of people; the loss is on the
-/// solution only. `slips` makes it notebooks.
+/// solution only. With `error_rates` the solutions are noisy.
 pub fn batch(
     tok: &Tokenizer,
     seed: u64,
@@ -34,10 +34,10 @@ pub fn batch(
     step: usize,
     schedule: &Schedule,
     difficulty: Difficulty,
-    slips: Option<&SlipRates>,
+    error_rates: Option<&ErrorRates>,
 ) -> Result<Batch> {
     let mut rng = world::rng(seed, stage, step);
-    if slips.is_none()
+    if error_rates.is_none()
         && rng.random_bool(if step < schedule.steps * 3 / 5 {
             0.3
         } else {
@@ -46,8 +46,8 @@ pub fn batch(
     {
         return drill(tok, &mut rng, schedule);
     }
-    // the body grows up; the notebooks are written by grown pupils
-    let full = if slips.is_some() {
+    // only the base model begins with short problems
+    let full = if error_rates.is_some() {
         1
     } else {
         schedule.steps / 4
@@ -55,7 +55,7 @@ pub fn batch(
     let n = people(
         &mut rng,
         difficulty,
-        if slips.is_some() { 1 } else { step },
+        if error_rates.is_some() { 1 } else { step },
         full,
     );
     let d = Difficulty {
@@ -66,8 +66,8 @@ pub fn batch(
     let mut chains = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
-        let lines = match slips {
-            Some(rates) => world::notebook(&mut rng, &p, rates),
+        let lines = match error_rates {
+            Some(rates) => world::noisy_solution(&mut rng, &p, rates),
             None => p.solution(),
         };
         chains.push(encode_chain(tok, &p, &lines, true)?);

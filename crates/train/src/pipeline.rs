@@ -1,12 +1,12 @@
-//! `beamgen train`: world, tokenizer, body, generator, sampled chains, PRM, its hard negatives,
-//! ORM, gates; each stage is kept in the work folder, and a run that finds one goes on after it.
+//! `beamgen train`: world, tokenizer, base model, generator, sampled chains, PRM, its hard negatives,
+//! ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes on after it.
 
 use crate::config::TrainConfig;
 use crate::detect::{self, Classes, LineEnd};
+use crate::evaluation::{self, Detection, Greedy, KindDetection};
 use crate::export::{self, Kind};
-use crate::gates::{self, Detection, Greedy, KindDetection};
 use crate::model::Model;
-use crate::reward::{self, Bank, Batches, Target};
+use crate::reward::{self, Batches, SamplePool, Target};
 use crate::trainer::{self, Checkpoints, Progress};
 use crate::{Error, Result, lm, mining, sample, tokenizer};
 use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
@@ -21,11 +21,11 @@ pub enum Report<'a> {
     Step(Progress<'a>),
 }
 
-/// The gates' figures, measured on held-out problems.
+/// The figures of the evaluation, measured on held-out problems.
 #[derive(Clone, Debug, Serialize)]
-pub struct Gates {
-    /// The body before it read notebooks: what the reward models know.
-    pub body_greedy: Greedy,
+pub struct Evaluation {
+    /// The base model before it read noisy solutions: what the reward models know.
+    pub base_greedy: Greedy,
     pub generator_greedy: Greedy,
     /// Chains sampled from the generator at temperature 1: solved, and lines right after a right
     /// prefix.
@@ -52,13 +52,13 @@ struct Run<'a> {
     report: &'a mut dyn FnMut(Report),
 }
 
-/// Trains everything; writes the three checkpoints and returns the gates' figures.
+/// Trains everything; writes the three checkpoints and returns the figures of the evaluation.
 pub fn train(
     config: &TrainConfig,
     folders: &Folders,
     device: &Device,
     report: &mut dyn FnMut(Report),
-) -> Result<Gates> {
+) -> Result<Evaluation> {
     config.check()?;
     for dir in [&folders.out, &folders.work] {
         std::fs::create_dir_all(dir).map_err(|e| Error::Io(dir.clone(), e))?;
@@ -73,17 +73,17 @@ pub fn train(
         device: device.clone(),
         report,
     };
-    let body = run.body()?;
-    let generator = run.generator(&body)?;
+    let base = run.base()?;
+    let generator = run.generator(&base)?;
     run.export(&generator, Kind::Generator, "generator")?;
-    let bank = run.bank()?;
-    let detector = run.detector(&body)?;
-    let mut prm = run.reward("prm", Target::Process, &detector, &bank)?;
+    let pool = run.sample_pool()?;
+    let detector = run.detector(&base)?;
+    let mut prm = run.reward("prm", Target::Process, &detector, &pool)?;
     run.export(&prm, Kind::Reward, "prm")?;
-    run.harden(&mut prm, &bank)?;
-    let orm = run.reward("orm", Target::Outcome, &detector, &bank)?;
+    run.harden(&mut prm, &pool)?;
+    let orm = run.reward("orm", Target::Outcome, &detector, &pool)?;
     run.export(&orm, Kind::Reward, "orm")?;
-    run.gates(&body, &generator, &prm, &orm)
+    run.evaluation(&base, &generator, &prm, &orm)
 }
 
 /// A work folder belongs to one configuration, but for what does not touch the weights.
@@ -92,7 +92,7 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
     let now = serde_json::to_value(config).map_err(|e| Error::Empty(e.to_string()))?;
     let weights_of = |text: &str| {
         let mut other: TrainConfig = serde_json::from_str(text).ok()?;
-        other.gate_problems = config.gate_problems;
+        other.evaluation_problems = config.evaluation_problems;
         other.save_every = config.save_every;
         Some(other)
     };
@@ -151,7 +151,7 @@ impl Run<'_> {
         )
     }
 
-    fn body(&mut self) -> Result<Model> {
+    fn base(&mut self) -> Result<Model> {
         let c = self.config;
         let vocab = self.tok.get_vocab_size(true);
         let mut model = Model::new(c.shape, vocab, &mut world::rng(c.seed, 9, 0), &self.device)?;
@@ -160,15 +160,15 @@ impl Run<'_> {
             min_people: 2,
             ..c.difficulty
         };
-        self.steps("body", &mut model, &c.body, |tok, step| {
-            lm::batch(tok, c.seed, 0, step, &c.body, d, None)
+        self.steps("body", &mut model, &c.base, |tok, step| {
+            lm::batch(tok, c.seed, 0, step, &c.base, d, None)
         })?;
         Ok(model)
     }
 
-    fn generator(&mut self, body: &Model) -> Result<Model> {
+    fn generator(&mut self, base: &Model) -> Result<Model> {
         let c = self.config;
-        let mut model = body.deeper(0, &mut world::rng(c.seed, 9, 1))?;
+        let mut model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
         self.steps("generator", &mut model, &c.generator, |tok, step| {
             lm::batch(
                 tok,
@@ -177,7 +177,7 @@ impl Run<'_> {
                 step,
                 &c.generator,
                 c.difficulty,
-                Some(&c.slips),
+                Some(&c.error_rates),
             )
         })?;
         Ok(model)
@@ -185,16 +185,16 @@ impl Run<'_> {
 
     /// Chains for the reward models, from right prefixes of random length, so that mistakes are
     /// as common in late lines as in early ones.
-    fn bank(&mut self) -> Result<Bank> {
+    fn sample_pool(&mut self) -> Result<SamplePool> {
         let c = self.config;
         let last = hard_stage(c.mining.rounds);
         let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
         if c.mining.rounds > 0 {
             readers.push((&last, &c.prm_hard));
         }
-        let mut bank = Bank::default();
+        let mut pool = SamplePool::default();
         if self.finished(&readers)? {
-            return Ok(bank);
+            return Ok(pool);
         }
         (self.report)(Report::Stage("chains"));
         let mut rng = world::rng(c.seed, 5, 0);
@@ -218,16 +218,16 @@ impl Run<'_> {
             c.seed,
         )?;
         for ((p, _), lines) in problems.into_iter().zip(lines) {
-            bank.add(p, lines);
+            pool.add(p, lines);
         }
-        Ok(bank)
+        Ok(pool)
     }
 
-    /// The body with more layers and a score head that tells replaced tokens: where PRM and ORM
+    /// The base model with more layers and a score head that tells replaced tokens: where PRM and ORM
     /// both start.
-    fn detector(&mut self, body: &Model) -> Result<Model> {
+    fn detector(&mut self, base: &Model) -> Result<Model> {
         let c = self.config;
-        let mut model = body.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
+        let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
         model.add_score_head()?;
         let classes = Classes::new(&self.tok)?;
         self.steps("detector", &mut model, &c.detector, |tok, step| {
@@ -244,7 +244,13 @@ impl Run<'_> {
         Ok(model)
     }
 
-    fn reward(&mut self, name: &str, target: Target, start: &Model, bank: &Bank) -> Result<Model> {
+    fn reward(
+        &mut self,
+        name: &str,
+        target: Target,
+        start: &Model,
+        pool: &SamplePool,
+    ) -> Result<Model> {
         let c = self.config;
         let mut model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
         let schedule = match target {
@@ -268,13 +274,13 @@ impl Run<'_> {
             }
             let batches = Batches {
                 tok,
-                bank,
+                pool,
                 mined: None,
                 target,
                 seed: c.seed,
                 schedule: *schedule,
                 difficulty: c.difficulty,
-                slips: &c.slips,
+                error_rates: &c.error_rates,
             };
             batches.batch(step)
         })?;
@@ -282,13 +288,13 @@ impl Run<'_> {
     }
 
     /// Rounds of mining what the exported PRM takes for right and training it on that.
-    fn harden(&mut self, prm: &mut Model, bank: &Bank) -> Result<()> {
+    fn harden(&mut self, prm: &mut Model, pool: &SamplePool) -> Result<()> {
         let c = self.config;
         let classes = Classes::new(&self.tok)?;
         for round in 0..c.mining.rounds {
             let stage = hard_stage(round + 1);
             let mined = match self.finished(&[(&stage, &c.prm_hard)])? {
-                true => Bank::default(),
+                true => SamplePool::default(),
                 false => self.mine(round)?,
             };
             let before = c.prm.steps + round * c.prm_hard.steps;
@@ -311,13 +317,13 @@ impl Run<'_> {
                 }
                 let batches = Batches {
                     tok,
-                    bank,
+                    pool,
                     mined: Some(&mined),
                     target: Target::Process,
                     seed: c.seed,
                     schedule: c.prm_hard,
                     difficulty: c.difficulty,
-                    slips: &c.slips,
+                    error_rates: &c.error_rates,
                 };
                 batches.batch(fresh)
             })?;
@@ -326,8 +332,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The mined bank of a round: what the exported PRM takes for right, and right solutions.
-    fn mine(&mut self, round: usize) -> Result<Bank> {
+    /// The sample pool mined in a round: what the exported PRM takes for right, and right solutions.
+    fn mine(&mut self, round: usize) -> Result<SamplePool> {
         (self.report)(Report::Stage("hard negatives"));
         let c = self.config;
         let mut rng = world::rng(c.seed, 7, round);
@@ -346,7 +352,7 @@ impl Run<'_> {
             "  {} wrong lines, {} scored above 0.5",
             found.wrong, found.missed
         )));
-        let mut mined = Bank::default();
+        let mut mined = SamplePool::default();
         for (p, lines) in found.chains {
             mined.add(p, lines);
         }
@@ -361,16 +367,17 @@ impl Run<'_> {
         export::save(model, &self.tok, kind, &self.folders.out.join(name))
     }
 
-    fn gates(
+    fn evaluation(
         &mut self,
-        body: &Model,
+        base: &Model,
         generator: &Model,
         prm: &Model,
         orm: &Model,
-    ) -> Result<Gates> {
-        (self.report)(Report::Stage("gates"));
+    ) -> Result<Evaluation> {
+        (self.report)(Report::Stage("evaluation"));
         let c = self.config;
-        let problems = gates::held_out(c.seed ^ 0x6761_7465, c.gate_problems, c.difficulty);
+        let problems =
+            evaluation::held_out(c.seed ^ 0x6761_7465, c.evaluation_problems, c.difficulty);
         let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
         let lines = sample::chains(
             &self.folders.out.join("generator"),
@@ -386,7 +393,7 @@ impl Run<'_> {
             .collect();
         let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);
         let mut outcome = Vec::new();
-        let orm_scores = gates::line_scores(orm, &self.tok, &chains)?;
+        let orm_scores = evaluation::line_scores(orm, &self.tok, &chains)?;
         for ((p, lines), scores) in chains.iter().zip(orm_scores) {
             let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
             solved += usize::from(good);
@@ -399,15 +406,15 @@ impl Run<'_> {
                 right += 1;
             }
         }
-        let (prm, prm_by_kind) = gates::detection(prm, generator, &self.tok, &chains)?;
-        Ok(Gates {
-            body_greedy: gates::greedy(body, &self.tok, &problems)?,
-            generator_greedy: gates::greedy(generator, &self.tok, &problems)?,
+        let (prm, prm_by_kind) = evaluation::detection(prm, generator, &self.tok, &chains)?;
+        Ok(Evaluation {
+            base_greedy: evaluation::greedy(base, &self.tok, &problems)?,
+            generator_greedy: evaluation::greedy(generator, &self.tok, &problems)?,
             sample_accuracy: solved as f64 / problems.len() as f64,
             sample_line_accuracy: right as f64 / judged.max(1) as f64,
             prm,
             prm_by_kind,
-            orm_auc: gates::auc(outcome),
+            orm_auc: evaluation::auc(outcome),
         })
     }
 }

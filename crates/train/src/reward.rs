@@ -5,17 +5,17 @@ use crate::Result;
 use crate::lm::{length, people};
 use crate::tokenizer::encode_chain;
 use crate::trainer::{Batch, Schedule};
-use beamgen_world::{self as world, Checker, Difficulty, SlipRates, Split, Verdict, WorldProblem};
+use beamgen_world::{self as world, Checker, Difficulty, ErrorRates, Split, Verdict, WorldProblem};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
 /// Chains that the generator wrote, by the number of people of their problem.
 #[derive(Default)]
-pub struct Bank {
+pub struct SamplePool {
     by_people: Vec<Vec<(WorldProblem, Vec<String>)>>,
 }
 
-impl Bank {
+impl SamplePool {
     pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
         let n = problem.facts.len();
         if self.by_people.len() <= n {
@@ -46,30 +46,30 @@ const RIGHT_TOKEN: f32 = 0.3;
 /// The batches of one reward model.
 pub struct Batches<'a> {
     pub tok: &'a Tokenizer,
-    pub bank: &'a Bank,
+    pub pool: &'a SamplePool,
     /// Hard negatives: half of the chains, where there are any.
-    pub mined: Option<&'a Bank>,
+    pub mined: Option<&'a SamplePool>,
     pub target: Target,
     pub seed: u64,
     pub schedule: Schedule,
     pub difficulty: Difficulty,
-    /// Mistakes of the notebooks that the outcome model reads.
-    pub slips: &'a SlipRates,
+    /// Mistakes of the noisy solutions that the outcome model reads.
+    pub error_rates: &'a ErrorRates,
 }
 
 impl Batches<'_> {
-    /// One batch: half chains of the bank, half made here from the world's own mistakes; or, of
+    /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or, of
     /// each, a quarter, and half hard negatives.
     pub fn batch(&self, step: usize) -> Result<Batch> {
         let Self {
             tok,
-            bank,
+            pool,
             mined,
             target,
             seed,
             schedule,
             difficulty,
-            slips,
+            error_rates,
         } = *self;
         let stage = match target {
             Target::Process => 3,
@@ -86,15 +86,17 @@ impl Batches<'_> {
         for i in 0..(schedule.batch_tokens / length(n)).max(1) {
             let from = match (mined, i % 4) {
                 (Some(mined), 0 | 1) => Some(mined),
-                (_, 0 | 2) => Some(bank),
+                (_, 0 | 2) => Some(pool),
                 _ => None,
             };
-            let drawn = from.and_then(|bank| bank.draw(&mut rng, n)).cloned();
+            let drawn = from.and_then(|pool| pool.draw(&mut rng, n)).cloned();
             let (problem, mut lines) = drawn.unwrap_or_else(|| {
                 let p = world::problem(&mut rng, d, Split::Train);
                 let lines = match target {
                     Target::Process => corrupted(&mut rng, &p),
-                    Target::Outcome => world::notebook(&mut rng, &p, &slips.scaled(care(step))),
+                    Target::Outcome => {
+                        world::noisy_solution(&mut rng, &p, &error_rates.scaled(care(step)))
+                    }
                 };
                 (p, lines)
             });

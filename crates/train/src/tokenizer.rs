@@ -35,7 +35,7 @@ pub fn train() -> Result<Tokenizer> {
     let difficulty = Difficulty {
         min_people: 2,
         max_people: 8,
-        reach: 8,
+        dependency_distance: 8,
     };
     for _ in 0..2000 {
         let p = world::problem(&mut rng, difficulty, Split::Train);

@@ -174,7 +174,7 @@ fn loss(model: &Model, b: &Batch) -> Result<Tensor> {
     it.try_fold(first, |a, b| Ok((a + b)?))
 }
 
-/// Weight of the language-model loss beside the score loss: keeps the body's knowledge alive.
+/// Weight of the language-model loss beside the score loss: keeps the base model's knowledge alive.
 const LM_BESIDE_SCORE: f64 = 0.2;
 
 /// Whether the state at `path` is that of the last step.

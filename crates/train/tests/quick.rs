@@ -7,16 +7,16 @@ use std::path::Path;
 use beamgen_engine::{Model, Tokenizer, Weights};
 use beamgen_train::candle_core::Device;
 use beamgen_train::config::TrainConfig;
-use beamgen_train::pipeline::{Folders, Gates, Report, train};
+use beamgen_train::pipeline::{Evaluation, Folders, Report, train};
 
-/// Trains in `dir`; gives the gates and each stage's reported losses.
-fn run(config: &TrainConfig, dir: &Path) -> (Gates, BTreeMap<String, Vec<f64>>) {
+/// Trains in `dir`; gives the evaluation and each stage's reported losses.
+fn run(config: &TrainConfig, dir: &Path) -> (Evaluation, BTreeMap<String, Vec<f64>>) {
     let folders = Folders {
         out: dir.to_owned(),
         work: dir.join("work"),
     };
     let losses: RefCell<BTreeMap<String, Vec<f64>>> = RefCell::default();
-    let gates = train(config, &folders, &Device::Cpu, &mut |report| {
+    let evaluation = train(config, &folders, &Device::Cpu, &mut |report| {
         if let Report::Step(p) = report {
             losses
                 .borrow_mut()
@@ -26,13 +26,13 @@ fn run(config: &TrainConfig, dir: &Path) -> (Gates, BTreeMap<String, Vec<f64>>) 
         }
     })
     .unwrap();
-    (gates, losses.into_inner())
+    (evaluation, losses.into_inner())
 }
 
 #[test]
 fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
     let dir = tempfile::tempdir().unwrap();
-    let (gates, losses) = run(&TrainConfig::quick(), dir.path());
+    let (evaluation, losses) = run(&TrainConfig::quick(), dir.path());
     for stage in ["body", "prm"] {
         let l = &losses[stage];
         assert!(l[l.len() - 1] < l[0], "{stage}: {l:?}");
@@ -40,7 +40,7 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
     for stage in ["generator", "prm-hard-1", "prm-hard-2", "orm"] {
         assert!(losses[stage].iter().all(|l| l.is_finite()), "{stage}");
     }
-    assert!(gates.prm.chains > 0);
+    assert!(evaluation.prm.chains > 0);
     for name in ["generator", "prm", "orm"] {
         let path = dir.path().join(name);
         let model = Model::load(path.as_path()).unwrap();
@@ -60,14 +60,14 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
 fn a_resumed_run_equals_an_uninterrupted_one() {
     let mut config = TrainConfig::quick();
     // short enough to run twice; every stage passes a checkpoint in the middle
-    config.body.steps = 24;
+    config.base.steps = 24;
     config.generator.steps = 6;
     config.prm.steps = 6;
     config.mining.problems = 4;
     config.prm_hard.steps = 24;
     config.orm.steps = 6;
     config.chains = 20;
-    config.gate_problems = 4;
+    config.evaluation_problems = 4;
     config.save_every = 4;
     let whole = tempfile::tempdir().unwrap();
     run(&config, whole.path());

@@ -12,17 +12,17 @@
 #![allow(missing_docs)]
 
 mod check;
+mod errors;
 mod make;
 mod parse;
-mod slip;
 
 #[cfg(test)]
 mod tests;
 
 pub use check::{Checker, Verdict, mistake};
+pub use errors::{ErrorRates, corrupt, noisy_solution};
 pub use make::{Difficulty, Split, problem, problems, rng, split_of, sum};
 pub use parse::parse;
-pub use slip::{SlipRates, corrupt, notebook};
 
 /// Names a problem draws its people from.
 pub const NAMES: [&str; 16] = [

@@ -14,7 +14,8 @@ pub struct Difficulty {
     pub max_people: usize,
     /// How many people back a fact may refer: 1 is the person just before. What lies further back
     /// has to be found by name, which models of the bundled size learn late or not at all.
-    pub reach: usize,
+    #[serde(alias = "reach")]
+    pub dependency_distance: usize,
 }
 
 impl Difficulty {
@@ -22,14 +23,14 @@ impl Difficulty {
     pub const BUNDLED: Self = Self {
         min_people: 3,
         max_people: 7,
-        reach: 1,
+        dependency_distance: 1,
     };
 
     /// Whether a problem is one that could be drawn with these dials.
     pub fn covers(self, problem: &WorldProblem) -> bool {
         let people = problem.facts.len();
         let near = |(i, fact): (usize, &Fact)| {
-            let back = |p: usize| i - p <= self.reach;
+            let back = |p: usize| i - p <= self.dependency_distance;
             match fact.relation {
                 Relation::Given(_) => i == 0,
                 Relation::More(_, p) | Relation::Fewer(_, p) | Relation::Times(_, p) => back(p),
@@ -66,7 +67,7 @@ pub fn split_of(text: &str) -> Split {
 pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> WorldProblem {
     loop {
         let people = rng.random_range(difficulty.min_people..=difficulty.max_people);
-        if let Some(p) = draw(rng, people, difficulty.reach)
+        if let Some(p) = draw(rng, people, difficulty.dependency_distance)
             && split_of(&p.text()) == split
         {
             return p;
@@ -92,7 +93,7 @@ pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {
     rng
 }
 
-fn draw(rng: &mut impl Rng, people: usize, reach: usize) -> Option<WorldProblem> {
+fn draw(rng: &mut impl Rng, people: usize, dependency_distance: usize) -> Option<WorldProblem> {
     let mut names: Vec<usize> = (0..NAMES.len()).collect();
     names.shuffle(rng);
     let mut facts = vec![Fact {
@@ -102,17 +103,19 @@ fn draw(rng: &mut impl Rng, people: usize, reach: usize) -> Option<WorldProblem>
     let item = rng.random_range(0..ITEMS.len());
     let mut values = WorldProblem::new(item, facts.clone())?.values;
     for &person in names.iter().take(people).skip(1) {
-        let relation = relation(rng, &values, reach)?;
+        let relation = relation(rng, &values, dependency_distance)?;
         facts.push(Fact { person, relation });
         values = WorldProblem::new(item, facts.clone())?.values;
     }
     WorldProblem::new(item, facts)
 }
 
-/// A relation to people at most `reach` back that stays within the numbers; every kind about
+/// A relation to people at most `dependency_distance` back that stays within the numbers; every kind about
 /// equally often.
-fn relation(rng: &mut impl Rng, values: &[i64], reach: usize) -> Option<Relation> {
-    let back = |rng: &mut _| values.len() - 1 - Rng::random_range(rng, 0..reach.min(values.len()));
+fn relation(rng: &mut impl Rng, values: &[i64], dependency_distance: usize) -> Option<Relation> {
+    let back = |rng: &mut _| {
+        values.len() - 1 - Rng::random_range(rng, 0..dependency_distance.min(values.len()))
+    };
     for _ in 0..20 {
         let p = back(rng);
         let v = values[p];
@@ -125,7 +128,7 @@ fn relation(rng: &mut impl Rng, values: &[i64], reach: usize) -> Option<Relation
                 Relation::Times(rng.random_range(2..=(MAX_NUMBER / v).min(6)), p)
             }
             3 if v % 2 == 0 => Relation::Half(p),
-            4 if reach > 1 => {
+            4 if dependency_distance > 1 => {
                 let q = back(rng);
                 if q == p || v + values[q] > MAX_NUMBER {
                     continue;

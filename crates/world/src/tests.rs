@@ -4,7 +4,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 const D: Difficulty = Difficulty {
     min_people: 2,
     max_people: 8,
-    reach: 3,
+    dependency_distance: 3,
 };
 
 fn example() -> WorldProblem {
@@ -173,14 +173,17 @@ fn mistakes_are_named_by_where_a_line_departs() {
 }
 
 #[test]
-fn notebooks_go_wrong_as_often_as_asked() {
+fn noisy_solutions_go_wrong_as_often_as_asked() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
-    let careful = SlipRates::default().scaled(0.0);
+    let careful = ErrorRates::default().scaled(0.0);
     let mut right = 0;
     for _ in 0..300 {
         let p = problem(&mut rng, D, Split::Train);
-        assert_eq!(notebook(&mut rng, &p, &careful), p.solution());
-        right += usize::from(notebook(&mut rng, &p, &SlipRates::default()) == p.solution());
+        assert_eq!(noisy_solution(&mut rng, &p, &careful), p.solution());
+        right += usize::from(noisy_solution(&mut rng, &p, &ErrorRates::default()) == p.solution());
     }
-    assert!((30..200).contains(&right), "{right} of 300 notebooks right");
+    assert!(
+        (30..200).contains(&right),
+        "{right} of 300 noisy solutions right"
+    );
 }

@@ -51,7 +51,8 @@ pub struct SetEntry {
     pub seed: Option<u64>,
     pub min_people: Option<usize>,
     pub max_people: Option<usize>,
-    pub reach: Option<usize>,
+    #[serde(alias = "reach")]
+    pub dependency_distance: Option<usize>,
 }
 
 /// `[[run]]`: a line of the plots.

@@ -92,7 +92,10 @@ pub fn slug(name: &str) -> String {
 }
 
 fn names_the_world(set: &SetEntry) -> bool {
-    let people = set.min_people.or(set.max_people).or(set.reach);
+    let people = set
+        .min_people
+        .or(set.max_people)
+        .or(set.dependency_distance);
     people.is_some() || set.seed.is_some()
 }
 
@@ -105,15 +108,18 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         split: SplitFlag::Test,
         min_people: set.min_people.unwrap_or(3),
         max_people: set.max_people.unwrap_or(7),
-        reach: set.reach.unwrap_or(1),
+        dependency_distance: set.dependency_distance.unwrap_or(1),
     };
     let problems: Vec<Problem> = world::problems(&args)?.collect();
     let mut source = format!(
         "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
         args.seed, args.min_people, args.max_people
     );
-    if args.reach != 1 {
-        source.push_str(&format!(" --reach {}", args.reach));
+    if args.dependency_distance != 1 {
+        source.push_str(&format!(
+            " --dependency-distance {}",
+            args.dependency_distance
+        ));
     }
     let lines = (1..=problems.len()).collect();
     Ok((

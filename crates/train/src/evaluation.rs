@@ -1,4 +1,4 @@
-//! The gates a pair must pass, measured on held-out problems with the trained weights themselves.
+//! How good a pair is, measured on held-out problems with the trained weights themselves.
 
 use crate::Result;
 use crate::model::Model;

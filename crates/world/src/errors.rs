@@ -1,15 +1,15 @@
-//! Mistakes: the kinds people make, for the generator's imperfect notebooks and the PRM's
+//! Mistakes: the kinds people make, for the generator's noisy solutions and the PRM's
 //! corrupted lines.
 
 use super::{MAX_NUMBER, NAMES, Relation, WorldProblem};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// How often a line of a notebook goes wrong. Some kinds of line mislead more often than others
+/// How often a line of a noisy solution goes wrong. Some kinds of line mislead more often than others
 /// (people read "fewer" as "more"), so a problem has easy and hard lines, as real ones do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SlipRates {
+pub struct ErrorRates {
     /// Any line: another person's number, a result that is off, another person's fact.
     pub any: f64,
     /// "fewer" worked out as "more".
@@ -24,7 +24,7 @@ pub struct SlipRates {
     pub premature: f64,
 }
 
-impl Default for SlipRates {
+impl Default for ErrorRates {
     fn default() -> Self {
         Self {
             any: 0.06,
@@ -37,7 +37,7 @@ impl Default for SlipRates {
     }
 }
 
-impl SlipRates {
+impl ErrorRates {
     /// The same mistakes, `factor` times as often.
     pub fn scaled(&self, factor: f64) -> Self {
         let f = |x: f64| (x * factor).min(1.0);
@@ -52,10 +52,9 @@ impl SlipRates {
     }
 }
 
-/// A solution as an imperfect pupil writes it: right lines with slips at `rates`; after a slip
-/// the pupil goes on from the wrong number. Same length as [`WorldProblem::solution`] or shorter
+/// A solution with errors injected at `rates`: after an error it goes on from the wrong number. Same length as [`WorldProblem::solution`] or shorter
 /// (a premature answer).
-pub fn notebook(rng: &mut impl Rng, p: &WorldProblem, rates: &SlipRates) -> Vec<String> {
+pub fn noisy_solution(rng: &mut impl Rng, p: &WorldProblem, rates: &ErrorRates) -> Vec<String> {
     let mut values = p.values.clone();
     let mut out = Vec::new();
     for i in 0..p.facts.len() {
@@ -77,7 +76,7 @@ fn pupil_line(
     p: &WorldProblem,
     i: usize,
     values: &[i64],
-    rates: &SlipRates,
+    rates: &ErrorRates,
 ) -> (String, i64) {
     let clamp = |v: i64| v.clamp(1, MAX_NUMBER);
     // person, operator, the other side, result
@@ -230,7 +229,7 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
         }
         // the wrong operation, carried through
         4 | 5 => {
-            let rates = SlipRates {
+            let rates = ErrorRates {
                 any: 0.3,
                 fewer_as_more: 1.0,
                 half_as_double: 1.0,
