@@ -44,6 +44,7 @@ fn problem_files() {
         [PROBLEM.as_bytes(), b"{\"problem\": \"\xff\"}\n"].concat(),
     );
     place.write("array.json", "[{\"problem\": \"p\"}]");
+    place.write("mixed.jsonl", format!("# a comment\n\n{PROBLEM}"));
     let cases: &[(&str, &[&str])] = &[
         ("none.jsonl", &["none.jsonl", "No such file"]),
         (".", &["directory"]),
@@ -75,6 +76,7 @@ fn problem_files() {
         ("long.txt", &["long.txt:2:", "1000000 bytes"]),
         ("utf8.jsonl", &["utf8.jsonl:2:", "invalid UTF-8"]),
         ("array.json", &["array.json:1:", "JSON array"]),
+        ("mixed.jsonl", &["mixed.jsonl:3:", "line 1 is plain text"]),
     ];
     for (file, words) in cases {
         for command in ["solve", "bench"] {
@@ -86,6 +88,66 @@ fn problem_files() {
     place
         .run_with_input(&["solve", "-"], "")
         .assert_refused("stdin", &["<stdin>", "no problems"]);
+}
+
+#[test]
+fn byte_order_marks_do_not_hide_json() {
+    let place = Place::new();
+    place.write("marks.jsonl", format!("\u{feff}\u{feff}{PROBLEM}"));
+    let ran = place
+        .run(&["solve", "marks.jsonl", "-n", "1", "-m", "1"])
+        .ok();
+    assert!(
+        ran.stdout.contains("[1] Mia has 34 pens."),
+        "{}",
+        ran.stdout
+    );
+}
+
+/// The words for "the one that comes with the program" and "no one" where a model is named.
+#[test]
+fn bundled_and_none_are_names_of_models() {
+    let place = Place::new();
+    let solve = |more: &[&str]| {
+        let args = ["solve", "--limit", "3", "--quiet", "-n", "4", "--json"];
+        let ran = place.run(&[&args[..], more].concat()).ok();
+        ran.stdout.lines().map(timeless).collect::<Vec<_>>()
+    };
+    let bundled = solve(&["--generator", "bundled", "--prm", "bundled"]);
+    assert_eq!(bundled, solve(&[]));
+    assert_eq!(bundled, solve(&["--set", "models.prm=bundled"]));
+    let vote = ["--strategy", "majority"];
+    let unscored = solve(&[&vote[..], &["--scorer", "none"]].concat());
+    assert_eq!(unscored, solve(&[&vote[..], &["--prm", "none"]].concat()));
+    place
+        .run(&["models", "--generator", "bundled", "--prm", "bundled"])
+        .ok();
+    for args in [
+        &["score", "chains.jsonl", "--prm", "none"][..],
+        &["eval-prm", "--data", "chains.jsonl", "--prm", "none"],
+        &["bench", "--prm", "none"],
+        &["models", "--prm", "none"],
+    ] {
+        place
+            .run(args)
+            .assert_refused(&args.join(" "), &["--prm none"]);
+    }
+    // What lies there goes before the word.
+    std::fs::create_dir(place.path("bundled")).expect("a folder");
+    place
+        .run(&["solve", "--generator", "bundled", "--prm", "bundled"])
+        .assert_refused("a folder of that name", &["bundled", "config.json"]);
+}
+
+/// A line of output without what a clock says.
+fn timeless(line: &str) -> serde_json::Value {
+    let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    for ledger in ["/ledger", "/summary/ledger"] {
+        if let Some(serde_json::Value::Object(ledger)) = line.pointer_mut(ledger) {
+            ledger.retain(|key, _| !key.contains("seconds"));
+        }
+    }
+    line
 }
 
 #[test]
@@ -136,6 +198,10 @@ fn settings() {
             &["--set", "search.mcts.explore=2"],
             &["search.mcts.explore=2", "exploration"],
         ),
+        (
+            &["--set", "search.stategy=dvts"],
+            &["no key `search.stategy`", "`search.strategy`"],
+        ),
         (&["--set", "search.n"], &["search.n", "="]),
         (
             &["--set", "search.rebase.temperature=0"],
@@ -150,7 +216,17 @@ fn settings() {
         (&["--resume"], &["--resume", "--out"]),
         (&["--out", "none/run.jsonl"], &["none/run.jsonl"]),
         (&["--generator", "none"], &["none"]),
-        (&["--prm", "none"], &["none"]),
+        (&["--prm", "none"], &["needs a scorer", "--scorer"]),
+        (
+            &["--prm", "none", "--scorer", "orm"],
+            &["--prm none", "--scorer orm"],
+        ),
+        (&["--prm", "bundeld"], &["bundeld", "did you mean bundled?"]),
+        (
+            &["--prm", "Qwen/Qwen2.5-Math-PRM-8B"],
+            &["did you mean Qwen/Qwen2.5-Math-PRM-7B?"],
+        ),
+        (&["--seeed", "1"], &["--seeed", "similar", "--seed"]),
         (&["--generator", "none", "--scorer", "prm"], &["--prm"]),
     ];
     for (args, words) in cases {

@@ -137,7 +137,10 @@ fn long_messages_are_cut_in_the_middle() {
         assert!(ran.stderr.len() < 600, "{}", ran.stderr);
     }
     let ran = place.run(&["solve", "--set", &assignment]);
-    ran.assert_refused("a long value", &["--set search.n=xxx", "[...]", "usize"]);
+    ran.assert_refused(
+        "a long value",
+        &["--set search.n=xxx", "[...]", "whole number"],
+    );
     assert!(ran.stderr.len() < 600, "{}", ran.stderr);
 }
 

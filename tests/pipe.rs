@@ -65,3 +65,55 @@ fn what_is_piped_has_no_colours_and_no_bars() {
         .ok();
     assert!(ran.stdout.contains('\x1b'));
 }
+
+/// `beamgen solve --out run.jsonl | head -1`: the run file is still written to its end.
+#[test]
+fn a_run_file_is_finished_when_the_reader_leaves() {
+    let place = Place::new();
+    let args = [
+        "solve",
+        "--limit",
+        "12",
+        "--in-flight",
+        "2",
+        "--out",
+        "run.jsonl",
+        "--json",
+    ];
+    let mut child = place
+        .command(&args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut String::new()).expect("a line");
+    drop(stdout);
+    let output = child.wait_with_output().expect("a child");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("the run goes on"), "{stderr}");
+    assert_eq!(place.read("run.jsonl").lines().count(), 1 + 12);
+}
+
+/// Results that go to a removed file are lost with the process.
+#[cfg(unix)]
+#[test]
+fn a_removed_run_file_ends_the_run() {
+    let place = Place::new();
+    let args = ["solve", "--in-flight", "1", "--out", "run.jsonl", "--json"];
+    let mut child = place
+        .command(&args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut String::new()).expect("a line");
+    std::fs::remove_file(place.path("run.jsonl")).expect("removed");
+    stdout.read_to_string(&mut String::new()).expect("UTF-8");
+    let output = child.wait_with_output().expect("a child");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("run.jsonl: was removed"), "{stderr}");
+}

@@ -4,34 +4,69 @@ use beamgen::Config;
 use toml::{Table, Value};
 
 use crate::failure::Failure;
+use crate::nearest::nearest;
 
-/// The configuration with one key set. The value is TOML or, if it is none, a string as it stands.
+/// Most parts of a key. No key has so many, and more would nest tables without end.
+const MOST_PARTS: usize = 8;
+
+/// The configuration with one key set. The value is TOML; what is not TOML is taken as a string.
 pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     let Some((key, value)) = assignment.split_once('=') else {
         return Err(Failure::Input(format!(
-            "--set {assignment}: a key and a value are wanted, e.g. search.lookahead.steps=2"
+            "--set {assignment}: write KEY=VALUE, e.g. search.lookahead.steps=2"
         )));
     };
     let refused = |reason: &str| {
         let reason = reason.trim().replace('\n', " ");
         Failure::Input(format!("--set {assignment}: {reason}"))
     };
+    let parts: Vec<&str> = key.trim().split('.').take(MOST_PARTS + 1).collect();
+    let Some((last, tables)) = parts.split_last().filter(|_| parts.len() <= MOST_PARTS) else {
+        return Err(refused(&format!("no key has more than {MOST_PARTS} parts")));
+    };
     let mut root = Table::try_from(config).map_err(|error| refused(&error.to_string()))?;
     let mut at = &mut root;
-    let mut names = key.trim().split('.').peekable();
-    while let Some(name) = names.next() {
-        if names.peek().is_none() {
-            at.insert(name.to_owned(), parsed(value.trim()));
-            break;
-        }
-        let inner = at.entry(name).or_insert_with(|| Table::new().into());
+    for name in tables {
+        let inner = at.entry(*name).or_insert_with(|| Table::new().into());
         at = match inner {
             Value::Table(table) => table,
             _ => return Err(refused(&format!("{name:?} has no keys below it"))),
         };
     }
-    root.try_into()
-        .map_err(|error: toml::de::Error| refused(error.message()))
+    at.insert((*last).to_owned(), parsed(value.trim()));
+    root.try_into().map_err(|error: toml::de::Error| {
+        let message = error.message();
+        match unknown_key(&parts, message) {
+            Some(reason) => refused(&reason),
+            None => refused(&plain(message)),
+        }
+    })
+}
+
+/// What to say of a key that does not exist, if that is what serde's message is about: its place and
+/// the nearest key there.
+fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
+    let (unknown, known) = message
+        .strip_prefix("unknown field `")?
+        .rsplit_once("`, expected ")?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    // A key inside a value, as in `search={n=4}`, is named alone.
+    let at = parts.iter().position(|&part| part == unknown).unwrap_or(0);
+    let full = |name: &str| [&parts[..at], &[name]].concat().join(".");
+    let advice = match nearest(unknown, known.iter().copied()) {
+        Some(name) => format!("the nearest is `{}`", full(name)),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Some(format!("there is no key `{}`; {advice}", full(unknown)))
+}
+
+/// serde's message without names of Rust's types.
+fn plain(message: &str) -> String {
+    message
+        .replace("expected usize", "expected a whole number")
+        .replace("expected u64", "expected a whole number")
+        .replace("expected f32", "expected a number")
+        .replace("expected a boolean", "expected true or false")
 }
 
 fn parsed(value: &str) -> Value {
@@ -83,19 +118,32 @@ mod tests {
     #[test]
     fn mistakes_are_one_line_with_the_key() {
         for (assignment, word) in [
-            ("search.width=3", "`width`"),
-            ("serch.n=3", "`serch`"),
-            ("search.mcts.c=3", "`c`"),
+            ("search.width=3", "no key `search.width`"),
+            ("search.stategy=dvts", "nearest is `search.strategy`"),
+            ("serch.n=3", "nearest is `search`"),
+            (
+                "search.mcts.explore=3",
+                "nearest is `search.mcts.exploration`",
+            ),
+            ("search.mcts.c=3", "there are simulations, exploration"),
+            (
+                "search={stategy=1}",
+                "no key `stategy`; the nearest is `strategy`",
+            ),
+            ("search.n=1.5", "a whole number"),
+            ("search.speculate=1", "true or false"),
+            ("a.b.c.d.e.f.g.h.i=1", "8 parts"),
             ("search.n=many", "many"),
             ("search.n=-1", "-1"),
             ("search.n.m=1", "\"n\""),
             ("search=1", "1"),
-            ("=1", "``"),
+            ("=1", "no key ``"),
             ("search.n", "e.g."),
         ] {
             let line = refusal(assignment);
             assert!(line.contains(assignment) && line.contains(word), "{line}");
             assert!(!line.contains('\n'), "{line}");
         }
+        assert!(refusal(&format!("{}=1", "a.".repeat(60_000))).contains("8 parts"));
     }
 }

@@ -1,7 +1,6 @@
 //! `beamgen bench-engine`: tokens a second of one engine, without a search.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use beamgen::{
     Config, DecodeBench, EngineBench, KvType, MachineRates, Measured, Solver, WeightType,
@@ -15,6 +14,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plan::size;
 use crate::printable;
+use crate::settings;
 use crate::table::Table;
 
 /// Bytes read and copied to see what the memory can do: more than caches hold.
@@ -74,9 +74,8 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         }
     }
     let mut config = Config::default();
-    let bundled = |name: &Path| name == Path::new("bundled") && !name.exists();
-    let model = args.model.as_deref().filter(|name| !bundled(name));
-    config.models.generator = model.map(Path::to_owned);
+    config.models.generator.clone_from(&args.model);
+    settings::resolve_words(&mut config);
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
     config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use beamgen::ConfigError;
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
+use beamgen::hub::{Fault, HubError};
+use beamgen::{ConfigError, KNOWN_MODELS};
+
+use crate::nearest::nearest;
 
 use crate::interrupt;
 
@@ -71,7 +74,9 @@ impl From<RunFileError> for Failure {
             RunFileError::Exists { .. } => ": continue it with --resume, or choose another --out",
             RunFileError::Locked { .. } => ": wait for it, or choose another --out",
             RunFileError::OtherRun { .. } => ": use the run's, or choose another --out",
-            RunFileError::Io { .. } | RunFileError::Line { .. } => "",
+            RunFileError::Io { .. }
+            | RunFileError::Line { .. }
+            | RunFileError::Removed { .. } => "",
         };
         match error.is_failure() {
             true => Self::Run(error.into()),
@@ -89,8 +94,27 @@ impl From<beamgen::Error> for Failure {
             beamgen::Error::UnknownPair { .. } => {
                 Self::Input(format!("{error}: `beamgen models` lists all"))
             }
-            error if error.is_input() => Self::Input(error.to_string()),
+            error if error.is_input() => match similar_model(&error) {
+                Some(name) => Self::Input(format!("{error}; did you mean {name}?")),
+                None => Self::Input(error.to_string()),
+            },
             error => Self::Run(error.into()),
         }
     }
+}
+
+/// A known model whose name is like the one that was not found.
+fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
+    let name = match error {
+        beamgen::Error::NoModel { name, .. } => name.to_str()?,
+        beamgen::Error::Hub(HubError::Offline { id, .. }) => id,
+        beamgen::Error::Hub(HubError::At { place, fault }) => match fault {
+            Fault::NoRepository | Fault::Refused { .. } => &place.repo,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let repo = name.split(['@', ':']).next()?;
+    let known = KNOWN_MODELS.iter().map(|model| model.name);
+    nearest(repo, known.chain(["bundled"])).filter(|&known| known != repo)
 }

@@ -20,6 +20,7 @@ mod foreign;
 mod interrupt;
 mod models;
 mod output;
+mod nearest;
 mod palette;
 mod plan;
 mod printable;

@@ -47,6 +47,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
         config.models.generator.clone_from(&flags.generator);
     }
     set_models(&mut config, &flags.models);
+    resolve_words(&mut config);
     Ok(config)
 }
 
@@ -57,6 +58,11 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
         config = assign::set(&config, assignment)?;
     }
     set_models(&mut config, &flags.models);
+    if is_word(flags.models.prm.as_deref(), "none") {
+        let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
+        return Err(Failure::Input(message.to_owned()));
+    }
+    resolve_words(&mut config);
     // The file may have been written for a search without a reward model; here there is always one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
@@ -84,6 +90,25 @@ pub fn over_pair(pair: &str, mut settings: Table, flags: &ModelFlags) -> Result<
         }
     }
     Ok(Pair::find(pair)?.with(&settings)?)
+}
+
+/// Takes the words `bundled` and `none` for what they say where a model is named.
+pub fn resolve_words(config: &mut Config) {
+    let models = &mut config.models;
+    if is_word(models.prm.as_deref(), "none") {
+        models.prm = None;
+        models.scorer = ScorerKind::None;
+    }
+    for model in [&mut models.generator, &mut models.prm] {
+        if is_word(model.as_deref(), "bundled") {
+            *model = None;
+        }
+    }
+}
+
+/// Whether a model's name is this word, and no file or folder here has that name.
+pub fn is_word(model: Option<&Path>, word: &str) -> bool {
+    model.is_some_and(|name| name == Path::new(word) && !name.exists())
 }
 
 /// Puts the flags on models over the configuration.
@@ -183,8 +208,8 @@ pub fn solver_with(
     let bundled_scorer = config.models.prm.is_none()
         && matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
     if own_generator && bundled_scorer && config.uses_scorer() {
-        let message = "--generator without --prm: the bundled reward model knows the bundled problems only: \
-                       add --prm MODEL, or --scorer none with a strategy that needs no scores";
+        let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
+                       --generator: add --prm MODEL, or --scorer none with a strategy that needs no scores";
         return Err(Failure::Input(message.to_owned()));
     }
     let builder = download::attach(Solver::builder().config(config))?;

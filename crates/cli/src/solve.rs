@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use beamgen::eval::metrics::bootstrap;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
-use beamgen::{CancelToken, Config, Request, RunSummary, Solver};
+use beamgen::{CancelToken, Config, Request, RunSummary, ScorerKind, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
@@ -66,6 +66,13 @@ fn config(args: &SolveArgs) -> Result<Config, Failure> {
         settings::set_strategy(&mut config, strategy, args.settings.choose);
     }
     if let Some(scorer) = args.scorer {
+        if scorer != ScorerKind::None
+            && settings::is_word(args.settings.models.prm.as_deref(), "none")
+        {
+            return Err(Failure::Input(format!(
+                "--prm none and --scorer {scorer}: leave one of them out"
+            )));
+        }
         config.models.scorer = scorer;
     }
     Ok(config)
@@ -107,6 +114,8 @@ struct Report<'a> {
     waiting: BTreeMap<usize, Record>,
     printed: usize,
     marks: Marks,
+    /// Nobody reads stdout any more.
+    reader_left: bool,
     totals: Totals,
     refused: usize,
 }
@@ -165,6 +174,7 @@ impl<'a> Report<'a> {
             waiting: BTreeMap::new(),
             printed: 0,
             marks: Marks::default(),
+            reader_left: false,
             totals: Totals::default(),
             refused: 0,
         }
@@ -231,8 +241,23 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Prints the problem that is at this position in `todo`.
+    /// Prints the problem that is at this position in `todo`, if somebody reads it.
     fn print(&mut self, position: usize, record: &Record) -> io::Result<()> {
+        if self.reader_left {
+            return Ok(());
+        }
+        match self.try_print(position, record) {
+            // The run file is the result; whoever read the output has seen enough of it.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.run_file.is_some() => {
+                self.reader_left = true;
+                output::note("note: the output was closed; the run goes on for its run file");
+                Ok(())
+            }
+            printed => printed,
+        }
+    }
+
+    fn try_print(&mut self, position: usize, record: &Record) -> io::Result<()> {
         let problem = &self.problems.problems[self.todo[position]];
         let mut out = io::stdout().lock();
         self.progress.aside(|| {

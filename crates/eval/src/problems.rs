@@ -70,6 +70,13 @@ impl Problems {
                 continue;
             }
             let format = *format.get_or_insert_with(|| Format::of(text));
+            if let (Format::Text, Some(&first)) = (format, numbers.first())
+                && is_json_problem(text)
+            {
+                let fault = LineFault::JsonAfterText { first };
+                let number = line.number;
+                return Err(lines.at(number, fault));
+            }
             let problem = format.parse(text, line.number).and_then(|problem| {
                 match first_lines.insert(problem.id.clone(), line.number) {
                     Some(first) => Err(LineFault::Repeated {
@@ -176,6 +183,15 @@ impl Format {
     }
 }
 
+/// Whether a line would be a problem in a file of JSON lines.
+fn is_json_problem(text: &str) -> bool {
+    let object: Option<Map<String, Value>> = text
+        .starts_with('{')
+        .then(|| serde_json::from_str(text).ok())
+        .flatten();
+    object.is_some_and(|object| TEXT_KEYS.iter().any(|&key| object.contains_key(key)))
+}
+
 fn from_object(object: &Map<String, Value>, number: usize) -> Result<Problem, LineFault> {
     let (field, value) = TEXT_KEYS
         .iter()
@@ -274,11 +290,11 @@ impl<R: BufRead> Lines<'_, R> {
         if read > MAX_LINE_BYTES {
             return Err(self.at(number, LineFault::LongLine));
         }
-        let skipped = if number == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
-            3
-        } else {
-            0
-        };
+        let mut skipped = 0;
+        // A tool that adds a byte order mark may have added it to a file that had one.
+        while number == 1 && self.buffer[skipped..].starts_with(b"\xef\xbb\xbf") {
+            skipped += 3;
+        }
         match std::str::from_utf8(&self.buffer[skipped..]) {
             Ok(text) => Ok(Some(Line { number, text })),
             Err(error) => Err(self.at(

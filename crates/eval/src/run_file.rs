@@ -116,6 +116,12 @@ pub enum RunFileError {
         /// The file.
         path: PathBuf,
     },
+    /// The file was removed while the run was writing to it.
+    #[error("{}: was removed while the run was writing to it, and its results with it: run again", path.display())]
+    Removed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A line that is not one of a run file.
     #[error("{}:{line}: not a line of a run file ({reason}): repair or remove the file", path.display())]
     Line {
@@ -159,6 +165,7 @@ impl RunFileError {
                     | AlreadyExists
                     | InvalidInput
             ),
+            Self::Removed { .. } => true,
             _ => false,
         }
     }
@@ -256,7 +263,11 @@ impl RunFile {
     }
 
     /// Writes one line. Once this returns, the line survives a crash of the process.
+    ///
+    /// # Errors
+    /// Writing failed, or the file was removed: its lines would be lost with the process.
     pub fn append(&mut self, line: &impl Serialize) -> Result<(), RunFileError> {
+        self.check_still_there()?;
         // Text and newline in one write, so that a crash leaves both or, at worst, part of a line
         // without its newline.
         let mut bytes = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
@@ -265,8 +276,32 @@ impl RunFile {
     }
 
     /// Flushes the file to the disk, so that all lines survive a power cut, too.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
     pub fn finish(self) -> Result<(), RunFileError> {
+        self.check_still_there()?;
         self.file.sync_all().map_err(|error| self.io(error))
+    }
+
+    /// Refuses to go on once the file has no name any more. Where it was only renamed, its lines are
+    /// kept under the new name.
+    #[cfg(unix)]
+    fn check_still_there(&self) -> Result<(), RunFileError> {
+        use std::os::unix::fs::MetadataExt;
+        let found = self.file.metadata().map_err(|error| self.io(error))?;
+        match found.nlink() {
+            0 => Err(RunFileError::Removed {
+                path: self.path.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn check_still_there(&self) -> Result<(), RunFileError> {
+        // An open file cannot be removed.
+        Ok(())
     }
 
     fn lock(&self) -> Result<(), RunFileError> {

@@ -148,6 +148,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
         let mut config: Config = table
             .try_into()
             .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;
+        settings::resolve_words(&mut config);
         match run.scorer {
             Some(scorer) => config.models.scorer = scorer,
             None => unscored_unless_needed(&mut config),

@@ -74,6 +74,14 @@ pub enum LineFault {
         /// What the parser said.
         reason: String,
     },
+    /// A problem in JSON in a file that began as plain text.
+    #[error(
+        "a JSON object, but line {first} is plain text, so the file is read as text: remove that line, or write all lines as JSON"
+    )]
+    JsonAfterText {
+        /// The file's first line that is not blank.
+        first: usize,
+    },
     /// JSON, but not an object.
     #[error(
         "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
