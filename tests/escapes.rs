@@ -54,6 +54,17 @@ fn problems_ids_and_answers_cannot_act_on_the_terminal() {
     }
     assert_harmless("always", &ran);
 
+    place
+        .run(&[&solve[..], &["never", "--out", "run.jsonl", "--tree"]].concat())
+        .ok();
+    let id = format!("id {HOSTILE}");
+    for args in [
+        &["show", "run.jsonl"][..],
+        &["show", "run.jsonl", "--id", &id],
+    ] {
+        assert_harmless("show", &place.run(args).ok());
+    }
+
     // Programs get the text as it is.
     let ran = place
         .run(&["solve", "p.jsonl", "-n", "2", "-m", "2", "--json"])
@@ -100,6 +111,7 @@ fn names_in_errors_cannot_act_on_the_terminal() {
         &["bench", "--config", "set.toml"],
         &["bench", "--config", "run.toml"],
         &["bench-engine", "--model", HOSTILE],
+        &["show", HOSTILE],
         &["score", HOSTILE],
         &["eval-prm", "--data", HOSTILE],
         &["models", "--generator", HOSTILE],

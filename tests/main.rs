@@ -18,6 +18,7 @@ mod in_flight;
 mod interrupt;
 mod json;
 mod ledger;
+mod manual;
 mod numbers;
 mod pairs;
 mod pipe;

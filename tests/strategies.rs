@@ -39,7 +39,7 @@ fn every_strategy_solves_from_the_command_line() {
 fn the_help_names_every_strategy() {
     let help = Place::new().run(&["solve", "--help"]).ok().stdout;
     for name in names() {
-        assert!(help.contains(&format!("\n  {name} ")), "{name}");
+        assert!(help.contains(&format!("\n  {name}\n      ")), "{name}");
     }
 }
 

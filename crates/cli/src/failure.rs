@@ -74,9 +74,9 @@ impl From<RunFileError> for Failure {
             RunFileError::Exists { .. } => ": continue it with --resume, or choose another --out",
             RunFileError::Locked { .. } => ": wait for it, or choose another --out",
             RunFileError::OtherRun { .. } => ": use the run's, or choose another --out",
-            RunFileError::Io { .. }
-            | RunFileError::Line { .. }
-            | RunFileError::Removed { .. } => "",
+            RunFileError::Io { .. } | RunFileError::Line { .. } | RunFileError::Removed { .. } => {
+                ""
+            }
         };
         match error.is_failure() {
             true => Self::Run(error.into()),

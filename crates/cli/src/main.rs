@@ -18,9 +18,10 @@ mod exact;
 mod failure;
 mod foreign;
 mod interrupt;
+mod manual;
 mod models;
-mod output;
 mod nearest;
+mod output;
 mod palette;
 mod plan;
 mod printable;
@@ -64,6 +65,8 @@ fn main() -> ExitCode {
                 .to_owned(),
         )),
         Command::Problems(args) => world::main(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     });
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,

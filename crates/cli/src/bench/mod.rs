@@ -43,6 +43,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::printable;
+use crate::settings;
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &args.redraw {
@@ -110,6 +111,12 @@ fn interrupted(came: &Progressed, is_kept: bool) -> Failure {
 
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
+    if settings::is_word(args.settings.models.prm.as_deref(), "none") {
+        return Err(Failure::Input(
+            "--prm none: the scorer belongs to what is compared here: give --scorers none"
+                .to_owned(),
+        ));
+    }
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
         None => None,

@@ -226,13 +226,11 @@ impl Strategies {
         })
     }
 
-    /// A line for each name, for a help text.
+    /// Two lines for each name, for a help text: the name, and below it what it does.
     pub fn help(&self) -> String {
-        let width = self.names().map(|named| named.name().len()).max();
-        let width = width.unwrap_or(0);
-        let line =
-            |named: StrategyName| format!("  {:width$}  {}\n", named.name(), named.summary());
-        self.names().map(line).collect()
+        let entry =
+            |named: StrategyName| format!("  {}\n      {}\n", named.name(), named.summary());
+        self.names().map(entry).collect()
     }
 
     /// A Markdown table with a row for each name.

@@ -103,9 +103,9 @@ fn it_is_found_by_name_listed_and_run() {
     let all = strategies();
     let help = all.help();
     for listed in [
-        "  fan  ",
+        "  fan\n",
         "as many chains as its own key says",
-        "  wide-fan  ",
+        "  wide-fan\n",
         "  beam  ",
     ] {
         assert!(help.contains(listed), "{help}");

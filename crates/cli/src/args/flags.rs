@@ -1,0 +1,198 @@
+//! Flags that several commands share. Most of them are keys of the configuration as well.
+
+use std::path::PathBuf;
+
+use beamgen::{Aggregation, Choose, DeviceChoice, KvType, WeightType};
+use clap::Args;
+
+/// Flags that are configuration keys, shared by all commands that search.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Search")]
+pub struct SettingFlags {
+    /// Read settings from a TOML file
+    ///
+    /// Examples are in configs/search/. --set wins over the file, other flags win over both.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Set any key of the configuration
+    ///
+    /// For example --set search.rebase.balance=paper. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// M, the expansion factor [default: 4]
+    ///
+    /// A beam keeps N/M chains and expands each of them M times.
+    #[arg(short, long)]
+    pub m: Option<usize>,
+    /// How step scores become a chain's score
+    ///
+    /// min, product, mean, last, max, soft-min or soft-min:T [default: min; with --scorer orm always
+    /// last]
+    #[arg(long, hide_short_help = true)]
+    pub aggregation: Option<Aggregation>,
+    /// How the answer is chosen among finished chains
+    ///
+    /// best, majority or weighted [default: best]
+    #[arg(long, hide_short_help = true)]
+    pub choose: Option<Choose>,
+    /// Stop a chain after so many steps [default: 40]
+    #[arg(long, value_name = "STEPS", hide_short_help = true)]
+    pub max_steps: Option<usize>,
+    /// Most tokens to sample for one problem
+    ///
+    /// Tokens of chains that are thrown away count too. 0 is no limit [default: 0]
+    #[arg(long, value_name = "TOKENS")]
+    pub budget_tokens: Option<usize>,
+    /// Withhold answers whose chain scores less [default: 0]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
+    pub threshold: Option<f32>,
+    /// Stop a majority vote that is decided
+    ///
+    /// The vote stops as soon as the chains still to come cannot change its answer.
+    #[arg(long, hide_short_help = true)]
+    pub consensus: bool,
+    /// Score steps after TAU tokens and reject the worst there
+    ///
+    /// For beam and dvts only [default: never]
+    #[arg(long, value_name = "TAU", hide_short_help = true)]
+    pub early_rejection: Option<usize>,
+    /// Continue finished chains while a round's last ones are written
+    ///
+    /// Results stay the same.
+    #[arg(long, hide_short_help = true)]
+    pub speculate: bool,
+    /// Problems worked on at once [default: 16]
+    ///
+    /// It changes the speed, never the results.
+    #[arg(long, value_name = "K", hide_short_help = true)]
+    pub in_flight: Option<usize>,
+
+    /// The seed of all random numbers [default: 0]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Sampling temperature; 0 is greedy
+    ///
+    /// [default: what the generator's checkpoint says, or 1.0]
+    #[arg(
+        long,
+        value_name = "T",
+        allow_negative_numbers = true,
+        help_heading = "Sampling",
+        hide_short_help = true
+    )]
+    pub temperature: Option<f32>,
+    /// Sample among the K likeliest tokens; 0 among all
+    #[arg(
+        long,
+        value_name = "K",
+        help_heading = "Sampling",
+        hide_short_help = true
+    )]
+    pub top_k: Option<usize>,
+    /// Sample among the likeliest tokens with total probability P
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        help_heading = "Sampling",
+        hide_short_help = true
+    )]
+    pub top_p: Option<f32>,
+    /// Sample among tokens at least P times as likely as the likeliest
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        help_heading = "Sampling",
+        hide_short_help = true
+    )]
+    pub min_p: Option<f32>,
+
+    /// The generator [default: bundled]
+    ///
+    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled.
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
+    pub generator: Option<PathBuf>,
+    #[command(flatten)]
+    pub models: ModelFlags,
+}
+
+/// Flags for commands that use a reward model without a search.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Models")]
+pub struct PrmFlags {
+    /// Read settings from a TOML file, as for `beamgen solve`
+    ///
+    /// --set wins over the file, other flags win over both.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Set any key of the configuration
+    ///
+    /// For example --set engine.max_rows=256. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub models: ModelFlags,
+}
+
+/// Which reward model, and how models are run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Models")]
+pub struct ModelFlags {
+    /// Published models by name, e.g. qwen2.5-math-1.5b
+    ///
+    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`, or a
+    /// TOML file. --config wins over it; --generator and --prm replace its models.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub pair: Option<String>,
+    /// The process reward model [default: bundled]
+    ///
+    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, bundled, or
+    /// none, which is the same as --scorer none.
+    #[arg(long, value_name = "MODEL")]
+    pub prm: Option<PathBuf>,
+    /// How the reward model's input and scores are read
+    ///
+    /// auto, a family (`beamgen models` lists them) or a TOML file [default: auto]
+    #[arg(long, value_name = "NAME|FILE", hide_short_help = true)]
+    pub prm_format: Option<String>,
+    /// The reference model of an implicit reward model
+    #[arg(long, value_name = "MODEL", hide_short_help = true)]
+    pub prm_reference: Option<PathBuf>,
+    /// Weights as auto, f32, bf16, f16 or int8
+    ///
+    /// auto keeps the checkpoint's type, exactly; int8 is fastest and not exact [default: auto]
+    #[arg(long, value_name = "TYPE")]
+    pub dtype: Option<WeightType>,
+    /// Compute on auto, cpu, cuda or cuda:N
+    ///
+    /// auto takes CUDA device 0 if there is one that can have the models, else the cpu [default:
+    /// auto]
+    #[arg(long, value_name = "DEVICE", hide_short_help = true)]
+    pub device: Option<DeviceChoice>,
+    /// Keys and values as auto, f32, bf16 or f16
+    ///
+    /// auto is f32 on the cpu and the weights' type on a CUDA device. bf16 and f16 take half the
+    /// memory; bf16 is fastest on processors with AMX [default: auto]
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
+    pub kv_dtype: Option<KvType>,
+    /// Most memory for KV caches, e.g. 2GiB [default: auto]
+    ///
+    /// For both models together. On the cpu it is taken when it is needed, on a CUDA device at once.
+    /// auto is 4GiB on the cpu, and on a CUDA device what all chains in flight can use.
+    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
+    pub kv_memory: Option<usize>,
+    /// Never ask the hub; take models from its cache
+    #[arg(long, hide_short_help = true)]
+    pub offline: bool,
+    /// Threads to compute with
+    ///
+    /// At most 1024; 0 is one for each physical core [default: 0]
+    #[arg(long, hide_short_help = true)]
+    pub threads: Option<usize>,
+}

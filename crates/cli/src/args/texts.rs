@@ -1,0 +1,153 @@
+//! Examples and explanations that `--help` prints after the flags. Lines of examples fit into 80
+//! columns; everything else is wrapped to the terminal by clap.
+
+use beamgen::Strategies;
+
+pub const SHORT: &str = "More flags, explanations and examples: `--help`.";
+
+pub const TOP: &str = "\
+Examples:
+  beamgen solve                        bundled problems, bundled models
+  beamgen solve problems.jsonl --out run.jsonl
+                                       your file; every result is kept
+  beamgen solve problems.jsonl --out run.jsonl --resume
+                                       go on after an interruption
+  beamgen bench --limit 100            compare search strategies
+  echo 'Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?' | beamgen solve -
+
+Exit codes: 0 done, 1 the run failed, 2 wrong usage or input.";
+
+const SOLVE_EXAMPLES: &str = "\
+Examples:
+  beamgen solve
+      bundled problems, bundled models
+  beamgen solve problems.jsonl -n 32 -m 4 --seed 7
+      a wider beam on a file of your own
+  beamgen solve problems.jsonl --strategy majority --scorer none
+      no reward model: the most frequent answer
+  beamgen solve --strategy mcts --set search.mcts.exploration=2
+      a key of one strategy
+  beamgen solve problems.jsonl --out run.jsonl --resume
+      go on where an interrupted run stopped
+  beamgen solve - --json < problems.jsonl | jq .answer
+      for programs
+  beamgen solve problems.jsonl --generator DIR --prm DIR
+      models in Hugging Face layout; a generator may be a GGUF file
+  beamgen solve problems.jsonl --pair qwen2.5-math-1.5b
+      published models by name; `beamgen models` lists them";
+
+/// Examples, the table of strategies, what the input may be.
+pub fn solve() -> String {
+    let strategies = Strategies::builtin().help();
+    format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")
+}
+
+const SOLVE_INPUT: &str = "\
+FILE has one problem a line: plain text, or a JSON object with \"problem\" (or \"question\" or \
+\"prompt\") and, if known, \"answer\" and \"id\".
+
+Flags on search, sampling and models are also keys of the configuration file; \
+configs/search/default.toml lists all keys. --set sets any of them: --set search.lookahead.steps=2.
+
+The number before a step is its score, the reward model's probability that the step is right; ? marks a \
+score below 0.9, ! one below 0.5. An answer is called a guess if nothing in the chain marks it as the \
+answer; its last number was taken then. Ctrl-C ends the run with what is done; --resume continues it.";
+
+pub const BENCH: &str = "\
+Examples:
+  beamgen bench --limit 100
+      the usual strategies on bundled problems
+  beamgen bench problems.jsonl --strategies best-of-n,beam --n 4,16,64
+  beamgen bench problems.jsonl --scorers prm,orm --seeds 3 --json
+  beamgen bench --config configs/bench/quick.toml --out quick
+      tables, plots and all raw rows in the folder quick
+  beamgen bench --config configs/bench/quick.toml --out quick --resume
+      go on after an interruption
+  beamgen bench --redraw quick
+      draw the report again; nothing is run
+
+A --config with [[run]] tables describes a whole bench: problem sets, runs, seeds and comparisons \
+(examples are in configs/bench/). Any other --config holds settings for all strategies, as for \
+`beamgen solve`. Where N is smaller than M, M is lowered to N.";
+
+pub const BENCH_ENGINE: &str = "\
+Examples:
+  beamgen bench-engine
+      the bundled generator
+  beamgen bench-engine --model DIR --dtype int8 --batch 1,64 --prefix 1024
+  beamgen bench-engine --model model.gguf --no-sample --json > rows.jsonl
+
+All sequences of a batch continue one prompt of --prefix tokens, which is read once. Every pass \
+appends a token to each sequence and computes its logits; the next token is sampled at temperature \
+0.8. This is the work that a search gives to the engine. The tokens of the prompt are arbitrary, so \
+no tokenizer is needed.
+
+GB/s: bytes of weights read by each pass, as a share of the memory's measured read bandwidth. \
+GFLOP/s: multiply-adds (two operations each), as a share of the measured peak. Both limits are \
+measured by the same process on the same threads.";
+
+pub const SHOW: &str = "\
+Examples:
+  beamgen solve --out run.jsonl --tree
+  beamgen show run.jsonl
+  beamgen show run.jsonl --id world-2026-1
+
+Each step of a tree has its score, its text, its number and what became of it: the end of its chain, or \
+the round in which it was pruned, its rank by chain score there and the cutoff. docs/run-file.md lists \
+all fields of the file.";
+
+pub const MODELS: &str = "\
+Examples:
+  beamgen models
+      models in the cache, pairs, and models known to work
+  beamgen models --pair qwen2.5-math-1.5b
+      the memory that a pair needs
+  beamgen models --generator model.gguf --prm Qwen/Qwen2.5-Math-PRM-7B
+      the memory that this pair needs
+  beamgen models --generator DIR --prm DIR --dtype bf16";
+
+pub const SCORE: &str = "\
+Examples:
+  beamgen score chains.jsonl > scores.jsonl
+      with the bundled reward model
+  beamgen score chains.jsonl --prm DIR --aggregation min
+
+FILE has one chain a line, {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\"...\", \"...\"]}, or is one \
+JSON array of such objects. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
+`score` (their aggregate), or `error` for a chain that the model cannot score.";
+
+pub const EVAL_PRM: &str = "\
+Examples:
+  beamgen eval-prm --data processbench_gsm8k.json --prm DIR
+  beamgen eval-prm --data gsm8k.json math.json --prm DIR --threshold 0.4
+  beamgen problems --count 500 --steps > world.jsonl
+  beamgen eval-prm --data world.jsonl
+
+Data are chains as for `beamgen score`, each with a label: `label` is the index of the first wrong \
+step counted from 0, or -1 if all are right (ProcessBench); `labels` is a list of true and false, one \
+for each step.";
+
+pub const TRAIN: &str = "\
+Examples:
+  beamgen train --out my-abacus
+      the bundled models
+  beamgen train --out my-abacus --resume
+      go on after an interruption
+  beamgen train --quick --out /tmp/quick
+      the whole pipeline on a small scale";
+
+pub const PROBLEMS: &str = "\
+Example:
+  beamgen problems --count 500 > held-out.jsonl
+  beamgen bench held-out.jsonl";
+
+pub const COMPLETIONS: &str = "\
+Examples:
+  beamgen completions bash > ~/.local/share/bash-completion/completions/beamgen
+  beamgen completions zsh > ~/.zfunc/_beamgen
+  beamgen completions fish > ~/.config/fish/completions/beamgen.fish";
+
+pub const MAN: &str = "\
+Examples:
+  beamgen man solve | man -l -
+  beamgen man --out ~/.local/share/man/man1";
