@@ -27,7 +27,7 @@ pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 #[command(
     name = "beamgen",
     bin_name = "beamgen",
-    version,
+    version = VERSION,
     after_long_help = texts::TOP,
     max_term_width = 100
 )]

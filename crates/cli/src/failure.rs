@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
-use beamgen::hub::{Fault, HubError};
+use beamgen::hub::{HubError, RequestError};
 use beamgen::{ConfigError, KNOWN_MODELS};
 
 use crate::nearest::nearest;
@@ -108,8 +108,8 @@ fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     let name = match error {
         beamgen::Error::NoModel { name, .. } => name.to_str()?,
         beamgen::Error::Hub(HubError::Offline { id, .. }) => id,
-        beamgen::Error::Hub(HubError::At { place, fault }) => match fault {
-            Fault::NoRepository | Fault::Refused { .. } => &place.repo,
+        beamgen::Error::Hub(HubError::Request { target, error }) => match error {
+            RequestError::NoRepository | RequestError::Refused { .. } => &target.repo,
             _ => return None,
         },
         _ => return None,
