@@ -1,4 +1,4 @@
-//! What can be typed. Nothing is read or built here.
+//! Commands and their arguments. Nothing is read or built here.
 
 use std::path::PathBuf;
 
@@ -467,7 +467,7 @@ pub fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Reads the command line. Help and version end the process; a mistake becomes one line.
+/// Parses the command line. Help and version end the process; an error becomes one line.
 pub fn parse() -> Result<Command, Failure> {
     match Cli::try_parse() {
         Ok(cli) => Ok(cli.command),
@@ -484,8 +484,7 @@ pub fn parse() -> Result<Command, Failure> {
     }
 }
 
-/// clap's message without its paragraphs: what is wrong, a similar name if there is one, and where
-/// help is.
+/// clap's message in one line: what is wrong, a similar name if there is one, and where help is.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

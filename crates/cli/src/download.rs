@@ -1,4 +1,4 @@
-//! Models of the hub: where it and its cache are, and how far a download is.
+//! Models of the hub: its address and cache, and the progress of downloads.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -13,10 +13,10 @@ use crate::output;
 use crate::plan::size;
 use crate::printable;
 
-/// How often a line appears where there is no terminal.
+/// Time between lines of progress where stderr is no terminal.
 const LINE: Duration = Duration::from_secs(15);
 
-/// The hub as Python's `huggingface_hub` would find it: the same variables, cache and token.
+/// The hub, with the environment variables, cache and token of Python's `huggingface_hub`.
 pub fn hub(offline: bool) -> Result<Hub, Failure> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
     let mut config = config.map_err(beamgen::Error::from)?;
@@ -24,7 +24,7 @@ pub fn hub(offline: bool) -> Result<Hub, Failure> {
     Ok(Hub::new(config).map_err(beamgen::Error::from)?)
 }
 
-/// Lets the builder take models of the hub, if one is named that is not on this machine.
+/// Connects the builder to the hub if a named model is not on this machine.
 pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.settings().models;
     let named = [&models.generator, &models.prm, &models.prm_reference];
@@ -36,12 +36,12 @@ pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     Ok(builder.hub(hub, move |model, progress| display.show(model, progress)))
 }
 
-/// A bar for each file on a terminal, now and then a line elsewhere.
+/// Shows progress: a bar for each file on a terminal, otherwise a line every [`LINE`].
 struct Display {
     bars: Option<MultiProgress>,
-    /// By model and file: two models have files of the same names.
+    /// By model and file, because two models may have files of the same name.
     files: HashMap<(String, String), ProgressBar>,
-    said: Instant,
+    last_line: Instant,
 }
 
 impl Display {
@@ -49,7 +49,7 @@ impl Display {
         Self {
             bars: std::io::stderr().is_terminal().then(MultiProgress::new),
             files: HashMap::new(),
-            said: Instant::now(),
+            last_line: Instant::now(),
         }
     }
 
@@ -67,8 +67,8 @@ impl Display {
 
     fn bytes(&mut self, model: &str, file: &str, done: u64, total: Option<u64>) {
         let Some(bars) = &self.bars else {
-            if self.said.elapsed() >= LINE {
-                self.said = Instant::now();
+            if self.last_line.elapsed() >= LINE {
+                self.last_line = Instant::now();
                 let of = total.map(|total| format!(" of {}", size(total)));
                 let of = of.unwrap_or_default();
                 output::note(format_args!("{model}: {file}: {}{of}", size(done)));

@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Why a command failed, and its exit code.
 
 use std::fmt;
 use std::io;
@@ -15,13 +15,13 @@ use crate::interrupt;
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was typed, or a file that was named, is wrong: exit code 2. One line.
+    /// The arguments or a named file are wrong: exit code 2. The message is one line.
     Input(String),
     /// The run itself failed: exit code 1.
     Run(anyhow::Error),
     /// Ctrl-C ended the run: exit code 130. One line on how to go on.
     Interrupted(String),
-    /// Who read our output has gone (`| head`): no failure at all, just the end.
+    /// The reader of stdout closed it (`| head`): exit code 0.
     ReaderLeft,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error of writing to stdout.
+/// Writing to stdout failed.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -103,7 +103,7 @@ impl From<beamgen::Error> for Failure {
     }
 }
 
-/// A known model whose name is like the one that was not found.
+/// The known model whose name is most like the one that was not found.
 fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     let name = match error {
         beamgen::Error::NoModel { name, .. } => name.to_str()?,

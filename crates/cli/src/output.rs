@@ -1,4 +1,4 @@
-//! What programs read on stdout, one JSON object a line, and messages on stderr.
+//! JSON lines on stdout, and messages on stderr.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -11,11 +11,10 @@ use serde::Serialize;
 use crate::printable;
 use crate::show::Graded;
 
-/// Most characters of a message. Names and values in it may be of any length.
+/// Most characters of a message; names and values in it may have any length.
 const LONGEST: usize = 500;
 
-/// Writes a message to stderr: one printable line of bounded length, whatever names are in it. That
-/// nobody reads it any more is no reason to stop.
+/// Writes a message to stderr as one printable line of bounded length. A closed stderr is no error.
 pub fn note(message: impl Display) {
     let message = message.to_string();
     let line = printable::line(&message);
@@ -51,9 +50,9 @@ struct Totals {
     /// `null` if no problem has a reference answer.
     correct: Option<usize>,
     accuracy: Option<f64>,
-    /// Answers below the threshold.
+    /// Answers withheld because their chain scored below the threshold.
     withheld: usize,
-    /// Answers that could not be compared with the reference; not among the correct ones.
+    /// Answers that could not be compared with the reference; they count as wrong.
     cannot_tell: usize,
     /// Problems that do not fit into a model's context; not among the correct ones.
     too_long: usize,

@@ -1,33 +1,33 @@
-//! Colours, or their absence.
+//! Colours on a terminal.
 
 use std::fmt;
 
 use crate::printable;
 
-/// Below this a step is worth a second look: it is marked `?`.
+/// A step that scores less is marked `?`.
 pub const SURE: f32 = 0.9;
-/// Below this the reward model thinks that the step is wrong: it is marked `!`.
+/// A step that scores less is marked `!`: the reward model takes it for wrong.
 pub const DOUBTFUL: f32 = 0.5;
 
-/// When to colour.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless the variable NO_COLOR is set
     #[default]
     Auto,
-    /// Into pipes and files too
+    /// Also in pipes and files
     Always,
-    /// Nowhere
+    /// Not at all
     Never,
 }
 
-/// Paints text if colours are on.
+/// Adds colours to text, if they are on.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     on: bool,
 }
 
-/// What a colour says.
+/// What a colour stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Ink {
     /// A sure step, a right answer.
@@ -36,14 +36,14 @@ pub enum Ink {
     Unsure,
     /// A doubtful step, a wrong answer.
     Bad,
-    /// What can be skipped.
+    /// Details.
     Dim,
-    /// What is looked for.
+    /// The problem and its answer.
     Bold,
 }
 
 impl Ink {
-    /// The ink of a score.
+    /// The colour of a score.
     pub fn of_score(score: f32) -> Self {
         if score >= SURE {
             Self::Good
@@ -66,12 +66,12 @@ impl Ink {
 }
 
 impl Palette {
-    /// `is_terminal`: whether what is painted goes to one.
+    /// `is_terminal`: whether the output is a terminal.
     pub fn new(choice: ColorChoice, is_terminal: bool) -> Self {
         let on = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            // no-color.org: present and not empty.
+            // https://no-color.org: the variable is set and not empty.
             ColorChoice::Auto => {
                 is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
@@ -79,8 +79,8 @@ impl Palette {
         Self { on }
     }
 
-    /// The text in that ink. Pad before painting: the codes have no width on the screen but count
-    /// as characters.
+    /// The text in that colour. Pad the text before: colour codes count as characters but have no
+    /// width.
     pub fn paint<T: fmt::Display>(self, ink: Ink, text: T) -> Painted<T> {
         Painted {
             code: self.on.then(|| ink.code()),
@@ -89,7 +89,7 @@ impl Palette {
     }
 }
 
-/// Printable text that knows its ink.
+/// Text and its colour. It is displayed printable ([`printable::lines`]).
 pub struct Painted<T> {
     code: Option<&'static str>,
     text: T,

@@ -1,10 +1,10 @@
-//! Plain tables: the first column to the left, numbers to the right.
+//! Plain text tables: the first column is left-aligned, the others are right-aligned.
 
 use std::io::{self, Write};
 
 use crate::printable;
 
-/// Rows of cells under a head.
+/// A head and rows of cells.
 pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -19,14 +19,14 @@ impl Table {
         }
     }
 
-    /// Adds a row; it has as many cells as the head.
+    /// Adds a row with as many cells as the head has.
     pub fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
         let printable = |cell: String| printable::line(&cell).into_owned();
         self.rows.push(cells.into_iter().map(printable).collect());
     }
 
-    /// Writes it, every line indented by two blanks.
+    /// Writes the table, indented by two blanks.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = || std::iter::once(&self.head).chain(&self.rows);
         let width = |column: usize| {
@@ -50,7 +50,7 @@ impl Table {
     }
 }
 
-/// `1234567` as `1 234 567`: readable, and no comma that another country reads as a decimal point.
+/// `1234567` as `1 234 567`. A comma would be a decimal point in some countries.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -63,12 +63,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes in MB of a million.
+/// Bytes in MB (10^6 bytes).
 pub fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// A share in per cent.
+/// A fraction in per cent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
