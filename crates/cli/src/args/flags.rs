@@ -171,8 +171,8 @@ pub struct ModelFlags {
     pub dtype: Option<WeightType>,
     /// Compute on auto, cpu, cuda or cuda:N
     ///
-    /// auto takes CUDA device 0 if there is one that can have the models, else the cpu [default:
-    /// auto]
+    /// auto is the cpu for the bundled models. For others it is CUDA device 0 if the device passes a
+    /// test and can have them, else the cpu [default: auto]
     #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub device: Option<DeviceChoice>,
     /// Keys and values as auto, f32, bf16 or f16
