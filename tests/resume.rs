@@ -183,3 +183,54 @@ fn a_run_file_of_an_older_build_resumes() {
     assert!(place.read("run.jsonl").starts_with(&old), "old lines stay");
     place.run(&["show", "run.jsonl"]).ok();
 }
+
+/// Too little memory costs chains; a later call with enough of it makes the result good.
+#[test]
+fn what_memory_cost_is_said_marked_and_tried_again() {
+    let place = Place::new();
+    let solve = ["solve", "--limit", "6", "-n", "16", "--json"];
+    let short = ["--out", "r.jsonl", "--kv-memory", "1500KiB"];
+    let ran = place.run(&[&solve[..], &short].concat()).ok();
+    let summary = ran.json().pop().expect("a summary");
+    let limited = summary["summary"]["memory_limited"].as_u64();
+    assert!(limited.is_some_and(|count| count > 0), "{summary}");
+    assert!(
+        ran.stderr.contains("lost chains for want of memory"),
+        "{}",
+        ran.stderr
+    );
+    let header: Value =
+        serde_json::from_str(place.read("r.jsonl").lines().next().expect("a header")).unwrap();
+    assert!(
+        header["effective"]["kv_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes < 1_600_000)
+    );
+    assert_ne!(header["effective"]["isa"], "auto");
+
+    let again = place
+        .run(&[&solve[..], &["--out", "r.jsonl", "--resume"]].concat())
+        .ok();
+    assert!(again.stderr.contains("are tried again"), "{}", again.stderr);
+    let fresh = place
+        .run(&[&solve[..], &["--out", "fresh.jsonl"]].concat())
+        .ok();
+    let last = |name: &str| {
+        let text = place.read(name);
+        let lines = text.lines().skip(1).map(|line| {
+            let record: Value = serde_json::from_str(line).expect("JSON");
+            (record["id"].to_string(), without_seconds(record))
+        });
+        lines.collect::<BTreeMap<_, _>>()
+    };
+    let answers = |name: &str| -> Vec<(Value, Value)> {
+        let records = last(name).into_values();
+        records
+            .map(|r| (r["answer"].clone(), r["steps"].clone()))
+            .collect()
+    };
+    assert_eq!(answers("r.jsonl"), answers("fresh.jsonl"));
+    let summary = again.json().pop().expect("a summary");
+    assert_eq!(summary["summary"]["memory_limited"], 0);
+    assert_eq!(fresh.code, Some(0));
+}

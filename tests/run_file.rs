@@ -79,13 +79,14 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 6] = [
+    let runs: [&[&str]; 7] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
         &["--limit", "4", "--threshold", "1"],
         &["doubtful.jsonl"],
         &["long.jsonl", "--skip-too-long"],
+        &["--limit", "2", "-n", "16", "--kv-memory", "1500KiB"],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {

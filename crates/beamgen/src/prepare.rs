@@ -223,6 +223,7 @@ impl Prepared {
         let loaded = self.or_on_cpu(Self::load)?;
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
+        let effective = self.effective()?;
         if let Some(generator) = &loaded.generator {
             self.notes.extend_from_slice(generator.notes());
         }
@@ -240,7 +241,19 @@ impl Prepared {
             models,
             notes: self.notes,
             has_bundled,
+            effective,
         })
+    }
+
+    /// What a run with these models really uses.
+    fn effective(&self) -> Result<Map<String, Value>, Error> {
+        let mut effective = Map::new();
+        effective.insert("device".into(), self.compute.to_string().into());
+        let isa = self.config.engine.isa.resolved()?;
+        effective.insert("isa".into(), isa.into());
+        let kv: u64 = self.plan.models.iter().map(|model| model.kv).sum();
+        effective.insert("kv_bytes".into(), kv.into());
+        Ok(effective)
     }
 
     /// What decides the results besides the settings that a run file has.

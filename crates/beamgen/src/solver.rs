@@ -28,6 +28,7 @@ pub struct Solver {
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
     pub(crate) has_bundled: bool,
+    pub(crate) effective: Map<String, Value>,
 }
 
 impl Solver {
@@ -225,6 +226,12 @@ impl Solver {
         }
     }
 
+    /// What the run really uses, for people who look at a run file later: the tier of instructions,
+    /// the device, bytes of KV cache. It decides no result, unless memory is short.
+    pub fn effective(&self) -> Map<String, Value> {
+        self.effective.clone()
+    }
+
     /// All that decides the results, as one would compare two runs: the settings without those that
     /// change the speed only, and the models' fingerprints in place of their directories.
     pub fn identity(&self) -> Map<String, Value> {
@@ -256,7 +263,10 @@ impl Solver {
         // Of the engine, what touches the last bits of an activation.
         let engine = &self.config.engine;
         add("page_size", serde_json::to_value(engine.page_size));
-        add("isa", serde_json::to_value(engine.isa));
+        // All tiers with fused multiply-add give the same bits; plain loops give others.
+        let portable = engine.isa.resolved().is_ok_and(|tier| tier == "portable");
+        let isa = if portable { "portable" } else { "auto" };
+        add("isa", Ok(isa.into()));
         if let Some(Value::Object(search)) = identity.get_mut("search") {
             search.remove("in_flight");
         }

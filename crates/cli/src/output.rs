@@ -56,6 +56,8 @@ struct Totals {
     cannot_tell: usize,
     /// Problems that do not fit into a model's context; not among the correct ones.
     too_long: usize,
+    /// Problems that lost chains because memory was short.
+    memory_limited: usize,
     /// Whether the run was ended before all problems were done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
@@ -71,6 +73,7 @@ impl Summary {
             withheld: graded.withheld,
             cannot_tell: graded.cannot_tell,
             too_long: graded.too_long,
+            memory_limited: graded.memory_limited,
             interrupted,
             ledger,
         };

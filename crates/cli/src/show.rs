@@ -122,6 +122,8 @@ pub struct Graded {
     pub cannot_tell: usize,
     /// Problems that do not fit into a model's context. They count as wrong.
     pub too_long: usize,
+    /// Problems that lost chains because memory was short.
+    pub memory_limited: usize,
     /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
     pub interval: Option<Interval>,
 }

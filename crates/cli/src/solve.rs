@@ -87,15 +87,25 @@ fn open_run_file(
     let Some(path) = &args.out else {
         return Ok((None, BTreeMap::new()));
     };
-    let header = RunHeader::new(problems.fingerprint(), solver.identity());
+    let header = RunHeader::new(problems.fingerprint(), solver.identity())
+        .with_effective(solver.effective());
     if !args.resume {
         return Ok((Some(RunFile::create(path, &header)?), BTreeMap::new()));
     }
     let (file, records) = RunFile::resume::<Record>(path, &header)?;
-    let finished = records
+    // Of several lines of a problem the last one counts.
+    let mut finished: BTreeMap<String, Record> = records
         .into_iter()
         .map(|record| (record.id.clone(), record))
         .collect();
+    let known = finished.len();
+    finished.retain(|_, record| !record.is_worth_retrying());
+    let again = known - finished.len();
+    if again > 0 {
+        output::note(format_args!(
+            "note: {again} problems that could not be tried, or lost chains for want of memory, are tried again"
+        ));
+    }
     Ok((Some(file), finished))
 }
 
@@ -127,6 +137,7 @@ struct Totals {
     withheld: usize,
     cannot_tell: usize,
     too_long: usize,
+    memory_limited: usize,
     outcomes: Vec<f64>,
 }
 
@@ -136,6 +147,7 @@ impl Totals {
         self.withheld += usize::from(record.withheld.is_some());
         self.cannot_tell += usize::from(record.cannot_tell);
         self.too_long += usize::from(record.is_too_long());
+        self.memory_limited += usize::from(record.lost_to_memory > 0);
         self.outcomes
             .extend(record.correct.map(|right| f64::from(u8::from(right))));
     }
@@ -152,6 +164,7 @@ impl Totals {
             withheld: self.withheld,
             cannot_tell: self.cannot_tell,
             too_long: self.too_long,
+            memory_limited: self.memory_limited,
             interval: bootstrap(&outcomes, 0),
         }
     }
@@ -314,6 +327,16 @@ impl<'a> Report<'a> {
             )?;
         }
         out.flush()?;
+        if graded.memory_limited > 0 {
+            let again = match self.args.out {
+                Some(_) => ", and --resume to try them again",
+                None => "",
+            };
+            output::note(format_args!(
+                "note: {} problems lost chains for want of memory, their results are worse for it: raise --kv-memory{again}",
+                graded.memory_limited
+            ));
+        }
         if interrupted {
             let all = graded.problems + self.todo.len() - before;
             let how = match self.args.out {

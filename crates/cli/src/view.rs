@@ -13,7 +13,14 @@ use crate::show;
 use crate::table::{Table, grouped};
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {
-    let records: Vec<Record> = RunFile::read(&args.file)?;
+    let mut records: Vec<Record> = Vec::new();
+    for record in RunFile::read::<Record>(&args.file)? {
+        // A problem that was tried again has several lines: the last one counts.
+        match records.iter_mut().find(|known| known.id == record.id) {
+            Some(known) => *known = record,
+            None => records.push(record),
+        }
+    }
     let palette = Palette::new(args.color, io::stdout().is_terminal());
     let mut out = io::stdout().lock();
     match &args.id {

@@ -101,6 +101,19 @@ impl EngineConfig {
 }
 
 impl IsaChoice {
+    /// The tier that this machine will use: `amx`, `avx512`, `avx2` or `portable`.
+    ///
+    /// # Errors
+    /// The machine lacks it.
+    pub fn resolved(self) -> Result<&'static str, Error> {
+        Ok(match self.resolve()?.level() {
+            IsaLevel::Amx => "amx",
+            IsaLevel::Avx512 => "avx512",
+            IsaLevel::Avx2 => "avx2",
+            IsaLevel::Portable => "portable",
+        })
+    }
+
     pub(crate) fn resolve(self) -> Result<Isa, Error> {
         let level = match self {
             Self::Auto => return Ok(Isa::detect()),

@@ -43,6 +43,9 @@ pub struct Record {
     /// Why the problem could not be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Chains lost because memory was short: with more of it the result may be another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_to_memory: usize,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
@@ -51,6 +54,10 @@ pub struct Record {
     /// All nodes of the search, parents before children, if asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<ChainTree>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A step of the chosen chain.
@@ -128,6 +135,12 @@ impl Record {
         self.finish == TOO_LONG
     }
 
+    /// Whether another try may come to another result: the problem could not be tried, or lost
+    /// chains for want of memory.
+    pub fn is_worth_retrying(&self) -> bool {
+        self.lost_to_memory > 0 || (self.error.is_some() && !self.is_too_long())
+    }
+
     /// The record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
         let finish = match (result.chosen_chain(), &result.error) {
@@ -157,6 +170,7 @@ impl Record {
             score: result.score,
             finish: finish.to_owned(),
             error: result.error.clone(),
+            lost_to_memory: result.lost_to_memory,
             answers: result.answers.clone(),
             ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
             tree: with_tree.then(|| result.tree.clone()),

@@ -31,6 +31,9 @@ pub struct RunHeader {
     pub problems: String,
     /// Settings and model fingerprints, nested as in the configuration file.
     pub settings: Map<String, Value>,
+    /// What the first call of the run really used: device, instructions, memory. Not compared.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub effective: Map<String, Value>,
 }
 
 impl RunHeader {
@@ -40,7 +43,15 @@ impl RunHeader {
             beamgen_run: VERSION,
             problems,
             settings,
+            effective: Map::new(),
         }
+    }
+
+    /// With what the run really uses.
+    #[must_use]
+    pub fn with_effective(mut self, effective: Map<String, Value>) -> Self {
+        self.effective = effective;
+        self
     }
 
     /// This header after it was written and read: a float may lose its last digit in between.
