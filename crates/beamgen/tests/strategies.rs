@@ -230,3 +230,34 @@ fn next_to_no_memory_is_no_error() {
     }
     assert!(answered > 0);
 }
+
+/// A budget is spent on chains that come to their end: 600 tokens are as good as four chains
+/// without a limit.
+#[test]
+fn a_token_budget_narrows_the_search_and_chains_still_end() {
+    let right = |n: usize, strategy: StrategyKind, budget_tokens: usize| {
+        let mut config = Config::default();
+        config.search.strategy = strategy;
+        config.search.n = n;
+        config.search.budget_tokens = budget_tokens;
+        let results = solve(&config, usize::MAX);
+        results
+            .iter()
+            .filter(|result| result.answer.is_some() && result.answer == result.problem.answer)
+            .count()
+    };
+    let narrow = right(4, StrategyKind::BEAM, 0);
+    for n in [16, 64] {
+        let limited = right(n, StrategyKind::BEAM, 600);
+        assert!(
+            limited >= narrow,
+            "n = {n}: {limited} right, {narrow} with n = 4"
+        );
+    }
+    let one = right(1, StrategyKind::BEST_OF_N, 0);
+    let limited = right(16, StrategyKind::BEST_OF_N, 600);
+    assert!(
+        limited >= one,
+        "best-of-n: {limited} right, {one} with one chain"
+    );
+}

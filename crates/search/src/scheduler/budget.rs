@@ -1,8 +1,18 @@
 //! The token budget of a problem. Every token that is sampled was allowed to a step before, so the
 //! budget is never exceeded, and what a step is allowed follows from the tree alone.
+//!
+//! A strategy that works in rounds is narrowed: it expands as many chains as what is left can still
+//! bring to their end, best first. A budget is worth nothing while all chains are half written.
 
 use super::active::ActiveProblem;
 use crate::strategy::Action;
+use crate::tree::{ChainTree, NodeId};
+
+/// Steps that a chain is taken to have as long as none has come to its end.
+const USUAL_STEPS: usize = 8;
+
+/// Tokens that a step is taken to have before the first one is written.
+const USUAL_STEP_TOKENS: usize = 16;
 
 /// What may still be sampled, and how it is given to steps.
 #[derive(Debug, Clone, Copy)]
@@ -13,9 +23,42 @@ pub(super) enum TokenBudget {
         /// Of a strategy that works in rounds: what each step of this round gets, and how many
         /// steps get one token more. `None`: a chain's children share what it has left.
         round: Option<(usize, usize)>,
-        /// Tokens of the longest step so far.
-        longest: usize,
+        written: Written,
     },
+}
+
+/// The steps written so far, by their number and their tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Written {
+    steps: usize,
+    tokens: usize,
+    longest: usize,
+}
+
+impl Written {
+    /// Tokens that the chain at `node` still needs to come to its end, where complete chains have
+    /// `usual` tokens on average: at least another step, as long as the longest so far.
+    fn still_needed(&self, tree: &ChainTree, node: NodeId, usual: Option<usize>) -> usize {
+        let step = match self.steps {
+            0 => USUAL_STEP_TOKENS,
+            steps => self.tokens.div_ceil(steps),
+        };
+        let so_far = tree.token_count(node);
+        // A chain longer than what is usual is taken to be half written.
+        let expected = usual.unwrap_or((USUAL_STEPS * step).max(2 * so_far));
+        expected.saturating_sub(so_far).max(self.longest).max(1)
+    }
+}
+
+/// Mean tokens of the chains that came to their own end, if there are some.
+fn mean_complete(tree: &ChainTree) -> Option<usize> {
+    let complete = tree.nodes().filter(|(_, node)| node.is_complete());
+    let (mut chains, mut tokens) = (0, 0);
+    for (id, _) in complete {
+        chains += 1;
+        tokens += tree.token_count(id);
+    }
+    (chains > 0).then(|| tokens / chains)
 }
 
 impl TokenBudget {
@@ -26,7 +69,7 @@ impl TokenBudget {
             total => Self::Limited {
                 total,
                 round: None,
-                longest: 1,
+                written: Written::default(),
             },
         }
     }
@@ -39,8 +82,10 @@ impl TokenBudget {
     }
 
     pub fn note_step(&mut self, tokens: usize) {
-        if let Self::Limited { longest, .. } = self {
-            *longest = tokens.max(*longest);
+        if let Self::Limited { written, .. } = self {
+            written.steps += 1;
+            written.tokens += tokens;
+            written.longest = tokens.max(written.longest);
         }
     }
 
@@ -70,15 +115,15 @@ impl TokenBudget {
 }
 
 impl ActiveProblem {
-    /// Cuts what a strategy asks for down to what the budget allows. In rounds, what is left is
-    /// shared evenly, but among no more steps than it can bring to their end, were they as
-    /// long as the longest so far: it is better spent on the first, which are the best.
+    /// Cuts what a strategy asks for down to what the budget allows. In rounds, only as many chains
+    /// are expanded, in the strategy's order, as what is left can bring to their end, and at least
+    /// one. What is left is shared evenly among their steps, as a limit that few will reach.
     pub(super) fn afford(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let in_rounds = self.strategy.in_rounds();
         let TokenBudget::Limited {
             total,
             round,
-            longest,
+            written,
         } = &mut self.budget
         else {
             return actions;
@@ -87,36 +132,44 @@ impl ActiveProblem {
             return actions;
         }
         let left = total.saturating_sub(self.bill.ledger.generated_tokens as usize);
-        let steps = |action: &Action| match action {
-            Action::Expand { count, .. } => *count,
-            Action::Resume(_) => 1,
-            _ => 0,
+        if left == 0 {
+            // Every chain is refused its step and ends with that reason.
+            *round = Some((0, 0));
+            return actions;
+        }
+        let tree = &self.tree;
+        let usual = mean_complete(tree);
+        let (mut granted, mut unspent) = (0, left);
+        let mut grant = |node: NodeId, asked: usize| {
+            let each = written.still_needed(tree, node, usual);
+            let first = usize::from(granted == 0);
+            let count = asked.min((unspent / each).max(first));
+            granted += count;
+            unspent = unspent.saturating_sub(count * each);
+            count
         };
-        let asked: usize = actions.iter().map(steps).sum();
-        let affordable = asked.min((left / *longest).max(1)).min(left);
-        *round = Some(match affordable {
+        let afford = |mut action: Action| {
+            let (node, count) = match &mut action {
+                Action::Expand { node, count, .. } => {
+                    *count = grant(*node, *count);
+                    (*node, *count)
+                }
+                Action::Resume(node) => (*node, grant(*node, 1)),
+                _ => return Some(action),
+            };
+            // A kept node that was expanded before stays as it is.
+            let is_leaf = tree.node(node).children.is_empty();
+            match count {
+                0 => is_leaf.then_some(Action::Prune(node)),
+                _ => Some(action),
+            }
+        };
+        let affordable: Vec<Action> = actions.into_iter().filter_map(afford).collect();
+        *round = Some(match granted {
             0 => (0, 0),
             steps => (left / steps, left % steps),
         });
-        if affordable == 0 {
-            return actions;
-        }
-        let mut remaining = affordable;
-        let afford = |mut action: Action| {
-            let granted = steps(&action).min(remaining);
-            remaining -= granted;
-            match &mut action {
-                Action::Expand { node, .. } | Action::Resume(node) if granted == 0 => {
-                    // A kept node that was expanded before stays as it is.
-                    let is_leaf = self.tree.node(*node).children.is_empty();
-                    return is_leaf.then_some(Action::Prune(*node));
-                }
-                Action::Expand { count, .. } => *count = granted,
-                _ => {}
-            }
-            Some(action)
-        };
-        actions.into_iter().filter_map(afford).collect()
+        affordable
     }
 }
 
@@ -137,7 +190,7 @@ mod tests {
         let mut budget = TokenBudget::Limited {
             total: 11,
             round: Some((3, 2)),
-            longest: 1,
+            written: Written::default(),
         };
         assert_eq!(budget.token_limits(0, 2), [4, 4]);
         assert_eq!(budget.token_limits(0, 1), [3]);

@@ -131,7 +131,9 @@ impl StrategySpec for Row {
         has_scorer: bool,
     ) -> Result<Box<dyn Strategy>, ConfigError> {
         let samples = BestOfN::new(config.n, has_scorer && self.uses_scores(config));
-        Ok(Box::new(match config.consensus {
+        // A token budget lets as many chains go on as can be brought to their end.
+        let in_lockstep = config.consensus || config.budget_tokens > 0;
+        Ok(Box::new(match in_lockstep {
             true => samples.in_lockstep(),
             false => samples,
         }))

@@ -32,7 +32,7 @@ fn a_budget_that_is_not_reached_changes_nothing() {
 
 #[test]
 fn chains_cut_by_the_budget_are_not_complete() {
-    let results = run(&within(&best_of(4), 20), 10);
+    let results = run(&within(&best_of(4), 5), 10);
     let cut = |chain: &&FinishedChain| chain.finish == Finish::Budget;
     let cut: Vec<_> = results
         .iter()
@@ -57,12 +57,36 @@ fn a_beam_spends_its_last_tokens_on_the_best() {
             .0
             .remove(0)
     };
-    // Five steps of three tokens; eight a round. 24 * 4 for all but the last round, which then has
-    // only three tokens left: enough for the best chain alone.
-    let result = solve_in(4 * 24 + 3);
-    assert_eq!(result.ledger.generated_tokens, 99);
+    // Five steps of three tokens. Before the first, a chain is taken to have 128 tokens: a single
+    // one begins. Then 24, as much as eight such steps, and after the fifth step it has an answer.
+    let result = solve_in(15);
+    assert_eq!(result.ledger.generated_tokens, 15);
     assert!(result.answer.is_some());
-    assert!(solve_in(4 * 24 + 2).answer.is_none());
+    assert!(solve_in(14).answer.is_none());
+    // What is more than one chain needs goes to more chains.
+    let widest = |tokens| {
+        let tree = solve_in(tokens).tree;
+        let width = |depth| tree.nodes().filter(|(_, node)| node.depth == depth).count();
+        (1..=5).map(width).max()
+    };
+    assert_eq!(widest(50), Some(2));
+    assert_eq!(widest(1000), Some(8));
+}
+
+#[test]
+fn samples_under_a_budget_are_as_many_as_can_end() {
+    let answered = |config: &SearchConfig| {
+        let results = run(config, 40);
+        results.iter().filter(|r| r.answer.is_some()).count()
+    };
+    let few = answered(&best_of(2));
+    for tokens in [50, 100] {
+        let limited = answered(&within(&best_of(32), tokens));
+        assert!(
+            limited >= few,
+            "{limited} of 40 with {tokens} tokens, {few} with two chains"
+        );
+    }
 }
 
 fn majority(n: usize, consensus: bool) -> SearchConfig {
