@@ -2,7 +2,9 @@
 
 mod beam;
 mod best_of_n;
+mod deepconf;
 mod dvts;
+mod ets;
 mod greedy;
 mod keys;
 mod lookahead;
@@ -19,7 +21,9 @@ mod variable_granularity;
 
 pub use beam::Beam;
 pub use best_of_n::BestOfN;
+pub use deepconf::{ConfidenceKind, DeepConf, DeepConfConfig};
 pub use dvts::Dvts;
+pub use ets::{Ets, EtsConfig};
 pub use greedy::Greedy;
 pub(crate) use keys::{ErasedKeys, NameSeed, TableSeed};
 pub use keys::{KeyTables, KeysSpec, StrategyKeys};
@@ -57,9 +61,11 @@ table! {
     LOOKAHEAD: lookahead::Row,
     VARIABLE_GRANULARITY: variable_granularity::Row,
     REBASE: rebase::Row,
+    ETS: ets::Row,
     PARTICLE: particle::Row,
     MCTS: mcts::Row,
     BEST_OF_N: best_of_n::Row,
+    DEEPCONF: deepconf::Row,
     SPECULATIVE_REJECTION: speculative_rejection::Row,
     REFINE: refine::Row,
     GREEDY: greedy::Row,
@@ -173,6 +179,12 @@ pub trait Strategy {
     /// paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing is
     /// asked for and nothing is still to come, the search ends.
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
+
+    /// The score of a finished chain, where it does not follow from the scores of its steps.
+    fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
+        let _ = (tree, end);
+        None
+    }
 
     /// How many more chains may still come to their end, if the strategy can tell: a vote that they
     /// cannot change is over.

@@ -6,6 +6,7 @@ use crate::config::SearchConfig;
 use crate::finish::Finish;
 use crate::ledger::Clock;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
+use crate::strategy::Strategy;
 use crate::tree::ChainTree;
 
 pub(super) fn result(
@@ -15,7 +16,7 @@ pub(super) fn result(
 ) -> ProblemResult {
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
-    let finished = finished_chains(&tree, config, answers);
+    let finished = finished_chains(&tree, &*problem.strategy, config, answers);
     let answering = choose_capped(&finished, config.choose, config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
@@ -49,6 +50,7 @@ pub(super) fn result(
 
 fn finished_chains(
     tree: &ChainTree,
+    strategy: &dyn Strategy,
     config: &SearchConfig,
     answers: &dyn Answers,
 ) -> Vec<FinishedChain> {
@@ -62,7 +64,9 @@ fn finished_chains(
             Some(FinishedChain {
                 node,
                 finish,
-                score: tree.chain_score(node, config.aggregation),
+                score: strategy
+                    .chain_score(tree, node)
+                    .or_else(|| tree.chain_score(node, config.aggregation)),
                 logprob: tree.logprob(node),
                 copies: content.copies,
                 class: answer.as_ref().map(|answer| answers.class(&answer.text)),

@@ -91,8 +91,33 @@ impl Rebase {
         })
     }
 
+    /// Gives a place of the width to each complete chain among `nodes`, for good.
+    pub(super) fn note_complete(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
+        let complete = nodes.iter().map(|&id| tree.node(id));
+        let places: usize = complete
+            .filter(|node| node.is_complete())
+            .map(|node| node.copies)
+            .sum();
+        self.width = self.width.saturating_sub(places);
+    }
+
+    /// Places that no complete chain has.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Divides the width among `open`, best first; those without a child are dropped.
+    pub(super) fn divide(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<Action> {
+        let counts = self.allot(tree, open);
+        let act = |(&id, count)| match count {
+            0 => Action::Prune(id),
+            count => Action::expand(id, count),
+        };
+        open.iter().zip(counts).map(act).collect()
+    }
+
     /// Children for each of `open`, best first.
-    fn allot(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
+    pub(super) fn allot(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
         let score = |id| f64::from(tree.chain_score(id, self.aggregation).unwrap_or(0.0));
         let best = open.first().map_or(0.0, |&id| score(id));
         let temperature = f64::from(self.config.temperature);
@@ -178,22 +203,11 @@ impl Strategy for Rebase {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        let mut open = Vec::new();
-        for &id in nodes {
-            let node = tree.node(id);
-            if node.state == State::Open {
-                open.push(id);
-            } else if node.is_complete() {
-                self.width = self.width.saturating_sub(node.copies);
-            }
-        }
+        self.note_complete(tree, nodes);
+        let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
+        let mut open: Vec<NodeId> = nodes.iter().copied().filter(is_open).collect();
         tree.sort_by_score(&mut open, self.aggregation);
-        let counts = self.allot(tree, &open);
-        let act = |(&id, count)| match count {
-            0 => Action::Prune(id),
-            count => Action::expand(id, count),
-        };
-        open.iter().zip(counts).map(act).collect()
+        self.divide(tree, &open)
     }
 }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{KeysSpec, Strategy, StrategyKind};
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 
@@ -54,6 +55,11 @@ pub trait StrategySpec: Sync {
     /// Whether it takes the likeliest tokens, whatever the temperature.
     fn is_greedy(&self) -> bool {
         false
+    }
+
+    /// How the answer is chosen if the strategy is asked for by name and nothing is said of that.
+    fn usual_choose(&self) -> Option<Choose> {
+        None
     }
 
     /// What a scorer is indispensable for under these settings, if it is.
@@ -280,6 +286,9 @@ impl StrategyName {
     /// Sets the strategy, and what else the name says.
     pub fn apply(self, config: &mut SearchConfig) {
         config.strategy = self.kind;
+        if let Some(choose) = self.kind.spec().usual_choose() {
+            config.choose = choose;
+        }
         if let Some(preset) = self.preset {
             (preset.apply)(config);
         }

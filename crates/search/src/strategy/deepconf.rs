@@ -1,0 +1,368 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Action, DecodeMode, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use crate::choose::Choose;
+use crate::config::SearchConfig;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Which confidence a chain votes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConfidenceKind {
+    /// That of its least confident group.
+    #[default]
+    Lowest,
+    /// That of its last group.
+    Tail,
+}
+
+/// Keys of [`DeepConf`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeepConfConfig {
+    /// Chains that are written whole before the others and set the threshold; 0: a quarter of N.
+    /// N or more: all are written whole, and only the vote is filtered (the paper's offline form).
+    pub warmup: usize,
+    /// eta: the part of the warm-up chains that the threshold lets pass, the most confident ones.
+    pub keep: f32,
+    /// Steps that make up a group.
+    pub group_steps: usize,
+    /// Which confidence a chain votes with.
+    pub weight: ConfidenceKind,
+}
+
+impl Default for DeepConfConfig {
+    fn default() -> Self {
+        Self {
+            warmup: 0,
+            keep: 0.9,
+            group_steps: 2,
+            weight: ConfidenceKind::Lowest,
+        }
+    }
+}
+
+impl StrategyKeys for DeepConfConfig {
+    const TABLE: &'static str = "deepconf";
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.group_steps == 0 {
+            return Err(ConfigError::Zero {
+                field: "deepconf.group_steps",
+            });
+        }
+        let words = "above 0 and at most 1";
+        ConfigError::check_range("deepconf.keep", self.keep, f32::MIN_POSITIVE..=1.0, words)
+    }
+}
+
+/// Deep think with confidence (DeepConf): samples that stop where the generator itself is unsure,
+/// and a vote weighted by its confidence. No scorer is asked.
+///
+/// The confidence of a group, the last few steps of a chain, is the geometric mean of the
+/// probabilities of its sampled tokens. (The paper has the mean log-probability of the top-k tokens
+/// at each position, over a window of tokens.) A few chains are written whole first; the threshold
+/// is the lowest group confidence that the part `keep` of them reaches. The others stop as soon as
+/// a group falls below it. Chains below it, also of the warm-up, have no vote; the score of a
+/// finished chain is its confidence, so `choose = "weighted"` is the paper's vote.
+///
+/// Fu et al., <https://arxiv.org/abs/2508.15260>.
+#[derive(Debug, Clone)]
+pub struct DeepConf {
+    n: usize,
+    warmup: usize,
+    config: DeepConfConfig,
+    begun: bool,
+    threshold: Option<f64>,
+    /// Complete chains of the warm-up.
+    complete: Vec<NodeId>,
+    /// Chains that wait for the threshold, behind their first token.
+    waiting: Vec<NodeId>,
+}
+
+impl DeepConf {
+    /// # Errors
+    /// `n` or a group's steps are 0, or the part to keep is none.
+    pub fn new(n: usize, config: &DeepConfConfig) -> Result<Self, ConfigError> {
+        if n == 0 {
+            return Err(ConfigError::Zero { field: "n" });
+        }
+        config.validate()?;
+        Ok(Self {
+            n,
+            warmup: match config.warmup {
+                0 => n.div_ceil(4),
+                warmup => warmup.min(n),
+            },
+            config: config.clone(),
+            begun: false,
+            threshold: None,
+            complete: Vec::new(),
+            waiting: Vec::new(),
+        })
+    }
+
+    /// The confidence of the group of steps that ends last in `steps`, from 0 to 1.
+    fn group(&self, tree: &ChainTree, steps: &[NodeId]) -> f64 {
+        let first = steps.len().saturating_sub(self.config.group_steps);
+        let (mut sum, mut tokens) = (0.0, 0);
+        for &id in &steps[first..] {
+            sum += f64::from(tree.node(id).logprob);
+            tokens += tree.node(id).tokens.len();
+        }
+        (sum / tokens.max(1) as f64).exp()
+    }
+
+    fn lowest(&self, tree: &ChainTree, end: NodeId) -> f64 {
+        let path = tree.path(end);
+        let ends = 1..=path.len();
+        ends.map(|end| self.group(tree, &path[..end]))
+            .fold(1.0, f64::min)
+    }
+
+    /// The lowest group confidence that the part `keep` of the warm-up reaches.
+    fn percentile(&self, tree: &ChainTree) -> f64 {
+        let chains = self.complete.iter();
+        let mut lowest: Vec<f64> = chains.map(|&id| self.lowest(tree, id)).collect();
+        lowest.sort_by(|a, b| b.total_cmp(a));
+        let kept = (lowest.len() as f64 * f64::from(self.config.keep)).ceil() as usize;
+        lowest.get(kept.max(1) - 1).copied().unwrap_or(0.0)
+    }
+
+    /// The next step of each chain that is confident so far; the others are dropped.
+    fn go_on(&self, tree: &ChainTree, chains: &[NodeId]) -> Vec<Action> {
+        let threshold = self.threshold.unwrap_or(0.0);
+        let act = |&id: &NodeId| {
+            let node = tree.node(id);
+            match node.state {
+                State::Paused => Some(Action::Resume(id)),
+                State::Open if self.group(tree, &tree.path(id)) < threshold => {
+                    Some(Action::Prune(id))
+                }
+                State::Open => Some(Action::expand(id, 1)),
+                _ if node.is_complete() && self.lowest(tree, id) < threshold => {
+                    Some(Action::Prune(id))
+                }
+                _ => None,
+            }
+        };
+        chains.iter().filter_map(act).collect()
+    }
+
+    /// Whether a chain is one of the first, by its place among the problem's chains.
+    fn is_warmup(&self, tree: &ChainTree, id: NodeId) -> bool {
+        let first = tree.path(id).first().copied();
+        let mut chains = tree.node(ChainTree::ROOT).children.iter();
+        chains
+            .position(|&chain| Some(chain) == first)
+            .is_some_and(|place| place < self.warmup)
+    }
+}
+
+impl Strategy for DeepConf {
+    fn scoring(&self) -> Scoring {
+        Scoring::Never
+    }
+
+    /// Chains are independent samples, as in best-of-N.
+    fn merges_siblings(&self) -> bool {
+        false
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        // A node is expanded once: chains that come later wait behind their first token.
+        vec![Action::Expand {
+            node: ChainTree::ROOT,
+            count: self.n,
+            mode: match self.warmup < self.n {
+                true => DecodeMode::PauseAfter(1),
+                false => DecodeMode::Sample,
+            },
+        }]
+    }
+
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let mut chains = nodes.to_vec();
+        if !self.begun {
+            self.begun = true;
+            (chains, self.waiting) = chains.into_iter().partition(|&id| self.is_warmup(tree, id));
+        }
+        if self.threshold.is_some() {
+            return self.go_on(tree, &chains);
+        }
+        self.complete
+            .extend(chains.iter().filter(|&&id| tree.node(id).is_complete()));
+        let actions = self.go_on(tree, &chains);
+        if !actions.is_empty() {
+            return actions;
+        }
+        self.threshold = Some(self.percentile(tree));
+        let mut rest = std::mem::take(&mut self.complete);
+        rest.append(&mut self.waiting);
+        self.go_on(tree, &rest)
+    }
+
+    fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
+        Some(match self.config.weight {
+            ConfidenceKind::Lowest => self.lowest(tree, end),
+            ConfidenceKind::Tail => self.group(tree, &tree.path(end)),
+        } as f32)
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "deepconf"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N samples, unsure ones stopped, a vote by the generator's own confidence; no scorer"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2508.15260", "https://arxiv.org/abs/2508.15260"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<DeepConfConfig>())
+    }
+
+    fn usual_choose(&self) -> Option<Choose> {
+        Some(Choose::Weighted)
+    }
+
+    fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {
+        None
+    }
+
+    fn uses_scores(&self, _: &SearchConfig) -> bool {
+        false
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<DeepConfConfig>();
+        Ok(Box::new(DeepConf::new(config.n, &keys)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::{Step, World};
+    use super::*;
+    use crate::finish::Finish;
+
+    fn deepconf(n: usize, warmup: usize, keep: f32) -> DeepConf {
+        let config = DeepConfConfig {
+            warmup,
+            keep,
+            group_steps: 1,
+            ..DeepConfConfig::default()
+        };
+        DeepConf::new(n, &config).unwrap()
+    }
+
+    /// Chains of four steps of two tokens; `logprob(chain, depth)` of each token.
+    fn world(logprob: impl Fn(usize, u32) -> f32 + 'static) -> World {
+        World::scripted(move |tree, id, _| {
+            let first = tree.path(id)[0];
+            let chains = &tree.node(ChainTree::ROOT).children;
+            let chain = chains.iter().position(|&c| c == first).unwrap();
+            let depth = tree.node(id).depth;
+            Step {
+                text: format!("{chain}{depth} "),
+                tokens: 2,
+                score: 0.5,
+                partial_score: 0.5,
+                logprob: 2.0 * logprob(chain, depth),
+                finish: (depth == 4).then_some(Finish::Answer),
+            }
+        })
+    }
+
+    #[test]
+    fn chains_less_sure_than_the_warm_up_stop_early() {
+        // Chains 0 and 1 set the threshold; 2 falls below it at its second step, 3 never does.
+        let world = world(|chain, depth| match (chain, depth) {
+            (0, 2) => -0.5,
+            (1, 3) => -0.4,
+            (2, 2) => -0.6,
+            _ => -0.1,
+        });
+        let played = world.play(&mut deepconf(4, 2, 1.0));
+        assert_eq!(played.complete().len(), 3);
+        assert!(played.complete().iter().all(|text| !text.starts_with('2')));
+        // Two steps of the third chain, four of the others.
+        assert_eq!(played.grown, 14);
+        let score = |strategy: &DeepConf| {
+            let complete = played.tree.nodes().filter(|(_, node)| node.is_complete());
+            let scores = complete.map(|(id, _)| strategy.chain_score(&played.tree, id).unwrap());
+            scores.collect::<Vec<f32>>()
+        };
+        let expected = [-0.5f32, -0.4, -0.1].map(f32::exp);
+        for (score, expected) in score(&deepconf(4, 2, 1.0)).iter().zip(expected) {
+            assert!((score - expected).abs() < 1e-6, "{score} {expected}");
+        }
+        let mut tail = deepconf(4, 2, 1.0);
+        tail.config.weight = ConfidenceKind::Tail;
+        let sure = (-0.1f32).exp();
+        assert!(score(&tail).iter().all(|score| (score - sure).abs() < 1e-6));
+    }
+
+    #[test]
+    fn the_least_sure_of_the_warm_up_lose_their_vote() {
+        let world = world(|chain, _| -0.1 * (chain + 1) as f32);
+        let first = |keep| {
+            let played = world.play(&mut deepconf(4, 4, keep));
+            assert_eq!(played.grown, 16);
+            let texts = played.complete().into_iter();
+            texts.map(|text| text[..1].to_owned()).collect::<String>()
+        };
+        assert_eq!(first(1.0), "0123");
+        assert_eq!(first(0.5), "01");
+        assert_eq!(first(0.01), "0");
+    }
+
+    #[test]
+    fn a_group_is_a_window_over_steps() {
+        let (mut tree, mut at) = (ChainTree::new(), ChainTree::ROOT);
+        for (tokens, logprob) in [(1, -1.0), (3, -0.6), (2, -0.2)] {
+            at = tree.add_child(at);
+            tree.node_mut(at).tokens = vec![0; tokens];
+            tree.node_mut(at).logprob = logprob;
+        }
+        let of = |group_steps| {
+            let config = DeepConfConfig {
+                group_steps,
+                ..DeepConfConfig::default()
+            };
+            let strategy = DeepConf::new(1, &config).unwrap();
+            let path = tree.path(at);
+            (
+                strategy.group(&tree, &path).ln(),
+                strategy.lowest(&tree, at).ln(),
+            )
+        };
+        for (steps, tail, lowest) in [(1, -0.1, -1.0), (2, -0.16, -1.0), (3, -0.3, -1.0)] {
+            let found = of(steps);
+            assert!((found.0 - tail).abs() < 1e-6, "{found:?}");
+            assert!((found.1 - lowest).abs() < 1e-6, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..200 {
+            let n = [8, 16, 7, 4, 1][seed as usize % 5];
+            let mut world = World::random(seed);
+            for warmup in [0, 1, n] {
+                assert!(world.play(&mut deepconf(n, warmup, 0.5)).peak <= n);
+            }
+            world.token_limit = 13;
+            assert!(world.play(&mut deepconf(n, 0, 0.5)).grown <= 13);
+        }
+    }
+}

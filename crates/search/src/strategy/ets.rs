@@ -1,0 +1,531 @@
+use std::collections::BTreeMap;
+
+use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Action, KeysSpec, Rebase, RebaseConfig, Scoring, Start, Strategy, StrategyKeys, StrategySpec,
+};
+use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
+use crate::error::ConfigError;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Open chains among which the best set is found exactly. Above, one pass over them decides.
+const MOST_EXACT: usize = 48;
+
+/// Keys of [`Ets`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EtsConfig {
+    /// Weight of the cache that the retained chains take.
+    pub lambda_b: f32,
+    /// Weight of the kinds of steps that the retained chains cover.
+    pub lambda_d: f32,
+    /// Cosine distance below which two steps are of a kind.
+    pub distance: f32,
+    /// T of the softmax over chain scores, as in REBASE.
+    pub temperature: f32,
+}
+
+impl Default for EtsConfig {
+    fn default() -> Self {
+        Self {
+            lambda_b: 1.0,
+            lambda_d: 1.5,
+            distance: 0.05,
+            temperature: 0.2,
+        }
+    }
+}
+
+impl StrategyKeys for EtsConfig {
+    const TABLE: &'static str = "ets";
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let words = "0 or a positive number";
+        ConfigError::check_range("ets.lambda_b", self.lambda_b, 0.0.., words)?;
+        ConfigError::check_range("ets.lambda_d", self.lambda_d, 0.0.., words)?;
+        ConfigError::check_range("ets.distance", self.distance, 0.0..=1.0, "from 0 to 1")?;
+        ConfigError::check_positive("ets.temperature", self.temperature)
+    }
+}
+
+/// Efficient tree search (ETS): [`Rebase`] among those chains alone that are worth their cache.
+///
+/// After each step, of the open chains the set S is retained that has the largest
+///
+/// > sum of the REBASE shares of S - lambda_b * cache(S) / cache(all) + lambda_d * kinds(S) / kinds(all)
+///
+/// where cache(S) are the tokens of the union of the chains of S, so that what chains share is paid
+/// for once, and kinds(S) counts the kinds of newest steps among them. At least one chain is
+/// retained. The width is then divided among the retained ones as in REBASE.
+///
+/// The set is the solution of an integer program. Above 48 open chains, one pass over them decides:
+/// in the order of share by tokens, each is retained if that raises the value.
+///
+/// Kinds are clusters of average linkage by cosine distance. The paper compares sentence
+/// embeddings; here steps are compared by how often each token occurs in them, and above 48 chains
+/// by their text.
+///
+/// Hooper et al., <https://arxiv.org/abs/2502.13575>.
+#[derive(Debug, Clone)]
+pub struct Ets {
+    rebase: Rebase,
+    config: EtsConfig,
+    aggregation: Aggregation,
+}
+
+impl Ets {
+    /// # Errors
+    /// `n` is 0, or a number is out of its range.
+    pub fn new(
+        n: usize,
+        config: &EtsConfig,
+        aggregation: Aggregation,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let rebase = RebaseConfig {
+            temperature: config.temperature,
+            ..RebaseConfig::default()
+        };
+        Ok(Self {
+            rebase: Rebase::new(n, &rebase, aggregation)?,
+            config: config.clone(),
+            aggregation,
+        })
+    }
+
+    /// Which of `open`, best first, are worth their cache.
+    fn retained(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<bool> {
+        let shares = self.rebase.allot(tree, open);
+        let all: usize = shares.iter().sum();
+        let shares: Vec<f64> = shares
+            .iter()
+            .map(|&share| share as f64 / all.max(1) as f64)
+            .collect();
+        let is_small = open.len() <= MOST_EXACT;
+        let kinds = match is_small {
+            true => clusters(&tokens_of(tree, open), f64::from(self.config.distance)),
+            false => equal_texts(tree, open),
+        };
+        let worth = Worth::new(tree, open, shares, kinds, &self.config);
+        let exact = is_small.then(|| worth.best()).flatten();
+        let mut retained = exact.unwrap_or_else(|| worth.greedy());
+        if !retained.contains(&true) {
+            // Rounding must not end a search that has open chains.
+            retained[0] = true;
+        }
+        retained
+    }
+}
+
+/// What a set of chains is worth.
+struct Worth {
+    /// By chain: its REBASE share.
+    shares: Vec<f64>,
+    /// By chain: the nodes of its path, as indices into `costs`, the newest last.
+    paths: Vec<Vec<usize>>,
+    /// By node of the union of all chains: what retaining it costs.
+    costs: Vec<f64>,
+    /// By chain: its kind, and the value of covering one.
+    kinds: Vec<usize>,
+    kind_value: f64,
+}
+
+impl Worth {
+    fn new(
+        tree: &ChainTree,
+        open: &[NodeId],
+        shares: Vec<f64>,
+        kinds: Vec<usize>,
+        config: &EtsConfig,
+    ) -> Self {
+        let mut index = BTreeMap::new();
+        let mut tokens = Vec::new();
+        let paths: Vec<Vec<usize>> = open
+            .iter()
+            .map(|&end| {
+                let path = tree.path(end).into_iter();
+                path.map(|id| {
+                    *index.entry(id).or_insert_with(|| {
+                        tokens.push(tree.node(id).tokens.len());
+                        tokens.len() - 1
+                    })
+                })
+                .collect()
+            })
+            .collect();
+        let all = tokens.iter().sum::<usize>().max(1) as f64;
+        let price = f64::from(config.lambda_b) / all;
+        let count = kinds.iter().max().map_or(1, |&most| most + 1);
+        Self {
+            shares,
+            paths,
+            costs: tokens.iter().map(|&tokens| price * tokens as f64).collect(),
+            kinds,
+            kind_value: f64::from(config.lambda_d) / count as f64,
+        }
+    }
+
+    /// The best set, by an integer program; `None` if the solver gives up.
+    fn best(&self) -> Option<Vec<bool>> {
+        let mut program = Problem::new(OptimizationDirection::Maximize);
+        let chains: Vec<_> = self
+            .shares
+            .iter()
+            .map(|&share| program.add_binary_var(share))
+            .collect();
+        // Nodes and kinds come out whole where chains are.
+        let nodes: Vec<_> = self
+            .costs
+            .iter()
+            .map(|&cost| program.add_var(-cost, (0.0, 1.0)))
+            .collect();
+        for (path, &chain) in self.paths.iter().zip(&chains) {
+            // A chain takes its newest node, each node the one above it.
+            let mut below = chain;
+            for &node in path.iter().rev() {
+                let terms = [(nodes[node], 1.0), (below, -1.0)];
+                program.add_constraint(terms, ComparisonOp::Ge, 0.0);
+                below = nodes[node];
+            }
+        }
+        let count = self.kinds.iter().max().map_or(0, |&most| most + 1);
+        for kind in 0..count {
+            let covered = program.add_var(self.kind_value, (0.0, 1.0));
+            let mut terms = LinearExpr::empty();
+            for (&chain, _) in chains.iter().zip(&self.kinds).filter(|(_, k)| **k == kind) {
+                terms.add(chain, 1.0);
+            }
+            terms.add(covered, -1.0);
+            program.add_constraint(terms, ComparisonOp::Ge, 0.0);
+        }
+        let mut any = LinearExpr::empty();
+        for &chain in &chains {
+            any.add(chain, 1.0);
+        }
+        program.add_constraint(any, ComparisonOp::Ge, 1.0);
+        let solution = program.solve().ok()?.into_solution().ok()?;
+        Some(
+            chains
+                .iter()
+                .map(|&chain| solution.var_value(chain) > 0.5)
+                .collect(),
+        )
+    }
+
+    /// A good set, in one pass: by share for the tokens of the whole chain, each chain that raises
+    /// the value.
+    fn greedy(&self) -> Vec<bool> {
+        let ratio = |i: usize| {
+            let cost: f64 = self.paths[i].iter().map(|&node| self.costs[node]).sum();
+            self.shares[i] / cost.max(f64::MIN_POSITIVE)
+        };
+        let ratios: Vec<f64> = (0..self.shares.len()).map(ratio).collect();
+        let mut order: Vec<usize> = (0..ratios.len()).collect();
+        order.sort_by(|&a, &b| ratios[b].total_cmp(&ratios[a]));
+        let mut retained = vec![false; ratios.len()];
+        let mut paid = vec![false; self.costs.len()];
+        let mut covered = vec![false; ratios.len()];
+        for (rank, i) in order.into_iter().enumerate() {
+            let new = self.paths[i].iter().filter(|&&node| !paid[node]);
+            let cost: f64 = new.map(|&node| self.costs[node]).sum();
+            let kind = match covered[self.kinds[i]] {
+                true => 0.0,
+                false => self.kind_value,
+            };
+            if rank > 0 && self.shares[i] + kind <= cost {
+                continue;
+            }
+            retained[i] = true;
+            covered[self.kinds[i]] = true;
+            for &node in &self.paths[i] {
+                paid[node] = true;
+            }
+        }
+        retained
+    }
+}
+
+/// How often each token occurs in the newest step of each chain.
+fn tokens_of(tree: &ChainTree, open: &[NodeId]) -> Vec<BTreeMap<u32, f64>> {
+    let count = |&id: &NodeId| {
+        let mut counts = BTreeMap::new();
+        for &token in &tree.node(id).tokens {
+            *counts.entry(token).or_insert(0.0) += 1.0;
+        }
+        counts
+    };
+    open.iter().map(count).collect()
+}
+
+fn cosine_distance(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> f64 {
+    let dot: f64 = a.iter().filter_map(|(t, x)| Some(x * b.get(t)?)).sum();
+    let norm = |v: &BTreeMap<u32, f64>| v.values().map(|x| x * x).sum::<f64>().sqrt();
+    let norms = norm(a) * norm(b);
+    match norms > 0.0 {
+        true => 1.0 - dot / norms,
+        false => 0.0,
+    }
+}
+
+/// The cluster of each item: the two clusters with the least mean distance become one as long as
+/// that is at most `threshold`. Clusters are numbered in the order of their first items.
+fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
+    let distances: Vec<Vec<f64>> = items
+        .iter()
+        .map(|a| items.iter().map(|b| cosine_distance(a, b)).collect())
+        .collect();
+    let mut clusters: Vec<Vec<usize>> = (0..items.len()).map(|i| vec![i]).collect();
+    loop {
+        let mut closest: Option<(f64, usize, usize)> = None;
+        for a in 0..clusters.len() {
+            for b in a + 1..clusters.len() {
+                let pairs = clusters[a].iter().flat_map(|&i| {
+                    let distances = &distances;
+                    clusters[b].iter().map(move |&j| distances[i][j])
+                });
+                let mean = pairs.sum::<f64>() / (clusters[a].len() * clusters[b].len()) as f64;
+                if mean <= threshold && closest.is_none_or(|(least, ..)| mean < least) {
+                    closest = Some((mean, a, b));
+                }
+            }
+        }
+        let Some((_, a, b)) = closest else {
+            break;
+        };
+        let joined = clusters.remove(b);
+        clusters[a].extend(joined);
+    }
+    let mut of = vec![0; items.len()];
+    for (cluster, members) in clusters.iter().enumerate() {
+        for &member in members {
+            of[member] = cluster;
+        }
+    }
+    of
+}
+
+/// The number of each newest step's text among the different ones, white space aside.
+fn equal_texts(tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
+    let mut known = BTreeMap::new();
+    let number = |&id: &NodeId| {
+        let words: Vec<&str> = tree.node(id).text.split_whitespace().collect();
+        let next = known.len();
+        *known.entry(words.join(" ").to_lowercase()).or_insert(next)
+    };
+    open.iter().map(number).collect()
+}
+
+impl Strategy for Ets {
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
+
+    fn merges_siblings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.rebase.begin(start)
+    }
+
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let mut open: Vec<NodeId> = nodes
+            .iter()
+            .copied()
+            .filter(|&id| tree.node(id).state == State::Open)
+            .collect();
+        if open.is_empty() {
+            return self.rebase.on_steps(tree, nodes);
+        }
+        tree.sort_by_score(&mut open, self.aggregation);
+        // Complete chains take places of the width first, as in REBASE.
+        self.rebase.note_complete(tree, nodes);
+        if self.rebase.width() == 0 {
+            return open.into_iter().map(Action::Prune).collect();
+        }
+        let retained = self.retained(tree, &open);
+        let kept = |keep: bool| {
+            let chains = open.iter().zip(&retained);
+            chains
+                .filter(move |(_, is)| **is == keep)
+                .map(|(&id, _)| id)
+        };
+        let mut actions: Vec<Action> = kept(false).map(Action::Prune).collect();
+        let survivors: Vec<NodeId> = kept(true).collect();
+        actions.extend(self.rebase.divide(tree, &survivors));
+        actions
+    }
+}
+
+/// The row of the table of strategies.
+pub(super) struct Row;
+
+impl StrategySpec for Row {
+    fn name(&self) -> &'static str {
+        "ets"
+    }
+
+    fn summary(&self) -> &'static str {
+        "rebase among the chains that are worth their cache, different ones first"
+    }
+
+    fn paper(&self) -> Option<(&'static str, &'static str)> {
+        Some(("2502.13575", "https://arxiv.org/abs/2502.13575"))
+    }
+
+    fn keys(&self) -> Option<KeysSpec> {
+        Some(KeysSpec::of::<EtsConfig>())
+    }
+
+    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        let keys = config.keys.get::<EtsConfig>();
+        Ok(Box::new(Ets::new(config.n, &keys, config.aggregation)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sim::World;
+    use super::*;
+
+    fn ets(n: usize, lambda_b: f32, lambda_d: f32) -> Ets {
+        let config = EtsConfig {
+            lambda_b,
+            lambda_d,
+            ..EtsConfig::default()
+        };
+        Ets::new(n, &config, Aggregation::Min).unwrap()
+    }
+
+    /// Two parents of four tokens, each with two steps of one token, of these kinds and scores.
+    fn tree(steps: [(u32, f32); 4]) -> (ChainTree, Vec<NodeId>) {
+        let mut tree = ChainTree::new();
+        let mut open = Vec::new();
+        for pair in steps.chunks(2) {
+            let parent = tree.add_child(ChainTree::ROOT);
+            tree.node_mut(parent).tokens = vec![0; 4];
+            tree.node_mut(parent).score = Some(1.0);
+            tree.node_mut(parent).state = State::Expanded;
+            for &(token, score) in pair {
+                let id = tree.add_child(parent);
+                tree.node_mut(id).tokens = vec![token];
+                tree.node_mut(id).score = Some(score);
+                tree.node_mut(id).state = State::Open;
+                open.push(id);
+            }
+        }
+        (tree, open)
+    }
+
+    fn expanded(actions: &[Action]) -> Vec<u32> {
+        let node = |action: &Action| match action {
+            Action::Expand { node, .. } => Some(node.0),
+            _ => None,
+        };
+        let mut nodes: Vec<u32> = actions.iter().filter_map(node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    #[test]
+    fn without_prices_it_is_rebase() {
+        let (tree, open) = tree([(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6)]);
+        let rebase = RebaseConfig::default();
+        let mut rebase = Rebase::new(8, &rebase, Aggregation::Min).unwrap();
+        assert_eq!(
+            ets(8, 0.0, 0.0).on_steps(&tree, &open),
+            rebase.on_steps(&tree, &open)
+        );
+    }
+
+    #[test]
+    fn chains_that_share_a_cache_are_cheaper() {
+        // One kind, and scores that say little: the second pair would cost five tokens of ten more.
+        let (tree, open) = tree([(1, 0.9), (1, 0.89), (1, 0.88), (1, 0.87)]);
+        let actions = ets(8, 1.5, 0.0).on_steps(&tree, &open);
+        assert_eq!(expanded(&actions), [open[0].0, open[1].0]);
+    }
+
+    #[test]
+    fn kinds_that_only_one_chain_has_are_kept() {
+        let (tree, open) = tree([(1, 0.9), (1, 0.89), (2, 0.5), (2, 0.4)]);
+        assert_eq!(
+            expanded(&ets(8, 1.5, 0.0).on_steps(&tree, &open)),
+            [open[0].0, open[1].0]
+        );
+        let actions = ets(8, 1.5, 3.0).on_steps(&tree, &open);
+        assert!(expanded(&actions).contains(&open[2].0), "{actions:?}");
+    }
+
+    #[test]
+    fn the_program_finds_the_best_set() {
+        for seed in 0..60u64 {
+            let draw = |i: u32| crate::stream::child_stream(seed, i) as u32;
+            let steps = [0, 1, 2, 3].map(|i| (draw(i) % 3, (draw(10 + i) % 100) as f32 / 100.0));
+            let (tree, mut open) = tree(steps);
+            tree.sort_by_score(&mut open, Aggregation::Min);
+            let ets = ets(
+                8,
+                (draw(20) % 30) as f32 / 10.0,
+                (draw(21) % 30) as f32 / 10.0,
+            );
+            let shares = ets.rebase.allot(&tree, &open);
+            let shares = shares.iter().map(|&s| s as f64 / 8.0).collect();
+            let kinds = clusters(&tokens_of(&tree, &open), 0.05);
+            let worth = Worth::new(&tree, &open, shares, kinds, &ets.config);
+            let value = |set: &[bool]| {
+                let mut paid = vec![false; worth.costs.len()];
+                let mut covered = [false; 4];
+                let mut value = 0.0;
+                for i in (0..4).filter(|&i| set[i]) {
+                    value += worth.shares[i];
+                    covered[worth.kinds[i]] = true;
+                    worth.paths[i].iter().for_each(|&node| paid[node] = true);
+                }
+                let nodes = worth.costs.iter().zip(&paid).filter(|(_, paid)| **paid);
+                value - nodes.map(|(cost, _)| cost).sum::<f64>()
+                    + worth.kind_value * covered.iter().filter(|&&c| c).count() as f64
+            };
+            let sets = (1..16).map(|bits: u32| [0, 1, 2, 3].map(|i| bits >> i & 1 == 1));
+            let best = sets.map(|set| value(&set)).fold(f64::MIN, f64::max);
+            let found = worth.best().unwrap();
+            assert!(
+                (value(&found) - best).abs() < 1e-9,
+                "seed {seed}: {found:?}"
+            );
+            assert!(worth.greedy().contains(&true));
+        }
+    }
+
+    #[test]
+    fn steps_of_the_same_tokens_are_of_a_kind() {
+        let steps = |lists: &[&[u32]]| -> Vec<BTreeMap<u32, f64>> {
+            let counts = |list: &&[u32]| {
+                let mut counts = BTreeMap::new();
+                for &token in *list {
+                    *counts.entry(token).or_insert(0.0) += 1.0;
+                }
+                counts
+            };
+            lists.iter().map(counts).collect()
+        };
+        let items = steps(&[&[1, 2, 3], &[3, 2, 1], &[4, 5], &[1, 2, 4]]);
+        assert_eq!(clusters(&items, 0.05), [0, 0, 1, 2]);
+        assert_eq!(clusters(&items, 0.4), [0, 0, 1, 0]);
+        assert_eq!(clusters(&items, 1.0), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn plays_to_the_end_within_n_chains() {
+        for seed in 0..100 {
+            let n = [8, 16, 7, 4, 1, 64][seed as usize % 6];
+            let mut world = World::random(seed);
+            assert!(world.play(&mut ets(n, 1.0, 1.5)).peak <= n);
+            world.token_limit = 13;
+            assert!(world.play(&mut ets(n, 1.0, 1.5)).grown <= 13);
+        }
+    }
+}
