@@ -58,7 +58,7 @@ fn name(config: &Config) -> String {
 }
 
 #[test]
-fn the_same_chains_in_any_company() {
+fn the_same_chains_whatever_else_is_in_flight() {
     for config in configs() {
         let in_flight = |count| {
             let mut config = config.clone();

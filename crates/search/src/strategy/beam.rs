@@ -10,8 +10,8 @@ use crate::tree::{ChainTree, NodeId, State};
 /// Open chains and chains that came to their end compete for the N/M slots by score, so a poor
 /// chain takes no slot for being short; a text sampled k times under one parent is one candidate
 /// of weight k. The search ends when the best N/M are all complete.
-/// A slot held by a complete chain is not expanded and not refilled: its rows are free for other
-/// problems. Chains cut short by a limit hold no slot.
+/// The slot of a complete chain is neither expanded nor refilled: its rows are free for other
+/// problems. Chains cut short by a limit get no slot.
 ///
 /// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens and
 /// is scored as far as it goes; only those that keep a slot are written to their end.

@@ -15,7 +15,7 @@ use crate::tree::{ChainTree, NodeId, State};
 /// complete. The root's N children are dealt out in order. If two subtrees arrive at the same text
 /// under one parent, that node is expanded once for both and its children are dealt out again.
 ///
-/// With early rejection a subtree chooses among steps that are held up after tau tokens.
+/// With early rejection a subtree chooses among steps that pause after tau tokens.
 ///
 /// Beeching, Tunstall, Rush, *Scaling test-time compute with open models*, 2024
 /// (<https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute>).

@@ -34,7 +34,7 @@ impl StrategyKeys for ParticleConfig {
 ///
 /// Complete chains are particles like all others: they are resampled too, and those that are not
 /// drawn are dropped and give no answer. Chains cut short by a limit are no particles any more, and
-/// their places are drawn anew. The search ends when every place is held by a complete chain.
+/// their places are drawn anew. The search ends when every place belongs to a complete chain.
 /// The draws follow from the problem and the round.
 ///
 /// Puri et al., <https://arxiv.org/abs/2502.01618>.

@@ -148,7 +148,7 @@ impl Refine {
                 Some(best) => (Some(best), Some(tip)),
             };
             if let (Some(winner), Some(loser)) = (winner, loser) {
-                dropped.extend(branch(tree, loser, winner));
+                dropped.extend(not_shared(tree, loser, winner));
             } else if winner.is_none() && self.rounds > 0 {
                 // Cut short by a limit: nothing above it will be written again.
                 let path = tree.path(tip);
@@ -182,11 +182,11 @@ fn weakest(tree: &ChainTree, end: NodeId) -> Option<NodeId> {
     (score < 1.0).then_some(id)
 }
 
-/// The nodes of the chain `of` that are not in the chain `than` and not dropped yet.
-fn branch(tree: &ChainTree, of: NodeId, than: NodeId) -> Vec<NodeId> {
-    let other = tree.path(than);
-    let mut nodes = tree.path(of);
-    nodes.retain(|id| !other.contains(id) && tree.node(*id).state != State::Pruned);
+/// The nodes of the losing chain that the winning one does not share, without those pruned before.
+fn not_shared(tree: &ChainTree, loser: NodeId, winner: NodeId) -> Vec<NodeId> {
+    let winning = tree.path(winner);
+    let mut nodes = tree.path(loser);
+    nodes.retain(|id| !winning.contains(id) && tree.node(*id).state != State::Pruned);
     nodes
 }
 

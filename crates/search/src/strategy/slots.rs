@@ -1,15 +1,15 @@
-//! Places in a beam, shared by the strategies that keep the best chains.
+//! The slots of a beam, for the strategies that keep the best chains.
 
 use crate::aggregation::Aggregation;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// A field of chains, cut to the best.
+/// Candidates, cut to the best.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Kept {
-    /// Open and paused chains that hold slots, with how many they hold, best first.
+    /// Open and paused chains with a slot, each with its number of slots, best first.
     pub survivors: Vec<(NodeId, usize)>,
-    /// Slots held by complete chains.
+    /// Slots of complete chains.
     pub completed: usize,
     /// Open and paused chains without a slot.
     pub pruned: Vec<NodeId>,
@@ -31,16 +31,16 @@ pub(super) fn slots(n: usize, m: usize) -> Result<usize, ConfigError> {
     Ok(n / m)
 }
 
-/// Gives `slots` to the best chains of `field` by score. A text that was sampled k times holds up
-/// to k of them, as it would if its k chains were kept apart, but it is scored and kept once.
+/// Gives `slots` to the best chains of `candidates` by score. A text that was sampled k times gets
+/// up to k of them, as its k chains would one by one, but it is scored and kept once.
 pub(super) fn keep(
     tree: &ChainTree,
-    mut field: Vec<NodeId>,
+    mut candidates: Vec<NodeId>,
     slots: usize,
     aggregation: Aggregation,
 ) -> Kept {
-    tree.sort_by_score(&mut field, aggregation);
-    place(tree, field, slots)
+    tree.sort_by_score(&mut candidates, aggregation);
+    place(tree, candidates, slots)
 }
 
 /// Gives `slots` to the chains of `ranked`, in this order.
@@ -49,33 +49,33 @@ pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept
     let mut free = slots;
     for id in ranked {
         let node = tree.node(id);
-        let held = node.copies.min(free);
-        free -= held;
-        match (matches!(node.state, State::Finished(_)), held) {
-            (true, _) => kept.completed += held,
+        let taken = node.copies.min(free);
+        free -= taken;
+        match (matches!(node.state, State::Finished(_)), taken) {
+            (true, _) => kept.completed += taken,
             (false, 0) => kept.pruned.push(id),
-            (false, _) => kept.survivors.push((id, held)),
+            (false, _) => kept.survivors.push((id, taken)),
         }
     }
     kept
 }
 
-/// Steps to sample in a round of a beam of N chains: N, less the share of the slots that complete
-/// chains hold.
+/// Steps to sample in a round of a beam of N chains: N, less the share of the slots of complete
+/// chains.
 pub(super) fn budget(n: usize, slots: usize, completed: usize) -> usize {
     let growing = slots.saturating_sub(completed);
     shares(n, slots).take(growing).sum()
 }
 
-/// `steps` divided among chains by the slots that they hold, in their order.
+/// `steps` divided among chains in proportion to their slots, in their order.
 pub(super) fn divide(
     chains: &[(NodeId, usize)],
     steps: usize,
 ) -> impl Iterator<Item = (NodeId, usize)> {
-    let mut shares = shares(steps, chains.iter().map(|&(_, held)| held).sum());
+    let mut shares = shares(steps, chains.iter().map(|&(_, slots)| slots).sum());
     chains
         .iter()
-        .map(move |&(node, held)| (node, shares.by_ref().take(held).sum()))
+        .map(move |&(node, slots)| (node, shares.by_ref().take(slots).sum()))
 }
 
 /// `total` split into `parts` that differ by at most one, larger ones first.

@@ -36,7 +36,7 @@ impl StrategyKeys for VariableGranularityConfig {
 
 /// Beam search that verifies every g-th step only.
 ///
-/// The N/M chains that hold slots grow by g - 1 steps without being scored or branched, then each
+/// The N/M chains with a slot grow by g - 1 steps without being scored or branched, then each
 /// is branched M times, and all that is new is scored at once: the best N/M keep their slots. The
 /// problem itself is where all slots begin, so the first cycle has g steps as well. g = 1 is
 /// [`Beam`](super::Beam); a g beyond the length of chains is best-of-N/M.
@@ -84,7 +84,7 @@ impl VariableGranularity {
         })
     }
 
-    /// Begins a cycle for chains that hold slots.
+    /// Begins a cycle for the chains with a slot.
     fn cycle(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
         match self.granularity - 1 {
             0 => self.branch(chains, completed),
@@ -95,7 +95,7 @@ impl VariableGranularity {
     /// One step for every slot; its chains part here.
     fn extend(&mut self, chains: &[(NodeId, usize)], steps: usize) -> Vec<Action> {
         self.stage = Stage::Extending(steps - 1);
-        let grow = |&(id, held): &(NodeId, usize)| Action::expand(id, held);
+        let grow = |&(id, slots): &(NodeId, usize)| Action::expand(id, slots);
         chains.iter().map(grow).collect()
     }
 
@@ -172,11 +172,11 @@ impl Strategy for VariableGranularity {
         self.complete.extend(ended);
         match self.stage {
             Stage::Extending(steps) if !open.is_empty() => {
-                let held = |id: NodeId| (id, tree.node(id).copies);
-                let chains: Vec<_> = open.into_iter().map(held).collect();
+                let with_slots = |id: NodeId| (id, tree.node(id).copies);
+                let chains: Vec<_> = open.into_iter().map(with_slots).collect();
                 match steps {
                     0 => {
-                        let growing = chains.iter().map(|&(_, held)| held).sum();
+                        let growing = chains.iter().map(|&(_, slots)| slots).sum();
                         self.branch(&chains, self.completed(tree, growing))
                     }
                     steps => self.extend(&chains, steps),

@@ -1,5 +1,5 @@
-//! What holds for every strategy: never more chains or tokens than allowed, the same results in any
-//! company, an end whatever the memory.
+//! What holds for every strategy: never more chains or tokens than allowed, the same results
+//! whatever else is in flight, an end whatever the memory.
 
 use std::ops::ControlFlow;
 
@@ -143,31 +143,31 @@ fn never_a_token_above_the_budget() {
 }
 
 #[test]
-fn a_budget_gives_the_same_result_in_any_company() {
+fn a_budget_gives_the_same_result_whatever_else_is_in_flight() {
     for config in configs() {
         let limited = SearchConfig {
             budget_tokens: 60,
             ..config
         };
-        same_in_any_company(&limited, usize::MAX);
+        same_whatever_is_in_flight(&limited, usize::MAX);
     }
 }
 
 #[test]
-fn the_same_result_in_any_company() {
+fn the_same_result_whatever_else_is_in_flight() {
     for config in configs() {
-        same_in_any_company(&config, usize::MAX);
+        same_whatever_is_in_flight(&config, usize::MAX);
     }
 }
 
 #[test]
 fn the_same_result_when_memory_is_for_one_or_two_only() {
     for config in configs() {
-        same_in_any_company(&config, 1500);
+        same_whatever_is_in_flight(&config, 1500);
     }
 }
 
-fn same_in_any_company(config: &SearchConfig, capacity: usize) {
+fn same_whatever_is_in_flight(config: &SearchConfig, capacity: usize) {
     let with = |in_flight| {
         let config = SearchConfig {
             in_flight,
