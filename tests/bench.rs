@@ -301,8 +301,9 @@ fn what_shares_samples_equals_what_is_run_by_itself() {
             .ok();
         rows(&place.read(&format!("{out}/rows.jsonl")))
     };
-    let shared = run("best-of-n,majority,weighted,single", "shared");
-    for name in ["majority", "weighted", "single", "best-of-n"] {
+    // Greedy decoding takes no scores, and gets none on a pair that has a scorer for others.
+    let shared = run("best-of-n,majority,weighted,single,greedy", "shared");
+    for name in ["majority", "weighted", "single", "best-of-n", "greedy"] {
         let alone = run(name, name);
         assert!(!alone.is_empty());
         for (key, row) in alone {
@@ -556,4 +557,31 @@ fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
     for (key, row) in kept {
         assert_eq!(whole[&key], row, "{key} was kept as it was");
     }
+}
+
+/// Models of one's own are announced when they are loaded.
+#[test]
+fn a_pair_is_loaded_once_whatever_is_compared() {
+    let place = Place::new();
+    let models = crate::run::root().join("models/abacus");
+    let (generator, prm) = (models.join("generator"), models.join("prm"));
+    let ran = place
+        .run(&[
+            "bench",
+            "--generator",
+            generator.to_str().expect("UTF-8"),
+            "--prm",
+            prm.to_str().expect("UTF-8"),
+            "--limit",
+            "2",
+            "--n",
+            "1,2,4",
+            "--seeds",
+            "3",
+            "--strategies",
+            "greedy,majority,best-of-n,beam,dvts",
+        ])
+        .ok();
+    let loads = ran.stderr.matches("KV caches together").count();
+    assert_eq!(loads, 1, "{}", ran.stderr);
 }

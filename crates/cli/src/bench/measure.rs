@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use beamgen::eval::RunHeader;
-use beamgen::{Config, Problem, ProblemResult, SearchConfig};
+use beamgen::{Config, Problem, ProblemResult, Request, ScorerKind, SearchConfig, Solver};
 use serde_json::{Map, Value};
 
-use super::outline::{Cell, Outline};
+use super::outline::Outline;
 use super::plan::Plan;
 use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
@@ -22,18 +22,55 @@ use crate::settings::{self, ShowPlan};
 pub struct Measurement<'a> {
     plan: &'a Plan,
     executions: Vec<Execution>,
-    identities: Identities,
+    /// For each pair of models the searches that run on it, as indices into `executions`.
+    pairs: Vec<Vec<usize>>,
+    /// What the results of each cell depend on.
+    identities: Vec<Map<String, Value>>,
+    /// The pair that was loaded last, by its index: with a single one it is loaded once.
+    loaded: RefCell<Option<(usize, Solver)>>,
 }
 
 impl<'a> Measurement<'a> {
     pub fn new(plan: &'a Plan) -> Result<Self, Failure> {
         let executions = share::executions(&plan.outline.cells);
-        let identities = Identities::of(plan, &executions)?;
-        Ok(Self {
+        let pairs = pairs(&executions);
+        let mut measurement = Self {
             plan,
             executions,
-            identities,
-        })
+            pairs,
+            identities: vec![Map::new(); plan.outline.cells.len()],
+            loaded: RefCell::new(None),
+        };
+        for pair in 0..measurement.pairs.len() {
+            // Its memory is wanted for the next one.
+            measurement.loaded.replace(None);
+            let solver = measurement.load(pair)?;
+            for &at in &measurement.pairs[pair] {
+                for &cell in &measurement.executions[at].cells {
+                    let config = &plan.outline.cells[cell].config;
+                    measurement.identities[cell] = identity(&solver, config);
+                }
+            }
+            measurement.loaded.replace(Some((pair, solver)));
+        }
+        Ok(measurement)
+    }
+
+    /// Loads a pair, and checks the lengths of all problems, before any time is spent on searching.
+    fn load(&self, pair: usize) -> Result<Solver, Failure> {
+        let of_pair = || {
+            self.pairs[pair]
+                .iter()
+                .map(|&at| &self.executions[at].config)
+        };
+        let scored = of_pair().find(|config| config.uses_scorer());
+        let config = scored
+            .or_else(|| of_pair().next())
+            .cloned()
+            .unwrap_or_default();
+        let counts = self.plan.outline.sets.iter().map(|set| set.ids.len());
+        let sets: Vec<_> = self.plan.problems.iter().zip(counts).collect();
+        settings::solver(config, &sets, ShowPlan::OwnModels)
     }
 
     pub fn outline(&self) -> &Outline {
@@ -58,14 +95,23 @@ impl<'a> Measurement<'a> {
     pub fn run(&self, store: &mut Store, interrupt: &Interrupt) -> Result<Progressed, Failure> {
         self.each_cell(&mut |set, cell, identity| store.begin(set, cell, identity))?;
         let all = self.series(store);
-        let total = all.iter().map(|series| series.todo.len()).sum();
-        let work = all.iter().map(Series::work).sum();
+        let total = all.iter().map(|(_, series)| series.todo.len()).sum();
+        let work = all.iter().map(|(_, series)| series.work()).sum();
         let progress = RefCell::new(Progress::new(total, "problems").with_work(work));
         let mut done = 0;
-        for (number, series) in all.iter().enumerate() {
+        let mut loaded = self.loaded.take();
+        for (number, (pair, series)) in all.iter().enumerate() {
+            let mut solver = match loaded.take() {
+                Some((there, solver)) if there == *pair => solver,
+                other => {
+                    drop(other);
+                    self.load(*pair)?
+                }
+            };
             let name = format!("{}/{} {}", number + 1, all.len(), series.name());
             progress.borrow_mut().part(&name, series.work_each());
-            done += series.measure(store, &progress, interrupt)?;
+            done += series.measure(&mut solver, store, &progress, interrupt)?;
+            loaded = Some((*pair, solver));
             if interrupt.is_pressed() {
                 break;
             }
@@ -73,15 +119,21 @@ impl<'a> Measurement<'a> {
         Ok(Progressed { done, total })
     }
 
-    /// What is to be run.
-    fn series(&self, store: &Store) -> Vec<Series<'_>> {
+    /// What is to be run, each with its pair: pair by pair, the loaded one first.
+    fn series(&self, store: &Store) -> Vec<(usize, Series<'_>)> {
         let outline = &self.plan.outline;
+        let first = self.loaded.borrow().as_ref().map(|&(pair, _)| pair);
+        let mut order: Vec<usize> = (0..self.pairs.len()).collect();
+        order.sort_by_key(|&pair| first != Some(pair));
         let mut all = Vec::new();
-        for set in 0..outline.sets.len() {
-            for execution in &self.executions {
-                for offset in 0..outline.seeds {
-                    let series = Series::new(self.plan, set, execution, offset, store);
-                    all.extend((!series.todo.is_empty()).then_some(series));
+        for pair in order {
+            for set in 0..outline.sets.len() {
+                for &at in &self.pairs[pair] {
+                    for offset in 0..outline.seeds {
+                        let execution = &self.executions[at];
+                        let series = Series::new(self.plan, set, execution, offset, store);
+                        all.extend((!series.todo.is_empty()).then_some((pair, series)));
+                    }
                 }
             }
         }
@@ -93,11 +145,12 @@ impl<'a> Measurement<'a> {
         &self,
         visit: &mut dyn FnMut(&str, &str, &RunHeader) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        for (set, outline) in self.plan.outline.sets.iter().enumerate() {
+        for outline in &self.plan.outline.sets {
             for execution in &self.executions {
                 for &at in &execution.cells {
                     let cell = &self.plan.outline.cells[at];
-                    let identity = self.identities.header(self.plan, set, execution, cell);
+                    let identity = self.identities[at].clone();
+                    let identity = RunHeader::new(outline.fingerprint.clone(), identity);
                     visit(&outline.name, &cell.label(), &identity)?;
                 }
             }
@@ -171,17 +224,26 @@ impl<'a> Series<'a> {
         self.todo.len() as f64 * self.work_each()
     }
 
+    fn request(&self, problem: &Problem) -> Request {
+        let config = &self.execution.config;
+        let request = Request::new(problem, config.settings()).seed(self.seed);
+        if config.uses_scorer() {
+            return request;
+        }
+        // The pair may have a scorer for others.
+        let search = config.search.clone();
+        request.strategy("without scores", move |_| search.build(false))
+    }
+
     /// Returns how many problems were done.
     fn measure(
         &self,
+        solver: &mut Solver,
         store: &mut Store,
         progress: &RefCell<Progress>,
         interrupt: &Interrupt,
     ) -> Result<usize, Failure> {
         let set = &self.plan.outline.sets[self.set].name;
-        let mut config = self.execution.config.clone();
-        config.generator.seed = self.seed;
-        let mut solver = settings::solver(config, &[], ShowPlan::OwnModels)?;
         let next_part = |label: &String| store.next_part(set, label, self.seed);
         let mut take = Taking {
             series: self,
@@ -191,10 +253,10 @@ impl<'a> Series<'a> {
             started: Instant::now(),
             done: 0,
         };
-        let todo = self.todo.iter().map(|&problem| problem.clone());
+        let todo = self.todo.iter().map(|&problem| self.request(problem));
         let todo = todo.take_while(|_| !interrupt.is_pressed());
         let mut failed = None;
-        solver.run(
+        solver.run_requests(
             todo,
             &mut |event| progress.borrow_mut().observe(&event),
             &mut |result| match take.take(&result) {
@@ -268,57 +330,103 @@ impl Taking<'_> {
     }
 }
 
-/// What results depend on, for every cell. A model is loaded once for all cells that use it in the
-/// same way, and checks the lengths of all problems, before any time is spent on searching.
-struct Identities(Vec<(Config, Map<String, Value>)>);
-
-impl Identities {
-    fn of(plan: &Plan, executions: &[Execution]) -> Result<Self, Failure> {
-        let mut known = Self(Vec::new());
-        for execution in executions {
-            if known.models(&execution.config).is_some() {
-                continue;
-            }
-            let counts = plan.outline.sets.iter().map(|set| set.ids.len());
-            let sets: Vec<_> = plan.problems.iter().zip(counts).collect();
-            let solver = settings::solver(execution.config.clone(), &sets, ShowPlan::OwnModels)?;
-            known.0.push((models(&execution.config), solver.identity()));
+/// Groups searches by the pair of models that they run on. What takes no scores runs on a pair with
+/// a scorer as well.
+fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
+    let mut all: Vec<(Config, Vec<usize>)> = Vec::new();
+    let scored = |&at: &usize| executions[at].config.uses_scorer();
+    let (scored, unscored): (Vec<usize>, Vec<usize>) = (0..executions.len()).partition(scored);
+    for at in scored.into_iter().chain(unscored) {
+        let config = &executions[at].config;
+        let models = models(config);
+        let fits = |there: &Config| match config.uses_scorer() {
+            true => *there == models,
+            false => without_scorer(there) == without_scorer(&models),
+        };
+        match all.iter_mut().find(|(there, _)| fits(there)) {
+            Some((_, members)) => members.push(at),
+            None => all.push((models, vec![at])),
         }
-        Ok(known)
     }
-
-    fn models(&self, config: &Config) -> Option<&Map<String, Value>> {
-        let wanted = models(config);
-        self.0
-            .iter()
-            .find(|(config, _)| *config == wanted)
-            .map(|(_, identity)| identity)
+    // In the order of the bench.
+    for (_, members) in &mut all {
+        members.sort_unstable();
     }
-
-    /// The identity of a cell, the same whether it runs by itself or is read off another's search.
-    fn header(&self, plan: &Plan, set: usize, run: &Execution, cell: &Cell) -> RunHeader {
-        let mut identity = self.models(&run.config).cloned().unwrap_or_default();
-        let mut search = serde_json::to_value(&cell.config.search).unwrap_or_default();
-        if let Value::Object(search) = &mut search {
-            search.remove("in_flight");
-        }
-        identity.insert("search".to_owned(), search);
-        if !cell.config.uses_scorer()
-            && let Some(Value::Object(models)) = identity.get_mut("models")
-        {
-            models.insert("scorer".to_owned(), "none".into());
-            models.remove("prm");
-        }
-        RunHeader::new(plan.outline.sets[set].fingerprint.clone(), identity)
-    }
+    all.into_iter().map(|(_, members)| members).collect()
 }
 
-/// The settings that decide which models are loaded, and how they run.
+/// The settings that decide which models are loaded, and how they run; all others are those of a
+/// request. Prompts are among them: they decide which problems are too long.
 fn models(config: &Config) -> Config {
     let mut same = config.clone();
-    same.search = SearchConfig::default();
-    if !config.uses_scorer() {
-        same.models.scorer = beamgen::ScorerKind::None;
-    }
+    same.search = SearchConfig {
+        in_flight: config.search.in_flight,
+        ..SearchConfig::default()
+    };
+    let defaults = Config::default().generator;
+    same.generator.seed = defaults.seed;
+    same.generator.sampling = defaults.sampling;
     same
+}
+
+fn without_scorer(config: &Config) -> Config {
+    let mut same = config.clone();
+    let models = &mut same.models;
+    models.scorer = ScorerKind::None;
+    (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
+    same
+}
+
+/// What the results of a cell depend on, the same whether it runs by itself or is read off another's
+/// search.
+fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
+    let mut identity = solver.identity_of(&config.settings());
+    if !config.uses_scorer()
+        && let Some(Value::Object(models)) = identity.get_mut("models")
+    {
+        models.insert("scorer".to_owned(), ScorerKind::None.name().into());
+        for unused in ["prm", "reference", "prm_format"] {
+            models.shift_remove(unused);
+        }
+    }
+    identity
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen::StrategyKind;
+
+    use super::*;
+
+    #[test]
+    fn strategies_seeds_and_sampling_share_a_pair_and_other_models_do_not() {
+        let execution = |change: &dyn Fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            Execution {
+                config,
+                cells: Vec::new(),
+                pool: false,
+            }
+        };
+        let unscored = |config: &mut Config| {
+            config.search.strategy = StrategyKind::GREEDY;
+            config.models.scorer = ScorerKind::None;
+        };
+        let executions = [
+            execution(&unscored),
+            execution(&|_| {}),
+            execution(&|config| config.search.strategy = StrategyKind::BEST_OF_N),
+            execution(&|config| config.search.n = 64),
+            execution(&|config| config.generator.seed = 9),
+            execution(&|config| config.generator.sampling.temperature = Some(0.3)),
+            execution(&|config| config.models.scorer = ScorerKind::Orm),
+            execution(&|config| config.search.in_flight = 3),
+        ];
+        assert_eq!(
+            pairs(&executions),
+            [vec![0, 1, 2, 3, 4, 5], vec![6], vec![7]]
+        );
+        assert_eq!(pairs(&executions[..1]), [[0]]);
+    }
 }
