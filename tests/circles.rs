@@ -17,7 +17,7 @@ fn modules(folder: &Path, module: &[String], found: &mut BTreeMap<Names, String>
         let path = entry.expect("an entry").path();
         let name = path.file_stem().and_then(|name| name.to_str());
         let name = name.expect("a name").to_owned();
-        let inside = [module, &[name.clone()]].concat();
+        let inside = [module, std::slice::from_ref(&name)].concat();
         if path.is_dir() {
             modules(&path, &inside, found);
         } else if name != "tests" {
