@@ -108,10 +108,10 @@ fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     let name = match error {
         beamgen::Error::NoModel { name, .. } => name.to_str()?,
         beamgen::Error::Hub(HubError::Offline { id, .. }) => id,
-        beamgen::Error::Hub(HubError::Request { target, error }) => match error {
-            RequestError::NoRepository | RequestError::Refused { .. } => &target.repo,
-            _ => return None,
-        },
+        beamgen::Error::Hub(HubError::Request {
+            target,
+            error: RequestError::NoRepository | RequestError::Refused { .. },
+        }) => &target.repo,
         _ => return None,
     };
     let repo = name.split(['@', ':']).next()?;

@@ -21,7 +21,7 @@ enum Line {
     Cell {
         set: String,
         cell: String,
-        identity: RunHeader,
+        identity: Box<RunHeader>,
     },
     Row(Box<Row>),
 }
@@ -68,7 +68,7 @@ impl Store {
                     cell,
                     identity,
                 } => {
-                    store.identities.insert((set, cell), identity);
+                    store.identities.insert((set, cell), *identity);
                 }
                 Line::Row(row) => store.note(&row),
             }
@@ -109,7 +109,7 @@ impl Store {
             file.append(&Line::Cell {
                 set: key.0.clone(),
                 cell: key.1.clone(),
-                identity: identity.clone(),
+                identity: Box::new(identity.clone()),
             })?;
         }
         self.identities.insert(key, identity.clone());

@@ -97,9 +97,9 @@ impl Saved {
             return None;
         }
         // Deep steps that hardly any chain has.
-        for which in 0..SIDES.len() {
+        for (which, largest) in largest.iter().enumerate() {
             let ends = lines.iter().map(|line| {
-                let seen = |saved: &f64| saved.abs() >= largest[which] * LEAST / 10.0;
+                let seen = |saved: &f64| saved.abs() >= largest * LEAST / 10.0;
                 line.saved[which]
                     .iter()
                     .rposition(seen)
