@@ -10,6 +10,8 @@ use crate::run::root;
 /// Every crate of the workspace and the crates of it that it may depend on (outside of tests).
 const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-kernels", &[]),
+    // the thread pool's sources under loom, in tests alone
+    ("beamgen-pool-models", &[]),
     ("beamgen-emulated-cuda", &[]),
     ("beamgen-files", &[]),
     ("beamgen-search", &[]),

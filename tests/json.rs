@@ -82,6 +82,7 @@ fn an_object_a_problem_and_a_summary() {
             "withheld",
             "cannot_tell",
             "too_long",
+            "memory_limited",
             "ledger"
         ]
     );
