@@ -106,7 +106,7 @@ fn it_is_found_by_name_listed_and_run() {
         "  fan\n",
         "as many chains as its own key says",
         "  wide-fan\n",
-        "  beam  ",
+        "  beam\n",
     ] {
         assert!(help.contains(listed), "{help}");
     }
