@@ -120,6 +120,9 @@ impl Ets {
     }
 }
 
+/// Far below any difference between shares or prices, above the solver's tolerance.
+const TIE: f64 = 1e-6;
+
 /// What a set of chains is worth.
 struct Worth {
     /// By chain: its REBASE share.
@@ -174,7 +177,9 @@ impl Worth {
         let chains: Vec<_> = self
             .shares
             .iter()
-            .map(|&share| program.add_binary_var(share))
+            .enumerate()
+            // Of sets that are worth the same, the one with the better chains.
+            .map(|(i, &share)| program.add_binary_var(share - TIE * i as f64))
             .collect();
         // Nodes and kinds come out whole where chains are.
         let nodes: Vec<_> = self
