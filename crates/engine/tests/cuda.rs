@@ -427,7 +427,13 @@ fn logits_that_are_not_numbers_are_an_error_wherever_they_are() {
         let model = Arc::new(model.unwrap());
         if !compute.is_cpu() {
             // A device is tried with a short text before it is given work.
-            let error = Engine::new(model, EngineConfig::default()).map(|_| ());
+            let config = EngineConfig {
+                kv_bytes: BYTES,
+                max_rows: 48,
+                threads: 1,
+                ..EngineConfig::default()
+            };
+            let error = Engine::new(model, config).map(|_| ());
             let error = error.unwrap_err().to_string();
             assert!(error.contains("NaN"), "{error}");
             continue;
