@@ -9,10 +9,10 @@ use crate::strategy::Action;
 use crate::tree::{ChainTree, NodeId};
 
 /// Steps that a chain is taken to have as long as none has come to its end.
-const USUAL_STEPS: usize = 8;
+const USUAL_STEPS: usize = 10;
 
 /// Tokens that a step is taken to have before the first one is written.
-const USUAL_STEP_TOKENS: usize = 16;
+const USUAL_STEP_TOKENS: usize = 14;
 
 /// What may still be sampled, and how it is given to steps.
 #[derive(Debug, Clone, Copy)]
@@ -41,11 +41,11 @@ impl Written {
     fn still_needed(&self, tree: &ChainTree, node: NodeId, usual: Option<usize>) -> usize {
         let step = match self.steps {
             0 => USUAL_STEP_TOKENS,
-            steps => self.tokens.div_ceil(steps),
+            steps => self.tokens / steps,
         };
         let so_far = tree.token_count(node);
         // A chain longer than what is usual is taken to be half written.
-        let expected = usual.unwrap_or((USUAL_STEPS * step).max(2 * so_far));
+        let expected = usual.unwrap_or((USUAL_STEPS * step).max(so_far + so_far / 2));
         expected.saturating_sub(so_far).max(self.longest).max(1)
     }
 }

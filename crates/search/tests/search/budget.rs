@@ -64,8 +64,8 @@ fn a_beam_spends_its_last_tokens_on_the_best() {
             .0
             .remove(0)
     };
-    // Five steps of three tokens. Before the first, a chain is taken to have 128 tokens: a single
-    // one begins. Then 24, as much as eight such steps, and after the fifth step it has an answer.
+    // Five steps of three tokens. Before the first, a chain is taken to have 140 tokens: a single
+    // one begins. Then 30, as much as ten such steps, and after the fifth step it has an answer.
     let result = solve_in(15);
     assert_eq!(result.ledger.generated_tokens, 15);
     assert!(result.answer.is_some());

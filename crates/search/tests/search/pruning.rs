@@ -74,7 +74,7 @@ fn a_beam_prunes_what_ranks_below_its_cutoff() {
 #[test]
 fn what_the_budget_cuts_off_is_told_from_what_the_strategy_drops() {
     let config = SearchConfig {
-        budget_tokens: 60,
+        budget_tokens: 100,
         ..of(StrategyKind::BEAM)
     };
     let results = run(&config, 10);
