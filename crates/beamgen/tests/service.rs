@@ -67,11 +67,11 @@ fn results_are_those_alone_whatever_else_runs_is_cancelled_or_times_out() {
                 let full = &full;
                 scope.spawn(move || {
                     let mut tickets = Vec::new();
-                    for i in 0..24 {
-                        let (at, way) = ((i + thread * 5) % problems.len(), i % ways.len());
+                    for i in thread * 50..(thread + 1) * 50 {
+                        let (at, way) = (i % problems.len(), i / problems.len() % ways.len());
                         let submit = || {
                             let mut request = Request::new(&problems[at], ways[way].clone());
-                            if i % 8 == 3 {
+                            if i % 10 == 3 {
                                 request = request.timeout(Duration::ZERO);
                             }
                             service.submit(request)
@@ -87,7 +87,7 @@ fn results_are_those_alone_whatever_else_runs_is_cancelled_or_times_out() {
                                 Err(error) => panic!("{error}"),
                             }
                         };
-                        if i % 4 == 1 {
+                        if i % 4 == 2 {
                             ticket.cancel();
                         }
                         tickets.push(((at, way), ticket));
@@ -113,9 +113,9 @@ fn results_are_those_alone_whatever_else_runs_is_cancelled_or_times_out() {
             }
         }
     });
-    assert_eq!(equal + cancelled + late, 96);
-    assert_eq!(late, 12);
-    assert!((1..=24).contains(&cancelled), "{cancelled}");
+    assert_eq!(equal + cancelled + late, 200);
+    assert_eq!(late, 20);
+    assert!((1..=50).contains(&cancelled), "{cancelled}");
     assert!(full.into_inner() > 0, "the queue was never full");
 
     // Everything was given back: the same solver goes on as a fresh one would.
