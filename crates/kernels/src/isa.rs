@@ -129,7 +129,7 @@ impl Isa {
             // SAFETY: an `Isa` of this level exists only if `Isa::new` found AVX2, FMA and F16C.
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
-            _ => task.run(Portable),
+            _ => run_portable(task),
         }
     }
 
@@ -160,7 +160,7 @@ impl Isa {
             // SAFETY: `vnni` at this level says that `Isa::new` found the dot products of bytes.
             #[cfg(target_arch = "aarch64")]
             (IsaLevel::Portable, true) => unsafe { run_dotprod(task) },
-            _ => task.run(Portable),
+            _ => run_int8_portable(task),
         }
     }
 }
@@ -168,21 +168,29 @@ impl Isa {
 /// The body of an operation, written once over [`Simd`] and compiled once a tier.
 ///
 /// `run` must be `#[inline(always)]`, and so must what it calls with the `Simd` value: only
-/// code inlined into the entry points below is compiled with the tier's instructions.
+/// code inlined into the entry points below is compiled with the tier's instructions. A part
+/// that is a task itself becomes a function of its own by [`Simd::call`].
 pub(crate) trait Task {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
+#[inline(never)]
+pub(crate) fn run_portable<T: Task>(task: T) -> T::Output {
+    task.run(Portable)
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
-fn run_avx512<T: Task>(task: T) -> T::Output {
+#[inline(never)]
+pub(crate) fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run(Avx512::new())
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn run_avx2<T: Task>(task: T) -> T::Output {
+#[inline(never)]
+pub(crate) fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run(Avx2::new())
 }
 
@@ -191,26 +199,35 @@ pub(crate) trait Int8Task {
     fn run<I: Int8>(self, ints: I);
 }
 
+#[inline(never)]
+pub(crate) fn run_int8_portable<T: Int8Task>(task: T) {
+    task.run(Portable);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
-fn run_vnni512<T: Int8Task>(task: T) {
+#[inline(never)]
+pub(crate) fn run_vnni512<T: Int8Task>(task: T) {
     task.run(Vnni512::new());
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-fn run_vnni256<T: Int8Task>(task: T) {
+#[inline(never)]
+pub(crate) fn run_vnni256<T: Int8Task>(task: T) {
     task.run(Vnni256::new());
 }
 
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon,dotprod")]
-fn run_dotprod<T: Int8Task>(task: T) {
+#[inline(never)]
+pub(crate) fn run_dotprod<T: Int8Task>(task: T) {
     task.run(crate::simd::neon::Dotprod::new());
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn run_int8_avx2<T: Int8Task>(task: T) {
+#[inline(never)]
+pub(crate) fn run_int8_avx2<T: Int8Task>(task: T) {
     task.run(Avx2::new());
 }

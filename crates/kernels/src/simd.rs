@@ -21,6 +21,8 @@ pub(crate) mod vnni;
 pub(crate) use int8::Int8;
 pub(crate) use portable::Portable;
 
+use crate::isa::Task;
+
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
@@ -48,6 +50,10 @@ pub(crate) trait Simd: Copy {
     type D: Copy;
     /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
     const WIDE: bool;
+
+    /// Runs `task` as a function of its own with the same instructions. Compile time grows faster
+    /// than the length of a function, so long bodies that are used in several places are called.
+    fn call<T: Task>(self, task: T) -> T::Output;
 
     fn splat(self, x: f32) -> Self::V;
     /// # Safety

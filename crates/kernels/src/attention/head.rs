@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::BLOCK;
 use super::unit::{Block, MOST, Stage, Unit};
 use crate::Isa;
+use crate::isa::Task;
 use crate::kv::{KvPages, KvShape, Numbers};
 use crate::simd::{LANES, Simd};
 
@@ -94,6 +95,30 @@ struct Piece<'a> {
     out: *mut f32,
 }
 
+/// [`Float::score_pages`] as a function of its own.
+struct Scores<'a, W, const G: usize, const P: usize>(&'a Float<W>, &'a Piece<'a>);
+
+impl<W: Numbers, const G: usize, const P: usize> Task for Scores<'_, W, G, P> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: made in `Float::scores` alone, of a piece that holds.
+        unsafe { self.0.score_pages::<S, G, P>(s, self.1) };
+    }
+}
+
+/// [`Float::value_pages`] as a function of its own.
+struct Values<'a, W, const G: usize, const E: usize>(&'a Float<W>, &'a Piece<'a>);
+
+impl<W: Numbers, const G: usize, const E: usize> Task for Values<'_, W, G, E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: made in `Float::values` alone, of a piece that holds.
+        unsafe { self.0.value_pages::<S, G, E>(s, self.1) };
+    }
+}
+
 impl<W: Numbers> Float<W> {
     /// Cuts a row's heads into register blocks: fours, and what is left.
     #[inline(always)]
@@ -133,10 +158,10 @@ impl<W: Numbers> Float<W> {
             unsafe {
                 let piece = Self::piece(unit, block, (r, head), part.clone());
                 match unit.heads - head {
-                    1 => self.score_pages::<S, 1, 8>(s, &piece),
-                    2 => self.score_pages::<S, 2, 4>(s, &piece),
-                    3 => self.score_pages::<S, 3, 4>(s, &piece),
-                    _ => self.score_pages::<S, 4, 4>(s, &piece),
+                    1 => s.call(Scores::<_, 1, 8>(self, &piece)),
+                    2 => s.call(Scores::<_, 2, 4>(self, &piece)),
+                    3 => s.call(Scores::<_, 3, 4>(self, &piece)),
+                    _ => s.call(Scores::<_, 4, 4>(self, &piece)),
                 }
             }
         }
@@ -167,10 +192,10 @@ impl<W: Numbers> Float<W> {
             unsafe {
                 let piece = Self::piece(unit, block, (r, head), part);
                 match heads {
-                    1 => self.value_pages::<S, 1, 4>(s, &piece),
-                    2 => self.value_pages::<S, 2, 2>(s, &piece),
-                    3 => self.value_pages::<S, 3, 1>(s, &piece),
-                    _ => self.value_pages::<S, 4, 1>(s, &piece),
+                    1 => s.call(Values::<_, 1, 4>(self, &piece)),
+                    2 => s.call(Values::<_, 2, 2>(self, &piece)),
+                    3 => s.call(Values::<_, 3, 1>(self, &piece)),
+                    _ => s.call(Values::<_, 4, 1>(self, &piece)),
                 }
             }
         }

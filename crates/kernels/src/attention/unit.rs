@@ -3,6 +3,7 @@
 
 use super::{AttentionRow, BLOCK};
 use crate::Isa;
+use crate::isa::Task;
 use crate::kv::KvPages;
 use crate::simd::Simd;
 
@@ -74,6 +75,23 @@ pub(super) trait Stage: Sized {
     );
 }
 
+/// [`Stage::block`] as a function of its own, made in [`Unit::run`] alone.
+struct Step<'a, T> {
+    stage: &'a mut T,
+    unit: &'a Unit<'a>,
+    block: &'a Block<'a>,
+    rows: std::ops::Range<usize>,
+}
+
+impl<T: Stage> Task for Step<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: the promises made to `Unit::run`.
+        unsafe { self.stage.block(s, self.unit, self.block, self.rows) };
+    }
+}
+
 impl Unit<'_> {
     /// Shared blocks for all rows together, then the rest row by row. The blocks of a row are
     /// the same whatever it shares.
@@ -103,7 +121,12 @@ impl Unit<'_> {
                     first: b == 0,
                     last: false,
                 };
-                stage.block(s, self, &block, all.clone());
+                s.call(Step {
+                    stage,
+                    unit: self,
+                    block: &block,
+                    rows: all.clone(),
+                });
             }
             for r in all {
                 let row = &self.rows[r];
@@ -122,7 +145,12 @@ impl Unit<'_> {
                         first: b == 0,
                         last: start + n == len,
                     };
-                    stage.block(s, self, &block, r..r + 1);
+                    s.call(Step {
+                        stage,
+                        unit: self,
+                        block: &block,
+                        rows: r..r + 1,
+                    });
                 }
             }
         }

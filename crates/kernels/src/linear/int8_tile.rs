@@ -236,7 +236,9 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
                         },
                     };
                     #[cfg(target_arch = "x86_64")]
-                    if let Some(tiles) = &tiles {
+                    if I::TILES
+                        && let Some(tiles) = &tiles
+                    {
                         match end - first {
                             0..=8 => self.tile_block::<I, 8>(i, tiles, &mut sums, part),
                             9..=12 => self.tile_block::<I, 12>(i, tiles, &mut sums, part),
@@ -255,32 +257,47 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
     }
 }
 
+/// `MR` rows by a panel.
+struct Panel<'a, F: Blocks, const MR: usize>(&'a Tile<'a, F>, Part<'a>);
+
+impl<F: Blocks, const MR: usize> Int8Task for Panel<'_, F, MR> {
+    #[inline(always)]
+    fn run<I: Int8>(mut self, i: I) {
+        self.0.block::<I, MR, 2, 0>(i, &mut self.1);
+    }
+}
+
+/// `MR` rows by one half of a panel, then by the other.
+struct Halves<'a, F: Blocks, const MR: usize>(&'a Tile<'a, F>, Part<'a>);
+
+impl<F: Blocks, const MR: usize> Int8Task for Halves<'_, F, MR> {
+    #[inline(always)]
+    fn run<I: Int8>(mut self, i: I) {
+        self.0.block::<I, MR, 1, 0>(i, &mut self.1);
+        self.1.ahead.lines = 0;
+        self.0.block::<I, MR, 1, 1>(i, &mut self.1);
+    }
+}
+
 impl<F: Blocks> Tile<'_, F> {
     #[inline(always)]
-    fn registers<I: Int8>(&self, i: I, mut part: Part<'_>) {
+    fn registers<I: Int8>(&self, i: I, part: Part<'_>) {
         if I::Floats::WIDE {
             match part.rows {
-                1 => self.block::<I, 1, 2, 0>(i, &mut part),
-                2 => self.block::<I, 2, 2, 0>(i, &mut part),
-                3 => self.block::<I, 3, 2, 0>(i, &mut part),
-                4 => self.block::<I, 4, 2, 0>(i, &mut part),
-                5 => self.block::<I, 5, 2, 0>(i, &mut part),
-                _ => self.block::<I, 6, 2, 0>(i, &mut part),
+                1 => i.call(Panel::<F, 1>(self, part)),
+                2 => i.call(Panel::<F, 2>(self, part)),
+                3 => i.call(Panel::<F, 3>(self, part)),
+                4 => i.call(Panel::<F, 4>(self, part)),
+                5 => i.call(Panel::<F, 5>(self, part)),
+                _ => i.call(Panel::<F, 6>(self, part)),
             }
         } else {
             match part.rows {
-                1 => self.block::<I, 1, 2, 0>(i, &mut part),
-                2 => self.halves::<I, 2>(i, &mut part),
-                _ => self.halves::<I, 3>(i, &mut part),
+                1 => i.call(Panel::<F, 1>(self, part)),
+                2 => i.call(Halves::<F, 2>(self, part)),
+                _ => i.call(Halves::<F, 3>(self, part)),
             }
         }
-    }
-
-    #[inline(always)]
-    fn halves<I: Int8, const MR: usize>(&self, i: I, part: &mut Part<'_>) {
-        self.block::<I, MR, 1, 0>(i, part);
-        part.ahead.lines = 0;
-        self.block::<I, MR, 1, 1>(i, part);
     }
 
     /// `MR` rows, which are a register block, by `NV` vectors of outputs from vector `HALF` of the

@@ -24,6 +24,11 @@ impl Simd for Avx2 {
     const WIDE: bool = false;
 
     #[inline(always)]
+    fn call<T: crate::isa::Task>(self, task: T) -> T::Output {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_avx2(task) }
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> V {
         // SAFETY: see above the impl.
         let v = unsafe { _mm256_set1_ps(x) };

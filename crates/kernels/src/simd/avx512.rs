@@ -22,6 +22,11 @@ impl Simd for Avx512 {
     const WIDE: bool = true;
 
     #[inline(always)]
+    fn call<T: crate::isa::Task>(self, task: T) -> T::Output {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_avx512(task) }
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
         // SAFETY: see above the impl.
         unsafe { _mm512_set1_ps(x) }

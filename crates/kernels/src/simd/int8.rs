@@ -1,6 +1,7 @@
 //! Dot products of bytes.
 
 use super::{LANES, Portable, Simd};
+use crate::isa::Int8Task;
 
 /// Sixteen int32 sums of products of bytes, exact in every tier.
 ///
@@ -15,6 +16,12 @@ pub(crate) trait Int8: Copy {
     /// Sixteen int32.
     type Ints: Copy;
 
+    /// Whether a machine with these instructions may have AMX's tiles.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    const TILES: bool = false;
+
+    /// As [`Simd::call`].
+    fn call<T: Int8Task>(self, task: T);
     /// The float32 lanes of the same registers.
     fn floats(self) -> Self::Floats;
     /// The first value of every sum; `offset` is `-128` times the sum of all inputs to come.
@@ -37,6 +44,10 @@ impl Int8 for Portable {
     type Bytes = [[i8; 4]; LANES];
     type Ints = [i32; LANES];
 
+    #[inline(always)]
+    fn call<T: crate::isa::Int8Task>(self, task: T) {
+        crate::isa::run_int8_portable(task);
+    }
     #[inline(always)]
     fn floats(self) -> Self {
         self

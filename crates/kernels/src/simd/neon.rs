@@ -26,6 +26,11 @@ impl Int8 for Dotprod {
     type Ints = [int32x4_t; 4];
 
     #[inline(always)]
+    fn call<T: crate::isa::Int8Task>(self, task: T) {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_dotprod(task) }
+    }
+    #[inline(always)]
     fn floats(self) -> Portable {
         Portable
     }

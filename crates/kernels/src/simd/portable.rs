@@ -25,6 +25,10 @@ impl Simd for Portable {
     const WIDE: bool = false;
 
     #[inline(always)]
+    fn call<T: crate::isa::Task>(self, task: T) -> T::Output {
+        crate::isa::run_portable(task)
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         [x; LANES]
     }

@@ -36,7 +36,13 @@ impl Int8 for Vnni512 {
     type Floats = Avx512;
     type Bytes = __m512i;
     type Ints = __m512i;
+    const TILES: bool = true;
 
+    #[inline(always)]
+    fn call<T: crate::isa::Int8Task>(self, task: T) {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_vnni512(task) }
+    }
     #[inline(always)]
     fn floats(self) -> Avx512 {
         self.0
@@ -94,6 +100,11 @@ impl Int8 for Vnni256 {
     type Ints = Pair;
 
     #[inline(always)]
+    fn call<T: crate::isa::Int8Task>(self, task: T) {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_vnni256(task) }
+    }
+    #[inline(always)]
     fn floats(self) -> Avx2 {
         self.0
     }
@@ -145,6 +156,11 @@ impl Int8 for Avx2 {
     type Bytes = Pair;
     type Ints = Pair;
 
+    #[inline(always)]
+    fn call<T: crate::isa::Int8Task>(self, task: T) {
+        // SAFETY: see above the impl.
+        unsafe { crate::isa::run_int8_avx2(task) }
+    }
     #[inline(always)]
     fn floats(self) -> Self {
         self
