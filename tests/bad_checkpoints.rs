@@ -336,6 +336,17 @@ fn tokenizers_and_templates() {
         "a template that raises",
         &["p.jsonl:1", "alternate, please"],
     );
+    let run = place.run(&[
+        "solve",
+        "p.jsonl",
+        "--scorer",
+        "none",
+        "--strategy",
+        "greedy",
+        "--generator",
+        "m",
+    ]);
+    assert!(!run.stderr.contains("shorten"), "{}", run.stderr);
     refused_prm(
         &place,
         "a template that raises",

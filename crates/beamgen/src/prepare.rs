@@ -9,7 +9,7 @@ use beamgen_engine::{
 };
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
-use beamgen_search::{Answers, Generator, Problem, Scorer};
+use beamgen_search::{Answers, GenError, Generator, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, ModelMemory, human_size, kept_as};
@@ -180,14 +180,14 @@ impl Prepared {
         &self.notes
     }
 
-    /// Whether a problem fits the generator's context; any does where there is none.
+    /// Whether the generator takes a problem; any is taken where there is none.
     ///
     /// # Errors
-    /// Why it does not.
-    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
-        match self.prompts.as_ref().map(|p| p.tokens(&problem.text)) {
-            Some(Err(error)) => Err(Error::Refused(error.to_string())),
-            _ => Ok(()),
+    /// The problem does not fit the context, or the template or the tokenizer refuses it.
+    pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
+        match &self.prompts {
+            Some(prompts) => prompts.tokens(&problem.text).map(drop),
+            None => Ok(()),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Choose, Config, Pair, Prepared, RewardModel, ScorerKind, Solver, StrategyName};
+use beamgen::{
+    Choose, Config, GenError, Pair, Prepared, RewardModel, ScorerKind, Solver, StrategyName,
+};
 use toml::{Table, Value};
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
@@ -261,7 +263,7 @@ fn announce(prepared: &Prepared, show: ShowPlan) {
     }
 }
 
-/// Refuses the first problem that does not fit into the generator's context, before any is solved.
+/// Refuses the first problem that the generator cannot take, before any is solved.
 fn check_lengths(
     prepared: &Prepared,
     problems: &Problems,
@@ -270,9 +272,11 @@ fn check_lengths(
 ) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
         if let Err(reason) = prepared.check(problem) {
-            return Err(problems
-                .refused(index, format!("{reason}: {advice}"))
-                .into());
+            let reason = match reason {
+                GenError::PromptTooLong { .. } => format!("{reason}: {advice}"),
+                _ => reason.to_string(),
+            };
+            return Err(problems.refused(index, reason).into());
         }
     }
     Ok(())

@@ -52,7 +52,7 @@ pub enum LineFault {
         bytes: usize,
     },
     /// The text is fine, but a model cannot take it.
-    #[error("field \"problem\": {reason}: shorten the problem")]
+    #[error("field \"problem\": {reason}")]
     Refused {
         /// What the model says.
         reason: String,

@@ -121,13 +121,20 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
 /// such care: [`is_fit_name`](crate::bench::outline::is_fit_name).
 fn plain(text: &str) -> String {
     let mut shown = String::new();
-    for c in printable::line(text).chars() {
+    let text = printable::line(text);
+    let mut chars = text.chars().peekable();
+    let mut within_word = false;
+    while let Some(c) = chars.next() {
+        let next = chars.peek();
         match c {
+            // Within a word it means nothing.
+            '_' if within_word && next.is_some_and(|c| c.is_alphanumeric()) => shown.push(c),
             '<' | '>' | '&' | '|' | '`' | '*' | '_' | '[' | ']' | '\\' => {
                 let _ = write!(shown, "&#{};", u32::from(c));
             }
             c => shown.push(c),
         }
+        within_word = c.is_alphanumeric();
     }
     shown
 }
@@ -284,4 +291,16 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
             row
         }),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn an_underscore_within_a_word_stays_and_others_are_escaped() {
+        assert_eq!(plain("x86_64"), "x86_64");
+        assert_eq!(plain("_a_ b_"), "&#95;a&#95; b&#95;");
+        assert_eq!(plain("__a"), "&#95;&#95;a");
+    }
 }
