@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
-    Aggregation, Answers, Clock, Event, Generator, Intake, Models, Next, Problem, ProblemResult,
-    RunSummary, Scorer, Settings, Sink,
+    Aggregation, Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem,
+    ProblemResult, RequestList, RunSummary, Scorer, Settings, Sink,
 };
 use serde_json::{Map, Value};
 
@@ -169,8 +169,8 @@ impl Solver {
         observe: &mut dyn FnMut(Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
-        let mut intake = Listed(requests);
-        let mut sink = Observed { observe, deliver };
+        let mut intake = RequestList(requests);
+        let mut sink = Callbacks { observe, deliver };
         self.serve(WallClock::start(), &mut intake, &mut sink)
     }
 
@@ -332,32 +332,6 @@ impl IntoRequest for Request {
 impl IntoRequest for &Problem {
     fn into_request(self, solver: &Solver) -> Request {
         solver.request(self)
-    }
-}
-
-/// Requests from an iterator.
-struct Listed<I>(I);
-
-impl<I: Iterator<Item = beamgen_search::Request>> Intake for Listed<I> {
-    fn next(&mut self, _idle: bool) -> Next {
-        let next = self.0.next().map(Box::new);
-        next.map_or(Next::Closed, Next::Request)
-    }
-}
-
-/// A sink of two closures.
-struct Observed<'a> {
-    observe: &'a mut dyn FnMut(Event<'_>),
-    deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
-}
-
-impl Sink for Observed<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        (self.observe)(event);
-    }
-
-    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
-        (self.deliver)(result)
     }
 }
 

@@ -52,7 +52,7 @@ pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
 pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
 pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
-pub use scheduler::{Models, Sink, run, run_with, serve};
+pub use scheduler::{Callbacks, Models, RequestList, Sink, run, run_with, serve};
 pub use scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef, Submitted};
 pub use step_scorer::{PerStep, StepScorer};
 pub use strategy::*;

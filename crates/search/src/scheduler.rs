@@ -1,6 +1,7 @@
 //! One loop for all problems in flight.
 
 mod active;
+mod adapters;
 mod budget;
 mod conclude;
 mod consensus;
@@ -25,6 +26,8 @@ use crate::request::{Intake, Next, Request, Settings, StrategyFactory};
 use crate::result::{ProblemResult, RunSummary, Stopped};
 use crate::scorer::Scorer;
 use crate::tree::NodeId;
+pub use adapters::{Callbacks, RequestList};
+
 use active::{ActiveProblem, Stage};
 use scoring::PendingBatches;
 
@@ -102,8 +105,8 @@ fn run_requests(
         strategy: strategy.clone(),
         ..Request::new(problem, Arc::clone(&settings))
     });
-    let mut intake = Listed(requests);
-    let mut sink = Observed { observe, deliver };
+    let mut intake = RequestList(requests);
+    let mut sink = Callbacks { observe, deliver };
     serve(models, in_flight, &mut intake, &mut sink)
 }
 
@@ -140,33 +143,6 @@ pub fn serve<'s>(
         started,
     }
     .drive()
-}
-
-/// Requests from an iterator.
-struct Listed<I>(I);
-
-impl<I: Iterator<Item = Request>> Intake for Listed<I> {
-    fn next(&mut self, _idle: bool) -> Next {
-        self.0
-            .next()
-            .map_or(Next::Closed, |request| Next::Request(Box::new(request)))
-    }
-}
-
-/// A sink of two closures.
-struct Observed<'a> {
-    observe: &'a mut dyn FnMut(Event<'_>),
-    deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
-}
-
-impl Sink for Observed<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        (self.observe)(event);
-    }
-
-    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
-        (self.deliver)(result)
-    }
 }
 
 /// What every problem works with.
