@@ -8,7 +8,7 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
 
-use crate::run::{Place, root};
+use crate::run::{Place, Ran, root};
 
 const PROBLEM: &str =
     "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
@@ -24,18 +24,14 @@ fn place(fixture: &str) -> Place {
 }
 
 fn refused_generator(place: &Place, name: &str, words: &[&str]) {
-    let args = [
-        "solve",
-        "p.jsonl",
-        "--scorer",
-        "none",
-        "--strategy",
-        "greedy",
-    ];
-    let args = [&args[..], &["--generator", "m"]].concat();
-    place
-        .run(&args)
-        .assert_refused(&format!("generator: {name}"), words);
+    let run = solved_by(place);
+    run.assert_refused(&format!("generator: {name}"), words);
+}
+
+/// Solves with the generator `m` alone.
+fn solved_by(place: &Place) -> Ran {
+    let args = "solve p.jsonl --scorer none --strategy greedy --generator m";
+    place.run(&args.split(' ').collect::<Vec<_>>())
 }
 
 fn refused_prm(place: &Place, name: &str, words: &[&str]) {
@@ -336,17 +332,8 @@ fn tokenizers_and_templates() {
         "a template that raises",
         &["p.jsonl:1", "alternate, please"],
     );
-    let run = place.run(&[
-        "solve",
-        "p.jsonl",
-        "--scorer",
-        "none",
-        "--strategy",
-        "greedy",
-        "--generator",
-        "m",
-    ]);
-    assert!(!run.stderr.contains("shorten"), "{}", run.stderr);
+    let said = solved_by(&place).stderr;
+    assert!(!said.contains("shorten"), "{said}");
     refused_prm(
         &place,
         "a template that raises",
