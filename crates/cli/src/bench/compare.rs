@@ -16,10 +16,10 @@ pub struct Difference {
     pub difference: f64,
     pub low: f64,
     pub high: f64,
-    /// Cost of `a` as a share of that of `b`.
-    pub generated_ratio: f64,
-    pub tokens_ratio: f64,
-    pub seconds_ratio: f64,
+    /// Cost of `a` as a share of that of `b`; none where `b` cost nothing.
+    pub generated_ratio: Option<f64>,
+    pub tokens_ratio: Option<f64>,
+    pub seconds_ratio: Option<f64>,
 }
 
 pub fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
@@ -34,8 +34,13 @@ pub fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
         difference: interval.mean,
         low: interval.low,
         high: interval.high,
-        generated_ratio: mean(&a.generated) / mean(&b.generated),
-        tokens_ratio: mean(&a.tokens) / mean(&b.tokens),
-        seconds_ratio: mean(&a.seconds) / mean(&b.seconds),
+        generated_ratio: ratio(&a.generated, &b.generated),
+        tokens_ratio: ratio(&a.tokens, &b.tokens),
+        seconds_ratio: ratio(&a.seconds, &b.seconds),
     }
+}
+
+fn ratio(a: &[f64], b: &[f64]) -> Option<f64> {
+    let cost = mean(b);
+    (cost > 0.0).then(|| mean(a) / cost)
 }

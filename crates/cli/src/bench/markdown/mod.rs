@@ -165,6 +165,7 @@ fn share(of: &Share) -> String {
 }
 
 fn compared(out: &mut String, pairs: &[&Difference]) {
+    let ratio = |of: Option<f64>| of.map_or("-".to_owned(), |of| format!("{of:.2}"));
     out.push_str("\n### Compared\n\nPaired by problem; cost is that of the first as a share of the second's.\n\n");
     let head = [
         "first",
@@ -190,9 +191,9 @@ fn compared(out: &mut String, pairs: &[&Difference]) {
                 ),
                 points(pair.difference),
                 format!("{} to {}", points(pair.low), points(pair.high)),
-                format!("{:.2}", pair.generated_ratio),
-                format!("{:.2}", pair.tokens_ratio),
-                format!("{:.2}", pair.seconds_ratio),
+                ratio(pair.generated_ratio),
+                ratio(pair.tokens_ratio),
+                ratio(pair.seconds_ratio),
             ]
         }),
     );
