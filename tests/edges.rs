@@ -39,6 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
+    ("beamgen-program", &["beamgen-cli"]),
 ];
 const CLI: &[&str] = &[
     "beamgen",

@@ -19,8 +19,8 @@ const SOURCES: [&str; 6] = [
 
 #[cfg_attr(test, allow(dead_code))]
 fn main() {
-    let root = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
-    let root = Path::new(&root);
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let root = &Path::new(&package).join("../..");
     println!("cargo::rustc-env=BEAMGEN_COMMIT={}", commit(root));
     for path in SOURCES.iter().map(|path| root.join(path)) {
         // Of a path that is not there Cargo thinks that it changes all the time.

@@ -109,7 +109,7 @@ mod tests {
     /// A key of the settings that is renamed takes its old name along, or these are drawn anew.
     #[test]
     fn shipped_reports_can_be_drawn_anew_and_say_no_figure_that_is_none() {
-        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");
         let mut found = 0;
         let mut folders = vec![shipped];
         while let Some(folder) = folders.pop() {

@@ -1,0 +1,75 @@
+//! The commands of the program `beamgen`.
+//!
+//! In two stages, as in ripgrep: `args` is what was typed, without any reading; each command's file
+//! then builds what it needs from it (configuration, problems, models) and runs. Everything a
+//! command finds wrong before it runs is a [`Failure::Input`] with one line and exit code 2; what
+//! breaks while it runs is exit code 1.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod assign;
+mod bench;
+mod bench_engine;
+mod download;
+mod effective;
+mod eval_prm;
+mod exact;
+mod failure;
+mod foreign;
+mod interrupt;
+mod manual;
+mod models;
+mod nearest;
+mod output;
+mod palette;
+mod plan;
+mod printable;
+mod progress;
+mod score;
+mod scorer;
+mod settings;
+mod show;
+mod solve;
+mod table;
+#[cfg(feature = "train")]
+mod train;
+mod version;
+mod view;
+mod world;
+
+use std::process::ExitCode;
+
+use args::Command;
+use failure::Failure;
+
+/// Runs the command that the process was called with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = args::parse().and_then(|command| match command {
+        Command::Solve(args) => solve::main(&args),
+        Command::Bench(args) => bench::main(&args),
+        Command::BenchEngine(args) => bench_engine::main(&args),
+        Command::Show(args) => view::main(&args),
+        Command::Score(args) => score::main(&args),
+        Command::EvalPrm(args) => eval_prm::main(&args),
+        Command::Models(args) => models::main(&args),
+        #[cfg(feature = "train")]
+        Command::Train(args) => train::main(&args),
+        #[cfg(not(feature = "train"))]
+        Command::Train(_) => Err(Failure::Input(
+            "this build leaves training out; build it in: cargo build --release --features train"
+                .to_owned(),
+        )),
+        Command::Problems(args) => world::main(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
+    });
+    match result {
+        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::note(format_args!("beamgen: {failure}"));
+            failure.exit_code()
+        }
+    }
+}
