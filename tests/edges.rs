@@ -22,6 +22,10 @@ const EDGES: &[(&str, &[&str])] = &[
         &["beamgen-engine", "beamgen-files", "beamgen-search"],
     ),
     ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
+    (
+        "beamgen-labels",
+        &["beamgen-eval", "beamgen-files", "beamgen-search"],
+    ),
     ("beamgen-hub", &[]),
     ("beamgen-world", &[]),
     (

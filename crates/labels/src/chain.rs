@@ -1,0 +1,97 @@
+//! The format: one labelled chain.
+
+use serde::{Deserialize, Serialize};
+
+/// A problem, one chain of steps, and what is known of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelledChain {
+    /// Names the chain within its file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The problem's text.
+    pub problem: String,
+    /// In order; no text is blank.
+    pub steps: Vec<LabelledStep>,
+    /// The index of the first wrong step, from 0, or -1 if none is wrong: for sources that mark that
+    /// step alone. What stands behind it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<i64>,
+    /// Whether the chain's final answer is right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<bool>,
+    /// The reference answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The data set it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Difficulty, as the source names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// The kind of mistake in it, as the source names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Who wrote the steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+}
+
+/// A step and the raw facts about it. Each fact may be missing; a step without any has no label.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelledStep {
+    /// Without its boundary.
+    pub text: String,
+    /// A person's rating: 1 right, 0 neutral, -1 wrong (PRM800K).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<i8>,
+    /// A hard label whose origin the source does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right: Option<bool>,
+    /// A soft label in `[0, 1]` whose counts the source does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft: Option<f64>,
+    /// Rollouts from behind this step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollouts: Option<Rollouts>,
+    /// Other steps at this place, which the chain does not go on from: they share its prefix, and
+    /// only their own label counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<LabelledStep>,
+}
+
+/// How many completions of a prefix came to the right answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rollouts {
+    /// Completions that came to an end.
+    pub n: u32,
+    /// Those of them whose answer is right.
+    pub k: u32,
+    /// Further completions that a length limit cut off: neither right nor wrong.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub truncated: u32,
+    /// Of the draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Who completed, if it is not who wrote the chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+}
+
+/// A generator and how it was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The generator's name or fingerprint.
+    pub generator: String,
+    /// The temperature sampled at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
