@@ -5,16 +5,20 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A setting that no generator can follow.
     #[error(transparent)]
     Setting(#[from] ConfigError),
+    /// The checkpoint names no end-of-text token.
     #[error(
         "the tokenizer names no end-of-text token, and a chain could never end: add eos_token_id to generation_config.json"
     )]
     NoEndOfText,
+    /// The checkpoint gives hidden states only.
     #[error(
         "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model (--prm)"
     )]
     NoHead,
+    /// The engine refused the checkpoint.
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
 }

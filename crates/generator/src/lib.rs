@@ -13,8 +13,6 @@
 //!   *carried* to the chains that go on from there. So the steps of a text do not depend on its
 //!   tokens; text is made of bytes only when the step is closed.
 #![forbid(unsafe_code)]
-// not yet documented throughout; the lint of the workspace applies once this line goes
-#![allow(missing_docs)]
 #![warn(missing_debug_implementations)]
 
 mod branch_point;

@@ -50,7 +50,12 @@ impl std::error::Error for Cause {
 pub enum GenError {
     /// The prompt alone fills the model's context.
     #[error("the prompt has {tokens} tokens, which leaves no room in a context of {context}")]
-    PromptTooLong { tokens: usize, context: usize },
+    PromptTooLong {
+        /// Of the prompt.
+        tokens: usize,
+        /// Tokens that the model's context holds.
+        context: usize,
+    },
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
@@ -69,12 +74,23 @@ pub enum GenError {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ScoreError {
+    /// The chain does not fit into the model's context.
     #[error("the chain has {tokens} tokens, the scorer's context {context}")]
-    TooLong { tokens: usize, context: usize },
+    TooLong {
+        /// Of the problem and all steps, as the scorer reads them.
+        tokens: usize,
+        /// Tokens that the model's context holds.
+        context: usize,
+    },
+    /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
+    /// The cache is too small for this one chain.
     #[error("the scorer has no memory for a chain of {tokens} tokens")]
-    NoMemory { tokens: usize },
+    NoMemory {
+        /// Of the problem and all steps.
+        tokens: usize,
+    },
     /// It failed this chain or this call; the problem ends, others go on.
     #[error("the scorer failed: {0}")]
     Failed(Cause),
@@ -89,44 +105,73 @@ pub enum ScoreError {
 pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
-    Zero { field: &'static str },
+    Zero {
+        /// The setting.
+        field: &'static str,
+    },
     /// A count is so large that memory would run out, or that it would never be worked off.
     #[error("{field} = {value} is too large: at most {most}")]
     TooLarge {
+        /// The setting.
         field: &'static str,
+        /// What was asked for.
         value: usize,
+        /// The largest value taken.
         most: usize,
     },
     /// N < M.
     #[error(
         "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"
     )]
-    FewerChainsThanFactor { n: usize, m: usize },
+    FewerChainsThanFactor {
+        /// Chains.
+        n: usize,
+        /// Children of each kept chain.
+        m: usize,
+    },
     /// A number outside of its range.
     #[error("{field} = {value} is out of range: it must be {range}")]
     OutOfRange {
+        /// The setting.
         field: &'static str,
+        /// What was asked for.
         value: String,
+        /// What is allowed, in words.
         range: &'static str,
     },
     /// A key that has no meaning with another.
     #[error("{field} works only with {with}")]
-    Misplaced { field: &'static str, with: String },
+    Misplaced {
+        /// The setting.
+        field: &'static str,
+        /// What it works with.
+        with: String,
+    },
     /// The strategy or the choice reads scores.
     #[error("{what} needs a scorer, and there is none")]
-    NeedsScorer { what: &'static str },
+    NeedsScorer {
+        /// The strategy or the choice.
+        what: &'static str,
+    },
     /// A list of marks with an empty one.
     #[error("generator setting `{field}` must not be empty")]
-    Empty { field: &'static str },
+    Empty {
+        /// The list.
+        field: &'static str,
+    },
     /// Steps would never end.
     #[error(
         "nothing ends a step: generator settings `boundaries` and `starts` are empty, and `step_tokens` is 0"
     )]
     NoBoundary,
+    /// A name that stands for nothing.
     #[error("unknown {field} {value:?} (known: {known})")]
     Unknown {
+        /// What is named.
         field: &'static str,
+        /// The name.
         value: String,
+        /// All names there are.
         known: String,
     },
 }
@@ -181,16 +226,22 @@ impl ConfigError {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SearchError {
+    /// The settings cannot be run.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The generator is lost.
     #[error(transparent)]
     Generator(#[from] GenError),
+    /// The scorer is lost.
     #[error(transparent)]
     Scorer(#[from] ScoreError),
+    /// Scores that are none: not a number, say, or not one a step.
     #[error("the scorer broke its contract: {0}")]
     BadScores(String),
+    /// A step of a chain that was not being written, say.
     #[error("the generator broke its contract: {0}")]
     BadStep(String),
+    /// An action on a node that cannot take it.
     #[error("the strategy broke its contract: {0}")]
     BadAction(String),
 }

@@ -15,8 +15,6 @@
 //!   problem is set back and begun again later; a problem alone on the machine gives up the
 //!   worst of its waiting chains ([`Finish::NoMemory`]).
 #![forbid(unsafe_code)]
-// not yet documented throughout; the lint of the workspace applies once this line goes
-#![allow(missing_docs)]
 #![warn(missing_debug_implementations)]
 
 mod aggregation;

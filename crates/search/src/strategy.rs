@@ -78,8 +78,11 @@ pub enum Action {
     /// [keeps](Strategy::keeps_expanded) expanded nodes. Steps are started in the order of the
     /// actions, so the most promising node comes first.
     Expand {
+        /// The node that the steps follow.
         node: NodeId,
+        /// How many.
         count: usize,
+        /// Sampled or greedy, to the step's end or to a pause.
         mode: DecodeMode,
     },
     /// Let a paused step go on to its end.

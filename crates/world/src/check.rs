@@ -5,9 +5,11 @@ use super::WorldProblem;
 /// What the checker says of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Nothing is wrong with it.
     Right,
     /// Wrong from this byte of the line on; 0 when the line's subject is already wrong.
     Wrong {
+        /// In bytes, from the line's start.
         from: usize,
     },
 }
@@ -24,6 +26,7 @@ pub struct Checker {
 }
 
 impl Checker {
+    /// At the start of a chain for this problem.
     pub fn new(problem: &WorldProblem) -> Self {
         let n = problem.facts.len();
         Self {

@@ -8,8 +8,6 @@
 //! and `beamgen problems` draw from the rest ([`Split::Test`]).
 
 #![forbid(unsafe_code)]
-// not yet documented throughout; the lint of the workspace applies once this line goes
-#![allow(missing_docs)]
 
 mod check;
 mod errors;
@@ -39,18 +37,26 @@ pub const MAX_NUMBER: i64 = 99;
 /// How one person's number follows from earlier persons' numbers (indices into the facts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
+    /// The number itself.
     Given(i64),
+    /// So many more than the person has.
     More(i64, usize),
+    /// So many fewer than the person has.
     Fewer(i64, usize),
+    /// So many times what the person has.
     Times(i64, usize),
+    /// Half of what the person has.
     Half(usize),
+    /// What two persons have together.
     Together(usize, usize),
 }
 
+/// What is said of one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// Index into [`NAMES`].
     pub person: usize,
+    /// How the person's number follows.
     pub relation: Relation,
 }
 
@@ -59,7 +65,9 @@ pub struct Fact {
 pub struct WorldProblem {
     /// Index into [`ITEMS`].
     pub item: usize,
+    /// In the order in which they can be worked out; the last is asked for.
     pub facts: Vec<Fact>,
+    /// In `1..=MAX_NUMBER`, one a fact.
     pub values: Vec<i64>,
 }
 
@@ -91,6 +99,7 @@ impl WorldProblem {
         })
     }
 
+    /// The name of the person whom a fact is about.
     pub fn name(&self, fact: usize) -> &'static str {
         NAMES[self.facts[fact].person]
     }
@@ -153,10 +162,12 @@ impl WorldProblem {
         format!("{}: {sum}{result}.", self.fact_text(i))
     }
 
+    /// The one right line of a fact, without a newline.
     pub fn line(&self, i: usize) -> String {
         self.line_with(i, &self.values, self.values[i])
     }
 
+    /// The line that gives an answer, without a newline.
     pub fn answer_line(answer: i64) -> String {
         format!("The answer is {answer}.")
     }

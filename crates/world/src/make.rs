@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Difficulty {
     /// People (= solution lines before the answer), smallest and largest.
     pub min_people: usize,
+    /// See `min_people`.
     pub max_people: usize,
     /// How many people back a fact may refer: 1 is the person just before. What lies further back
     /// has to be found by name, which models of the bundled size learn late or not at all.
@@ -43,9 +44,12 @@ impl Difficulty {
     }
 }
 
+/// A side of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
+    /// What models are trained on.
     Train,
+    /// What they are measured on.
     Test,
 }
 
