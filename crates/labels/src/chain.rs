@@ -61,6 +61,17 @@ pub struct LabelledStep {
     pub alternatives: Vec<LabelledStep>,
 }
 
+impl LabelledStep {
+    /// A step of which nothing is known.
+    #[must_use]
+    pub fn unlabelled(text: String) -> Self {
+        Self {
+            text,
+            ..Self::default()
+        }
+    }
+}
+
 /// How many completions of a prefix came to the right answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

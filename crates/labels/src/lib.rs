@@ -3,12 +3,24 @@
 //!
 //! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts (a human rating, how many
 //! rollouts came to the right answer), never a derived label alone; a [`LabelRule`] derives labels
-//! from them when they are used.
+//! from them when they are used. [`open`] reads this and all other [`FORMATS`].
 
 #![forbid(unsafe_code)]
 
 mod chain;
+mod check;
+mod error;
+mod field;
+mod format;
+mod open;
+mod read;
+mod reason;
 mod rule;
 
+pub use beamgen_eval::Place;
 pub use chain::{LabelledChain, LabelledStep, Policy, Rollouts};
+pub use error::LabelsError;
+pub use format::{FORMATS, Format};
+pub use open::{Labelled, Rejected, open, parse};
+pub use reason::Reason;
 pub use rule::{LabelRule, Neutral, RolloutLabel};

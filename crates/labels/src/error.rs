@@ -1,0 +1,91 @@
+//! What can be wrong with a file of labels.
+
+use std::io;
+
+use beamgen_eval::Place;
+
+use crate::Reason;
+
+/// A file of labels that cannot be used. Messages are one line.
+#[derive(Debug, thiserror::Error)]
+pub enum LabelsError {
+    /// It cannot be opened or read.
+    #[error("{source_name}: {}: give a readable file of labelled chains, or `-` for stdin", plain(.error))]
+    Unreadable {
+        /// The file.
+        source_name: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// There is not one record in it.
+    #[error("{source_name}: no chains in it: write one JSON object a line")]
+    Empty {
+        /// The file.
+        source_name: String,
+    },
+    /// A line of JSON lines is not JSON, or not one line of it.
+    #[error("{source_name}: line {line}: {reason}: write one JSON object a line")]
+    Line {
+        /// The file.
+        source_name: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It begins as a JSON array and does not go on as one.
+    #[error("{source_name}: not JSON: {reason}")]
+    Array {
+        /// The file.
+        source_name: String,
+        /// What the parser said, with line and column.
+        reason: String,
+    },
+    /// Its first records are of no known format.
+    #[error(
+        "{source_name}: {place}: its fields ({fields}) are of no known format: name one of {formats}"
+    )]
+    Unknown {
+        /// The file.
+        source_name: String,
+        /// The first record.
+        place: Place,
+        /// The first record's fields.
+        fields: String,
+        /// The formats there are.
+        formats: String,
+    },
+    /// Every record was rejected.
+    #[error("{source_name}: {place}: {reason}{}", further(*.others))]
+    NoneUsable {
+        /// The file.
+        source_name: String,
+        /// The first record.
+        place: Place,
+        /// Why it was rejected.
+        reason: Reason,
+        /// How many more records were rejected.
+        others: usize,
+    },
+    /// There is no format of this name.
+    #[error("no format {name:?}: one of {formats}")]
+    NoFormat {
+        /// The name.
+        name: String,
+        /// The formats there are.
+        formats: String,
+    },
+}
+
+fn further(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!("; the {count} records behind it are of no use either"),
+    }
+}
+
+/// An operating system's message without its error number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

@@ -1,0 +1,86 @@
+//! Fields of a record, each checked for its type.
+
+use serde_json::{Map, Value};
+
+use crate::{LabelledChain, Reason};
+
+/// A record.
+pub type Record = Map<String, Value>;
+
+/// The value of the first of these fields that is there and not null.
+pub fn any<'a>(record: &'a Record, fields: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+    fields
+        .iter()
+        .find_map(|&field| Some((field, record.get(field).filter(|value| !value.is_null())?)))
+}
+
+/// As [`any`]; it has to be there.
+pub fn needed<'a>(
+    record: &'a Record,
+    fields: &[&'static str],
+) -> Result<(&'static str, &'a Value), Reason> {
+    any(record, fields)
+        .ok_or_else(|| Reason::new(format!("field \"{}\": missing: add it", fields[0])))
+}
+
+/// A text that is not blank.
+pub fn text(record: &Record, fields: &[&'static str]) -> Result<String, Reason> {
+    let (field, value) = needed(record, fields)?;
+    checked(value, field)
+}
+
+/// A list, which may be empty.
+pub fn list<'a>(record: &'a Record, fields: &[&'static str]) -> Result<&'a Vec<Value>, Reason> {
+    let (field, value) = needed(record, fields)?;
+    value
+        .as_array()
+        .ok_or_else(|| Reason::new(format!("field \"{field}\": write a list")))
+}
+
+/// A list of texts, none of them blank.
+pub fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Reason> {
+    let (field, _) = needed(record, fields)?;
+    let items = list(record, fields)?;
+    if items.is_empty() {
+        return Err(Reason::new(format!(
+            "field \"{field}\": write a list of at least one text"
+        )));
+    }
+    let each = items.iter().enumerate().map(|(i, item)| {
+        checked(item, field).map_err(|reason| Reason::with(reason.what, format!("item {}", i + 1)))
+    });
+    each.collect()
+}
+
+/// A value as text that is not blank.
+pub fn checked(value: &Value, field: &str) -> Result<String, Reason> {
+    match value.as_str() {
+        Some(text) if text.trim().is_empty() => Err(Reason::new(format!(
+            "field \"{field}\": a text is empty: leave empty steps out, and give every problem its text"
+        ))),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(Reason::new(format!("field \"{field}\": write text"))),
+    }
+}
+
+/// Text or a number as text; anything else is `None`.
+pub fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
+    match any(record, fields)?.1 {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A chain with what most formats call by the same names.
+pub fn chain(record: &Record, problem: String) -> LabelledChain {
+    LabelledChain {
+        id: scalar(record, &["id", "idx"]),
+        problem,
+        answer: scalar(record, &["answer", "final_answer", "ground_truth_answer"]),
+        source: scalar(record, &["source", "task"]),
+        level: scalar(record, &["level"]),
+        class: scalar(record, &["class", "classification"]),
+        ..LabelledChain::default()
+    }
+}

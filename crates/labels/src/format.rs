@@ -1,0 +1,74 @@
+//! The formats of labelled chains: one row and one file each.
+
+use serde_json::Value;
+
+use crate::field::Record;
+use crate::{LabelledChain, LabelsError, Reason};
+
+mod own;
+mod prm_bench;
+mod process_bench;
+mod ratings;
+
+/// How labelled chains are written.
+#[derive(Debug)]
+pub struct Format {
+    /// As it is named on command lines and in messages.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Whether a record looks like one of this format.
+    fits: fn(&Record) -> bool,
+    /// The chains of a record.
+    import: fn(&Record) -> Result<Vec<LabelledChain>, Reason>,
+}
+
+/// All formats. A record that fits several is of the first.
+pub static FORMATS: [&Format; 4] = [
+    &own::FORMAT,
+    &prm_bench::FORMAT,
+    &ratings::FORMAT,
+    &process_bench::FORMAT,
+];
+
+impl Format {
+    /// The format of this name.
+    ///
+    /// # Errors
+    /// [`LabelsError::NoFormat`] lists all.
+    pub fn named(name: &str) -> Result<&'static Self, LabelsError> {
+        FORMATS
+            .into_iter()
+            .find(|format| format.name == name)
+            .ok_or_else(|| LabelsError::NoFormat {
+                name: name.to_owned(),
+                formats: Self::names(),
+            })
+    }
+
+    /// All names, in one line.
+    #[must_use]
+    pub fn names() -> String {
+        FORMATS.map(|format| format.name).join(", ")
+    }
+
+    /// The format that a record is of.
+    #[must_use]
+    pub fn of(record: &Value) -> Option<&'static Self> {
+        let record = record.as_object()?;
+        FORMATS.into_iter().find(|format| (format.fits)(record))
+    }
+
+    /// The chains of one record, at least one; each holds what [`LabelledChain::check`] asks for.
+    ///
+    /// # Errors
+    /// Why the record is of no use.
+    pub fn import(&self, record: &Value) -> Result<Vec<LabelledChain>, Reason> {
+        let record = record
+            .as_object()
+            .ok_or_else(|| Reason::new("not an object: write one JSON object a chain"))?;
+        let chains = (self.import)(record)?;
+        chains.iter().try_for_each(LabelledChain::check)?;
+        Ok(chains)
+    }
+}

@@ -1,0 +1,42 @@
+//! PRMBench (2501.03124): right solutions with mistakes put in. The changed one is the chain.
+
+use crate::field::{self, Record};
+use crate::{Format, LabelledChain, LabelledStep, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "prmbench",
+    about: "modified_process, error_steps (from 1)",
+    fits: |record| record.contains_key("modified_process") && record.contains_key("error_steps"),
+    import,
+};
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let problem = field::text(record, &["modified_question", "question"])?;
+    let texts = field::texts(record, &["modified_process"])?;
+    let mut steps: Vec<LabelledStep> = texts
+        .into_iter()
+        .map(|text| LabelledStep {
+            right: Some(true),
+            ..LabelledStep::unlabelled(text)
+        })
+        .collect();
+    let count = steps.len();
+    for error in field::list(record, &["error_steps"])? {
+        let at = error.as_u64().and_then(|at| usize::try_from(at).ok());
+        let at = at.filter(|&at| at > 0).ok_or_else(|| {
+            Reason::new("field \"error_steps\": write the numbers of wrong steps, from 1")
+        })?;
+        let step = steps.get_mut(at - 1).ok_or_else(|| {
+            Reason::with(
+                "field \"error_steps\": points past the last step",
+                format!("step {at} of {count}"),
+            )
+        })?;
+        step.right = Some(false);
+    }
+    Ok(vec![LabelledChain {
+        steps,
+        source: Some("prmbench".to_owned()),
+        ..field::chain(record, problem)
+    }])
+}

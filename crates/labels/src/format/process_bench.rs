@@ -1,0 +1,66 @@
+//! ProcessBench (2412.06559), and chains in its form: the first wrong step is marked.
+
+use serde_json::Value;
+
+use crate::field::{self, Record};
+use crate::{Format, LabelledChain, LabelledStep, Policy, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "processbench",
+    about: "problem, steps, label: the first wrong step from 0, or -1",
+    fits: |record| {
+        let (problem, steps) = (
+            field::any(record, PROBLEM),
+            field::any(record, STEPS).and_then(|(_, steps)| steps.get(0)),
+        );
+        problem.is_some() && steps.is_some_and(Value::is_string)
+    },
+    import,
+};
+
+const PROBLEM: &[&str] = &["problem", "question", "prompt"];
+const STEPS: &[&str] = &["steps", "completions"];
+
+/// The parts of ProcessBench; an item's id is its part's name and a number.
+const PARTS: [&str; 4] = ["gsm8k", "math", "olympiadbench", "omnimath"];
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let problem = field::text(record, PROBLEM)?;
+    let texts = field::texts(record, STEPS)?;
+    let count = texts.len() as i64;
+    let (_, label) = field::any(record, &["label"]).ok_or_else(|| {
+        Reason::new(
+            "field \"label\": missing: give the index of the first wrong step, -1 if all are right",
+        )
+    })?;
+    let first_error = label
+        .as_i64()
+        .filter(|at| (-1..count).contains(at))
+        .ok_or_else(|| {
+            Reason::with(
+                "field \"label\": write the index of the first wrong step from 0, or -1 for none",
+                format!(
+                    "{} where the steps are 0 to {}",
+                    label.to_string().chars().take(20).collect::<String>(),
+                    count - 1
+                ),
+            )
+        })?;
+    let chain = field::chain(record, problem);
+    let part = chain.id.as_deref().and_then(|id| id.rsplit_once('-'));
+    let source = part
+        .filter(|(part, _)| PARTS.contains(part))
+        .map(|(part, _)| format!("processbench/{part}"));
+    let generator = field::scalar(record, &["generator"]);
+    Ok(vec![LabelledChain {
+        steps: texts.into_iter().map(LabelledStep::unlabelled).collect(),
+        first_error: Some(first_error),
+        outcome: record.get("final_answer_correct").and_then(Value::as_bool),
+        source: source.or_else(|| chain.source.clone()),
+        policy: generator.map(|generator| Policy {
+            generator,
+            temperature: None,
+        }),
+        ..chain
+    }])
+}

@@ -1,0 +1,158 @@
+//! A file of labelled chains, of any known format.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use beamgen_eval::Place;
+use serde_json::Value;
+
+use crate::{Format, LabelledChain, LabelsError, Reason, read};
+
+/// How many records are looked at to recognise a format.
+const LOOKED_AT: usize = 16;
+
+/// A file of labelled chains that was read.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// What messages call the file.
+    pub source: String,
+    /// What it is written in.
+    pub format: &'static Format,
+    /// In the file's order; never empty.
+    pub chains: Vec<LabelledChain>,
+    /// Where in the file each chain is; a record may have several.
+    pub places: Vec<Place>,
+    /// How many records the file has, rejected ones among them.
+    pub records: usize,
+    /// The records that could not be used.
+    pub rejected: Vec<Rejected>,
+}
+
+/// A record that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Where it is.
+    pub place: Place,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Reads a regular file; `-` is the standard input. The format is recognised from the first records
+/// if it is not named. JSON lines, or one JSON array. A record that cannot be used is among
+/// [`Labelled::rejected`].
+///
+/// # Errors
+/// A file that cannot be read, is not JSON, is of no known format, or has no record of use. The
+/// message is one line.
+pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, LabelsError> {
+    let mut reader = Reader::new(read::source(path), format);
+    read::file(path, &mut |place, record| reader.take(place, record))?;
+    reader.done()
+}
+
+/// As [`open`], of anything; `source` names it in messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn parse(
+    input: impl BufRead,
+    source: &str,
+    format: Option<&'static Format>,
+) -> Result<Labelled, LabelsError> {
+    let mut reader = Reader::new(source.to_owned(), format);
+    read::records(input, source, &mut |place, record| {
+        reader.take(place, record)
+    })?;
+    reader.done()
+}
+
+/// What was read so far.
+struct Reader {
+    source: String,
+    format: Option<&'static Format>,
+    /// Records that wait for the format to be known.
+    waiting: Vec<(Place, Value)>,
+    chains: Vec<LabelledChain>,
+    places: Vec<Place>,
+    records: usize,
+    rejected: Vec<Rejected>,
+}
+
+impl Reader {
+    fn new(source: String, format: Option<&'static Format>) -> Self {
+        Self {
+            source,
+            format,
+            waiting: Vec::new(),
+            chains: Vec::new(),
+            places: Vec::new(),
+            records: 0,
+            rejected: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, place: Place, record: Value) -> Result<(), LabelsError> {
+        if self.format.is_none() {
+            self.format = Format::of(&record);
+        }
+        self.waiting.push((place, record));
+        let Some(format) = self.format else {
+            return match self.waiting.len() < LOOKED_AT {
+                true => Ok(()),
+                false => Err(self.unknown()),
+            };
+        };
+        for (place, record) in self.waiting.drain(..) {
+            self.records += 1;
+            match format.import(&record) {
+                Ok(chains) => {
+                    self.places.extend(chains.iter().map(|_| place));
+                    self.chains.extend(chains);
+                }
+                Err(reason) => self.rejected.push(Rejected { place, reason }),
+            }
+        }
+        Ok(())
+    }
+
+    fn done(self) -> Result<Labelled, LabelsError> {
+        if !self.waiting.is_empty() {
+            return Err(self.unknown());
+        }
+        let Some(format) = self.format.filter(|_| self.records > 0) else {
+            return Err(LabelsError::Empty {
+                source_name: self.source,
+            });
+        };
+        match self.rejected.first() {
+            Some(first) if self.chains.is_empty() => Err(LabelsError::NoneUsable {
+                place: first.place,
+                reason: first.reason.clone(),
+                others: self.rejected.len() - 1,
+                source_name: self.source,
+            }),
+            _ => Ok(Labelled {
+                source: self.source,
+                format,
+                chains: self.chains,
+                places: self.places,
+                records: self.records,
+                rejected: self.rejected,
+            }),
+        }
+    }
+
+    fn unknown(&self) -> LabelsError {
+        let (place, record) = &self.waiting[0];
+        let fields = record.as_object().map(|record| {
+            let names: Vec<&str> = record.keys().map(String::as_str).take(12).collect();
+            names.join(", ")
+        });
+        LabelsError::Unknown {
+            source_name: self.source.clone(),
+            place: *place,
+            fields: fields.unwrap_or_else(|| "not an object".to_owned()),
+            formats: Format::names(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Records out of a file: JSON lines, or one JSON array. Memory is bounded whatever the file holds.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use beamgen_eval::Place;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::LabelsError;
+
+/// The longest line read.
+pub const MAX_LINE_BYTES: usize = 16 << 20;
+
+/// The largest JSON array read.
+pub const MAX_ARRAY_BYTES: u64 = 256 << 20;
+
+/// A file, or the standard input for `-`, and what messages call it.
+pub fn source(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "<stdin>".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// Calls `each` with every record of the file; it is not read on behind the first error.
+pub fn file(
+    path: &Path,
+    each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
+) -> Result<(), LabelsError> {
+    let name = source(path);
+    if path == Path::new("-") {
+        return records(io::stdin().lock(), &name, each);
+    }
+    let opened: io::Result<File> = beamgen_files::open_regular_file(path);
+    match opened {
+        Ok(file) => records(BufReader::new(file), &name, each),
+        Err(error) => Err(LabelsError::Unreadable {
+            source_name: name,
+            error,
+        }),
+    }
+}
+
+/// As [`file`], of anything.
+pub fn records(
+    mut input: impl BufRead,
+    source: &str,
+    each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
+) -> Result<(), LabelsError> {
+    let unreadable = |error| LabelsError::Unreadable {
+        source_name: source.to_owned(),
+        error,
+    };
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        let read = (&mut input)
+            .take(MAX_LINE_BYTES as u64 + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(unreadable)?;
+        if read == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let mut bytes = line.as_slice();
+        while let (1, Some(rest)) = (number, bytes.strip_prefix(b"\xef\xbb\xbf")) {
+            bytes = rest;
+        }
+        let bytes = bytes.trim_ascii();
+        if bytes.is_empty() {
+            continue;
+        }
+        // A list is no record, so only a file that is one array begins with a bracket.
+        if number == 1 && bytes.starts_with(b"[") {
+            let rest = io::Cursor::new(bytes.to_vec()).chain(&mut input);
+            return array(rest, source, each);
+        }
+        let fault = |reason: String| LabelsError::Line {
+            source_name: source.to_owned(),
+            line: number,
+            reason,
+        };
+        if read > MAX_LINE_BYTES {
+            let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
+            return Err(fault(reason));
+        }
+        let record = serde_json::from_slice(bytes)
+            .map_err(|error| fault(format!("not JSON ({})", reason(&error))))?;
+        each(Place::Line(number), record)?;
+    }
+}
+
+/// What the parser said, with its column but without its line, which is always 1 here.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    format!("{reason} at column {}", error.column())
+}
+
+fn array(
+    input: impl Read,
+    source: &str,
+    each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
+) -> Result<(), LabelsError> {
+    let unreadable = |error| LabelsError::Unreadable {
+        source_name: source.to_owned(),
+        error,
+    };
+    let bytes = beamgen_files::read_capped(input, MAX_ARRAY_BYTES).map_err(unreadable)?;
+    let mut stopped = None;
+    let items = Items {
+        each,
+        stopped: &mut stopped,
+    };
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    let read = items.deserialize(&mut json).and_then(|()| json.end());
+    match (stopped, read) {
+        (Some(error), _) => Err(error),
+        (None, Ok(())) => Ok(()),
+        (None, Err(error)) => Err(LabelsError::Array {
+            source_name: source.to_owned(),
+            reason: error.to_string(),
+        }),
+    }
+}
+
+/// Takes the items of an array one by one, so that they need not all be in memory as values.
+struct Items<'a> {
+    each: &'a mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
+    stopped: &'a mut Option<LabelsError>,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        input.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let mut number = 0;
+        while let Some(item) = items.next_element::<Value>()? {
+            number += 1;
+            if let Err(error) = (self.each)(Place::Item(number), item) {
+                *self.stopped = Some(error);
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(())
+    }
+}

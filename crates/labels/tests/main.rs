@@ -1,0 +1,8 @@
+//! The formats, on texts of our own and on data that others labelled.
+
+#[path = "labels/formats.rs"]
+mod formats;
+#[path = "labels/hostile.rs"]
+mod hostile;
+#[path = "labels/real_data.rs"]
+mod real_data;
