@@ -8,7 +8,7 @@ use beamgen_engine::{EngineConfig, WeightType};
 use beamgen_search::{ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use toml::Table;
+use toml::{Table, Value};
 
 use crate::Error;
 use crate::pair::Header;
@@ -215,5 +215,33 @@ impl Config {
         self.search = settings.search;
         self.generator = settings.generator;
         self
+    }
+}
+
+/// Lays settings over others: a value of `over` takes the place of that of `under`, key by key within
+/// tables.
+pub fn lay_over(under: &mut Table, over: &Table) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_laid_over_others_key_by_key() {
+        let mut base: Table = "a = 1\n[t]\nx = 1\ny = 2".parse().unwrap();
+        lay_over(&mut base, &"t.y = 3\n[u]\nz = 4".parse().unwrap());
+        assert_eq!(
+            base,
+            "a = 1\n[t]\nx = 1\ny = 3\n[u]\nz = 4".parse().unwrap()
+        );
     }
 }

@@ -87,7 +87,7 @@ pub use beamgen_search::{
     StepPlan, StepRef, StepScorer, Stopped, Submitted,
 };
 pub use builder::SolverBuilder;
-pub use config::{Config, ModelsConfig, ScorerKind};
+pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
 pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};

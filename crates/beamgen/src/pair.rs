@@ -7,6 +7,7 @@ use beamgen_engine::parse_size;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
+use crate::config::lay_over;
 use crate::config::{SettingsFile, parse, read};
 use crate::{Config, Error};
 
@@ -219,18 +220,6 @@ impl Pair {
                 line: 1,
                 reason: error.message().replace('\n', " "),
             })
-    }
-}
-
-/// Puts the values of `over` in place of those of `under`, table by table.
-fn lay_over(under: &mut Table, over: &Table) {
-    for (key, value) in over {
-        match (under.get_mut(key), value) {
-            (Some(Value::Table(under)), Value::Table(over)) => lay_over(under, over),
-            _ => {
-                under.insert(key.clone(), value.clone());
-            }
-        }
     }
 }
 

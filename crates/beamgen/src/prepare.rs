@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, ModelMemory, human_size, kept_as};
 use crate::solver::Writer;
-use crate::source::{Downloads, Opened, Source};
+use crate::source::{Downloads, OpenedModel, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
 /// Tokens that a prompt is taken to have where memory is planned.
@@ -24,7 +24,7 @@ const PROMPT: usize = 2048;
 pub struct Prepared {
     config: Config,
     compute: Compute,
-    generator: Option<Opened>,
+    generator: Option<OpenedModel>,
     prompts: Option<Prompts>,
     judge: Option<Judge>,
     own: OwnParts,
@@ -34,9 +34,9 @@ pub struct Prepared {
 
 /// A reward model, and the one it is compared with if it is a log-ratio.
 struct Judge {
-    prm: Opened,
+    prm: OpenedModel,
     spec: PrmSpec,
-    reference: Option<Opened>,
+    reference: Option<OpenedModel>,
     /// Whose weights are the generator's.
     prm_shares: bool,
     reference_shares: bool,
@@ -58,7 +58,7 @@ struct LoadedModels {
 
 impl Loaded {
     fn new(
-        opened: &Opened,
+        opened: &OpenedModel,
         config: &Config,
         compute: &Compute,
         engine: EngineConfig,
@@ -118,7 +118,7 @@ impl Prepared {
             Wanted::Pair => {
                 let name = config.models.generator.as_deref();
                 let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
-                Some(Opened::open(&source)?)
+                Some(OpenedModel::open(&source)?)
             }
         };
         let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
@@ -392,11 +392,11 @@ pub(crate) fn on_device<T>(
 fn plan(
     config: &Config,
     compute: &Compute,
-    generator: Option<&Opened>,
+    generator: Option<&OpenedModel>,
     judge: Option<&Judge>,
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
-    let needs = |role, model: &Opened, shares| needs(role, model, config, compute, shares);
+    let needs = |role, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
     if let Some(generator) = generator {
         plan.models.push(needs("generator", generator, false)?);
     }
@@ -447,7 +447,7 @@ fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig
 impl Judge {
     fn open(
         config: &Config,
-        generator: Option<&Opened>,
+        generator: Option<&OpenedModel>,
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Error> {
@@ -458,7 +458,7 @@ impl Judge {
         };
         let models = &config.models;
         let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
-        let mut prm = Opened::open(&source)?;
+        let mut prm = OpenedModel::open(&source)?;
         let format = models.prm_format.as_deref().filter(|name| *name != "auto");
         let spec = match format {
             None => PrmSpec::of(&prm.checkpoint, &prm.weights),
@@ -487,7 +487,7 @@ impl Judge {
             }
             (HeadSpec::LogRatio(_), Some(name)) => {
                 let source = Source::find(Some(name), bundled, downloads, notes)?;
-                Some(Opened::open(&source)?)
+                Some(OpenedModel::open(&source)?)
             }
             (_, None) => None,
             (_, Some(name)) => {
@@ -497,9 +497,13 @@ impl Judge {
                 });
             }
         };
-        spec.check_fit(prm.unloaded(), reference.as_ref().map(Opened::unloaded))
-            .map_err(|error| prm.blame(error))?;
-        let shares = |model: &Opened| generator.is_some_and(|generator| model.same_as(generator));
+        spec.check_fit(
+            prm.unloaded(),
+            reference.as_ref().map(OpenedModel::unloaded),
+        )
+        .map_err(|error| prm.blame(error))?;
+        let shares =
+            |model: &OpenedModel| generator.is_some_and(|generator| model.same_as(generator));
         let prm_shares = shares(&prm);
         let reference_shares = reference.as_ref().is_some_and(shares);
         for (shares, role) in [(prm_shares, "prm"), (reference_shares, "reference")] {
@@ -518,7 +522,7 @@ impl Judge {
         })
     }
 
-    fn models(&self) -> impl Iterator<Item = &Opened> {
+    fn models(&self) -> impl Iterator<Item = &OpenedModel> {
         std::iter::once(&self.prm).chain(&self.reference)
     }
 
@@ -547,7 +551,7 @@ impl Judge {
         pool: ThreadPool,
     ) -> Result<RewardModel, Error> {
         let place = self.prm.checkpoint.path().display().to_string();
-        let body = |model: &Opened, shares: bool| -> Result<Body, Error> {
+        let body = |model: &OpenedModel, shares: bool| -> Result<Body, Error> {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
                 Some(generator) => Arc::clone(generator),
@@ -568,7 +572,7 @@ impl Judge {
 }
 
 /// The prompts of a generator that can be one.
-fn prompts(generator: &Opened, config: &Config) -> Result<Prompts, Error> {
+fn prompts(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
         if !generator.gives_logits() {
             return Err(beamgen_generator::Error::NoHead);
@@ -581,7 +585,7 @@ fn prompts(generator: &Opened, config: &Config) -> Result<Prompts, Error> {
 
 fn needs(
     role: &'static str,
-    model: &Opened,
+    model: &OpenedModel,
     config: &Config,
     compute: &Compute,
     shares: bool,
@@ -622,7 +626,11 @@ pub(crate) fn memory(
 }
 
 /// A hint for a model whose quantised blocks are unpacked although they could be kept.
-fn unpacked(model: &Opened, config: &Config, compute: &Compute) -> Result<Option<String>, Error> {
+fn unpacked(
+    model: &OpenedModel,
+    config: &Config,
+    compute: &Compute,
+) -> Result<Option<String>, Error> {
     let stored = model.weights.main_encoding();
     let Some(stored) = stored.filter(|stored| stored.can_be_kept()) else {
         return Ok(None);

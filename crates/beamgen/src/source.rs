@@ -98,7 +98,7 @@ fn hub_id(name: &str) -> Option<ModelId> {
 }
 
 /// A model whose files are there and fit each other. None of its weights is read yet.
-pub(crate) struct Opened {
+pub(crate) struct OpenedModel {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) config: ModelConfig,
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -107,7 +107,7 @@ pub(crate) struct Opened {
     pub(crate) bundled: bool,
 }
 
-impl Opened {
+impl OpenedModel {
     pub(crate) fn open(source: &Source) -> Result<Self, Error> {
         let checkpoint = source.checkpoint();
         let open = || {

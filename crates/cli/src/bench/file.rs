@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use beamgen::{Config, ScorerKind, StrategyName};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use toml::{Spanned, Table, Value};
+use toml::{Spanned, Table};
 
 use crate::failure::Failure;
 
@@ -170,31 +170,4 @@ fn located(path: &Path, text: &str, start: usize, reason: &str) -> Failure {
         path.display(),
         reason.replace('\n', " ")
     ))
-}
-
-/// Lays `over` on `base`, table by table.
-pub fn merge(base: &mut Table, over: &Table) {
-    for (key, value) in over {
-        match (base.get_mut(key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
-            _ => {
-                base.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_laid_over_key_by_key() {
-        let mut base: Table = "a = 1\n[t]\nx = 1\ny = 2".parse().unwrap();
-        merge(&mut base, &"t.y = 3\n[u]\nz = 4".parse().unwrap());
-        assert_eq!(
-            base,
-            "a = 1\n[t]\nx = 1\ny = 3\n[u]\nz = 4".parse().unwrap()
-        );
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use beamgen::Config;
 use toml::{Spanned, Table};
 
-use super::file::{BenchFile, RunEntry, merge};
+use super::file::{BenchFile, RunEntry};
 use super::outline::{Outline, PlotOutline, UNFIT_NAME, is_fit_name};
 use super::plan::{Cells, Plan, given_file, unscored_unless_needed};
 use super::sets::{self, slug};
@@ -144,7 +144,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
             settings::set_strategy(&mut config, strategy, None);
         }
         let mut table = Table::try_from(&config).map_err(|error| fault(error.to_string()))?;
-        merge(&mut table, &run.settings);
+        beamgen::lay_over(&mut table, &run.settings);
         let mut config: Config = table
             .try_into()
             .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;
