@@ -19,6 +19,7 @@ mod number;
 pub mod pass_at_k;
 pub mod pool;
 mod problems;
+pub mod quality;
 mod record;
 mod run_file;
 

@@ -1,0 +1,41 @@
+//! How good the step scores of a reward model are, measured against labels.
+//!
+//! [`ScoredChain`]s go in; [`measure`] gives every [`Measure`] of them with an interval that resamples
+//! *problems*, because steps of one chain and chains of one problem are alike. A figure that has no
+//! meaning on the data (a share of nothing, an area with one class missing) is `None`.
+
+mod baselines;
+mod calibration;
+mod chain;
+mod confusion;
+mod correlation;
+mod first_error;
+mod measures;
+mod ranking;
+mod resample;
+mod view;
+
+pub use baselines::{Baseline, LENGTH_BINS, LONGEST_POSITION};
+pub use calibration::{BINS, Bin, Binning};
+pub use chain::ScoredChain;
+pub use confusion::Confusion;
+pub use correlation::Moments;
+pub use first_error::Best;
+pub use measures::{Figures, Measure};
+pub use ranking::{RocPoint, auc};
+pub use resample::{Figure, resample};
+pub use view::{Counts, View};
+
+/// All measures of `chains` with their intervals. A step with a score below `threshold` is flagged
+/// as wrong; the draws of the bootstrap come from `seed`.
+#[must_use]
+pub fn measure<'a>(
+    chains: impl IntoIterator<Item = &'a ScoredChain>,
+    threshold: f32,
+    seed: u64,
+) -> Figures {
+    View::new(chains, threshold, |_| true).figures(seed)
+}
+
+#[cfg(test)]
+mod tests;

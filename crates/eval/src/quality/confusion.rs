@@ -1,0 +1,61 @@
+//! Steps counted by what they are and by what was said of them.
+
+/// Weighted counts; "positive" is a right step, as in PRMBench (2501.03124).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Confusion {
+    /// Right steps that were not flagged.
+    pub true_positive: f64,
+    /// Wrong steps that were not flagged.
+    pub false_positive: f64,
+    /// Wrong steps that were flagged.
+    pub true_negative: f64,
+    /// Right steps that were flagged.
+    pub false_negative: f64,
+}
+
+impl Confusion {
+    /// Counts one more step, `weight` times.
+    pub fn add(&mut self, is_right: bool, is_flagged: bool, weight: f64) {
+        *match (is_right, is_flagged) {
+            (true, false) => &mut self.true_positive,
+            (false, false) => &mut self.false_positive,
+            (false, true) => &mut self.true_negative,
+            (true, true) => &mut self.false_negative,
+        } += weight;
+    }
+
+    /// Harmonic mean of precision and recall of right steps; `None` without right steps.
+    #[must_use]
+    pub fn f1_right(&self) -> Option<f64> {
+        f1(self.true_positive, self.false_negative, self.false_positive)
+    }
+
+    /// The same of wrong steps; `None` without wrong steps.
+    #[must_use]
+    pub fn f1_wrong(&self) -> Option<f64> {
+        f1(self.true_negative, self.false_positive, self.false_negative)
+    }
+
+    /// PRMBench's score, half of each F1; `None` unless there are right and wrong steps.
+    #[must_use]
+    pub fn prm_score(&self) -> Option<f64> {
+        Some(0.5 * self.f1_wrong()? + 0.5 * self.f1_right()?)
+    }
+
+    /// Mean of the shares of right and of wrong steps that are told as such; `None` unless there are
+    /// both.
+    #[must_use]
+    pub fn balanced_accuracy(&self) -> Option<f64> {
+        let right = share(self.true_positive, self.false_negative)?;
+        let wrong = share(self.true_negative, self.false_positive)?;
+        Some(0.5 * (right + wrong))
+    }
+}
+
+fn share(hit: f64, missed: f64) -> Option<f64> {
+    (hit + missed > 0.0).then(|| hit / (hit + missed))
+}
+
+fn f1(found: f64, missed: f64, wrongly: f64) -> Option<f64> {
+    (found + missed > 0.0).then(|| 2.0 * found / (2.0 * found + missed + wrongly))
+}

@@ -1,0 +1,333 @@
+//! Scored chains prepared for measuring: steps by rising score, problems numbered without gaps.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::calibration::Sums;
+use super::chain::class;
+use super::first_error::{FirstErrors, Prediction};
+use super::ranking::roc;
+use super::{
+    BINS, Best, Bin, Binning, Confusion, Figure, Figures, Measure, Moments, RocPoint, ScoredChain,
+    auc, resample,
+};
+
+/// What figures stand over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Chains, refused ones too.
+    pub chains: usize,
+    /// Chains that the model refused. They are misses among first errors, and have no scored steps.
+    pub refused: usize,
+    /// Distinct problems.
+    pub problems: usize,
+    /// Chains whose first error, or that there is none, the labels tell.
+    pub first_errors: usize,
+    /// Scored steps with a label.
+    pub steps: usize,
+    /// Those of them that are right.
+    pub right: usize,
+    /// Those that are wrong.
+    pub wrong: usize,
+}
+
+/// A scored step with a label.
+struct Step {
+    problem: usize,
+    score: f32,
+    label: f64,
+    class: Option<bool>,
+    is_flagged: bool,
+    /// Entropy of the score in bits.
+    entropy: f64,
+    /// Characters, less their mean over all steps.
+    length: f64,
+    width_bin: u8,
+    mass_bin: u8,
+}
+
+struct Chain {
+    problem: usize,
+    first_error: Option<Prediction>,
+    /// Whether the lowest score is the last; `None` without two scores.
+    drifts: Option<bool>,
+}
+
+/// Chains as they are measured.
+pub struct View {
+    problems: usize,
+    refused: usize,
+    chains: Vec<Chain>,
+    /// By rising score.
+    steps: Vec<Step>,
+}
+
+impl View {
+    /// Of each chain those steps count whose number, from 0, `position` takes; figures of whole chains
+    /// do not heed it.
+    pub fn new<'a>(
+        chains: impl IntoIterator<Item = &'a ScoredChain>,
+        threshold: f32,
+        position: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut view = Self {
+            problems: 0,
+            refused: 0,
+            chains: Vec::new(),
+            steps: Vec::new(),
+        };
+        let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
+        for chain in chains {
+            let next = numbers.len();
+            let problem = *numbers.entry(chain.problem).or_insert(next);
+            view.chains.push(Chain {
+                problem,
+                first_error: Prediction::of(chain, threshold),
+                drifts: chain.scores.as_deref().and_then(drifts),
+            });
+            let Some(scores) = &chain.scores else {
+                view.refused += 1;
+                continue;
+            };
+            let steps = scores.iter().zip(&chain.labels).zip(&chain.lengths);
+            for (at, ((&score, &label), &length)) in steps.enumerate() {
+                let Some(label) = label.filter(|_| position(at)) else {
+                    continue;
+                };
+                view.steps.push(Step {
+                    problem,
+                    score,
+                    label,
+                    class: class(label),
+                    is_flagged: score < threshold,
+                    entropy: entropy(f64::from(score)),
+                    length: f64::from(length),
+                    width_bin: 0,
+                    mass_bin: 0,
+                });
+            }
+        }
+        view.problems = numbers.len();
+        view.prepare();
+        view
+    }
+
+    fn prepare(&mut self) {
+        self.steps.sort_by(|a, b| a.score.total_cmp(&b.score));
+        let scores: Vec<f32> = self.steps.iter().map(|step| step.score).collect();
+        let width = Binning::EqualWidth.bins(&scores);
+        let mass = Binning::EqualMass.bins(&scores);
+        let lengths: f64 = self.steps.iter().map(|step| step.length).sum();
+        let mean = lengths / self.steps.len().max(1) as f64;
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            step.width_bin = width[at];
+            step.mass_bin = mass[at];
+            step.length -= mean;
+        }
+    }
+
+    /// What the figures stand over.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let of = |class| {
+            self.steps
+                .iter()
+                .filter(|step| step.class == Some(class))
+                .count()
+        };
+        Counts {
+            chains: self.chains.len(),
+            refused: self.refused,
+            problems: self.problems,
+            first_errors: self
+                .chains
+                .iter()
+                .filter(|chain| chain.first_error.is_some())
+                .count(),
+            steps: self.steps.len(),
+            right: of(true),
+            wrong: of(false),
+        }
+    }
+
+    /// The mean label of all steps.
+    #[must_use]
+    pub fn mean_label(&self) -> Option<f64> {
+        let sum: f64 = self.steps.iter().map(|step| step.label).sum();
+        (!self.steps.is_empty()).then(|| sum / self.steps.len() as f64)
+    }
+
+    /// Every measure with its interval over problems.
+    #[must_use]
+    pub fn figures(&self, seed: u64) -> Figures {
+        Figures(resample(self.problems, seed, |counts| self.values(counts)))
+    }
+
+    /// Every measure of the data as they are.
+    #[cfg(test)]
+    pub(super) fn values_once(&self) -> [Option<f64>; Measure::ALL.len()] {
+        self.values(&vec![1; self.problems])
+    }
+
+    /// Every measure, where problem `i` counts `counts[i]` times.
+    fn values(&self, counts: &[u32]) -> [Option<f64>; Measure::ALL.len()] {
+        let mut first = FirstErrors::default();
+        let (mut drifted, mut could) = (0.0, 0.0);
+        for chain in &self.chains {
+            let weight = f64::from(counts[chain.problem]);
+            if let Some(prediction) = chain.first_error {
+                first.add(prediction, weight);
+            }
+            if let Some(drifts) = chain.drifts {
+                could += weight;
+                drifted += if drifts { weight } else { 0.0 };
+            }
+        }
+        let mut confusion = Confusion::default();
+        let mut lengths = [Moments::default(); 2];
+        let (mut width, mut mass) = (Sums::default(), Sums::default());
+        let (mut all, mut squares, mut certain, mut entropy) = (0.0, 0.0, 0.0, 0.0);
+        for step in &self.steps {
+            let weight = f64::from(counts[step.problem]);
+            let score = f64::from(step.score);
+            if let Some(is_right) = step.class {
+                confusion.add(is_right, step.is_flagged, weight);
+                lengths[usize::from(is_right)].add(score - 0.5, step.length, weight);
+            }
+            width.add(step.width_bin, score, step.label, weight);
+            mass.add(step.mass_bin, score, step.label, weight);
+            all += weight;
+            squares += weight * (score - step.label).powi(2);
+            certain += weight * (score - 0.5).abs();
+            entropy += weight * step.entropy;
+        }
+        let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
+        let value = |measure| match measure {
+            Measure::OnWrong => first.on_wrong(),
+            Measure::OnRight => first.on_right(),
+            Measure::FirstErrorF1 => first.f1(),
+            Measure::FirstErrorFlagged => first.flagged(),
+            Measure::PrmScore => confusion.prm_score(),
+            Measure::F1Right => confusion.f1_right(),
+            Measure::F1Wrong => confusion.f1_wrong(),
+            Measure::BalancedAccuracy => confusion.balanced_accuracy(),
+            Measure::Auc => auc(self.ranked(counts)),
+            Measure::Brier => mean(squares, all),
+            Measure::EceWidth => width.error(),
+            Measure::EceMass => mass.error(),
+            Measure::Certainty => mean(certain, all),
+            Measure::Entropy => mean(entropy, all),
+            Measure::OutcomeDrift => mean(drifted, could),
+            Measure::LengthRight => lengths[1].correlation(),
+            Measure::LengthWrong => lengths[0].correlation(),
+        };
+        Measure::ALL.map(value)
+    }
+
+    fn ranked(&self, counts: &[u32]) -> impl Iterator<Item = (f32, bool, f64)> {
+        self.steps
+            .iter()
+            .filter_map(|step| Some((step.score, step.class?, f64::from(counts[step.problem]))))
+    }
+
+    /// The ROC curve; empty unless there are right and wrong steps.
+    #[must_use]
+    pub fn roc(&self) -> Vec<RocPoint> {
+        roc(self.ranked(&vec![1; self.problems]))
+    }
+
+    /// The best F1 of wrong steps over thresholds.
+    #[must_use]
+    pub fn best_f1_wrong(&self) -> Option<Best> {
+        Best::of(|threshold| {
+            let mut confusion = Confusion::default();
+            for step in &self.steps {
+                if let Some(is_right) = step.class {
+                    confusion.add(is_right, step.score < threshold, 1.0);
+                }
+            }
+            confusion.f1_wrong()
+        })
+    }
+
+    /// The bins of the calibration error that are not empty, by rising score. Their mean labels have
+    /// intervals over problems.
+    #[must_use]
+    pub fn calibration(&self, binning: Binning, seed: u64) -> Vec<Bin> {
+        let bin = |step: &Step| match binning {
+            Binning::EqualWidth => step.width_bin,
+            Binning::EqualMass => step.mass_bin,
+        };
+        let sums = |counts: &[u32]| {
+            let mut sums = Sums::default();
+            for step in &self.steps {
+                let weight = f64::from(counts[step.problem]);
+                sums.add(bin(step), f64::from(step.score), step.label, weight);
+            }
+            sums
+        };
+        let labels: [Option<Figure>; BINS] =
+            resample(self.problems, seed, |counts| sums(counts).labels());
+        let scores = sums(&vec![1; self.problems]).scores();
+        let of = |at: usize| {
+            let steps = || {
+                self.steps
+                    .iter()
+                    .filter(|step| usize::from(bin(step)) == at)
+            };
+            Some(Bin {
+                from: steps().next()?.score,
+                to: steps().next_back()?.score,
+                steps: steps().count(),
+                score: scores[at]?,
+                label: labels[at]?,
+            })
+        };
+        (0..BINS).filter_map(of).collect()
+    }
+
+    /// Steps in `bins` equally wide bins of `[0, 1]`: right ones, wrong ones.
+    #[must_use]
+    pub fn histogram(&self, bins: usize) -> Vec<(usize, usize)> {
+        let mut counts = vec![(0, 0); bins];
+        for step in &self.steps {
+            let bin = ((f64::from(step.score) * bins as f64) as usize).min(bins.saturating_sub(1));
+            match step.class {
+                Some(true) => counts[bin].0 += 1,
+                Some(false) => counts[bin].1 += 1,
+                None => {}
+            }
+        }
+        counts
+    }
+
+    /// The mean score of right and of wrong steps, with intervals over problems.
+    #[must_use]
+    pub fn mean_scores(&self, seed: u64) -> (Option<Figure>, Option<Figure>) {
+        let [right, wrong] = resample(self.problems, seed, |counts| {
+            [true, false].map(|class| {
+                let (mut sum, mut all) = (0.0, 0.0);
+                for step in self.steps.iter().filter(|step| step.class == Some(class)) {
+                    let weight = f64::from(counts[step.problem]);
+                    sum += weight * f64::from(step.score);
+                    all += weight;
+                }
+                (all > 0.0).then(|| sum / all)
+            })
+        });
+        (right, wrong)
+    }
+}
+
+/// Whether the lowest score is the last; the first of equal ones is the lowest.
+fn drifts(scores: &[f32]) -> Option<bool> {
+    let (last, others) = scores.split_last()?;
+    (!others.is_empty()).then(|| others.iter().all(|other| last < other))
+}
+
+/// Of a probability, in bits.
+fn entropy(p: f64) -> f64 {
+    let term = |p: f64| if p > 0.0 { -p * p.log2() } else { 0.0 };
+    term(p) + term(1.0 - p)
+}
