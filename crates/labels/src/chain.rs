@@ -61,7 +61,56 @@ pub struct LabelledStep {
     pub alternatives: Vec<LabelledStep>,
 }
 
+impl LabelledChain {
+    /// The chain without its alternatives, and then a chain for each of them: the steps before it
+    /// without what is known of them, and it. So every label is in one chain only.
+    pub fn with_alternatives(&self) -> impl Iterator<Item = Self> + '_ {
+        let texts = |steps: &[LabelledStep]| {
+            let texts = steps.iter().map(|step| step.text.clone());
+            texts.map(LabelledStep::unlabelled).collect::<Vec<_>>()
+        };
+        let path = Self {
+            steps: self.steps.iter().map(LabelledStep::alone).collect(),
+            ..self.clone()
+        };
+        let others = self.steps.iter().enumerate().flat_map(move |(i, step)| {
+            let branch = move |(j, other): (usize, &LabelledStep)| Self {
+                id: self
+                    .id
+                    .as_ref()
+                    .map(|id| format!("{id}/{}.{}", i + 1, j + 1)),
+                problem: self.problem.clone(),
+                steps: texts(&self.steps[..i])
+                    .into_iter()
+                    .chain([other.alone()])
+                    .collect(),
+                first_error: None,
+                outcome: None,
+                answer: self.answer.clone(),
+                source: self.source.clone(),
+                level: self.level.clone(),
+                class: None,
+                policy: self.policy.clone(),
+            };
+            step.alternatives.iter().enumerate().map(branch)
+        });
+        std::iter::once(path).chain(others)
+    }
+}
+
 impl LabelledStep {
+    /// Without its alternatives.
+    fn alone(&self) -> Self {
+        Self {
+            alternatives: Vec::new(),
+            text: self.text.clone(),
+            rating: self.rating,
+            right: self.right,
+            soft: self.soft,
+            rollouts: self.rollouts.clone(),
+        }
+    }
+
     /// A step of which nothing is known.
     #[must_use]
     pub fn unlabelled(text: String) -> Self {

@@ -2,13 +2,22 @@
 
 use serde_json::Value;
 
+use crate::export::Targets;
 use crate::field::Record;
 use crate::{LabelledChain, LabelsError, Reason};
 
+mod bigbench_mistake;
+mod math_aps;
+mod math_aps_tree;
+mod math_shepherd;
 mod own;
+mod prm800k;
 mod prm_bench;
 mod process_bench;
 mod ratings;
+mod rlhflow;
+mod tree;
+mod trl;
 
 /// How labelled chains are written.
 #[derive(Debug)]
@@ -21,13 +30,24 @@ pub struct Format {
     fits: fn(&Record) -> bool,
     /// The chains of a record.
     import: fn(&Record) -> Result<Vec<LabelledChain>, Reason>,
+    /// A chain with its labels as a record, for formats that are also written.
+    pub(crate) export: Option<Export>,
 }
 
+type Export = fn(&LabelledChain, &Targets) -> Result<Record, Reason>;
+
 /// All formats. A record that fits several is of the first.
-pub static FORMATS: [&Format; 4] = [
+pub static FORMATS: [&Format; 11] = [
     &own::FORMAT,
+    &prm800k::FORMAT,
+    &math_shepherd::FORMAT,
+    &rlhflow::FORMAT,
     &prm_bench::FORMAT,
+    &math_aps::FORMAT,
+    &math_aps_tree::FORMAT,
+    &bigbench_mistake::FORMAT,
     &ratings::FORMAT,
+    &trl::FORMAT,
     &process_bench::FORMAT,
 ];
 
@@ -44,6 +64,12 @@ impl Format {
                 name: name.to_owned(),
                 formats: Self::names(),
             })
+    }
+
+    /// The project's own.
+    #[must_use]
+    pub fn own() -> &'static Self {
+        &own::FORMAT
     }
 
     /// All names, in one line.

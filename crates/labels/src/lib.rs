@@ -10,6 +10,7 @@
 mod chain;
 mod check;
 mod error;
+mod export;
 mod field;
 mod format;
 mod open;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::export::Targets;
 use crate::field::Record;
 use crate::{Format, LabelledChain, Reason};
 
@@ -14,11 +15,20 @@ pub static FORMAT: Format = Format {
         record.contains_key("problem") && first.is_some_and(Value::is_object)
     },
     import,
+    export: Some(export),
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     match LabelledChain::deserialize(record) {
         Ok(chain) => Ok(vec![chain]),
         Err(error) => Err(Reason::with("not a labelled chain", error.to_string())),
+    }
+}
+
+fn export(chain: &LabelledChain, _: &Targets) -> Result<Record, Reason> {
+    match serde_json::to_value(chain) {
+        Ok(Value::Object(record)) => Ok(record),
+        // Only numbers that a check refuses cannot be written.
+        _ => Err(Reason::new("a number in it is none that JSON has")),
     }
 }

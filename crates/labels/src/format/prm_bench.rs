@@ -8,6 +8,7 @@ pub static FORMAT: Format = Format {
     about: "modified_process, error_steps (from 1)",
     fits: |record| record.contains_key("modified_process") && record.contains_key("error_steps"),
     import,
+    export: None,
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {

@@ -16,6 +16,7 @@ pub static FORMAT: Format = Format {
         problem.is_some() && steps.is_some_and(Value::is_string)
     },
     import,
+    export: None,
 };
 
 const PROBLEM: &[&str] = &["problem", "question", "prompt"];

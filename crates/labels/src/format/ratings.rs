@@ -10,6 +10,7 @@ pub static FORMAT: Format = Format {
     about: "problem, steps, ratings (1, 0, -1 or null)",
     fits: |record| record.contains_key("steps") && record.contains_key("ratings"),
     import,
+    export: None,
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {

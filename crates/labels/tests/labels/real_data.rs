@@ -104,3 +104,21 @@ fn items_of_prm_bench_that_point_past_their_end_are_rejected() {
     let classes: std::collections::BTreeSet<_> = read.chains.iter().map(|c| &c.class).collect();
     assert_eq!(classes.len(), 9);
 }
+
+#[test]
+fn the_mistakes_of_big_bench_are_all_there() {
+    let Some(path) = data("bigbench_mistake_arithmetic.jsonl") else {
+        return;
+    };
+    let read = open(&path, None).unwrap();
+    assert_eq!(
+        (read.format.name, read.rejected.len()),
+        ("bigbench-mistake", 0)
+    );
+    let wrong = read
+        .chains
+        .iter()
+        .filter(|c| c.first_error != Some(-1))
+        .count();
+    assert_eq!((read.chains.len(), wrong), (300, 238));
+}

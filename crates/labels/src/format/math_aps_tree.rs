@@ -1,0 +1,52 @@
+//! MATH-APS of openr as a tree: the question at its root, a step in every other node.
+
+use serde_json::Value;
+
+use crate::field::{self, Record};
+use crate::format::math_aps::share;
+use crate::format::tree::{Node, chains};
+use crate::{Format, LabelledChain, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "math-aps-tree",
+    about: "MATH-APS as a tree of text, mc_value, children",
+    fits: |record| record.get("reasoning_steps").is_some_and(Value::is_object),
+    import,
+    export: None,
+};
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let question = field::text(record, &["question"])?;
+    let (field, root) = field::needed(record, &["reasoning_steps"])?;
+    let root = root
+        .as_object()
+        .ok_or_else(|| Reason::new(format!("field \"{field}\": write an object")))?;
+    if field::text(root, &["text"])?.trim() != question.trim() {
+        return Err(Reason::new(
+            "field \"text\": the tree's root is not the question",
+        ));
+    }
+    let mut nodes = Vec::new();
+    grow(root, None, &mut nodes)?;
+    chains(&field::chain(record, question), &nodes)
+}
+
+/// Adds all below a node. The reader of JSON bounds the depth.
+fn grow(node: &Record, at: Option<usize>, nodes: &mut Vec<Node>) -> Result<(), Reason> {
+    if field::any(node, &["children"]).is_none() {
+        return Ok(());
+    }
+    for child in field::list(node, &["children"])? {
+        let child = child
+            .as_object()
+            .ok_or_else(|| Reason::new("field \"children\": write objects"))?;
+        let here = nodes.len();
+        nodes.push(Node {
+            text: field::text(child, &["text"])?.trim().to_owned(),
+            soft: share(child)?,
+            parent: at,
+        });
+        grow(child, Some(here), nodes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Math-Shepherd (2312.08935): a text with a tag behind each step, and the same text with + or - for
+//! the tags.
+
+use serde_json::json;
+
+use crate::export::Targets;
+use crate::field::{self, Record};
+use crate::{Format, LabelledChain, LabelledStep, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "math-shepherd",
+    about: "input with a tag behind each step, label with + or - for it",
+    fits: |record| {
+        let is_text = |field: &str| record.get(field).is_some_and(|value| value.is_string());
+        is_text("input") && is_text("label")
+    },
+    import,
+    export: Some(export),
+};
+
+/// Stands behind each step.
+const TAG: &str = "ки";
+/// Parts the problem from the first step.
+pub const FIRST: &str = "Step 1: ";
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let input = field::text(record, &["input"])?;
+    let label = field::text(record, &["label"])?;
+    let apart = || Reason::new("field \"label\": not the input with + or - for each tag");
+    let (problem, mut rest) = problem_and_steps(&input)?;
+    let mut marked = label.strip_prefix(problem).ok_or_else(apart)?;
+    let mut steps = Vec::new();
+    while let Some((text, behind)) = rest.split_once(TAG) {
+        marked = marked.strip_prefix(text).ok_or_else(apart)?;
+        let right = match marked.chars().next() {
+            Some('+') => true,
+            Some('-') => false,
+            _ => return Err(apart()),
+        };
+        (rest, marked) = (behind, &marked[1..]);
+        steps.push(LabelledStep {
+            right: Some(right),
+            ..LabelledStep::unlabelled(text.trim().to_owned())
+        });
+    }
+    if rest.trim() != marked.trim() {
+        return Err(apart());
+    }
+    if !rest.trim().is_empty() {
+        return Err(Reason::new("field \"input\": text behind the last tag"));
+    }
+    Ok(vec![LabelledChain {
+        steps,
+        ..field::chain(record, problem.trim().to_owned())
+    }])
+}
+
+/// Parts a text before `Step 1: `, which has to be in it once.
+pub fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
+    let mut found = text.match_indices(FIRST).map(|(at, _)| at);
+    match (found.next(), found.next()) {
+        (Some(at), None) => Ok(text.split_at(at)),
+        _ => Err(Reason::new(format!(
+            "\"{FIRST}\" is not there exactly once, so the problem cannot be told from the steps"
+        ))),
+    }
+}
+
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+    let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
+    for (i, (step, right)) in chain.steps.iter().zip(targets.hard()?).enumerate() {
+        let number = format!("Step {}: ", i + 1);
+        let text = step.text.trim();
+        let between = if i > 0 { "\n" } else { "" };
+        let text = match text.starts_with(&number) {
+            true => format!("{between}{text} "),
+            false => format!("{between}{number}{text} "),
+        };
+        input += &format!("{text}{TAG}");
+        label += &format!("{text}{}", if right { '+' } else { '-' });
+    }
+    if input.matches(TAG).count() != targets.count() {
+        return Err(Reason::new(format!("a text has the tag {TAG} in it")));
+    }
+    problem_and_steps(&input)?;
+    let mut record = Record::new();
+    record.insert("input".to_owned(), json!(input));
+    record.insert("label".to_owned(), json!(label));
+    if let Some(source) = &chain.source {
+        record.insert("task".to_owned(), json!(source));
+    }
+    Ok(record)
+}

@@ -1,0 +1,116 @@
+//! PRM800K (2305.20050), phases 1 and 2, as OpenAI published it: at each step several completions
+//! rated by a person, one of which the chain goes on from.
+
+use serde_json::Value;
+
+use crate::field::{self, Record};
+use crate::format::ratings;
+use crate::{Format, LabelledChain, LabelledStep, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "prm800k",
+    about: "PRM800K: rated completions of each step, phases 1 and 2",
+    fits: |record| {
+        let has =
+            |field: &str, inner: &str| record.get(field).is_some_and(|v| v.get(inner).is_some());
+        has("question", "problem") && has("label", "steps")
+    },
+    import,
+    export: None,
+};
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let flag = |field: &str| record.get(field) == Some(&Value::Bool(true));
+    if flag("is_quality_control_question") {
+        return Err(Reason::new("a quality control question"));
+    }
+    if flag("is_initial_screening_question") {
+        return Err(Reason::new("an initial screening question"));
+    }
+    let question = object(record, "question")?;
+    let label = object(record, "label")?;
+    let finish = field::scalar(label, &["finish_reason"]);
+    if let Some(finish @ ("bad_problem" | "give_up")) = finish.as_deref() {
+        return Err(Reason::new(format!("finish_reason {finish}")));
+    }
+    let mut steps = Vec::new();
+    for (i, step) in field::list(label, &["steps"])?.iter().enumerate() {
+        let at = |reason: Reason| Reason::with(reason.what, format!("step {}", i + 1));
+        let (step, goes_on) = path(step).map_err(at)?;
+        steps.extend(step);
+        if !goes_on {
+            break;
+        }
+    }
+    let phase = match record.get("generation").is_some_and(Value::is_number)
+        || question.contains_key("pre_generated_steps")
+    {
+        true => "prm800k/phase2",
+        false => "prm800k/phase1",
+    };
+    Ok(vec![LabelledChain {
+        steps,
+        source: Some(phase.to_owned()),
+        ..field::chain(question, field::text(question, &["problem"])?)
+    }])
+}
+
+/// The step of the chain's path with its alternatives, and whether the chain goes on behind it. It
+/// does from the chosen completion, or from the person's own.
+fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
+    let step = step
+        .as_object()
+        .ok_or_else(|| Reason::new("field \"steps\": write objects"))?;
+    let mut completions = match field::any(step, &["completions"]) {
+        None => Vec::new(),
+        Some(_) => field::list(step, &["completions"])?
+            .iter()
+            .map(completion)
+            .collect::<Result<_, _>>()?,
+    };
+    let human = field::any(step, &["human_completion"]).map(|(_, human)| completion(human));
+    let chosen = match field::any(step, &["chosen_completion"]) {
+        None => None,
+        Some((_, chosen)) => Some(
+            chosen
+                .as_u64()
+                .filter(|&at| at < completions.len() as u64)
+                .ok_or_else(|| {
+                    Reason::new("field \"chosen_completion\": write the index of a completion")
+                })? as usize,
+        ),
+    };
+    let (taken, goes_on) = match (chosen, human) {
+        (Some(at), _) => (completions.remove(at), true),
+        (None, Some(human)) => (human?, true),
+        // The labels end here, with what the person saw first.
+        (None, None) if completions.is_empty() => return Ok((None, false)),
+        (None, None) => (completions.remove(0), false),
+    };
+    let alternatives = completions
+        .into_iter()
+        .filter(|one| one.rating.is_some())
+        .collect();
+    let step = LabelledStep {
+        alternatives,
+        ..taken
+    };
+    Ok((Some(step), goes_on))
+}
+
+fn completion(value: &Value) -> Result<LabelledStep, Reason> {
+    let value = value
+        .as_object()
+        .ok_or_else(|| Reason::new("field \"completions\": write objects"))?;
+    Ok(LabelledStep {
+        rating: ratings::rating(value.get("rating").unwrap_or(&Value::Null), "rating")?,
+        ..LabelledStep::unlabelled(field::text(value, &["text"])?)
+    })
+}
+
+fn object<'a>(record: &'a Record, name: &'static str) -> Result<&'a Record, Reason> {
+    let (field, value) = field::needed(record, &[name])?;
+    value
+        .as_object()
+        .ok_or_else(|| Reason::new(format!("field \"{field}\": write an object")))
+}

@@ -1,0 +1,79 @@
+//! RLHFlow: a conversation in which the user says a step and the assistant says + or -.
+
+use serde_json::{Value, json};
+
+use crate::export::Targets;
+use crate::field::{self, Record};
+use crate::format::math_shepherd::problem_and_steps;
+use crate::{Format, LabelledChain, LabelledStep, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "rlhflow",
+    about: "conversations: a step by the user, + or - by the assistant",
+    fits: |record| record.get("conversations").is_some_and(Value::is_array),
+    import,
+    export: Some(export),
+};
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let turns = field::list(record, &["conversations"])?;
+    let mut problem = String::new();
+    let mut steps = Vec::new();
+    let pairs = || Reason::new("field \"conversations\": write pairs of a user and an assistant");
+    for pair in turns.chunks(2) {
+        let [user, assistant] = pair else {
+            return Err(pairs());
+        };
+        let text = said(user, "user").ok_or_else(pairs)?;
+        let right = match said(assistant, "assistant").ok_or_else(pairs)?.trim() {
+            "+" => true,
+            "-" => false,
+            _ => {
+                return Err(Reason::new(
+                    "field \"conversations\": the assistant says + or -",
+                ));
+            }
+        };
+        let mut text = text;
+        if steps.is_empty() {
+            // Only files that were written here have the problem in a field of its own.
+            let own = record.get("problem").and_then(Value::as_str);
+            let (before, behind) = match own.and_then(|own| Some((own, text.strip_prefix(own)?))) {
+                Some(parts) => parts,
+                None => problem_and_steps(text)?,
+            };
+            (problem, text) = (before.trim().to_owned(), behind);
+        }
+        steps.push(LabelledStep {
+            right: Some(right),
+            ..LabelledStep::unlabelled(text.trim().to_owned())
+        });
+    }
+    Ok(vec![LabelledChain {
+        steps,
+        ..field::chain(record, problem)
+    }])
+}
+
+fn said<'a>(turn: &'a Value, role: &str) -> Option<&'a str> {
+    match turn.get("role")?.as_str()? == role {
+        true => turn.get("content")?.as_str(),
+        false => None,
+    }
+}
+
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+    let mut turns = Vec::new();
+    for (i, (step, right)) in chain.steps.iter().zip(targets.hard()?).enumerate() {
+        let content = match i {
+            0 => format!("{} {}", chain.problem, step.text),
+            _ => step.text.clone(),
+        };
+        turns.push(json!({"role": "user", "content": content}));
+        turns.push(json!({"role": "assistant", "content": if right { "+" } else { "-" }}));
+    }
+    let mut record = Record::new();
+    record.insert("conversations".to_owned(), Value::Array(turns));
+    record.insert("problem".to_owned(), json!(chain.problem));
+    Ok(record)
+}

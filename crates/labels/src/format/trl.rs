@@ -1,0 +1,72 @@
+//! TRL's stepwise supervision: a prompt, completions, and a label for each.
+
+use serde_json::{Value, json};
+
+use crate::export::{Kind, Targets};
+use crate::field::{self, Record};
+use crate::{Format, LabelledChain, LabelledStep, Reason};
+
+pub static FORMAT: Format = Format {
+    name: "trl",
+    about: "prompt, completions, labels: one a completion",
+    fits: |record| {
+        field::any(record, STEPS).is_some() && record.get("labels").is_some_and(Value::is_array)
+    },
+    import,
+    export: Some(export),
+};
+
+const STEPS: &[&str] = &["completions", "steps"];
+
+/// The label that losses pass over.
+const IGNORED: i64 = -100;
+
+fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    let problem = field::text(record, &["prompt", "problem", "question"])?;
+    let texts = field::texts(record, STEPS)?;
+    let labels = field::list(record, &["labels"])?;
+    if labels.len() != texts.len() {
+        return Err(Reason::with(
+            "field \"labels\": write one label a step",
+            format!("{} for {} steps", labels.len(), texts.len()),
+        ));
+    }
+    let steps = texts.into_iter().zip(labels).map(|(text, label)| {
+        let mut step = LabelledStep::unlabelled(text);
+        match (label, label.as_i64(), label.as_f64()) {
+            (Value::Null, ..) => {}
+            (Value::Bool(right), ..) => step.right = Some(*right),
+            (_, Some(right @ 0..=1), _) => step.right = Some(right == 1),
+            (.., Some(ignored)) if ignored == IGNORED as f64 => {}
+            (.., Some(soft)) if (0.0..=1.0).contains(&soft) => step.soft = Some(soft),
+            _ => {
+                return Err(Reason::with(
+                    "field \"labels\": write true, false, a number from 0 to 1, or -100 for none",
+                    label.to_string().chars().take(20).collect::<String>(),
+                ));
+            }
+        }
+        Ok(step)
+    });
+    let steps = steps.collect::<Result<_, _>>()?;
+    Ok(vec![LabelledChain {
+        steps,
+        ..field::chain(record, problem)
+    }])
+}
+
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+    let label = |label: &Option<f64>| match (targets.kind(), label) {
+        (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
+        (Kind::Gaps, None) => json!(IGNORED),
+        (Kind::Gaps, Some(label)) => json!(*label as i64),
+        (Kind::Hard, label) => json!(*label == Some(1.0)),
+    };
+    let labels: Vec<Value> = targets.labels().iter().map(label).collect();
+    let texts: Vec<&str> = chain.steps.iter().map(|step| step.text.as_str()).collect();
+    let mut record = Record::new();
+    record.insert("prompt".to_owned(), json!(chain.problem));
+    record.insert("completions".to_owned(), json!(texts[..targets.count()]));
+    record.insert("labels".to_owned(), Value::Array(labels));
+    Ok(record)
+}

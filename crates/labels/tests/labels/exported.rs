@@ -1,0 +1,232 @@
+//! What is written is read again.
+
+use beamgen_labels::{
+    FORMATS, Format, LabelRule, LabelledChain, LabelledStep, Neutral, Policy, RolloutLabel,
+    Rollouts, parse,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The records of chains in a format, and why others have none.
+fn written(format: &str, chains: &[LabelledChain], rule: &LabelRule) -> (Vec<Value>, Vec<String>) {
+    let format = Format::named(format).unwrap();
+    let (mut records, mut refused) = (Vec::new(), Vec::new());
+    for record in format.export(chains, rule).unwrap() {
+        match record {
+            Ok(record) => records.push(record),
+            Err(reason) => refused.push(reason.to_string()),
+        }
+    }
+    (records, refused)
+}
+
+fn again(records: &[Value]) -> Vec<LabelledChain> {
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let read = parse(lines.as_bytes(), "f", None).unwrap();
+    assert_eq!(read.rejected, []);
+    read.chains
+}
+
+fn text() -> impl Strategy<Value = String> {
+    // Tags and marks of formats among the pieces; at least one that is not blank.
+    let piece = prop::sample::select(vec![
+        "a",
+        "+",
+        "-",
+        "\n",
+        " ",
+        "ä",
+        "\"",
+        "Step",
+        ": ",
+        "4.",
+        "[",
+        "\\frac{1}{2}",
+    ]);
+    prop::collection::vec(piece, 0..6).prop_map(|pieces| format!("x{}", pieces.concat()))
+}
+
+fn step(alternatives: bool) -> BoxedStrategy<LabelledStep> {
+    let rollouts = (
+        0u32..9,
+        0u32..9,
+        0u32..3,
+        prop::option::of(any::<u64>()),
+        prop::option::of(policy()),
+    )
+        .prop_map(|(k, more, truncated, seed, policy)| Rollouts {
+            n: k + more,
+            k,
+            truncated,
+            seed,
+            policy,
+        });
+    let others = match alternatives {
+        true => prop::collection::vec(step(false), 0..3).boxed(),
+        false => Just(Vec::new()).boxed(),
+    };
+    let right = prop::option::of(any::<bool>());
+    let soft = prop::option::of((0..=1000u32).prop_map(|n| f64::from(n) / 1000.0));
+    (
+        text(),
+        prop::option::of(-1i8..=1),
+        right,
+        soft,
+        prop::option::of(rollouts),
+        others,
+    )
+        .prop_map(
+            |(text, rating, right, soft, rollouts, alternatives)| LabelledStep {
+                text,
+                rating,
+                right,
+                soft,
+                rollouts,
+                alternatives,
+            },
+        )
+        .boxed()
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let temperature = prop::option::of((0..200u32).prop_map(|t| f64::from(t) / 100.0));
+    (text(), temperature).prop_map(|(generator, temperature)| Policy {
+        generator,
+        temperature,
+    })
+}
+
+prop_compose! {
+    fn chain()(
+        steps in prop::collection::vec(step(true), 1..6),
+        names in prop::collection::vec(prop::option::of(text()), 5),
+        problem in text(),
+        first_error in prop::option::of(-1i64..1),
+        outcome in prop::option::of(any::<bool>()),
+        policy in prop::option::of(policy()),
+    ) -> LabelledChain {
+        let name = |i: usize| names[i].clone();
+        LabelledChain {
+            id: name(0), problem, steps, first_error, outcome, answer: name(1), source: name(2),
+            level: name(3), class: name(4), policy,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_own_format_is_read_as_it_was_written(chains in prop::collection::vec(chain(), 1..5)) {
+        let (records, refused) = written("beamgen", &chains, &LabelRule::default());
+        prop_assert!(refused.is_empty());
+        prop_assert_eq!(again(&records), chains);
+    }
+
+    #[test]
+    fn hard_labels_come_back_from_every_format(
+        chains in prop::collection::vec(chain(), 1..5),
+        first_error_only in any::<bool>(),
+    ) {
+        let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only };
+        // Soft labels have a test of their own, and here every step has some label.
+        let chains: Vec<LabelledChain> = chains.into_iter().map(|mut chain| {
+            for step in &mut chain.steps {
+                step.soft = None;
+                step.right = step.right.or(Some(false));
+            }
+            chain
+        }).collect();
+        for format in FORMATS.iter().filter(|format| format.writes()) {
+            let (records, refused) = written(format.name, &chains, &rule);
+            prop_assert!(refused.is_empty(), "{}: {:?}", format.name, refused);
+            let read = again(&records);
+            prop_assert_eq!(read.len(), chains.len());
+            for (chain, read) in chains.iter().zip(&read) {
+                let mut labels = rule.labels(chain);
+                let last = labels.iter().rposition(Option::is_some).unwrap();
+                labels.truncate(last + 1);
+                let mut found = rule.labels(read);
+                found.truncate(last + 1);
+                prop_assert_eq!(&found, &labels, "{}", format.name);
+                prop_assert_eq!(read.problem.trim(), chain.problem.trim());
+            }
+        }
+    }
+}
+
+fn rated(ratings: &[Option<i8>]) -> LabelledChain {
+    let steps = ratings.iter().map(|&rating| LabelledStep {
+        rating,
+        ..LabelledStep::unlabelled("a".to_owned())
+    });
+    LabelledChain {
+        problem: "p".to_owned(),
+        steps: steps.collect(),
+        ..LabelledChain::default()
+    }
+}
+
+#[test]
+fn the_labels_of_a_trl_file_are_all_of_one_type() {
+    let full = rated(&[Some(1), Some(0), Some(-1)]);
+    let gap = rated(&[None, Some(-1), None]);
+    let labels = |chains: &[LabelledChain], neutral| {
+        let rule = LabelRule {
+            neutral,
+            ..LabelRule::default()
+        };
+        let (records, refused) = written("trl", chains, &rule);
+        assert!(refused.is_empty());
+        records
+            .iter()
+            .map(|record| record["labels"].clone())
+            .collect::<Vec<_>>()
+    };
+    let alone = std::slice::from_ref(&full);
+    assert_eq!(
+        labels(alone, Neutral::Positive),
+        [json!([true, true, false])]
+    );
+    assert_eq!(labels(alone, Neutral::Drop), [json!([1, -100, 0])]);
+    assert_eq!(labels(alone, Neutral::Half), [json!([1.0, 0.5, 0.0])]);
+    // What stands behind the last label is left out.
+    let both = labels(&[full, gap], Neutral::Positive);
+    assert_eq!(both, [json!([1, 1, 0]), json!([-100, 0])]);
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_said() {
+    let half = LabelRule {
+        neutral: Neutral::Half,
+        ..LabelRule::default()
+    };
+    let why = |format: &str, chain: LabelledChain| {
+        let (_, refused) = written(format, &[chain], &half);
+        refused.concat()
+    };
+    for format in ["math-shepherd", "rlhflow"] {
+        assert!(
+            why(format, rated(&[None, Some(1)])).contains("has no label"),
+            "{format}"
+        );
+        assert!(
+            why(format, rated(&[Some(0)])).contains("neither right nor wrong"),
+            "{format}"
+        );
+        assert!(
+            why(format, rated(&[None])).contains("no step has a label"),
+            "{format}"
+        );
+    }
+    let mut tagged = rated(&[Some(1)]);
+    tagged.steps[0].text = "a ки b".to_owned();
+    assert!(why("math-shepherd", tagged).contains("has the tag"));
+    let mut twice = rated(&[Some(1)]);
+    twice.problem = "Step 1: p".to_owned();
+    assert!(why("math-shepherd", twice).contains("exactly once"));
+    assert!(
+        Format::named("ratings")
+            .unwrap()
+            .export(&[], &half)
+            .is_none()
+    );
+}
