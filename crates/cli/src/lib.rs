@@ -26,6 +26,7 @@ mod palette;
 mod plan;
 mod printable;
 mod progress;
+mod report;
 mod score;
 mod scorer;
 mod settings;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::measured::Measured;
 use super::outline::Outline;
-use super::write::write_file;
 use crate::failure::Failure;
+use crate::report::write::write_file;
 
 const HEAD: [&str; 25] = [
     "set",

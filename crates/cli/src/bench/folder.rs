@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::about::About;
 use super::measured::measured;
 use super::outline::{Outline, UNFIT_NAME};
 use super::report::Report;
 use super::row::Row;
 use super::store::{self, ROWS};
-use super::write::write_file;
 use super::{csv, markdown, plots};
 use crate::failure::Failure;
+use crate::report::about::About;
+use crate::report::write::write_file;
 
 /// The file with everything but the rows.
 const RESULTS: &str = "results.json";

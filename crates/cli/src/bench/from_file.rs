@@ -8,9 +8,10 @@ use toml::{Spanned, Table};
 use super::file::{BenchFile, RunEntry};
 use super::outline::{Outline, PlotOutline, UNFIT_NAME, is_fit_name};
 use super::plan::{Cells, Plan, given_file, unscored_unless_needed};
-use super::sets::{self, slug};
+use super::sets;
 use crate::args::BenchArgs;
 use crate::failure::Failure;
+use crate::report::write::slug;
 use crate::settings;
 
 /// The plan that a bench file describes; flags that are settings hold for all of its runs.

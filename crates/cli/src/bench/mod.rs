@@ -4,7 +4,6 @@
 //! Everything after that is a function of the rows: [`measured`] puts them together, and a report
 //! is drawn from them as often as one likes.
 
-mod about;
 mod against;
 mod allocation;
 mod compare;
@@ -26,11 +25,9 @@ mod sets;
 mod share;
 mod store;
 mod summary;
-mod write;
 
 use std::io::{self, Write};
 
-use about::About;
 use file::BenchFile;
 use measure::{Measurement, Progressed};
 use measured::{Measured, measured, measured_so_far};
@@ -43,6 +40,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::printable;
+use crate::report::about::About;
 use crate::settings;
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {

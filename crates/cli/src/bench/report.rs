@@ -74,11 +74,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bench::about::About;
     use crate::bench::markdown;
     use crate::bench::measured::measured;
     use crate::bench::outline::{Cell, SetOutline};
     use crate::bench::row::{Chains, Depths, Row};
+    use crate::report::about::About;
 
     const PROBLEMS: std::ops::Range<usize> = 1..9;
 

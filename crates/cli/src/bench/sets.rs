@@ -9,6 +9,7 @@ use super::file::{BenchFile, SetEntry};
 use super::outline::{SetOutline, UNFIT_NAME, is_fit_name};
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
+use crate::report::write::slug;
 use crate::{settings, world};
 
 /// Most problems of a set drawn from the bundled world; all of them are held in memory.
@@ -73,22 +74,6 @@ pub fn outline(name: &str, source: &str, problems: &Problems, count: usize) -> S
             .map(|problem| problem.id.clone())
             .collect(),
     }
-}
-
-/// A name as part of a file's name.
-pub fn slug(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    name.chars()
-        .map(plain)
-        .collect::<String>()
-        .trim_matches('-')
-        .to_owned()
 }
 
 fn names_the_world(set: &SetEntry) -> bool {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::table::{points, table};
 use crate::bench::against::{Answer, Axis, Bound, Fewer, Points};
+use crate::report::markdown::{points, table};
 use crate::table::percent;
 
 pub fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {

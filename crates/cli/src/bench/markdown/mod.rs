@@ -1,15 +1,12 @@
 //! The report for people: README.md of a results folder.
 
 mod against;
-mod table;
 
 use std::fmt::Write;
 
 use beamgen::eval::difficulty::{BUCKETS, HALVINGS};
 use beamgen::eval::pool::SUBSETS;
 
-use self::table::{points, table};
-use crate::bench::about::About;
 use crate::bench::against::Answer;
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
@@ -18,7 +15,8 @@ use crate::bench::plots::Plot;
 use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
 use crate::bench::summary::{HEAD, cells};
-use crate::printable;
+use crate::report::about::About;
+use crate::report::markdown::{code, code_block, plain, points, table};
 use crate::table::{grouped, percent};
 
 /// The whole text.
@@ -115,44 +113,6 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
          `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
          chains; `beamgen bench --redraw` writes everything but `rows.jsonl` anew from it.\n",
     );
-}
-
-/// Text from elsewhere within a line of Markdown, shown as it is. Names of sets and runs need no
-/// such care: [`is_fit_name`](crate::bench::outline::is_fit_name).
-fn plain(text: &str) -> String {
-    let mut shown = String::new();
-    let text = printable::line(text);
-    let mut chars = text.chars().peekable();
-    let mut within_word = false;
-    while let Some(c) = chars.next() {
-        let next = chars.peek();
-        match c {
-            // Within a word it means nothing.
-            '_' if within_word && next.is_some_and(|c| c.is_alphanumeric()) => shown.push(c),
-            '<' | '>' | '&' | '|' | '`' | '*' | '_' | '[' | ']' | '\\' => {
-                let _ = write!(shown, "&#{};", u32::from(c));
-            }
-            c => shown.push(c),
-        }
-        within_word = c.is_alphanumeric();
-    }
-    shown
-}
-
-/// Text as code within a line; in backticks where Markdown shows those as they are.
-fn code(text: &str) -> String {
-    match text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
-        false => format!("`{text}`"),
-        true => format!("<code>{}</code>", plain(text)),
-    }
-}
-
-/// Text as a line of code of its own.
-fn code_block(text: &str) -> String {
-    match code(text).starts_with('<') {
-        false => format!("    {text}"),
-        true => code(text),
-    }
 }
 
 fn share(of: &Share) -> String {
@@ -292,16 +252,4 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
             row
         }),
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn an_underscore_within_a_word_stays_and_others_are_escaped() {
-        assert_eq!(plain("x86_64"), "x86_64");
-        assert_eq!(plain("_a_ b_"), "&#95;a&#95; b&#95;");
-        assert_eq!(plain("__a"), "&#95;&#95;a");
-    }
 }

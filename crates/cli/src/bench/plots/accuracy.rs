@@ -7,11 +7,11 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::{fault, figure};
 use super::labels::{Around, Rect, Segment, place, side_by_side};
-use super::style::{Look, legend, text};
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
+use crate::report::figure::{fault, figure};
+use crate::report::style::{Look, legend, text};
 use crate::table::grouped;
 
 /// The figure of one set and one kind of cost.

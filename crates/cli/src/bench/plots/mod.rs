@@ -1,21 +1,19 @@
 //! Figures of a results folder, each as SVG and as PNG.
 
 mod accuracy;
-mod figure;
 mod labels;
 mod saved;
-mod style;
 
 use std::path::Path;
 
 use self::accuracy::Accuracy;
-use self::figure::{Figure, save};
 use self::saved::Saved;
 use super::against::Axis;
 use super::measured::Measured;
 use super::outline::{Outline, PlotOutline};
-use super::sets::slug;
 use crate::failure::Failure;
+use crate::report::figure::{Figure, save};
+use crate::report::write::slug;
 
 /// A figure that was drawn.
 pub struct Plot {

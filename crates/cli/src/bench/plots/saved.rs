@@ -3,12 +3,12 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::figure::{fault, figure};
-use super::style::{Look, legend, text};
 use crate::bench::measured::Measured;
 use crate::bench::outline::Outline;
 use crate::bench::outline::is_plain;
 use crate::bench::row::{Depths, Row};
+use crate::report::figure::{fault, figure};
+use crate::report::style::{Look, legend, text};
 
 /// The figure of one set.
 pub struct Saved {

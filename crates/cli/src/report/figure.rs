@@ -32,7 +32,7 @@ pub trait Figure {
 /// Implements [`Figure`] by a generic `draw(area, scale)`.
 macro_rules! figure {
     ($type:ty) => {
-        impl $crate::bench::plots::figure::Figure for $type {
+        impl $crate::report::figure::Figure for $type {
             fn title(&self) -> String {
                 self.heading()
             }
@@ -40,7 +40,7 @@ macro_rules! figure {
                 self.draw(area, 1)
             }
             fn png(&self, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()> {
-                self.draw(area, $crate::bench::plots::figure::SCALE)
+                self.draw(area, $crate::report::figure::SCALE)
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Where and with what a bench was run.
+//! Where and with what a report was made.
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};

@@ -14,3 +14,19 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             Failure::Run(anyhow::Error::new(error).context(path.display().to_string()))
         })
 }
+
+/// A name as part of a file's name.
+pub fn slug(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    name.chars()
+        .map(plain)
+        .collect::<String>()
+        .trim_matches('-')
+        .to_owned()
+}
