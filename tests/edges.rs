@@ -50,6 +50,7 @@ const CLI: &[&str] = &[
     "beamgen-eval",
     "beamgen-files",
     "beamgen-hub",
+    "beamgen-labels",
     "beamgen-train",
     "beamgen-world",
 ];

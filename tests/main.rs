@@ -13,6 +13,7 @@ mod documents;
 mod edges;
 mod effective;
 mod escapes;
+mod eval_prm_report;
 mod foreign;
 mod in_flight;
 mod interrupt;

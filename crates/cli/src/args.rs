@@ -15,9 +15,11 @@ use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
 mod flags;
+mod label_flags;
 mod texts;
 
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
+pub use label_flags::LabelFlags;
 
 /// PRM-guided beam search decoding
 ///
@@ -193,8 +195,23 @@ pub struct ScoreArgs {
 #[command(after_long_help = texts::EVAL_PRM)]
 pub struct EvalPrmArgs {
     /// Files of labelled chains; the table has a row for each
-    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "redraw")]
     pub data: Vec<PathBuf>,
+    /// Write a report to this folder: report.md, results.json, rows.jsonl, plots
+    ///
+    /// Data may then be labelled chains of any kind that `beamgen labels` reads.
+    #[arg(long, value_name = "DIR", help_heading = "Report")]
+    pub report: Option<PathBuf>,
+    /// Write the report in this folder anew from its rows.jsonl, without a model
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["data", "report", "limit"],
+        help_heading = "Report"
+    )]
+    pub redraw: Option<PathBuf>,
+    #[command(flatten)]
+    pub labels: LabelFlags,
     /// Call a step wrong if its score is below T
     #[arg(
         long,

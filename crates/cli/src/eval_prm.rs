@@ -1,17 +1,31 @@
 //! `beamgen eval-prm`: how well a reward model finds the first wrong step, as ProcessBench measures
-//! it.
+//! it, and in a report of much more.
+
+mod data;
+mod folder;
+mod markdown;
+mod plots;
+mod results;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use beamgen::RewardModel;
-use beamgen::eval::GivenChains;
 use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
+use beamgen::eval::quality::ScoredChain;
+use beamgen::eval::{GivenChain, GivenChains};
 use serde::Serialize;
 
+use self::data::SetOutline;
+use self::folder::Outline;
 use crate::args::EvalPrmArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::printable;
 use crate::progress::Progress;
+use crate::report::about::About;
 use crate::score;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
@@ -61,6 +75,44 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
             args.threshold
         )));
     }
+    let (rows, is_scored) = match (&args.redraw, &args.report) {
+        (Some(folder), _) => redrawn(folder)?,
+        (None, Some(folder)) => reported(args, folder)?,
+        (None, None) => measured(args)?,
+    };
+    let threshold = rows.first().map_or(args.threshold, |row| row.threshold);
+    let mut out = io::stdout().lock();
+    for row in args.json.then_some(&rows).into_iter().flatten() {
+        output::json_line(&mut out, row)?;
+    }
+    if !args.json {
+        table(&rows, threshold).write(&mut out)?;
+        writeln!(
+            out,
+            "\n  A score below {threshold} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
+             on right: chains without a flag; F1: harmonic mean, 95 % interval over chains.\n  \
+             best: F1 at the threshold chosen on these very data, an upper bound."
+        )?;
+        if let Some(folder) = args.report.as_ref().or(args.redraw.as_ref()) {
+            let path = folder.join("report.md").display().to_string();
+            writeln!(out, "  The whole report: {}", printable::line(&path))?;
+        }
+    }
+    out.flush()?;
+    match is_scored {
+        true => Ok(()),
+        false => {
+            let message = "the reward model could not read any of the chains, see above";
+            Err(Failure::Run(anyhow::anyhow!(message)))
+        }
+    }
+}
+
+/// A row for each file, and whether the model could read any of the chains.
+type Rows = (Vec<Measured>, bool);
+
+/// Without a report.
+fn measured(args: &EvalPrmArgs) -> Result<Rows, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let mut sets = Vec::new();
     for path in &args.data {
@@ -75,50 +127,94 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     let mut progress = Progress::new(total, "chains");
     let mut rows = Vec::new();
     for set in &sets {
-        let judged = judge(&mut model, set, &mut progress)?;
+        let mut judged = Vec::with_capacity(set.chains.len());
+        judge(&mut model, &set.chains, &mut progress, |chain, scores| {
+            let label = chain.label.and_then(beamgen::eval::Label::first_error);
+            judged.push(Judged { label, scores });
+        })?;
         rows.push(measure(set.source.clone(), &judged, args.threshold));
     }
-    drop(progress);
-    let mut out = io::stdout().lock();
-    for row in args.json.then_some(&rows).into_iter().flatten() {
-        output::json_line(&mut out, row)?;
-    }
-    if !args.json {
-        table(&rows, args.threshold).write(&mut out)?;
-        writeln!(
-            out,
-            "\n  A score below {} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
-             on right: chains without a flag; F1: harmonic mean, 95 % interval over chains.\n  \
-             best: F1 at the threshold chosen on these very data, an upper bound.",
-            args.threshold
-        )?;
-    }
-    out.flush()?;
-    if rows.iter().all(|row| row.refused == row.chains) {
-        let message = "the reward model could not read any of the chains, see above";
-        return Err(Failure::Run(anyhow::anyhow!(message)));
-    }
-    Ok(())
+    let is_scored = rows.iter().any(|row| row.refused < row.chains);
+    Ok((rows, is_scored))
 }
 
+/// Scores the files and writes their report.
+fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
+    let config = settings::prm_config(&args.prm)?;
+    let rule = args.labels.rule();
+    let mut sets = data::open(&args.data, args.limit, rule)?;
+    folder::create(folder)?;
+    let named = config.models.prm.as_ref();
+    let model = named.map_or("bundled".to_owned(), |path| path.display().to_string());
+    let problems = sets.iter().flat_map(|set| &set.chains);
+    let problems = problems.map(|chain| chain.problem.as_str());
+    let mut reward_model = settings::reward_model(config, problems)?;
+    let total = sets.iter().map(|set| set.chains.len()).sum();
+    let mut progress = Progress::new(total, "chains");
+    for set in &mut sets {
+        let mut rows = set.rows.iter_mut();
+        judge(
+            &mut reward_model,
+            &set.chains,
+            &mut progress,
+            |_, scores| {
+                if let Some(row) = rows.next() {
+                    row.scores = scores;
+                }
+            },
+        )?;
+    }
+    drop(progress);
+    let outline = Outline {
+        model,
+        threshold: args.threshold,
+        rule,
+        sets: sets.iter().map(|set| set.outline.clone()).collect(),
+    };
+    let rows = sets.into_iter().map(|set| set.rows).collect();
+    let rows = folder::write(folder, &About::this(), &outline, rows)?;
+    Ok(first_errors(&outline, &rows))
+}
+
+fn redrawn(folder: &Path) -> Result<Rows, Failure> {
+    let (outline, rows) = folder::redraw(folder)?;
+    Ok(first_errors(&outline, &rows))
+}
+
+/// A row for each file, over the chains whose first error the labels tell.
+fn first_errors(outline: &Outline, rows: &[Vec<ScoredChain>]) -> Rows {
+    let judged = |row: &ScoredChain| {
+        Some(Judged {
+            label: row.first_error()?,
+            scores: row.scores.clone(),
+        })
+    };
+    let measured = |(set, rows): (&SetOutline, &Vec<ScoredChain>)| {
+        let judged: Vec<Judged> = rows.iter().filter_map(judged).collect();
+        measure(set.source.clone(), &judged, outline.threshold)
+    };
+    let is_scored = rows.iter().flatten().any(|row| row.scores.is_some());
+    (
+        outline.sets.iter().zip(rows).map(measured).collect(),
+        is_scored,
+    )
+}
+
+/// Scores chains in order; `each` gets the scores, or `None` for a chain that the model refused.
 fn judge(
     model: &mut RewardModel,
-    set: &GivenChains,
+    chains: &[GivenChain],
     progress: &mut Progress,
-) -> Result<Vec<Judged>, Failure> {
-    let mut judged = Vec::with_capacity(set.chains.len());
-    score::each(model, &set.chains, |chain, scores| {
+    mut each: impl FnMut(&GivenChain, Option<Vec<f32>>),
+) -> Result<(), Failure> {
+    score::each(model, chains, |chain, scores| {
         if let Err(error) = &scores {
             progress.aside(|| output::note(format_args!("beamgen: chain {}: {error}", chain.id)));
         }
         progress.done(None);
-        judged.push(Judged {
-            label: chain.label.and_then(beamgen::eval::Label::first_error),
-            scores: scores.ok(),
-        });
+        each(chain, scores.ok());
         Ok(())
-    })?;
-    Ok(judged)
+    })
 }
 
 fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
@@ -196,7 +292,7 @@ fn table(rows: &[Measured], threshold: f32) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+mod table_tests {
     use super::*;
 
     fn judged(label: Option<usize>, scores: Option<&[f32]>) -> Judged {

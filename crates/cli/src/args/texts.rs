@@ -122,10 +122,14 @@ Examples:
   beamgen eval-prm --data gsm8k.json math.json --prm DIR --threshold 0.4
   beamgen problems --count 500 --steps > world.jsonl
   beamgen eval-prm --data world.jsonl
+  beamgen eval-prm --data prmbench.jsonl prm800k.jsonl --prm DIR --report my-report
+      all figures with intervals over problems, calibration, baselines, plots
+  beamgen eval-prm --redraw my-report
+      the same from its raw scores
 
 Data are chains as for `beamgen score`, each with a label: `label` is the index of the first wrong \
 step counted from 0, or -1 if all are right (ProcessBench); `labels` is a list of true and false, one \
-for each step.";
+for each step. With --report they may be labelled chains of any kind that `beamgen labels` reads.";
 
 pub const TRAIN: &str = "\
 Examples:

@@ -79,6 +79,7 @@ mod tests {
     use crate::bench::outline::{Cell, SetOutline};
     use crate::bench::row::{Chains, Depths, Row};
     use crate::report::about::About;
+    use crate::report::markdown::figures;
 
     const PROBLEMS: std::ops::Range<usize> = 1..9;
 
@@ -177,37 +178,6 @@ mod tests {
                 (outline.clone(), rows)
             })
         })
-    }
-
-    /// A figure as the report prints it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
-    fn number(text: &str) -> Option<f64> {
-        let plain = text
-            .trim()
-            .trim_end_matches([' ', '%', '*'])
-            .replace(' ', "");
-        plain.trim_start_matches('+').parse().ok()
-    }
-
-    /// Every `figure (low to high)` of a text.
-    fn figures(text: &str) -> Vec<(f64, f64, f64)> {
-        let of = |at: usize| {
-            let (inner, _) = text[at + 1..].split_once(')')?;
-            let (low, high) = inner.split_once(" to ")?;
-            let figure = text[..at]
-                .trim_end()
-                .rsplit([' ', '\n'])
-                .find(|word| *word != "%")?;
-            Some((number(figure)?, number(low)?, number(high)?))
-        };
-        text.match_indices('(')
-            .filter_map(|(at, _)| of(at))
-            .collect()
-    }
-
-    #[test]
-    fn figures_are_found_in_a_text() {
-        let text = "| beam@4 | 91.2 % (90.0 to 92.5) | -1.0* (-2.0 to +0.5) |\n(not to be read)";
-        assert_eq!(figures(text), [(91.2, 90.0, 92.5), (-1.0, -2.0, 0.5)]);
     }
 
     /// Every search failed at once: no cost is a share of nothing.

@@ -58,14 +58,47 @@ pub fn code_block(text: &str) -> String {
     }
 }
 
+/// A figure as the report prints it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
+#[cfg(test)]
+fn number(text: &str) -> Option<f64> {
+    let plain = text
+        .trim()
+        .trim_end_matches([' ', '%', '*'])
+        .replace(' ', "");
+    plain.trim_start_matches('+').parse().ok()
+}
+
+/// Every `figure (low to high)` of a report.
+#[cfg(test)]
+pub fn figures(text: &str) -> Vec<(f64, f64, f64)> {
+    let of = |at: usize| {
+        let (inner, _) = text[at + 1..].split_once(')')?;
+        let (low, high) = inner.split_once(" to ")?;
+        let figure = text[..at]
+            .trim_end()
+            .rsplit([' ', '\n'])
+            .find(|word| *word != "%")?;
+        Some((number(figure)?, number(low)?, number(high)?))
+    };
+    text.match_indices('(')
+        .filter_map(|(at, _)| of(at))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{figures, plain};
 
     #[test]
     fn an_underscore_within_a_word_stays_and_others_are_escaped() {
         assert_eq!(plain("x86_64"), "x86_64");
         assert_eq!(plain("_a_ b_"), "&#95;a&#95; b&#95;");
         assert_eq!(plain("__a"), "&#95;&#95;a");
+    }
+
+    #[test]
+    fn figures_are_found_in_a_text() {
+        let text = "| beam@4 | 91.2 % (90.0 to 92.5) | -1.0* (-2.0 to +0.5) |\n(not to be read)";
+        assert_eq!(figures(text), [(91.2, 90.0, 92.5), (-1.0, -2.0, 0.5)]);
     }
 }

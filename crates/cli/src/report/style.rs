@@ -25,7 +25,14 @@ const COLOURS: [RGBColor; 8] = [
 pub struct Look {
     pub colour: RGBColor,
     marker: usize,
-    dashed: bool,
+    line: Line,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Line {
+    Solid,
+    Dashed,
+    None,
 }
 
 impl Look {
@@ -34,7 +41,26 @@ impl Look {
             colour: COLOURS[run % COLOURS.len()],
             // Runs with the same colour differ in their marker and their line.
             marker: (run + run / COLOURS.len()) % MARKERS,
-            dashed: run / COLOURS.len() % 2 == 1,
+            line: match run / COLOURS.len() % 2 {
+                0 => Line::Solid,
+                _ => Line::Dashed,
+            },
+        }
+    }
+
+    /// Points without a line between them.
+    pub fn points(run: usize) -> Self {
+        Self {
+            line: Line::None,
+            ..Self::of(run)
+        }
+    }
+
+    /// Bars: in a legend, a square.
+    pub fn bars(run: usize) -> Self {
+        Self {
+            marker: SQUARE,
+            ..Self::points(run)
         }
     }
 
@@ -46,13 +72,15 @@ impl Look {
         scale: u32,
     ) -> anyhow::Result<()> {
         let style = self.colour.stroke_width(2 * scale);
-        if self.dashed {
-            let points = points.iter().copied();
-            let (dash, gap) = (6 * scale as i32, 4 * scale as i32);
-            area.draw(&DashedPathElement::new(points, dash, gap, style))
-                .map_err(fault)
-        } else {
-            area.draw(&PathElement::new(points, style)).map_err(fault)
+        match self.line {
+            Line::Solid => area.draw(&PathElement::new(points, style)).map_err(fault),
+            Line::Dashed => {
+                let points = points.iter().copied();
+                let (dash, gap) = (6 * scale as i32, 4 * scale as i32);
+                area.draw(&DashedPathElement::new(points, dash, gap, style))
+                    .map_err(fault)
+            }
+            Line::None => Ok(()),
         }
     }
 
@@ -72,7 +100,7 @@ impl Look {
         };
         match self.marker {
             0 => area.draw(&Circle::new((x, y), r, filled)).map_err(fault),
-            1 => polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
+            SQUARE => polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
             2 => polygon(&[(0, -r - r / 4), (r + r / 4, r), (-r - r / 4, r)]),
             3 => polygon(&[
                 (0, -r - r / 2),
@@ -98,6 +126,9 @@ impl Look {
 }
 
 const MARKERS: usize = 7;
+
+/// The marker that is a square.
+const SQUARE: usize = 1;
 
 /// Text of `size` points, before scaling.
 pub fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {

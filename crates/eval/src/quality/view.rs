@@ -237,6 +237,21 @@ impl View {
         roc(self.ranked(&vec![1; self.problems]))
     }
 
+    /// The point of the ROC curve that belongs to the threshold; `None` unless there are right and
+    /// wrong steps.
+    #[must_use]
+    pub fn flagged(&self) -> Option<RocPoint> {
+        let share = |class| {
+            let of_class = || self.steps.iter().filter(|step| step.class == Some(class));
+            let flagged = of_class().filter(|step| step.is_flagged).count();
+            (of_class().count() > 0).then(|| flagged as f64 / of_class().count() as f64)
+        };
+        Some(RocPoint {
+            false_alarms: share(true)?,
+            found: share(false)?,
+        })
+    }
+
     /// The best F1 of wrong steps over thresholds.
     #[must_use]
     pub fn best_f1_wrong(&self) -> Option<Best> {

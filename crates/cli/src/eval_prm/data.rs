@@ -1,0 +1,141 @@
+//! Labelled chains for a report: what is scored, and the row that becomes of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use beamgen::eval::GivenChain;
+use beamgen::eval::quality::ScoredChain;
+use beamgen_labels::{LabelRule, LabelledChain};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::report::write::slug;
+
+/// What a report says of a file of data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetOutline {
+    /// The file's name without its ending; unlike all others of the report.
+    pub name: String,
+    /// As it was named.
+    pub source: String,
+    /// What it was written in.
+    pub format: String,
+    /// Records that could not be used.
+    pub rejected: usize,
+}
+
+/// A file of data.
+pub struct Set {
+    pub outline: SetOutline,
+    /// As the model reads them.
+    pub chains: Vec<GivenChain>,
+    /// The same chains with their labels, and no scores yet.
+    pub rows: Vec<ScoredChain>,
+}
+
+/// Reads the files, `limit` chains of each. A file in which no step has a label is refused.
+pub fn open(
+    paths: &[impl AsRef<Path>],
+    limit: Option<usize>,
+    rule: LabelRule,
+) -> Result<Vec<Set>, Failure> {
+    let mut sets: Vec<Set> = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        let mut labelled =
+            beamgen_labels::open(path, None).map_err(|error| Failure::Input(error.to_string()))?;
+        labelled.chains.truncate(limit.unwrap_or(usize::MAX));
+        if let Some(first) = labelled.rejected.first() {
+            output::note(format_args!(
+                "note: {}: {} of {} records are left out, the first of them {}: {}",
+                labelled.source,
+                labelled.rejected.len(),
+                labelled.records,
+                first.place,
+                first.reason
+            ));
+        }
+        let rows = rows(&labelled.chains, rule);
+        if rows
+            .iter()
+            .all(|row| row.labels.iter().all(Option::is_none))
+        {
+            return Err(Failure::Input(format!(
+                "{}: no step has a label: give chains with ratings, labels or the first wrong step",
+                labelled.source
+            )));
+        }
+        let taken = |name: &str| sets.iter().any(|set| slug(&set.outline.name) == slug(name));
+        sets.push(Set {
+            outline: SetOutline {
+                name: name(path, taken),
+                source: labelled.source,
+                format: labelled.format.name.to_owned(),
+                rejected: labelled.rejected.len(),
+            },
+            chains: labelled.chains.iter().zip(&rows).map(given).collect(),
+            rows,
+        });
+    }
+    Ok(sets)
+}
+
+/// The file's stem, or with a number if it is taken.
+fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    let stem = match stem {
+        Some(stem) if !slug(&stem).is_empty() => stem.into_owned(),
+        _ => "data".to_owned(),
+    };
+    let numbered = (2..).map(|number| format!("{stem}-{number}"));
+    let mut names = std::iter::once(stem.clone()).chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or(stem)
+}
+
+fn rows(chains: &[LabelledChain], rule: LabelRule) -> Vec<ScoredChain> {
+    // Two texts that differ in white space alone are one problem.
+    let mut problems: BTreeMap<String, u32> = BTreeMap::new();
+    let row = |(number, chain): (usize, &LabelledChain)| {
+        let text: Vec<&str> = chain.problem.split_whitespace().collect();
+        let next = problems.len() as u32;
+        ScoredChain {
+            id: chain.id.clone().unwrap_or_else(|| (number + 1).to_string()),
+            problem: *problems.entry(text.join(" ")).or_insert(next),
+            labels: rule.labels(chain),
+            scores: None,
+            lengths: chain
+                .steps
+                .iter()
+                .map(|step| step.text.chars().count() as u32)
+                .collect(),
+            level: chain.level.clone(),
+            source: chain.source.clone(),
+            class: chain.class.clone(),
+            generator: chain.policy.as_ref().map(|policy| policy.generator.clone()),
+        }
+    };
+    chains.iter().enumerate().map(row).collect()
+}
+
+fn given((chain, row): (&LabelledChain, &ScoredChain)) -> GivenChain {
+    GivenChain {
+        id: row.id.clone(),
+        problem: chain.problem.clone(),
+        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+        label: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_files_own_and_told_apart() {
+        let of = |path: &str, taken: &[&str]| name(Path::new(path), |name| taken.contains(&name));
+        assert_eq!(of("a/gsm8k.json", &[]), "gsm8k");
+        assert_eq!(of("b/gsm8k.jsonl", &["gsm8k", "gsm8k-2"]), "gsm8k-3");
+        assert_eq!(of("-", &[]), "data");
+    }
+}

@@ -1,0 +1,104 @@
+//! How often steps with a score are right.
+
+use beamgen::eval::quality::{Bin, Measure};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{Axes, INK, heading};
+use crate::eval_prm::results::SetReport;
+use crate::report::figure::{fault, figure};
+use crate::report::style::{Look, legend, text};
+use crate::table::grouped;
+
+pub struct Reliability {
+    set: String,
+    series: [(&'static str, Vec<Bin>); 2],
+    notes: Vec<String>,
+}
+
+impl Reliability {
+    /// `None` without labelled steps.
+    pub fn of(set: &SetReport) -> Option<Self> {
+        let of = &set.calibration;
+        let ece = |name: &str, of| {
+            let figure = set.model.figures.get(of)?;
+            Some(format!("ECE, {name}: {:.3}", figure.value))
+        };
+        let mut notes = vec![
+            "bars: 95 %".to_owned(),
+            "numbers: steps in the bin".to_owned(),
+        ];
+        notes.extend(ece("equal mass", Measure::EceMass));
+        notes.extend(ece("equal width", Measure::EceWidth));
+        notes.push(format!("{} steps", grouped(set.counts.steps as u64)));
+        notes.push(format!("{} problems", grouped(set.counts.problems as u64)));
+        (!of.equal_mass.is_empty()).then(|| Self {
+            set: set.name.clone(),
+            series: [
+                ("bins of equal mass", of.equal_mass.clone()),
+                ("bins of equal width", of.equal_width.clone()),
+            ],
+            notes,
+        })
+    }
+
+    fn heading(&self) -> String {
+        heading("Reliability", &self.set)
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
+        area.fill(&WHITE).map_err(fault)?;
+        let look = |number: usize| Look::points(number + 1);
+        let mut entries: Vec<(Option<Look>, String)> = Vec::new();
+        for (number, (name, _)) in self.series.iter().enumerate() {
+            entries.push((Some(look(number)), (*name).to_owned()));
+        }
+        entries.extend(self.notes.iter().map(|note| (None, note.clone())));
+        let plot = legend(area, &entries, scale)?;
+        let axes = Axes {
+            title: self.heading(),
+            x: -0.02..1.02,
+            y: -0.02..1.02,
+            x_labels: 11,
+            digits: (1, 1),
+            described: ("mean score of the bin", "mean label of its steps"),
+        };
+        let mut chart = axes.draw(&plot, scale)?;
+        let diagonal = PathElement::new(vec![(0.0, 0.0), (1.0, 1.0)], INK.stroke_width(scale));
+        chart.draw_series([diagonal]).map_err(fault)?;
+        // Bins of equal mass last: they are the ones to look at.
+        for (number, (_, bins)) in self.series.iter().enumerate().rev() {
+            let look = look(number);
+            let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
+            for bin in bins {
+                let Some((low, high)) = bin.label.interval else {
+                    continue;
+                };
+                let ends = vec![at(bin.score, low), at(bin.score, high)];
+                let style = look.colour.mix(0.5).stroke_width(scale);
+                area.draw(&PathElement::new(ends, style)).map_err(fault)?;
+            }
+            for bin in bins {
+                let (x, y) = at(bin.score, bin.label.value);
+                look.mark(area, (x, y), scale)?;
+                if number == 1 {
+                    // Away from the edge that the marker is near.
+                    let away = if bin.label.value > 0.5 { 16 } else { -16 };
+                    let style = text(12, scale, look.colour);
+                    let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+                    let steps = grouped(bin.steps as u64);
+                    let steps = Text::new(steps, (x, y + away * scale as i32), style);
+                    area.draw(&steps).map_err(fault)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+figure!(Reliability);

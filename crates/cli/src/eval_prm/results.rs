@@ -1,0 +1,167 @@
+//! Everything that a report says, computed from the rows.
+
+use beamgen::eval::quality::{
+    Baseline, Best, Bin, Binning, Counts, Figure, Figures, LONGEST_POSITION, RocPoint, ScoredChain,
+    View,
+};
+use serde::Serialize;
+
+/// The seed of every bootstrap, so that a report drawn anew is the same.
+const SEED: u64 = 0;
+
+/// Bins of the histograms of scores.
+pub const HISTOGRAM_BINS: usize = 20;
+
+/// Most groups of one breakdown; a source with more levels than that names no levels.
+const MOST_GROUPS: usize = 40;
+
+/// What is said of a file of data.
+#[derive(Serialize)]
+pub struct SetReport {
+    pub name: String,
+    pub counts: Counts,
+    pub mean_label: Option<f64>,
+    pub model: Scorer,
+    pub baselines: Vec<Scorer>,
+    pub calibration: Calibration,
+    pub by_position: Vec<Group>,
+    pub breakdowns: Vec<Breakdown>,
+    /// Steps of each bin of scores: right ones, wrong ones.
+    pub histogram: Vec<(usize, usize)>,
+}
+
+/// A model or a baseline.
+#[derive(Serialize)]
+pub struct Scorer {
+    pub name: &'static str,
+    pub figures: Figures,
+    pub best_first_error_f1: Option<Best>,
+    pub best_f1_wrong: Option<Best>,
+    /// What the threshold of the report flags.
+    #[serde(skip)]
+    pub flagged: Option<RocPoint>,
+    #[serde(skip)]
+    pub roc: Vec<RocPoint>,
+}
+
+#[derive(Serialize)]
+pub struct Calibration {
+    pub equal_mass: Vec<Bin>,
+    pub equal_width: Vec<Bin>,
+}
+
+/// Chains by something that their source says of them.
+#[derive(Serialize)]
+pub struct Breakdown {
+    pub by: &'static str,
+    pub groups: Vec<Group>,
+    /// Groups that are not shown, as there are too many.
+    pub left_out: usize,
+}
+
+#[derive(Serialize)]
+pub struct Group {
+    pub name: String,
+    pub counts: Counts,
+    pub mean_score_right: Option<Figure>,
+    pub mean_score_wrong: Option<Figure>,
+    pub figures: Figures,
+}
+
+impl SetReport {
+    pub fn of(name: &str, rows: &[ScoredChain], threshold: f32) -> Self {
+        let view = View::new(rows, threshold, |_| true);
+        let baseline = |baseline: Baseline| {
+            let scored = baseline.score(rows);
+            let view = View::new(&scored, threshold, |_| true);
+            Scorer::of(baseline.name(), &scored, &view)
+        };
+        Self {
+            name: name.to_owned(),
+            counts: view.counts(),
+            mean_label: view.mean_label(),
+            model: Scorer::of("model", rows, &view),
+            baselines: Baseline::ALL.map(baseline).into(),
+            calibration: Calibration {
+                equal_mass: view.calibration(Binning::EqualMass, SEED),
+                equal_width: view.calibration(Binning::EqualWidth, SEED),
+            },
+            by_position: by_position(rows, threshold),
+            breakdowns: breakdowns(rows, threshold),
+            histogram: view.histogram(HISTOGRAM_BINS),
+        }
+    }
+}
+
+impl Scorer {
+    fn of(name: &'static str, rows: &[ScoredChain], view: &View) -> Self {
+        Self {
+            name,
+            figures: view.figures(SEED),
+            best_first_error_f1: Best::first_error_f1(rows),
+            best_f1_wrong: view.best_f1_wrong(),
+            flagged: view.flagged(),
+            roc: view.roc(),
+        }
+    }
+}
+
+impl Group {
+    fn of(name: String, view: &View) -> Self {
+        let (right, wrong) = view.mean_scores(SEED);
+        Self {
+            name,
+            counts: view.counts(),
+            mean_score_right: right,
+            mean_score_wrong: wrong,
+            figures: view.figures(SEED),
+        }
+    }
+}
+
+/// Positions that have labelled steps, counted from 1; late ones are one group.
+fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
+    let group = |position: usize| {
+        let (is_last, at) = (position == LONGEST_POSITION, position - 1);
+        let name = match is_last {
+            true => format!("{position} and later"),
+            false => position.to_string(),
+        };
+        let takes = |step: usize| step == at || (is_last && step > at);
+        // Of chains that have no such step the view would count problems that say nothing.
+        let long = rows.iter().filter(|row| row.labels.len() > at);
+        let view = View::new(long, threshold, takes);
+        (view.counts().steps > 0).then(|| Group::of(name, &view))
+    };
+    (1..=LONGEST_POSITION).filter_map(group).collect()
+}
+
+/// What a source says of a chain.
+type Said = for<'a> fn(&'a ScoredChain) -> Option<&'a String>;
+
+fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
+    let kinds: [(&'static str, Said); 4] = [
+        ("class", |row| row.class.as_ref()),
+        ("level", |row| row.level.as_ref()),
+        ("source", |row| row.source.as_ref()),
+        ("generator", |row| row.generator.as_ref()),
+    ];
+    let breakdown = |(by, of): (&'static str, Said)| {
+        let mut names: Vec<&String> = rows.iter().filter_map(of).collect();
+        names.sort();
+        names.dedup();
+        let left_out = names.len().saturating_sub(MOST_GROUPS);
+        names.truncate(MOST_GROUPS);
+        let group = |name: &&String| {
+            let members = rows.iter().filter(|row| of(row) == Some(*name));
+            Group::of((*name).clone(), &View::new(members, threshold, |_| true))
+        };
+        // One group is what the whole report is of.
+        (names.len() > 1).then(|| Breakdown {
+            by,
+            groups: names.iter().map(group).collect(),
+            left_out,
+        })
+    };
+    kinds.into_iter().filter_map(breakdown).collect()
+}
