@@ -163,9 +163,11 @@ pub trait Strategy {
     /// Whether siblings with the same text are one candidate. If so, siblings are reported together.
     fn merges_siblings(&self) -> bool;
 
-    /// Whether nodes keep their caches when they are expanded, until they are pruned, so that they
-    /// can be expanded again.
-    fn keeps_expanded(&self) -> bool {
+    /// Whether this node keeps its cache when it is expanded, until it is pruned, so that it can be
+    /// expanded again. Asked whenever a step of it starts: once the strategy no longer keeps it,
+    /// the last of its next children takes the cache over.
+    fn keeps_expanded(&self, node: NodeId) -> bool {
+        let _ = node;
         false
     }
 

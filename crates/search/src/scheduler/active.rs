@@ -237,10 +237,9 @@ impl ActiveProblem {
                 Action::Resume(node) => self.resume(node, cx)?,
                 Action::Score(node) => self.ask_for_score(node)?,
                 Action::Prune(node) => {
-                    let is_kept = self.strategy.keeps_expanded();
                     match self.state(node, "prune")? {
                         State::Open | State::Paused | State::Finished(_) => {}
-                        State::Expanded if is_kept => {}
+                        State::Expanded if self.is_kept(node) => {}
                         _ => return Err(bad(node, "prune", "an open, paused or finished node")),
                     }
                     self.prune(node, decision.on(node), cx);
@@ -282,10 +281,10 @@ impl ActiveProblem {
         mode: DecodeMode,
         cx: &mut Context<'_, '_>,
     ) -> Result<(), SearchError> {
-        let keeps = self.strategy.keeps_expanded();
+        let keeps = self.strategy.keeps_expanded(node);
         match self.state(node, "expand")? {
             State::Open => {}
-            State::Expanded if keeps && self.resources(node).chain.is_some() => {}
+            State::Expanded if self.is_kept(node) && self.resources(node).chain.is_some() => {}
             _ => return Err(bad(node, "expand", "an open node")),
         }
         if count == 0 {
@@ -361,7 +360,7 @@ impl ActiveProblem {
     /// Gives an expanded node's chain back when all its children are started.
     fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if self.resources(node).unstarted == 0
-            && !self.strategy.keeps_expanded()
+            && !self.strategy.keeps_expanded(node)
             && let Some(chain) = self.resources(node).chain.take()
         {
             cx.models.generator.release(chain);
@@ -387,6 +386,14 @@ impl ActiveProblem {
         self.steps.outstanding += 1;
         self.steps.queue.push_back(node);
         Ok(())
+    }
+
+    /// Whether an expanded node was kept. One that is not has no cache once all its children are
+    /// started.
+    fn is_kept(&self, node: NodeId) -> bool {
+        let resources = &self.resources[node.index()];
+        let is_idle = resources.unstarted == 0 && resources.chain.is_some();
+        is_idle || self.strategy.keeps_expanded(node)
     }
 
     fn ask_for_score(&mut self, node: NodeId) -> Result<(), SearchError> {
@@ -437,7 +444,8 @@ impl ActiveProblem {
         let Some(source) = paused.or(self.resources(parent).chain) else {
             return Start::NothingQueued;
         };
-        let is_last = self.resources(parent).unstarted == 1 && !self.strategy.keeps_expanded();
+        let is_last =
+            self.resources(parent).unstarted == 1 && !self.strategy.keeps_expanded(parent);
         let resources = self.resources(node);
         let plan = StepPlan {
             stream,

@@ -150,7 +150,7 @@ impl ActiveProblem {
         match node.state {
             State::Open => own,
             State::Growing | State::Paused => above(),
-            State::Expanded if self.strategy.keeps_expanded() => own,
+            State::Expanded if self.strategy.keeps_expanded(id) => own,
             State::Finished(finish) if finish.is_complete() => {
                 own.filter(|&content| self.contents.score(content).is_none())
             }

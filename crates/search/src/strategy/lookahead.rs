@@ -147,7 +147,7 @@ impl Strategy for Lookahead {
     }
 
     /// A step is expanded into its rollout first and, if it is chosen, again.
-    fn keeps_expanded(&self) -> bool {
+    fn keeps_expanded(&self, _: NodeId) -> bool {
         self.steps > 0
     }
 
@@ -174,7 +174,7 @@ impl Strategy for Lookahead {
         let thrown_away = rollouts.filter(|&&id| tree.node(id).state != State::Pruned);
         let mut pruned: Vec<NodeId> = thrown_away.chain(&kept.pruned).copied().collect();
         pruned.extend(starved.into_iter().map(|(id, _)| id));
-        if self.keeps_expanded() {
+        if self.steps > 0 {
             let chosen: Vec<NodeId> = growing.iter().map(|&(id, _)| id).collect();
             pruned.extend(self.withered(tree, &chosen));
             self.expanded.extend(chosen);

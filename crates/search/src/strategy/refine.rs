@@ -201,7 +201,7 @@ impl Strategy for Refine {
     }
 
     /// Any step may have to be written again.
-    fn keeps_expanded(&self) -> bool {
+    fn keeps_expanded(&self, _: NodeId) -> bool {
         self.rounds > 0
     }
 

@@ -135,7 +135,7 @@ impl World {
             match action {
                 Action::Expand { node, count, mode } => {
                     let state = tree.node(node).state;
-                    let again = state == State::Expanded && strategy.keeps_expanded();
+                    let again = state == State::Expanded && strategy.keeps_expanded(node);
                     assert!(state == State::Open || again, "expands {node:?}, {state:?}");
                     assert!(count > 0, "expands {node:?} into nothing");
                     let granted = count.min(self.token_limit - played.grown);
@@ -166,7 +166,7 @@ impl World {
                 }
                 Action::Prune(node) => {
                     let state = tree.node(node).state;
-                    let kept = state == State::Expanded && strategy.keeps_expanded();
+                    let kept = state == State::Expanded && strategy.keeps_expanded(node);
                     let leaf = matches!(state, State::Open | State::Paused | State::Finished(_));
                     assert!(leaf || kept, "prunes {node:?}, {state:?}");
                     tree.node_mut(node).state = State::Pruned;
