@@ -13,6 +13,7 @@ mod error;
 mod export;
 mod field;
 mod format;
+pub mod monte_carlo;
 mod open;
 mod read;
 mod reason;

@@ -1,4 +1,5 @@
-//! The formats, on texts of our own and on data that others labelled.
+//! The formats, on texts of our own and on data that others labelled; Monte Carlo labels, on a
+//! scripted generator.
 
 #[path = "labels/exported.rs"]
 mod exported;
@@ -8,5 +9,13 @@ mod formats;
 mod hostile;
 #[path = "labels/imported.rs"]
 mod imported;
+#[path = "labels/monte_carlo.rs"]
+mod monte_carlo;
 #[path = "labels/real_data.rs"]
 mod real_data;
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the crate search, which use all of it"
+)]
+#[path = "../../search/tests/search/scripted.rs"]
+mod scripted;

@@ -1,0 +1,92 @@
+//! Binary search for the first error of a chain (OmegaPRM, 2406.06592).
+
+use super::sampled::End;
+
+/// How far the search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Search {
+    /// The step of this number, from 0, has to be rolled out, or is being so.
+    Needs(usize),
+    /// The first wrong step, from 0: no rollout from behind it is right, and one from before it is.
+    Found(usize),
+    /// The chain itself is right, or was cut and its last whole step can still be completed rightly.
+    NoError,
+    /// No rollout of a step in the middle came to its end.
+    Unknown,
+}
+
+/// The search in a chain of so many whole steps. `rolled_out`: the hard label of a step, once all its
+/// rollouts are done; the inner `None` if none of them came to its end. The problem itself is taken to
+/// be good.
+///
+/// It is a function of what is known: asked again after the step that it needs was rolled out, it goes
+/// on from there.
+pub(super) fn search(
+    steps: usize,
+    end: Option<End>,
+    rolled_out: impl Fn(usize) -> Option<Option<bool>>,
+) -> Search {
+    // The first `from` steps are good; with `to` steps the chain is not.
+    let (mut from, mut to) = match end {
+        Some(End::Right) => return Search::NoError,
+        Some(End::Wrong) => (0, steps),
+        // Whether all its steps together are good is not known.
+        _ => (0, steps + 1),
+    };
+    while to - from > 1 {
+        let middle = from.midpoint(to);
+        match rolled_out(middle - 1) {
+            Some(Some(true)) => from = middle,
+            Some(Some(false)) => to = middle,
+            Some(None) => return Search::Unknown,
+            None => return Search::Needs(middle - 1),
+        }
+    }
+    match to > steps {
+        true => Search::NoError,
+        false => Search::Found(to - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches to the end, where the first error is known. Gives what was found and how many steps
+    /// were rolled out.
+    fn searched(steps: usize, end: Option<End>, first_error: usize) -> (Search, usize) {
+        let mut known = vec![None; steps];
+        if end == Some(End::Wrong) {
+            known[steps - 1] = Some(false);
+        }
+        for rolled_out in 0..=steps {
+            match search(steps, end, |step| known[step].map(Some)) {
+                Search::Needs(step) => known[step] = Some(step < first_error),
+                found => return (found, rolled_out),
+            }
+        }
+        panic!("it rolls steps out again");
+    }
+
+    #[test]
+    fn it_finds_the_first_error_with_logarithmically_many_steps() {
+        for steps in 1_usize..=20 {
+            let most = steps.next_power_of_two().trailing_zeros() as usize;
+            for first_error in 0..steps {
+                let (found, rolled_out) = searched(steps, Some(End::Wrong), first_error);
+                assert_eq!(found, Search::Found(first_error), "{steps} steps");
+                assert!(rolled_out <= most, "{rolled_out} of {steps}");
+                let (found, _) = searched(steps, Some(End::Truncated), first_error);
+                assert_eq!(found, Search::Found(first_error), "{steps} steps, cut");
+            }
+            assert_eq!(searched(steps, None, steps).0, Search::NoError);
+            assert_eq!(searched(steps, Some(End::Right), 0), (Search::NoError, 0));
+        }
+    }
+
+    #[test]
+    fn a_step_whose_rollouts_all_were_cut_ends_the_search() {
+        let end = Some(End::Wrong);
+        assert_eq!(search(5, end, |_| Some(None)), Search::Unknown);
+    }
+}

@@ -1,0 +1,271 @@
+//! What was sampled for a problem: its chains, their prefixes, and the rollouts of each prefix.
+
+use std::collections::{HashMap, HashSet};
+
+use beamgen_search::{ChainTree, Finish, NodeId, Problem, State};
+
+use super::bisect::{self, Search};
+use super::{Labels, Mode};
+use crate::{LabelledChain, LabelledStep, Policy, Rollouts};
+
+/// How a chain or a rollout ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    Right,
+    Wrong,
+    /// A limit on its length cut it.
+    Truncated,
+    /// The token budget or the memory was used up: it is as if it had not been drawn.
+    Lost,
+}
+
+impl End {
+    pub fn of(finish: Finish, is_right: impl FnOnce() -> bool) -> Self {
+        match finish {
+            Finish::EndOfText | Finish::Answer => match is_right() {
+                true => Self::Right,
+                false => Self::Wrong,
+            },
+            Finish::StepCap | Finish::ChainCap | Finish::MaxSteps => Self::Truncated,
+            Finish::Budget | Finish::NoMemory => Self::Lost,
+        }
+    }
+}
+
+/// The steps of a chain up to one of them. Chains that begin with the same text share it.
+#[derive(Debug)]
+pub(super) struct Prefix {
+    /// The first node that has this text.
+    pub node: NodeId,
+    /// The last step, without its boundary.
+    step: String,
+    /// For a chain that came to its own end here: whether it is right.
+    pub is_right: Option<bool>,
+    /// Rollouts asked for.
+    pub drawn: u32,
+    /// Rollouts that grow.
+    pub alive: u32,
+    /// Rollouts that came to their end, and those of them that are right.
+    pub n: u32,
+    pub k: u32,
+    /// Rollouts that a length limit cut.
+    pub truncated: u32,
+}
+
+impl Prefix {
+    /// The hard label: whether some completion is right. `None` if none came to its end.
+    fn is_good(&self) -> Option<bool> {
+        self.is_right.or((self.n > 0).then_some(self.k > 0))
+    }
+
+    fn rollouts(&self, seed: u64) -> Option<Rollouts> {
+        let (n, k) = match self.is_right {
+            // What has come to its end has one completion: itself.
+            Some(right) => (1, u32::from(right)),
+            None => (self.n, self.k),
+        };
+        let known = n + self.truncated > 0;
+        known.then_some(Rollouts {
+            n,
+            k,
+            truncated: self.truncated,
+            seed: Some(seed),
+            policy: None,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Chain {
+    /// Its whole steps, as prefixes.
+    pub prefixes: Vec<usize>,
+    /// `None` while it grows; it stays so where the search ended before the chain did.
+    pub end: Option<End>,
+    tokens: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sampled {
+    pub chains: Vec<Chain>,
+    pub prefixes: Vec<Prefix>,
+    /// How many rollouts a prefix gets; known once the chains are done.
+    pub target: u32,
+    /// By the chain's text up to there. A text at which chains ended is another prefix than the same
+    /// text from which they went on.
+    by_text: HashMap<(String, bool), usize>,
+    by_node: HashMap<NodeId, usize>,
+    /// The chain that goes on from a node.
+    chain_of: HashMap<NodeId, usize>,
+    /// The prefix of the rollout that goes on from a node.
+    rollout_of: HashMap<NodeId, usize>,
+    /// Nodes whose caches are wanted.
+    pub kept: HashSet<NodeId>,
+}
+
+/// What a node is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The chain of this number.
+    Chain(usize),
+    /// A rollout of the prefix of this number.
+    Rollout(usize),
+}
+
+impl Sampled {
+    /// What a node just reported is part of. `chains_grow`: whether the chains are not done yet.
+    pub fn part(&mut self, tree: &ChainTree, node: NodeId, chains_grow: bool) -> Option<Part> {
+        let parent = tree.node(node).parent.unwrap_or(ChainTree::ROOT);
+        if !chains_grow {
+            let known = self.rollout_of.remove(&parent);
+            let prefix = known.or_else(|| self.by_node.get(&parent).copied());
+            return prefix.map(Part::Rollout);
+        }
+        let chain = self.chain_of.remove(&parent).unwrap_or_else(|| {
+            self.chains.push(Chain {
+                prefixes: Vec::new(),
+                end: None,
+                tokens: 0,
+            });
+            self.chains.len() - 1
+        });
+        Some(Part::Chain(chain))
+    }
+
+    /// Takes in the next step of a chain. Returns whether the chain is to go on.
+    pub fn grow(&mut self, chain: usize, tree: &ChainTree, node: NodeId, end: Option<End>) -> bool {
+        let content = tree.node(node);
+        self.chains[chain].end = end;
+        self.chains[chain].tokens += content.tokens.len() as u64;
+        let is_whole = matches!(end, None | Some(End::Right | End::Wrong));
+        if is_whole && !content.is_empty_step() {
+            let is_right = end.map(|end| end == End::Right);
+            let prefix = self.prefix(tree, node, is_right);
+            self.chains[chain].prefixes.push(prefix);
+        }
+        let goes_on = end.is_none() && content.state == State::Open;
+        if goes_on {
+            self.chain_of.insert(node, chain);
+        }
+        goes_on
+    }
+
+    fn prefix(&mut self, tree: &ChainTree, node: NodeId, is_right: Option<bool>) -> usize {
+        let key = (tree.text(node), is_right.is_some());
+        let next = self.prefixes.len();
+        let prefix = *self.by_text.entry(key).or_insert(next);
+        if prefix == next {
+            if is_right.is_none() {
+                self.kept.insert(node);
+            }
+            self.by_node.insert(node, prefix);
+            let text = &tree.node(node).text;
+            self.prefixes.push(Prefix {
+                node,
+                step: text.trim_start_matches('\n').trim_end().to_owned(),
+                is_right,
+                drawn: 0,
+                alive: 0,
+                n: 0,
+                k: 0,
+                truncated: 0,
+            });
+        }
+        prefix
+    }
+
+    /// Takes in the next step of a rollout.
+    pub fn roll(&mut self, prefix: usize, node: NodeId, end: Option<End>) {
+        let of = &mut self.prefixes[prefix];
+        match end {
+            None => {
+                of.alive += 1;
+                self.rollout_of.insert(node, prefix);
+            }
+            Some(End::Right) => (of.n, of.k) = (of.n + 1, of.k + 1),
+            Some(End::Wrong) => of.n += 1,
+            Some(End::Truncated) => of.truncated += 1,
+            Some(End::Lost) => {}
+        }
+    }
+
+    /// Forgets a rollout that is dropped.
+    pub fn drop_rollout(&mut self, node: NodeId) {
+        self.rollout_of.remove(&node);
+    }
+
+    /// The share of right chains among those that came to their own end.
+    pub fn pass_rate(&self) -> Option<f64> {
+        let count = |end| self.chains.iter().filter(|c| c.end == Some(end)).count();
+        let (right, wrong) = (count(End::Right), count(End::Wrong));
+        (right + wrong > 0).then(|| right as f64 / (right + wrong) as f64)
+    }
+
+    /// Tokens of the longest chain.
+    pub fn longest(&self) -> u64 {
+        self.chains.iter().map(|c| c.tokens).max().unwrap_or(0)
+    }
+
+    /// How far the binary search of a chain's first error is.
+    pub fn search(&self, chain: &Chain) -> Search {
+        let rolled_out = |step: usize| {
+            let prefix = &self.prefixes[chain.prefixes[step]];
+            let is_done = prefix.drawn >= self.target && prefix.alive == 0;
+            (is_done || prefix.is_right.is_some()).then(|| prefix.is_good())
+        };
+        bisect::search(chain.prefixes.len(), chain.end, rolled_out)
+    }
+
+    pub fn labels(&self, mode: Mode, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
+        let mut seen = HashSet::new();
+        let mut labelled = Labels::default();
+        let counts = &mut labelled.counts;
+        counts.chains = self.chains.len() as u64;
+        for chain in &self.chains {
+            counts.chain_tokens += chain.tokens;
+            counts.right += u64::from(chain.end == Some(End::Right));
+            counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
+            let is_new = seen.insert((&chain.prefixes, chain.end));
+            if chain.prefixes.is_empty() || !is_new {
+                continue;
+            }
+            counts.distinct += 1;
+            let number = labelled.chains.len() + 1;
+            labelled.chains.push(LabelledChain {
+                id: Some(format!("{}/{number}", problem.id)),
+                problem: problem.text.clone(),
+                steps: self.steps(chain, seed),
+                first_error: match (mode, self.search(chain)) {
+                    (Mode::Binary, Search::Found(step)) => Some(step as i64),
+                    (Mode::Binary, Search::NoError) => Some(-1),
+                    _ => None,
+                },
+                outcome: match chain.end {
+                    Some(End::Right) => Some(true),
+                    Some(End::Wrong) => Some(false),
+                    _ => None,
+                },
+                answer: problem.answer.clone(),
+                policy: Some(policy.clone()),
+                ..LabelledChain::default()
+            });
+        }
+        for prefix in &self.prefixes {
+            counts.labels += u64::from(prefix.n > 0);
+            counts.rollouts += u64::from(prefix.n);
+            counts.truncated += u64::from(prefix.truncated);
+        }
+        labelled
+    }
+
+    fn steps(&self, chain: &Chain, seed: u64) -> Vec<LabelledStep> {
+        let step = |&prefix: &usize| {
+            let prefix = &self.prefixes[prefix];
+            LabelledStep {
+                text: prefix.step.clone(),
+                rollouts: prefix.rollouts(seed),
+                ..LabelledStep::default()
+            }
+        };
+        chain.prefixes.iter().map(step).collect()
+    }
+}

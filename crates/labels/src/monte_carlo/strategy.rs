@@ -1,0 +1,203 @@
+//! The strategy: chains to their end, then rollouts from their prefixes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use beamgen_search::{Action, ChainTree, NodeId, Scoring, Start, State, Strategy};
+
+use super::bisect::Search;
+use super::sampled::{End, Part, Sampled};
+use super::{Grader, Mode, MonteCarlo};
+
+pub(super) struct Labeller {
+    options: MonteCarlo,
+    is_right: Grader,
+    /// Read by whoever asks for the labels once the search is over.
+    sampled: Arc<Mutex<Sampled>>,
+    /// Whether the chains still grow. Rollouts begin when all are done.
+    chains_grow: bool,
+    cache_tokens: usize,
+    /// Most rollouts that grow at once.
+    width: u32,
+}
+
+/// Most rollouts of a problem that grow at once.
+const WIDEST: u32 = 128;
+
+/// How many rollouts may grow at once: as many as fill a quarter of the cache at most, for other
+/// problems are at work beside this one. What is drawn does not depend on it.
+fn width(cache_tokens: usize, longest_chain: u64) -> u32 {
+    let fit = cache_tokens as u64 / (4 * longest_chain.max(1));
+    u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, WIDEST)
+}
+
+impl Labeller {
+    pub fn new(options: MonteCarlo, is_right: Grader, sampled: Arc<Mutex<Sampled>>) -> Self {
+        Self {
+            options,
+            is_right,
+            sampled,
+            chains_grow: true,
+            cache_tokens: 0,
+            width: 1,
+        }
+    }
+
+    fn end(&self, tree: &ChainTree, node: NodeId) -> Option<End> {
+        match tree.node(node).state {
+            State::Open => None,
+            State::Finished(finish) => Some(End::of(finish, || (self.is_right)(&tree.text(node)))),
+            _ => Some(End::Lost),
+        }
+    }
+
+    /// How many rollouts every step gets, once the chains are done.
+    fn target(&self, sampled: &Sampled) -> u32 {
+        let times = match (self.options.mode, sampled.pass_rate()) {
+            (Mode::Adaptive, Some(0.9..)) => 1,
+            (Mode::Adaptive, Some(0.1..)) => 2,
+            (Mode::Adaptive, _) => 4,
+            _ => 1,
+        };
+        self.options.rollouts.saturating_mul(times)
+    }
+
+    /// The prefixes that want rollouts now, in the order of their chains, and how many each.
+    fn wanted(&self, sampled: &Sampled) -> Vec<(usize, u32)> {
+        let left = |at: usize| sampled.target - sampled.prefixes[at].drawn;
+        let all = 0..sampled.prefixes.len();
+        match self.options.mode {
+            Mode::All | Mode::Adaptive => all.map(|at| (at, left(at))).collect(),
+            Mode::Early => {
+                let waits = |&at: &usize| {
+                    let prefix = &sampled.prefixes[at];
+                    prefix.alive == 0 && prefix.k == 0
+                };
+                // As many as there were: waves that double.
+                let wave = |at: usize| sampled.prefixes[at].drawn.max(1).min(left(at));
+                all.filter(waits).map(|at| (at, wave(at))).collect()
+            }
+            Mode::Binary => {
+                let needs = |chain| match sampled.search(chain) {
+                    Search::Needs(step) => Some(chain.prefixes[step]),
+                    _ => None,
+                };
+                let mut needed: Vec<usize> = sampled.chains.iter().filter_map(needs).collect();
+                needed.sort_unstable();
+                needed.dedup();
+                needed.into_iter().map(|at| (at, left(at))).collect()
+            }
+        }
+    }
+
+    /// Begins rollouts, as many as may grow beside those that do.
+    fn begin_rollouts(&self, sampled: &mut Sampled, tree: &ChainTree, actions: &mut Vec<Action>) {
+        let alive: u32 = sampled.prefixes.iter().map(|prefix| prefix.alive).sum();
+        let mut room = self.width.saturating_sub(alive);
+        let mut is_idle = alive == 0;
+        for (at, count) in self.wanted(sampled) {
+            let prefix = &mut sampled.prefixes[at];
+            if tree.node(prefix.node).state != State::Expanded {
+                // The chain was dropped here for want of budget.
+                prefix.drawn = sampled.target;
+                continue;
+            }
+            let count = match self.options.mode {
+                // How many are dropped follows from the waves: these do not depend on the memory.
+                Mode::Early if count > room && !is_idle => 0,
+                Mode::Early => count,
+                _ => count.min(room),
+            };
+            if count == 0 {
+                continue;
+            }
+            is_idle = false;
+            room = room.saturating_sub(count);
+            prefix.drawn += count;
+            if prefix.drawn == sampled.target {
+                // The last rollout takes the cache over.
+                sampled.kept.remove(&prefix.node);
+            }
+            actions.push(Action::expand(prefix.node, count as usize));
+        }
+    }
+}
+
+/// What a grader that panicked left behind is still whole.
+pub(super) fn lock(sampled: &Mutex<Sampled>) -> MutexGuard<'_, Sampled> {
+    sampled.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Strategy for Labeller {
+    fn scoring(&self) -> Scoring {
+        Scoring::Never
+    }
+
+    /// Each rollout is a draw of its own.
+    fn merges_siblings(&self) -> bool {
+        false
+    }
+
+    fn keeps_expanded(&self, node: NodeId) -> bool {
+        lock(&self.sampled).kept.contains(&node)
+    }
+
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        *lock(&self.sampled) = Sampled::default();
+        self.cache_tokens = start.cache_tokens;
+        self.chains_grow = true;
+        vec![Action::expand(ChainTree::ROOT, self.options.chains)]
+    }
+
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        let shared = Arc::clone(&self.sampled);
+        let sampled = &mut *lock(&shared);
+        // What grew and is not among `nodes` was dropped for want of budget.
+        for prefix in &mut sampled.prefixes {
+            prefix.alive = 0;
+        }
+        let mut chains_grow = false;
+        let mut growing = Vec::new();
+        for &node in nodes {
+            let end = self.end(tree, node);
+            let (goes_on, rollout_of) = match sampled.part(tree, node, self.chains_grow) {
+                None => (false, None),
+                Some(Part::Chain(chain)) => (sampled.grow(chain, tree, node, end), None),
+                Some(Part::Rollout(prefix)) => {
+                    sampled.roll(prefix, node, end);
+                    (end.is_none(), Some(prefix))
+                }
+            };
+            if goes_on {
+                chains_grow |= rollout_of.is_none();
+                growing.push((node, rollout_of));
+            }
+        }
+        let mut actions = Vec::new();
+        for (node, rollout_of) in growing {
+            let is_settled = |&prefix: &usize| {
+                self.options.mode == Mode::Early && sampled.prefixes[prefix].k > 0
+            };
+            match rollout_of.filter(is_settled) {
+                None => actions.push(Action::expand(node, 1)),
+                Some(prefix) => {
+                    sampled.prefixes[prefix].alive -= 1;
+                    sampled.drop_rollout(node);
+                    actions.push(Action::Prune(node));
+                    let node = sampled.prefixes[prefix].node;
+                    if sampled.kept.remove(&node) {
+                        actions.push(Action::Prune(node));
+                    }
+                }
+            }
+        }
+        if self.chains_grow && !chains_grow {
+            self.chains_grow = false;
+            sampled.target = self.target(sampled);
+            self.width = width(self.cache_tokens, sampled.longest());
+        }
+        if !self.chains_grow {
+            self.begin_rollouts(sampled, tree, &mut actions);
+        }
+        actions
+    }
+}

@@ -1,0 +1,332 @@
+//! Monte Carlo labels on a scripted generator.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use beamgen_labels::monte_carlo::{Counts, Labelling, Labels, Mode, MonteCarlo};
+use beamgen_labels::{LabelRule, LabelledChain, Policy};
+use beamgen_search::{
+    Finish, Models, Problem, ProblemResult, SearchConfig, StoppedClock, run_with,
+};
+
+use crate::scripted::{Place, Said, ScriptedGenerator, Stated, problems};
+
+const LAST: usize = 6;
+
+/// Chains of steps that may be bad. After a bad one no answer is right, so whether a prefix has a
+/// right completion falls once. A few are cut.
+fn breaking(place: &Place<'_>) -> Said {
+    let is_bad = place.before.contains("bad");
+    let mut said = match (place.depth, place.draw(1) % 40) {
+        (LAST, _) if is_bad => Said::answer(2),
+        (LAST, _) => Said::answer(1),
+        (_, 0) => Said::end("and so", Finish::StepCap),
+        (_, 1..=8) => Said::step(format!("bad {}\n", place.draw(2) % 3)),
+        _ => Said::step(format!("good {}\n", place.draw(2) % 3)),
+    };
+    said.tokens = 1 + (place.draw(3) % 6) as usize;
+    said
+}
+
+fn is_right(text: &str) -> bool {
+    text.ends_with("The answer is 1.\n")
+}
+
+fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
+    MonteCarlo {
+        chains,
+        rollouts,
+        mode,
+    }
+}
+
+struct Ran {
+    labels: Vec<Labels>,
+    results: Vec<ProblemResult>,
+}
+
+impl Ran {
+    fn chains(&self) -> impl Iterator<Item = &LabelledChain> {
+        self.labels.iter().flat_map(|labels| &labels.chains)
+    }
+
+    fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for labels in &self.labels {
+            sum += labels.counts;
+        }
+        sum
+    }
+
+    fn generated(&self) -> u64 {
+        let of = |result: &ProblemResult| result.ledger.generated_tokens;
+        self.results.iter().map(of).sum()
+    }
+}
+
+/// Labels so many problems.
+fn label(
+    generator: &mut ScriptedGenerator<'_>,
+    options: MonteCarlo,
+    config: &SearchConfig,
+    count: usize,
+) -> Ran {
+    let labellings: Arc<Mutex<BTreeMap<String, Labelling>>> = Arc::default();
+    let made = Arc::clone(&labellings);
+    let factory = move |problem: &Problem| {
+        let labelling = options.labelling(Arc::new(is_right));
+        let strategy = labelling.strategy();
+        made.lock().unwrap().insert(problem.id.clone(), labelling);
+        Ok(strategy)
+    };
+    let models = Models {
+        generator,
+        scorer: None,
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut results = Vec::new();
+    run_with(
+        models,
+        config,
+        Arc::new(factory),
+        problems(count),
+        &mut |_| (),
+        &mut |result| {
+            assert_eq!(result.error, None);
+            results.push(result);
+            ControlFlow::Continue(())
+        },
+    )
+    .unwrap();
+    results.sort_by_key(|result| result.index);
+    let labellings = labellings.lock().unwrap();
+    let of = |result: &ProblemResult| {
+        labellings[&result.problem.id].labels(&result.problem, 7, &Policy::default())
+    };
+    Ran {
+        labels: results.iter().map(of).collect(),
+        results,
+    }
+}
+
+fn label_all(mode: Mode, count: usize) -> Ran {
+    let mut generator = ScriptedGenerator::new(breaking);
+    let config = SearchConfig::default();
+    label(&mut generator, options(mode, 6, 8), &config, count)
+}
+
+#[test]
+fn the_labels_do_not_depend_on_what_else_is_in_flight() {
+    for mode in Mode::ALL {
+        let run = |in_flight, capacity| {
+            let mut generator = ScriptedGenerator::new(breaking).with_capacity(capacity);
+            let config = SearchConfig {
+                in_flight,
+                ..SearchConfig::default()
+            };
+            label(&mut generator, options(mode, 6, 8), &config, 6)
+        };
+        let alone = run(1, usize::MAX);
+        assert!(alone.counts().rollouts > 0);
+        assert!(alone.labels == run(6, usize::MAX).labels, "{mode:?}");
+        // Some problems are set back for want of memory, and begin anew.
+        assert!(alone.labels == run(6, 1100).labels, "{mode:?}");
+    }
+}
+
+#[test]
+fn no_token_is_read_or_sampled_twice() {
+    for mode in Mode::ALL {
+        let mut generator = ScriptedGenerator::new(breaking);
+        let ran = label(
+            &mut generator,
+            options(mode, 6, 8),
+            &SearchConfig::default(),
+            5,
+        );
+        assert_eq!(generator.prompts_read, 5);
+        assert_eq!(generator.chains_held(), 0);
+        assert_eq!(generator.tokens_sampled as u64, ran.generated());
+        for (result, labels) in ran.results.iter().zip(&ran.labels) {
+            let in_tree: usize = result.tree.nodes().map(|(_, node)| node.tokens.len()).sum();
+            assert_eq!(result.ledger.generated_tokens, in_tree as u64, "{mode:?}");
+            assert_eq!(result.ledger.prompt_tokens, 10);
+            assert!(labels.counts.chain_tokens < in_tree as u64);
+        }
+    }
+}
+
+#[test]
+fn each_rollout_saves_reading_its_prompt_and_prefix() {
+    // One chain of 6 good steps of 3 tokens and an answer: 6 prefixes of 3 to 18 tokens.
+    let mut generator = ScriptedGenerator::new(|place| match place.depth {
+        LAST => Said::answer(1),
+        depth => Said::step(format!("good {depth}\n")),
+    });
+    let config = SearchConfig::default();
+    let ran = label(&mut generator, options(Mode::All, 1, 4), &config, 1);
+    let prefixes: u64 = (1..=6).map(|steps| 10 + 3 * steps).sum();
+    assert_eq!(ran.results[0].ledger.reused_tokens, 4 * prefixes);
+    let counts = ran.counts();
+    assert_eq!((counts.labels, counts.rollouts), (6, 24));
+    let chain = &ran.labels[0].chains[0];
+    let rollouts = chain
+        .steps
+        .iter()
+        .map(|step| step.rollouts.clone().unwrap());
+    let rollouts: Vec<_> = rollouts.map(|r| (r.n, r.k, r.seed)).collect();
+    let seed = Some(7);
+    assert_eq!(rollouts[..6], [(4, 4, seed); 6]);
+    // The chain itself is the one completion of all its steps.
+    assert_eq!(rollouts[6], (1, 1, seed));
+    assert_eq!(chain.steps[0].text, "good 0");
+    assert_eq!(chain.outcome, Some(true));
+}
+
+#[test]
+fn chains_with_a_common_beginning_share_its_rollouts() {
+    let ran = label_all(Mode::All, 8);
+    let mut counted = 0;
+    for labels in &ran.labels {
+        let mut by_text: BTreeMap<String, _> = BTreeMap::new();
+        for chain in &labels.chains {
+            let mut text = String::new();
+            for step in &chain.steps[..chain.steps.len().min(LAST)] {
+                text += &step.text;
+                text.push('\n');
+                let rollouts = &step.rollouts;
+                assert_eq!(by_text.entry(text.clone()).or_insert(rollouts), &rollouts);
+            }
+        }
+        counted += by_text.len() as u64;
+        let texts: Vec<Vec<&str>> = labels
+            .chains
+            .iter()
+            .map(|chain| chain.steps.iter().map(|step| step.text.as_str()).collect())
+            .collect();
+        for (i, one) in texts.iter().enumerate() {
+            let same = |other: &&Vec<&str>| one == *other;
+            // A chain that was cut may be the beginning of another; no two are the same.
+            assert!(texts[..i].iter().find(same).is_none() || one.len() < LAST + 1);
+        }
+    }
+    assert_eq!(counted, ran.counts().labels);
+}
+
+#[test]
+fn a_truncated_rollout_is_neither_right_nor_wrong() {
+    // Only the first chain comes to its end; whoever leaves it is cut.
+    let mut generator = ScriptedGenerator::new(|place| match place.index {
+        0 if place.depth == LAST => Said::answer(1),
+        0 => Said::step(format!("good {}\n", place.depth)),
+        _ => Said::end("and so", Finish::StepCap),
+    });
+    for mode in Mode::ALL {
+        let config = SearchConfig::default();
+        let ran = label(&mut generator, options(mode, 1, 4), &config, 1);
+        let chain = &ran.labels[0].chains[0];
+        assert_eq!(ran.counts().rollouts, 0);
+        let (last, others) = chain.steps.split_last().unwrap();
+        assert_eq!(last.rollouts.as_ref().map(|r| (r.n, r.k)), Some((1, 1)));
+        let labels = LabelRule::default().labels(chain);
+        for (step, label) in others.iter().zip(labels) {
+            match (mode, &step.rollouts) {
+                // A right chain has no error to search for.
+                (Mode::Binary, rollouts) => assert!(rollouts.is_none()),
+                (_, Some(r)) => {
+                    assert_eq!((r.n, r.k, r.truncated), (0, 0, 4), "{mode:?}");
+                    assert_eq!(label, None);
+                }
+                (_, None) => panic!("{mode:?}: not rolled out"),
+            }
+        }
+    }
+}
+
+#[test]
+fn stopping_early_settles_the_same_hard_labels_for_less() {
+    let (all, early) = (label_all(Mode::All, 12), label_all(Mode::Early, 12));
+    let mut settled = 0;
+    for (a, b) in all.chains().zip(early.chains()) {
+        assert_eq!((&a.id, a.outcome), (&b.id, b.outcome));
+        let hard = |chain| LabelRule::default().labels(chain);
+        assert_eq!(hard(a), hard(b));
+        settled += hard(a).len();
+        for (a, b) in a.steps.iter().zip(&b.steps) {
+            let n = |step: &beamgen_labels::LabelledStep| step.rollouts.as_ref().map_or(0, |r| r.n);
+            assert!(n(b) <= n(a));
+        }
+    }
+    assert!(settled > 100);
+    assert_eq!(all.chains().count(), early.chains().count());
+    assert!(10 * early.generated() < 9 * all.generated());
+}
+
+#[test]
+fn binary_search_finds_the_first_error_of_brute_force_where_labels_fall_once() {
+    let (all, binary) = (label_all(Mode::All, 40), label_all(Mode::Binary, 40));
+    let mut found = 0;
+    for (brute, searched) in all.chains().zip(binary.chains()) {
+        assert_eq!(brute.id, searched.id);
+        if brute.outcome != Some(false) {
+            continue;
+        }
+        let labels = LabelRule::default().labels(brute);
+        let first = labels.iter().position(|&label| label == Some(0.0));
+        let first = first.expect("the last step of a wrong chain is bad");
+        let falls_once = labels[first..].iter().all(|&label| label == Some(0.0))
+            && labels[..first].iter().all(|&label| label == Some(1.0));
+        if falls_once {
+            assert_eq!(searched.first_error, Some(first as i64), "{labels:?}");
+            found += 1;
+        }
+    }
+    assert!(found > 40, "{found}");
+    assert!(3 * binary.generated() < 2 * all.generated());
+}
+
+#[test]
+fn a_low_pass_rate_gets_more_rollouts() {
+    // Every answer is wrong, every answer is right, or one chain of two is right.
+    for (right, times) in [(0, 4), (1, 2), (2, 1)] {
+        let script = move |place: &Place<'_>| match place.depth {
+            0 => Said::step(format!("begin {}\n", place.index)),
+            1 => Said::step("good\n"),
+            _ if place.before.starts_with("begin 0") && right > 0 => Said::answer(1),
+            _ => Said::answer(if right > 1 { 1 } else { 2 }),
+        };
+        let mut generator = ScriptedGenerator::new(script);
+        let config = SearchConfig::default();
+        let ran = label(&mut generator, options(Mode::Adaptive, 2, 5), &config, 1);
+        for chain in &ran.labels[0].chains {
+            for step in &chain.steps[..2] {
+                let rollouts = step.rollouts.as_ref().unwrap();
+                assert_eq!(rollouts.n, 5 * times, "{right} right");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_budget_is_never_exceeded_and_what_it_cuts_is_not_counted() {
+    for mode in Mode::ALL {
+        let mut before = 0;
+        for budget in [20, 60, 150, 400, 5000] {
+            let mut generator = ScriptedGenerator::new(breaking);
+            let config = SearchConfig {
+                budget_tokens: budget,
+                ..SearchConfig::default()
+            };
+            let ran = label(&mut generator, options(mode, 4, 8), &config, 5);
+            for result in &ran.results {
+                assert!(result.ledger.generated_tokens <= budget as u64, "{mode:?}");
+            }
+            let rollouts = ran.counts().rollouts;
+            assert!(rollouts >= before, "{mode:?}: {before}, {rollouts}");
+            before = rollouts;
+        }
+        assert!(before > 0, "{mode:?}");
+    }
+}
