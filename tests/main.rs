@@ -18,6 +18,7 @@ mod foreign;
 mod in_flight;
 mod interrupt;
 mod json;
+mod label;
 mod ledger;
 mod manual;
 mod numbers;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::run::Place;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "solve",
     "bench",
     "bench-engine",
     "show",
     "score",
     "eval-prm",
+    "label",
     "models",
     "train",
     "problems",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use beamgen::{
     Aggregation, DeviceChoice, KvType, ScorerKind, Strategies, StrategyName, WeightType,
 };
+use beamgen_labels::monte_carlo::Mode;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -52,6 +53,8 @@ pub enum Command {
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps
     EvalPrm(EvalPrmArgs),
+    /// Label a generator's own chains by rollouts from their steps
+    Label(Box<LabelArgs>),
     /// List models, and show the memory that a pair needs
     Models(ModelsArgs),
     /// Train the bundled generator, PRM and ORM, and measure them
@@ -228,6 +231,65 @@ pub struct EvalPrmArgs {
     pub json: bool,
     #[command(flatten)]
     pub prm: PrmFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = texts::SHORT, after_long_help = texts::LABEL)]
+pub struct LabelArgs {
+    /// Problems with answers, one a line; `-` is stdin [default: bundled]
+    pub file: Option<PathBuf>,
+
+    /// Which steps are rolled out: all, early, binary or adaptive
+    ///
+    /// all: every step, with as many rollouts. early: every step, until a rollout is right. binary: a
+    /// binary search for the first error of each wrong chain. adaptive: every step, with more rollouts
+    /// where few chains are right.
+    #[arg(
+        long,
+        value_parser = label_mode(),
+        value_name = "MODE",
+        default_value = "all",
+        hide_possible_values = true,
+        help_heading = "Labels"
+    )]
+    pub mode: Mode,
+    /// Chains to sample for each problem
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Labels")]
+    pub chains: usize,
+    /// Rollouts from behind a step
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Labels")]
+    pub rollouts: u32,
+
+    #[command(flatten)]
+    pub settings: SettingFlags,
+
+    /// Label chains of the first K problems only
+    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    pub limit: Option<usize>,
+    /// Leave out problems that are too long for the generator's context
+    ///
+    /// Without it the file is refused.
+    #[arg(long, help_heading = "Input and output", hide_short_help = true)]
+    pub skip_too_long: bool,
+    /// Write the labelled chains here, one JSON object a line
+    ///
+    /// In the order of the problems. FILE.run beside it has what --resume needs.
+    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
+    pub out: PathBuf,
+    /// Continue FILE; skip its finished problems
+    #[arg(long, help_heading = "Input and output")]
+    pub resume: bool,
+    /// Print the summary as a JSON object
+    #[arg(long, help_heading = "Input and output")]
+    pub json: bool,
+}
+
+/// A mode of `beamgen label` by its name.
+fn label_mode() -> impl TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(Mode::ALL.map(Mode::name)).map(|name| {
+        let named = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+        named.unwrap_or_default()
+    })
 }
 
 #[derive(Args, Debug)]

@@ -18,6 +18,7 @@ mod exact;
 mod failure;
 mod foreign;
 mod interrupt;
+mod label;
 mod manual;
 mod models;
 mod nearest;
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => view::main(&args),
         Command::Score(args) => score::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
+        Command::Label(args) => label::main(&args),
         Command::Models(args) => models::main(&args),
         #[cfg(feature = "train")]
         Command::Train(args) => train::main(&args),

@@ -116,6 +116,25 @@ FILE has one chain a line, {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\".
 JSON array of such objects. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
 `score` (their aggregate), or `error` for a chain that the model cannot score.";
 
+pub const LABEL: &str = "\
+Examples:
+  beamgen label --limit 20 --out labels.jsonl
+      bundled problems, bundled generator
+  beamgen label problems.jsonl --generator DIR --chains 8 --rollouts 16 --out labels.jsonl
+  beamgen label problems.jsonl --generator DIR --mode binary --out labels.jsonl
+      the first error of each wrong chain, with few rollouts
+  beamgen label problems.jsonl --generator DIR --out labels.jsonl --resume
+      go on after an interruption
+
+The generator samples chains for each problem, and then further completions (rollouts) from behind their \
+steps. Each line of FILE is a distinct chain; each of its steps has `rollouts`: n completions that came \
+to their end, k of them with the right answer, and how many more a length limit cut, which are neither \
+right nor wrong. `outcome` is whether the chain itself is right, and --mode binary sets `first_error`, \
+the number of the first wrong step from 0, or -1. No token of a chain is read again for its rollouts. \
+Steps without `rollouts` were not rolled out.
+
+--budget-tokens limits the tokens sampled for one problem, its chains and all its rollouts together.";
+
 pub const EVAL_PRM: &str = "\
 Examples:
   beamgen eval-prm --data processbench_gsm8k.json --prm DIR

@@ -1,0 +1,372 @@
+//! `beamgen label`: Monte Carlo labels of a generator's own chains.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
+use beamgen::{CancelToken, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
+use beamgen_labels::monte_carlo::{Counts, Labelling, MonteCarlo, graded_by_answer};
+use beamgen_labels::{LabelledChain, Policy};
+use serde::{Deserialize, Serialize};
+
+use crate::args::LabelArgs;
+use crate::failure::Failure;
+use crate::foreign;
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::progress::Progress;
+use crate::settings::{self, LongProblems, ShowPlan};
+use crate::table::grouped;
+
+pub fn main(args: &LabelArgs) -> Result<(), Failure> {
+    let options = MonteCarlo {
+        chains: args.chains,
+        rollouts: args.rollouts,
+        mode: args.mode,
+    };
+    options.validate().map_err(beamgen::Error::from)?;
+    let config = config(args)?;
+    let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
+    problems.require_answers(count)?;
+    let long = match args.skip_too_long {
+        true => LongProblems::Skip,
+        false => {
+            LongProblems::Refuse("shorten it, or leave such problems out with --skip-too-long")
+        }
+    };
+    let sets = [(&problems, count)];
+    let mut solver = settings::solver_with(config, &sets, ShowPlan::OwnModels, long)?;
+    let interrupt = Interrupt::watch();
+    let mut writer = Writer::open(args, options, &solver, &problems, count)?;
+    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
+    foreign::note(solver.has_bundled(), "problems", texts);
+    let summary = writer.run(&mut solver, &interrupt)?;
+    writer.finish(&summary)
+}
+
+/// Nothing is scored, and there is one way of searching.
+fn config(args: &LabelArgs) -> Result<Config, Failure> {
+    let mut config = settings::config(&args.settings)?;
+    config.models.scorer = ScorerKind::None;
+    config.models.prm = None;
+    config.search.strategy = StrategyKind::BEST_OF_N;
+    config.search.choose = Choose::Majority;
+    config.search.n = args.chains;
+    config.search.early_rejection = 0;
+    config.search.speculate = false;
+    config.search.consensus = false;
+    config.check()?;
+    Ok(config)
+}
+
+/// A line of the run file beside the labels: all that became of a problem.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    id: String,
+    chains: Vec<LabelledChain>,
+    counts: Counts,
+    ledger: Spent,
+    /// Why the problem could not be tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Whether that was its length, so that another try is no use.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    too_long: bool,
+}
+
+/// Writes what is done: into the run file as soon as it comes, into the file of labels in the order
+/// of the problems. So that file does not depend on how many problems are in flight.
+struct Writer<'a> {
+    args: &'a LabelArgs,
+    options: MonteCarlo,
+    problems: &'a Problems,
+    count: usize,
+    policy: Policy,
+    run_file: RunFile,
+    labels: File,
+    progress: Progress,
+    /// By number of the problem; what is written leaves its chains.
+    done: BTreeMap<usize, Done>,
+    /// How many problems are in the file of labels.
+    written: usize,
+    /// What was done before this call.
+    resumed: usize,
+    refused: usize,
+}
+
+/// Where what is needed to go on is kept.
+fn run_path(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".run");
+    PathBuf::from(name)
+}
+
+impl<'a> Writer<'a> {
+    fn open(
+        args: &'a LabelArgs,
+        options: MonteCarlo,
+        solver: &Solver,
+        problems: &'a Problems,
+        count: usize,
+    ) -> Result<Self, Failure> {
+        let mut identity = solver.identity();
+        let policy = Policy {
+            generator: identity["models"]["generator"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            temperature: identity["generator"]["sampling"]["temperature"].as_f64(),
+        };
+        let asked = serde_json::to_value(options).map_err(io::Error::from)?;
+        identity.insert("labels".to_owned(), asked);
+        let header =
+            RunHeader::new(problems.fingerprint(), identity).with_effective(solver.effective());
+        let path = run_path(&args.out);
+        let has_labels = args.out.exists();
+        if has_labels && !(args.resume && path.exists()) {
+            let what = match args.resume {
+                true => format!("the run it belongs to is not there ({})", path.display()),
+                false => "exists already: continue it with --resume".to_owned(),
+            };
+            let out = args.out.display();
+            return Err(Failure::Input(format!(
+                "{out}: {what}, or choose another --out"
+            )));
+        }
+        let (run_file, lines) = match args.resume {
+            true => RunFile::resume::<Done>(&path, &header)?,
+            false => (RunFile::create(&path, &header)?, Vec::new()),
+        };
+        let labels = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&args.out)
+            .map_err(|error| cannot_write(&args.out, &error))?;
+        // Of several lines of a problem the last one counts.
+        let known: BTreeMap<String, Done> = lines
+            .into_iter()
+            .filter(|done| done.error.is_none() || done.too_long)
+            .map(|done| (done.id.clone(), done))
+            .collect();
+        let mut known = known;
+        let done: BTreeMap<usize, Done> = (0..count)
+            .filter_map(|at| Some((at, known.remove(&problems.problems[at].id)?)))
+            .collect();
+        let mut writer = Self {
+            args,
+            options,
+            problems,
+            count,
+            policy,
+            run_file,
+            labels,
+            progress: Progress::new(count - done.len(), "problems"),
+            resumed: done.len(),
+            done,
+            written: 0,
+            refused: 0,
+        };
+        writer.write()?;
+        Ok(writer)
+    }
+
+    /// Labels the problems that are not done, or as many as are done before an interrupt.
+    fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
+        let todo: Vec<usize> = (0..self.count)
+            .filter(|at| !self.done.contains_key(at))
+            .collect();
+        let cancel = CancelToken::new();
+        let settings = solver.settings();
+        let (problems, options) = (self.problems, self.options);
+        let labellings: RefCell<Vec<Labelling>> = RefCell::default();
+        let requests = todo.iter().map(|&at| {
+            let problem = problems.problems[at].clone();
+            let reference = problem.answer.clone().unwrap_or_default();
+            let labelling = options.labelling(graded_by_answer(reference));
+            labellings.borrow_mut().push(labelling.clone());
+            Request::new(problem, settings.clone())
+                .strategy("monte-carlo", move |_| Ok(labelling.strategy()))
+                .cancel(cancel.clone())
+        });
+        let requests = requests.take_while(|_| !interrupt.is_pressed());
+        let seed = settings.generator.seed;
+        let this = RefCell::new(self);
+        let mut failure = None;
+        let summary = solver.run_requests(
+            requests,
+            &mut |event| {
+                if interrupt.is_pressed() {
+                    cancel.cancel();
+                }
+                this.borrow_mut().progress.observe(&event);
+            },
+            &mut |result| {
+                // What was cancelled is not done: a resumed run labels it.
+                if result.stopped.is_some() {
+                    return ControlFlow::Continue(());
+                }
+                let mut this = this.borrow_mut();
+                let labels =
+                    labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
+                let done = Done {
+                    id: result.problem.id.clone(),
+                    chains: labels.chains,
+                    counts: labels.counts,
+                    ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
+                    error: result.error,
+                    too_long: result.too_long,
+                };
+                match this.deliver(todo[result.index], done) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            },
+        )?;
+        failure.map_or(Ok(summary), Err)
+    }
+
+    fn deliver(&mut self, at: usize, done: Done) -> Result<(), Failure> {
+        if let Some(error) = &done.error {
+            let skipped = done.too_long && self.args.skip_too_long;
+            self.refused += usize::from(!skipped);
+            let what = if skipped { "skipped: " } else { "" };
+            self.progress.aside(|| {
+                output::note(format_args!("beamgen: problem {}: {what}{error}", done.id));
+            });
+        }
+        self.run_file.append(&done)?;
+        self.done.insert(at, done);
+        self.progress.done(None);
+        self.write()
+    }
+
+    /// Writes the labels of the problems whose turn it is.
+    fn write(&mut self) -> Result<(), Failure> {
+        let mut lines = Vec::new();
+        while let Some(done) = self.done.get_mut(&self.written) {
+            for chain in std::mem::take(&mut done.chains) {
+                output::json_line(&mut lines, &chain)?;
+            }
+            self.written += 1;
+        }
+        self.labels
+            .write_all(&lines)
+            .map_err(|error| cannot_write(&self.args.out, &error))
+    }
+
+    fn finish(self, run: &RunSummary) -> Result<(), Failure> {
+        self.run_file.finish()?;
+        self.labels
+            .sync_all()
+            .map_err(|error| cannot_write(&self.args.out, &error))?;
+        drop(self.progress);
+        let mut summary = Summary {
+            problems: self.done.len(),
+            ..Summary::default()
+        };
+        for done in self.done.values() {
+            summary.counts += done.counts;
+            summary.ledger.add(&done.ledger);
+        }
+        let here = self.done.len() - self.resumed;
+        summary.seconds = run.elapsed;
+        let mut out = io::stdout().lock();
+        match self.args.json {
+            true => output::json_line(&mut out, &summary)?,
+            false => summary.write(&mut out)?,
+        }
+        if self.resumed > 0 && !self.args.json {
+            writeln!(
+                out,
+                "{} problems were finished before and are counted in; the seconds are those of the other {here}",
+                self.resumed
+            )?;
+        }
+        out.flush()?;
+        if self.done.len() < self.count {
+            return Err(Failure::Interrupted(format!(
+                "interrupted, {} of {} problems are done: the same command with --resume goes on",
+                self.done.len(),
+                self.count
+            )));
+        }
+        match self.refused {
+            0 => Ok(()),
+            refused => Err(Failure::Run(anyhow::anyhow!(
+                "{refused} problems could not be tried, see above"
+            ))),
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Input(format!("{}: {error}", path.display()))
+}
+
+/// What was labelled and what it cost.
+#[derive(Default, Serialize)]
+struct Summary {
+    problems: usize,
+    #[serde(flatten)]
+    counts: Counts,
+    /// Tokens and passes of all problems. Of `reused_tokens`: what would be read again if each
+    /// chain and each rollout began with its own prompt and prefix.
+    ledger: Spent,
+    /// Wall-clock seconds of this call.
+    seconds: f64,
+}
+
+impl Summary {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let Counts {
+            chains,
+            right,
+            cut,
+            distinct,
+            labels,
+            rollouts,
+            truncated,
+            chain_tokens,
+        } = self.counts;
+        let spent = &self.ledger;
+        writeln!(
+            out,
+            "{} problems, {} chains: {} right, {} cut by a limit, {} distinct",
+            grouped(self.problems as u64),
+            grouped(chains),
+            grouped(right),
+            grouped(cut),
+            grouped(distinct)
+        )?;
+        writeln!(
+            out,
+            "{} steps labelled by {} rollouts; {} more were cut by a limit and count neither way",
+            grouped(labels),
+            grouped(rollouts),
+            grouped(truncated)
+        )?;
+        let each = spent.generated_tokens as f64 / labels.max(1) as f64;
+        writeln!(
+            out,
+            "{} tokens generated, {} of them in chains: {each:.1} for each labelled step",
+            grouped(spent.generated_tokens),
+            grouped(chain_tokens)
+        )?;
+        writeln!(
+            out,
+            "{} prompt tokens read; {} tokens of prompts and prefixes were found in caches",
+            grouped(spent.prompt_tokens),
+            grouped(spent.reused_tokens)
+        )?;
+        writeln!(out, "{:.1} s", self.seconds)
+    }
+}

@@ -1,0 +1,190 @@
+//! `beamgen label`.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::run::Place;
+
+const MODES: [&str; 4] = ["all", "early", "binary", "adaptive"];
+
+fn chains(place: &Place, name: &str) -> Vec<Value> {
+    let text = place.read(name);
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// Labels few problems with few rollouts.
+fn label<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let few = ["label", "--limit", "4", "--chains", "3", "--rollouts", "4"];
+    [&few[..], &["--out", out], more].concat()
+}
+
+#[test]
+fn the_same_labels_whatever_else_is_in_flight() {
+    let place = Place::new();
+    for mode in MODES {
+        let (alone, together) = (format!("{mode}-1.jsonl"), format!("{mode}-4.jsonl"));
+        for (out, in_flight) in [(&alone, "1"), (&together, "4")] {
+            let args = ["--mode", mode, "--in-flight", in_flight];
+            place.run(&label(out, &args)).ok();
+        }
+        assert_eq!(place.read(&alone), place.read(&together), "{mode}");
+        assert!(chains(&place, &alone).len() >= 4, "{mode}");
+    }
+    let other_seed = ["--seed", "1"];
+    place.run(&label("seed.jsonl", &other_seed)).ok();
+    assert_ne!(place.read("seed.jsonl"), place.read("all-1.jsonl"));
+}
+
+#[test]
+fn each_step_of_a_chain_says_how_many_rollouts_were_right() {
+    let place = Place::new();
+    let ran = place.run(&label("labels.jsonl", &["--json"])).ok();
+    let summary = ran.json().pop().expect("a summary");
+    let mut rollouts = 0;
+    for chain in chains(&place, "labels.jsonl") {
+        let steps = chain["steps"].as_array().expect("steps");
+        let outcome = chain["outcome"].as_bool().expect("an outcome");
+        assert!(chain["policy"]["generator"].is_string());
+        assert_eq!(chain["policy"]["temperature"], 1.0);
+        let (last, others) = steps.split_last().expect("a step");
+        assert_eq!(last["rollouts"]["n"], 1);
+        assert_eq!(last["rollouts"]["k"], u64::from(outcome));
+        for step in others {
+            assert_eq!(step["rollouts"]["n"], 4);
+            assert_eq!(step["rollouts"]["seed"], 0);
+            rollouts += 4;
+        }
+    }
+    let count = |name: &str| summary[name].as_u64().expect("a count");
+    // Chains that begin alike share the rollouts of their beginning.
+    assert!(count("rollouts") <= rollouts && count("rollouts") == 4 * count("labels"));
+    assert_eq!((count("problems"), count("chains")), (4, 12));
+    let ledger = |name: &str| summary["ledger"][name].as_u64().expect("a count");
+    assert!(ledger("reused_tokens") > ledger("generated_tokens"));
+    assert!(ledger("prompt_tokens") < ledger("generated_tokens"));
+}
+
+#[test]
+fn a_rollout_that_a_limit_cuts_is_neither_right_nor_wrong() {
+    let place = Place::new();
+    let cut = ["--set", "generator.max_chain_tokens=90"];
+    place.run(&label("labels.jsonl", &cut)).ok();
+    let mut truncated = 0;
+    for chain in chains(&place, "labels.jsonl") {
+        for step in chain["steps"].as_array().expect("steps") {
+            let rollouts = &step["rollouts"];
+            let count = |name: &str| rollouts.get(name).map_or(0, |n| n.as_u64().expect("one"));
+            truncated += count("truncated");
+            let is_end = count("n") == 1 && count("truncated") == 0;
+            assert!(count("n") + count("truncated") == 4 || is_end, "{chain}");
+        }
+    }
+    assert!(truncated > 0);
+}
+
+#[test]
+fn a_run_that_was_cut_off_goes_on_to_the_same_bytes() {
+    let place = Place::new();
+    for mode in MODES {
+        let (whole, part) = (format!("whole-{mode}.jsonl"), format!("part-{mode}.jsonl"));
+        let run = |out: &str, more: &[&str]| {
+            let args = label(out, &["--mode", mode]);
+            place.run(&[&args[..], more].concat())
+        };
+        run(&whole, &[]).ok();
+        run(&part, &[]).ok();
+        // Killed in the middle of a line of both files.
+        let beside = format!("{part}.run");
+        for name in [&part, &beside] {
+            let text = place.read(name);
+            place.write(name, &text[..text.len() * 2 / 3]);
+        }
+        run(&part, &["--resume"]).ok();
+        assert_eq!(place.read(&whole), place.read(&part), "{mode}");
+        // Nothing is left to do.
+        run(&part, &["--resume"]).ok();
+        assert_eq!(place.read(&whole), place.read(&part), "{mode}");
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_done() {
+    let place = Place::new();
+    let problems = place.run(&["problems", "--count", "60"]).ok().stdout;
+    place.write("p.jsonl", problems);
+    let args = |out| {
+        let few = ["label", "p.jsonl", "--chains", "3", "--rollouts", "4"];
+        [&few[..], &["--in-flight", "2", "--out", out]].concat()
+    };
+    let child = place
+        .command(&args("labels.jsonl"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let path = place.path("labels.jsonl.run");
+    while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < 3 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.expect("kill").success());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("--resume"), "{stderr}");
+    let before = place.read("labels.jsonl");
+    let done = place.read("labels.jsonl.run").lines().count() - 1;
+    assert!((2..60).contains(&done), "{done}");
+
+    place
+        .run(&[&args("labels.jsonl")[..], &["--resume"]].concat())
+        .ok();
+    place.run(&args("whole.jsonl")).ok();
+    let after = place.read("labels.jsonl");
+    assert!(after.starts_with(&before) && after == place.read("whole.jsonl"));
+}
+
+#[test]
+fn what_cannot_be_labelled_is_refused() {
+    let place = Place::new();
+    place.write("bare.jsonl", "{\"problem\": \"What is 1?\"}\n");
+    place.write("old.jsonl", "");
+    for (args, words) in [
+        (vec!["label"], vec!["--out"]),
+        (
+            vec!["label", "bare.jsonl", "--out", "l.jsonl"],
+            vec!["bare.jsonl:1:", "answer"],
+        ),
+        (label("old.jsonl", &[]), vec!["old.jsonl", "--resume"]),
+        (
+            label("old.jsonl", &["--resume"]),
+            vec!["old.jsonl", "old.jsonl.run"],
+        ),
+        (label("none/l.jsonl", &[]), vec!["none/l.jsonl"]),
+        (label("l.jsonl", &["--mode", "some"]), vec!["some", "early"]),
+        (
+            vec!["label", "--rollouts", "0", "--out", "l.jsonl"],
+            vec!["rollouts"],
+        ),
+        (
+            vec!["label", "--chains", "0", "--out", "l.jsonl"],
+            vec!["chains"],
+        ),
+    ] {
+        let what = args.join(" ");
+        place.run(&args).assert_refused(&what, &words);
+    }
+    assert!(!place.path("l.jsonl").exists());
+    place.run(&label("l.jsonl", &[])).ok();
+    let other = label("l.jsonl", &["--mode", "early", "--resume"]);
+    place
+        .run(&other)
+        .assert_refused("another mode", &["settings.labels.mode", "all", "early"]);
+}
