@@ -1,0 +1,59 @@
+"""Problem files and fine-tuning data of the real case out of GSM8K: python3 prepare.py DATA OUT
+
+DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl (question, answer). OUT gets:
+  sft.jsonl       problem and solution, line by line, calculator annotations <<...>> taken out
+  label.jsonl     the same problems with their answers, for rollouts
+  dev.jsonl       the last 300 of the training part, which nothing is trained on: temperature and settings are chosen here
+  test.jsonl      all 1,319
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+DEV = 300
+
+
+def rows(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def solution(answer):
+    """Lines of a solution; the last is `#### N`."""
+    plain = re.sub(r"<<[^<>]*>>", "", answer)
+    lines = [re.sub(r"[ \t]+", " ", line).strip() for line in plain.splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def final(answer):
+    return answer.rsplit("####", 1)[1].strip().replace(",", "")
+
+
+def write(path, items):
+    with open(path, "w", encoding="utf-8") as out:
+        for item in items:
+            out.write(json.dumps(item, ensure_ascii=False) + "\n")
+    print(f"{path}: {len(items)}")
+
+
+def main(data, out):
+    data, out = pathlib.Path(data), pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    train, test = rows(data / "gsm8k_train.jsonl"), rows(data / "gsm8k_test.jsonl")
+
+    def problem(name, i, row):
+        return {"id": f"{name}-{i}", "problem": row["question"].strip(), "answer": final(row["answer"])}
+
+    learn, dev = train[:-DEV], train[-DEV:]
+    write(out / "sft.jsonl", [{"problem": r["question"].strip(), "solution": solution(r["answer"])} for r in learn])
+    write(out / "label.jsonl", [problem("train", i, r) for i, r in enumerate(learn)])
+    write(out / "dev.jsonl", [problem("train", len(learn) + i, r) for i, r in enumerate(dev)])
+    write(out / "test.jsonl", [problem("test", i, r) for i, r in enumerate(test)])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
