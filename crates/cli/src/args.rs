@@ -187,7 +187,7 @@ pub struct ScoreArgs {
     pub file: PathBuf,
     /// How step scores become `score` [default: min]
     ///
-    /// min, product, mean, last, max, soft-min or soft-min:T
+    /// min, product, mean, last, max, soft-min[:T] or likely-min[:W]
     #[arg(long)]
     pub aggregation: Option<Aggregation>,
     #[command(flatten)]

@@ -7,7 +7,8 @@ use crate::error::ConfigError;
 
 /// How the scores of a chain's steps become the score of the chain.
 ///
-/// Written as its name; `"soft-min:0.05"` is [`SoftMin`](Self::SoftMin) with a temperature of 0.05.
+/// Written as its name; `"soft-min:0.05"` is [`SoftMin`](Self::SoftMin) with a temperature of 0.05,
+/// `"likely-min:1"` is [`LikelyMin`](Self::LikelyMin) with a weight of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Aggregation {
@@ -28,11 +29,20 @@ pub enum Aggregation {
         /// Above 0.
         temperature: f32,
     },
+    /// The minimum, where the log-odds of each step's score are lowered by the weight times its
+    /// negative log-probability under the generator. A search over many chains finds what the scorer
+    /// rates too high, and that is rarely what the generator often writes, so an improbable step has
+    /// to score higher to count as much (regularised best-of-N, <https://arxiv.org/abs/2404.01054>).
+    /// A step whose log-probability is not known counts as certain.
+    LikelyMin {
+        /// Above 0; 1 weighs a step as often as it was to be expected.
+        weight: f32,
+    },
 }
 
 impl Aggregation {
-    /// All of them; the soft minimum with its default temperature.
-    pub const ALL: [Self; 6] = [
+    /// All of them; numbers as they are if none is written.
+    pub const ALL: [Self; 7] = [
         Self::Min,
         Self::Product,
         Self::Mean,
@@ -41,17 +51,34 @@ impl Aggregation {
         Self::SoftMin {
             temperature: Self::SOFT_MIN_TEMPERATURE,
         },
+        Self::LikelyMin {
+            weight: Self::LIKELY_MIN_WEIGHT,
+        },
     ];
 
     /// The temperature of `"soft-min"` if none is written.
     pub const SOFT_MIN_TEMPERATURE: f32 = 0.1;
+
+    /// The weight of `"likely-min"` if none is written.
+    pub const LIKELY_MIN_WEIGHT: f32 = 0.5;
+
+    /// What [`fold`](Self::fold) is given for a step with this score, whose tokens have this sum of
+    /// log-probabilities (natural logarithm): the score itself, but for
+    /// [`LikelyMin`](Self::LikelyMin).
+    #[must_use]
+    pub fn weighed(self, score: f32, logprob: f32) -> f32 {
+        match self {
+            Self::LikelyMin { weight } => lowered(score, f64::from(weight) * f64::from(logprob)),
+            _ => score,
+        }
+    }
 
     /// Score of a chain from its step scores, first step first; `None` if there are none.
     pub fn fold(self, scores: impl IntoIterator<Item = f32>) -> Option<f32> {
         let mut scores = scores.into_iter();
         let first = scores.next()?;
         Some(match self {
-            Self::Min => scores.fold(first, f32::min),
+            Self::Min | Self::LikelyMin { .. } => scores.fold(first, f32::min),
             Self::Max => scores.fold(first, f32::max),
             Self::Last => scores.last().unwrap_or(first),
             Self::Product => {
@@ -79,19 +106,31 @@ impl Aggregation {
             Self::Last => "last",
             Self::Max => "max",
             Self::SoftMin { .. } => "soft-min",
+            Self::LikelyMin { .. } => "likely-min",
         }
     }
 
     /// # Errors
-    /// The temperature is not a positive number.
+    /// The temperature or the weight is not a positive number.
     pub(crate) fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::SoftMin { temperature } => {
                 ConfigError::check_positive("the temperature of soft-min", temperature)
             }
+            Self::LikelyMin { weight } => {
+                ConfigError::check_positive("the weight of likely-min", weight)
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// `score` with `by`, which is at most 0, added to its log-odds.
+fn lowered(score: f32, by: f64) -> f32 {
+    let score = f64::from(score);
+    let (right, wrong) = (score * by.exp(), 1.0 - score);
+    // A score that f32 rounds to 1 is not certain.
+    (right / (right + wrong.max(f64::from(f32::EPSILON) / 2.0))) as f32
 }
 
 /// Mean of `scores` weighted by exp(-score / temperature).
@@ -114,6 +153,9 @@ impl fmt::Display for Aggregation {
             Self::SoftMin { temperature } if *temperature != Self::SOFT_MIN_TEMPERATURE => {
                 write!(f, ":{temperature}")
             }
+            Self::LikelyMin { weight } if *weight != Self::LIKELY_MIN_WEIGHT => {
+                write!(f, ":{weight}")
+            }
             _ => Ok(()),
         }
     }
@@ -128,6 +170,12 @@ impl FromStr for Aggregation {
                 temperature: temperature.parse().unwrap_or(f32::NAN),
             };
             return soft_min.validate().map(|()| soft_min);
+        }
+        if let Some(weight) = text.strip_prefix("likely-min:") {
+            let likely_min = Self::LikelyMin {
+                weight: weight.parse().unwrap_or(f32::NAN),
+            };
+            return likely_min.validate().map(|()| likely_min);
         }
         Self::ALL
             .into_iter()
@@ -179,7 +227,24 @@ mod tests {
     }
 
     #[test]
-    fn a_temperature_is_written_after_a_colon() {
+    fn an_improbable_step_must_score_higher_to_count_as_much() {
+        let weight = 0.5;
+        let likely_min = Aggregation::LikelyMin { weight };
+        // Odds of 4 times exp(0.5 * ln 0.25) = 1/2.
+        assert!((likely_min.weighed(0.8, 0.25f32.ln()) - 2.0 / 3.0).abs() < 1e-6);
+        assert!(likely_min.weighed(0.8, -1.0) > likely_min.weighed(0.9, -6.0));
+        assert!((likely_min.weighed(0.8, 0.0) - 0.8).abs() < 1e-6);
+        assert!(likely_min.weighed(1.0, -20.0) < 1.0, "1 is a rounded score");
+        for logprob in [0.0, -1.0, -1e4, f32::NEG_INFINITY] {
+            assert_eq!(likely_min.weighed(0.0, logprob), 0.0);
+            assert!((0.0..=1.0).contains(&likely_min.weighed(1.0, logprob)));
+            assert_eq!(Aggregation::Min.weighed(0.3, logprob), 0.3);
+        }
+        assert_eq!(likely_min.fold([0.5, 0.25, 1.0]), Some(0.25));
+    }
+
+    #[test]
+    fn a_number_is_written_after_a_colon() {
         let written = |text: &str| text.parse::<Aggregation>();
         let temperature = 0.05;
         assert_eq!(
@@ -191,7 +256,14 @@ mod tests {
             written("soft-min:0.05").unwrap().to_string(),
             "soft-min:0.05"
         );
+        assert_eq!(
+            written("likely-min:1"),
+            Ok(Aggregation::LikelyMin { weight: 1.0 })
+        );
+        assert_eq!(written("likely-min:1").unwrap().to_string(), "likely-min:1");
         for bad in [
+            "likely-min:0",
+            "likely-min:x",
             "soft-min:",
             "soft-min:0",
             "soft-min:-1",

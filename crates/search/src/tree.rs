@@ -282,7 +282,8 @@ impl ChainTree {
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
         let score = |id| {
             let node: &Node = self.node(id);
-            node.score.or(node.partial_score)
+            let score = node.score.or(node.partial_score)?;
+            Some(aggregation.weighed(score, node.logprob))
         };
         aggregation.fold(self.path(id).into_iter().filter_map(score))
     }

@@ -26,7 +26,7 @@ pub struct SettingFlags {
     pub m: Option<usize>,
     /// How step scores become a chain's score
     ///
-    /// min, product, mean, last, max, soft-min or soft-min:T [default: min; with --scorer orm always
+    /// min, product, mean, last, max, soft-min[:T] or likely-min[:W] [default: min; with --scorer orm always
     /// last]
     #[arg(long, hide_short_help = true)]
     pub aggregation: Option<Aggregation>,
