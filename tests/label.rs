@@ -35,6 +35,22 @@ fn the_same_labels_whatever_else_is_in_flight() {
         assert_eq!(place.read(&alone), place.read(&together), "{mode}");
         assert!(chains(&place, &alone).len() >= 4, "{mode}");
     }
+    for (out, in_flight) in [("1.jsonl", "1"), ("4.jsonl", "4")] {
+        let few = [
+            "label",
+            "--limit",
+            "4",
+            "--mode",
+            "binary",
+            "--searches",
+            "3",
+        ];
+        let args = ["--out", out, "--in-flight", in_flight];
+        place.run(&[&few[..], &args].concat()).ok();
+    }
+    assert_eq!(place.read("1.jsonl"), place.read("4.jsonl"));
+    let source = |chain: &Value| chain.get("source") == Some(&Value::from("rollout"));
+    assert!(chains(&place, "1.jsonl").iter().any(source));
     let other_seed = ["--seed", "1"];
     place.run(&label("seed.jsonl", &other_seed)).ok();
     assert_ne!(place.read("seed.jsonl"), place.read("all-1.jsonl"));
@@ -65,7 +81,8 @@ fn each_step_of_a_chain_says_how_many_rollouts_were_right() {
     assert!(count("rollouts") <= rollouts && count("rollouts") == 4 * count("labels"));
     assert_eq!((count("problems"), count("chains")), (4, 12));
     let ledger = |name: &str| summary["ledger"][name].as_u64().expect("a count");
-    assert!(ledger("reused_tokens") > ledger("generated_tokens"));
+    assert!(count("spared_tokens") > ledger("generated_tokens"));
+    assert!(count("spared_tokens") <= ledger("reused_tokens"));
     assert!(ledger("prompt_tokens") < ledger("generated_tokens"));
 }
 
@@ -169,6 +186,10 @@ fn what_cannot_be_labelled_is_refused() {
         ),
         (label("none/l.jsonl", &[]), vec!["none/l.jsonl"]),
         (label("l.jsonl", &["--mode", "some"]), vec!["some", "early"]),
+        (
+            label("l.jsonl", &["--searches", "2"]),
+            vec!["--searches", "--mode binary"],
+        ),
         (
             vec!["label", "--rollouts", "0", "--out", "l.jsonl"],
             vec!["rollouts"],

@@ -259,6 +259,17 @@ pub struct LabelArgs {
     /// Rollouts from behind a step
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Labels")]
     pub rollouts: u32,
+    /// With --mode binary: search so many wrong rollouts of each problem, too
+    ///
+    /// They are chosen as OmegaPRM does, and come out as chains with the source rollout.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Labels",
+        hide_short_help = true
+    )]
+    pub searches: u32,
 
     #[command(flatten)]
     pub settings: SettingFlags,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
 use beamgen::{CancelToken, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
-use beamgen_labels::monte_carlo::{Counts, Labelling, MonteCarlo, graded_by_answer};
+use beamgen_labels::monte_carlo::{Counts, Labelling, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,14 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
         chains: args.chains,
         rollouts: args.rollouts,
         mode: args.mode,
+        searches: args.searches,
     };
+    if args.searches > 0 && args.mode != Mode::Binary {
+        let mode = args.mode.name();
+        return Err(Failure::Input(format!(
+            "--searches is for --mode binary, not {mode}: change one of them"
+        )));
+    }
     options.validate().map_err(beamgen::Error::from)?;
     let config = config(args)?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
@@ -276,6 +283,7 @@ impl<'a> Writer<'a> {
         for done in self.done.values() {
             summary.counts += done.counts;
             summary.ledger.add(&done.ledger);
+            summary.spared_tokens += done.counts.spared_tokens(done.ledger.prompt_tokens);
         }
         let here = self.done.len() - self.resumed;
         summary.seconds = run.elapsed;
@@ -318,9 +326,10 @@ struct Summary {
     problems: usize,
     #[serde(flatten)]
     counts: Counts,
-    /// Tokens and passes of all problems. Of `reused_tokens`: what would be read again if each
-    /// chain and each rollout began with its own prompt and prefix.
+    /// Tokens and passes of all problems.
     ledger: Spent,
+    /// What would be read again if each chain and each rollout began with its own prompt and prefix.
+    spared_tokens: u64,
     /// Wall-clock seconds of this call.
     seconds: f64,
 }
@@ -336,6 +345,7 @@ impl Summary {
             rollouts,
             truncated,
             chain_tokens,
+            ..
         } = self.counts;
         let spent = &self.ledger;
         writeln!(
@@ -363,9 +373,9 @@ impl Summary {
         )?;
         writeln!(
             out,
-            "{} prompt tokens read; {} tokens of prompts and prefixes were found in caches",
+            "{} prompt tokens read; without forks of caches, {} tokens of prompts and prefixes would be read again",
             grouped(spent.prompt_tokens),
-            grouped(spent.reused_tokens)
+            grouped(self.spared_tokens)
         )?;
         writeln!(out, "{:.1} s", self.seconds)
     }

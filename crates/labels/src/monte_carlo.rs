@@ -10,6 +10,7 @@
 //! [`Mode::Early`].
 
 mod bisect;
+mod pool;
 mod sampled;
 mod strategy;
 
@@ -33,6 +34,9 @@ pub struct MonteCarlo {
     pub rollouts: u32,
     /// Which steps, and how many rollouts of each.
     pub mode: Mode,
+    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by OmegaPRM's rule, the first error is
+    /// searched as well, beside the chains. They come out as chains with the source `rollout`.
+    pub searches: u32,
 }
 
 impl Default for MonteCarlo {
@@ -42,6 +46,7 @@ impl Default for MonteCarlo {
             chains: 4,
             rollouts: 8,
             mode: Mode::All,
+            searches: 0,
         }
     }
 }
@@ -161,7 +166,7 @@ pub struct Labels {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Chains, equal ones counted.
+    /// Chains, equal ones counted, and rollouts that were searched like chains not.
     pub chains: u64,
     /// Those of them that are right.
     pub right: u64,
@@ -177,6 +182,20 @@ pub struct Counts {
     pub truncated: u64,
     /// Tokens of the chains. What else was generated is rollouts.
     pub chain_tokens: u64,
+    /// Rollouts that were begun, those that were dropped counted.
+    pub begun: u64,
+    /// Tokens of the prefixes in front of them, once for each.
+    pub prefix_tokens: u64,
+}
+
+impl Counts {
+    /// Tokens that would be read again, for one problem, if each chain and each rollout began with
+    /// its own prompt and prefix instead of a fork.
+    #[must_use]
+    pub fn spared_tokens(&self, prompt_tokens: u64) -> u64 {
+        let others = (self.chains + self.begun).saturating_sub(1);
+        self.prefix_tokens + others * prompt_tokens
+    }
 }
 
 impl std::ops::AddAssign for Counts {
@@ -189,5 +208,7 @@ impl std::ops::AddAssign for Counts {
         self.rollouts += other.rollouts;
         self.truncated += other.truncated;
         self.chain_tokens += other.chain_tokens;
+        self.begun += other.begun;
+        self.prefix_tokens += other.prefix_tokens;
     }
 }

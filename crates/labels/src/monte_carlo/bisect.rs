@@ -17,11 +17,12 @@ pub(super) enum Search {
 
 /// The search in a chain of so many whole steps. `rolled_out`: the hard label of a step, once all its
 /// rollouts are done; the inner `None` if none of them came to its end. The problem itself is taken to
-/// be good.
+/// be good, and so are its first `from` steps.
 ///
 /// It is a function of what is known: asked again after the step that it needs was rolled out, it goes
 /// on from there.
 pub(super) fn search(
+    from: usize,
     steps: usize,
     end: Option<End>,
     rolled_out: impl Fn(usize) -> Option<Option<bool>>,
@@ -29,9 +30,9 @@ pub(super) fn search(
     // The first `from` steps are good; with `to` steps the chain is not.
     let (mut from, mut to) = match end {
         Some(End::Right) => return Search::NoError,
-        Some(End::Wrong) => (0, steps),
+        Some(End::Wrong) => (from, steps),
         // Whether all its steps together are good is not known.
-        _ => (0, steps + 1),
+        _ => (from, steps + 1),
     };
     while to - from > 1 {
         let middle = from.midpoint(to);
@@ -60,7 +61,7 @@ mod tests {
             known[steps - 1] = Some(false);
         }
         for rolled_out in 0..=steps {
-            match search(steps, end, |step| known[step].map(Some)) {
+            match search(0, steps, end, |step| known[step].map(Some)) {
                 Search::Needs(step) => known[step] = Some(step < first_error),
                 found => return (found, rolled_out),
             }
@@ -87,6 +88,6 @@ mod tests {
     #[test]
     fn a_step_whose_rollouts_all_were_cut_ends_the_search() {
         let end = Some(End::Wrong);
-        assert_eq!(search(5, end, |_| Some(None)), Search::Unknown);
+        assert_eq!(search(0, 5, end, |_| Some(None)), Search::Unknown);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use beamgen_search::{ChainTree, Finish, NodeId, Problem, State};
 
 use super::bisect::{self, Search};
+use super::pool::{self, Candidate};
 use super::{Labels, Mode};
 use crate::{LabelledChain, LabelledStep, Policy, Rollouts};
 
@@ -50,6 +51,12 @@ pub(super) struct Prefix {
     pub k: u32,
     /// Rollouts that a length limit cut.
     pub truncated: u32,
+    /// Rollouts that began, those that were dropped counted.
+    begun: u64,
+    /// Tokens of its steps.
+    tokens: u64,
+    /// How often one of its wrong rollouts was chosen to be searched.
+    pub chosen: u32,
 }
 
 impl Prefix {
@@ -82,6 +89,8 @@ pub(super) struct Chain {
     /// `None` while it grows; it stays so where the search ended before the chain did.
     pub end: Option<End>,
     tokens: u64,
+    /// For a rollout that is searched like a chain: the steps of the prefix that it begins behind.
+    rollout_from: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +107,8 @@ pub(super) struct Sampled {
     chain_of: HashMap<NodeId, usize>,
     /// The prefix of the rollout that goes on from a node.
     rollout_of: HashMap<NodeId, usize>,
+    /// Wrong rollouts that may be searched.
+    pub pool: Vec<Candidate>,
     /// Nodes whose caches are wanted.
     pub kept: HashSet<NodeId>,
 }
@@ -116,15 +127,19 @@ impl Sampled {
     pub fn part(&mut self, tree: &ChainTree, node: NodeId, chains_grow: bool) -> Option<Part> {
         let parent = tree.node(node).parent.unwrap_or(ChainTree::ROOT);
         if !chains_grow {
-            let known = self.rollout_of.remove(&parent);
-            let prefix = known.or_else(|| self.by_node.get(&parent).copied());
-            return prefix.map(Part::Rollout);
+            if let Some(prefix) = self.rollout_of.remove(&parent) {
+                return Some(Part::Rollout(prefix));
+            }
+            let prefix = *self.by_node.get(&parent)?;
+            self.prefixes[prefix].begun += 1;
+            return Some(Part::Rollout(prefix));
         }
         let chain = self.chain_of.remove(&parent).unwrap_or_else(|| {
             self.chains.push(Chain {
                 prefixes: Vec::new(),
                 end: None,
                 tokens: 0,
+                rollout_from: None,
             });
             self.chains.len() - 1
         });
@@ -168,6 +183,9 @@ impl Sampled {
                 n: 0,
                 k: 0,
                 truncated: 0,
+                begun: 0,
+                tokens: tree.token_count(node) as u64,
+                chosen: 0,
             });
         }
         prefix
@@ -195,7 +213,8 @@ impl Sampled {
 
     /// The share of right chains among those that came to their own end.
     pub fn pass_rate(&self) -> Option<f64> {
-        let count = |end| self.chains.iter().filter(|c| c.end == Some(end)).count();
+        let chains = || self.chains.iter().filter(|c| c.rollout_from.is_none());
+        let count = |end| chains().filter(|c| c.end == Some(end)).count();
         let (right, wrong) = (count(End::Right), count(End::Wrong));
         (right + wrong > 0).then(|| right as f64 / (right + wrong) as f64)
     }
@@ -212,16 +231,63 @@ impl Sampled {
             let is_done = prefix.drawn >= self.target && prefix.alive == 0;
             (is_done || prefix.is_right.is_some()).then(|| prefix.is_good())
         };
-        bisect::search(chain.prefixes.len(), chain.end, rolled_out)
+        let from = chain.rollout_from.unwrap_or(0);
+        bisect::search(from, chain.prefixes.len(), chain.end, rolled_out)
+    }
+
+    /// Makes the wrong rollout that is most worth it a chain to be searched. Returns whether there
+    /// was one.
+    pub fn reuse_rollout(&mut self, tree: &ChainTree) -> bool {
+        let Some(candidate) = pool::select(&mut self.pool, &mut self.prefixes, tree) else {
+            return false;
+        };
+        let mut chain = Chain {
+            prefixes: Vec::new(),
+            end: Some(End::Wrong),
+            tokens: 0,
+            rollout_from: None,
+        };
+        for node in tree.path(candidate.end) {
+            if !tree.node(node).is_empty_step() {
+                let is_right = (node == candidate.end).then_some(false);
+                let prefix = self.prefix(tree, node, is_right);
+                chain.prefixes.push(prefix);
+                if prefix == candidate.prefix {
+                    chain.rollout_from = Some(chain.prefixes.len());
+                }
+            }
+        }
+        self.chains.push(chain);
+        true
+    }
+
+    /// Lets the caches of a rollout go. Returns the nodes that had one.
+    pub fn release(&mut self, tree: &ChainTree, end: NodeId, prefix: usize) -> Vec<NodeId> {
+        let begin = tree.node(self.prefixes[prefix].node).depth as usize;
+        let mut path = tree.path(end).split_off(begin);
+        path.retain(|node| self.kept.remove(node));
+        path
+    }
+
+    /// Takes the rollouts of prefixes without a right one, whose first error is before them, out of
+    /// the pool.
+    pub fn take_hopeless(&mut self) -> Vec<Candidate> {
+        let is_hopeless = |candidate: &Candidate| {
+            let prefix = &self.prefixes[candidate.prefix];
+            prefix.k == 0 && prefix.alive == 0 && prefix.drawn >= self.target
+        };
+        self.pool
+            .extract_if(.., |candidate| is_hopeless(candidate))
+            .collect()
     }
 
     pub fn labels(&self, mode: Mode, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
         let mut seen = HashSet::new();
         let mut labelled = Labels::default();
         let counts = &mut labelled.counts;
-        counts.chains = self.chains.len() as u64;
         for chain in &self.chains {
             counts.chain_tokens += chain.tokens;
+            counts.chains += u64::from(chain.rollout_from.is_none());
             counts.right += u64::from(chain.end == Some(End::Right));
             counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
             let is_new = seen.insert((&chain.prefixes, chain.end));
@@ -245,6 +311,7 @@ impl Sampled {
                     _ => None,
                 },
                 answer: problem.answer.clone(),
+                source: chain.rollout_from.map(|_| "rollout".to_owned()),
                 policy: Some(policy.clone()),
                 ..LabelledChain::default()
             });
@@ -253,6 +320,8 @@ impl Sampled {
             counts.labels += u64::from(prefix.n > 0);
             counts.rollouts += u64::from(prefix.n);
             counts.truncated += u64::from(prefix.truncated);
+            counts.begun += prefix.begun;
+            counts.prefix_tokens += prefix.begun * prefix.tokens;
         }
         labelled
     }

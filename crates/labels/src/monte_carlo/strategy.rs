@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use beamgen_search::{Action, ChainTree, NodeId, Scoring, Start, State, Strategy};
 
 use super::bisect::Search;
+use super::pool::Candidate;
 use super::sampled::{End, Part, Sampled};
 use super::{Grader, Mode, MonteCarlo};
 
@@ -18,6 +19,8 @@ pub(super) struct Labeller {
     cache_tokens: usize,
     /// Most rollouts that grow at once.
     width: u32,
+    /// Rollouts searched like chains.
+    searches: u32,
 }
 
 /// Most rollouts of a problem that grow at once.
@@ -39,6 +42,7 @@ impl Labeller {
             chains_grow: true,
             cache_tokens: 0,
             width: 1,
+            searches: 0,
         }
     }
 
@@ -145,6 +149,7 @@ impl Strategy for Labeller {
         *lock(&self.sampled) = Sampled::default();
         self.cache_tokens = start.cache_tokens;
         self.chains_grow = true;
+        self.searches = 0;
         vec![Action::expand(ChainTree::ROOT, self.options.chains)]
     }
 
@@ -157,6 +162,7 @@ impl Strategy for Labeller {
         }
         let mut chains_grow = false;
         let mut growing = Vec::new();
+        let mut released = Vec::new();
         for &node in nodes {
             let end = self.end(tree, node);
             let (goes_on, rollout_of) = match sampled.part(tree, node, self.chains_grow) {
@@ -164,6 +170,13 @@ impl Strategy for Labeller {
                 Some(Part::Chain(chain)) => (sampled.grow(chain, tree, node, end), None),
                 Some(Part::Rollout(prefix)) => {
                     sampled.roll(prefix, node, end);
+                    if self.options.searches > 0 {
+                        match end {
+                            None => _ = sampled.kept.insert(node),
+                            Some(End::Wrong) => sampled.pool.push(Candidate { prefix, end: node }),
+                            Some(_) => released.extend(sampled.release(tree, node, prefix)),
+                        }
+                    }
                     (end.is_none(), Some(prefix))
                 }
             };
@@ -172,7 +185,10 @@ impl Strategy for Labeller {
                 growing.push((node, rollout_of));
             }
         }
-        let mut actions = Vec::new();
+        for candidate in sampled.take_hopeless() {
+            released.extend(sampled.release(tree, candidate.end, candidate.prefix));
+        }
+        let mut actions: Vec<Action> = released.into_iter().map(Action::Prune).collect();
         for (node, rollout_of) in growing {
             let is_settled = |&prefix: &usize| {
                 self.options.mode == Mode::Early && sampled.prefixes[prefix].k > 0
@@ -197,6 +213,14 @@ impl Strategy for Labeller {
         }
         if !self.chains_grow {
             self.begin_rollouts(sampled, tree, &mut actions);
+            // One search at a time: what is chosen depends on those before.
+            while self.searches < self.options.searches
+                && !actions.iter().any(|a| matches!(a, Action::Expand { .. }))
+                && sampled.reuse_rollout(tree)
+            {
+                self.searches += 1;
+                self.begin_rollouts(sampled, tree, &mut actions);
+            }
         }
         actions
     }

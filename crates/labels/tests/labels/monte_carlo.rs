@@ -38,7 +38,18 @@ fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
         chains,
         rollouts,
         mode,
+        searches: 0,
     }
+}
+
+/// Each mode, and binary search with the reuse of rollouts.
+fn every() -> Vec<MonteCarlo> {
+    let mut every: Vec<MonteCarlo> = Mode::ALL.map(|mode| options(mode, 6, 8)).to_vec();
+    every.push(MonteCarlo {
+        searches: 5,
+        ..options(Mode::Binary, 6, 8)
+    });
+    every
 }
 
 struct Ran {
@@ -119,33 +130,28 @@ fn label_all(mode: Mode, count: usize) -> Ran {
 
 #[test]
 fn the_labels_do_not_depend_on_what_else_is_in_flight() {
-    for mode in Mode::ALL {
+    for mode in every() {
         let run = |in_flight, capacity| {
             let mut generator = ScriptedGenerator::new(breaking).with_capacity(capacity);
             let config = SearchConfig {
                 in_flight,
                 ..SearchConfig::default()
             };
-            label(&mut generator, options(mode, 6, 8), &config, 6)
+            label(&mut generator, mode, &config, 3)
         };
         let alone = run(1, usize::MAX);
         assert!(alone.counts().rollouts > 0);
-        assert!(alone.labels == run(6, usize::MAX).labels, "{mode:?}");
+        assert!(alone.labels == run(3, usize::MAX).labels, "{mode:?}");
         // Some problems are set back for want of memory, and begin anew.
-        assert!(alone.labels == run(6, 1100).labels, "{mode:?}");
+        assert!(alone.labels == run(3, 550).labels, "{mode:?}");
     }
 }
 
 #[test]
 fn no_token_is_read_or_sampled_twice() {
-    for mode in Mode::ALL {
+    for mode in every() {
         let mut generator = ScriptedGenerator::new(breaking);
-        let ran = label(
-            &mut generator,
-            options(mode, 6, 8),
-            &SearchConfig::default(),
-            5,
-        );
+        let ran = label(&mut generator, mode, &SearchConfig::default(), 5);
         assert_eq!(generator.prompts_read, 5);
         assert_eq!(generator.chains_held(), 0);
         assert_eq!(generator.tokens_sampled as u64, ran.generated());
@@ -169,6 +175,7 @@ fn each_rollout_saves_reading_its_prompt_and_prefix() {
     let ran = label(&mut generator, options(Mode::All, 1, 4), &config, 1);
     let prefixes: u64 = (1..=6).map(|steps| 10 + 3 * steps).sum();
     assert_eq!(ran.results[0].ledger.reused_tokens, 4 * prefixes);
+    assert_eq!(ran.counts().spared_tokens(10), 4 * prefixes);
     let counts = ran.counts();
     assert_eq!((counts.labels, counts.rollouts), (6, 24));
     let chain = &ran.labels[0].chains[0];
@@ -285,6 +292,42 @@ fn binary_search_finds_the_first_error_of_brute_force_where_labels_fall_once() {
     }
     assert!(found > 40, "{found}");
     assert!(3 * binary.generated() < 2 * all.generated());
+}
+
+#[test]
+fn wrong_rollouts_are_searched_like_chains() {
+    let mut generator = ScriptedGenerator::new(breaking);
+    let searched = MonteCarlo {
+        searches: 5,
+        ..options(Mode::Binary, 3, 8)
+    };
+    let ran = label(&mut generator, searched, &SearchConfig::default(), 20);
+    let (mut reused, mut exact) = (0, 0);
+    for labels in &ran.labels {
+        assert_eq!(labels.counts.chains, 3);
+        let rollouts = labels.chains.iter().filter(|chain| chain.source.is_some());
+        let rollouts: Vec<&LabelledChain> = rollouts.collect();
+        assert!(rollouts.len() <= 5);
+        for chain in rollouts {
+            assert_eq!(chain.outcome, Some(false));
+            let found = usize::try_from(chain.first_error.expect("a first error")).unwrap();
+            let bad = chain
+                .steps
+                .iter()
+                .position(|step| step.text.starts_with("bad"));
+            let bad = bad.expect("whoever is wrong has a bad step");
+            // Behind a bad step no rollout is right; behind a good one, none of 8 may be by chance.
+            assert!(found <= bad, "{chain:?}");
+            let rollouts = chain.steps[found].rollouts.as_ref().unwrap();
+            assert_eq!(rollouts.k, 0);
+            reused += 1;
+            exact += usize::from(found == bad);
+        }
+    }
+    assert!(
+        reused > 40 && 10 * exact > 8 * reused,
+        "{exact} of {reused}"
+    );
 }
 
 #[test]
