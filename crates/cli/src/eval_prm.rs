@@ -14,11 +14,10 @@ use std::path::Path;
 
 use beamgen::RewardModel;
 use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
-use beamgen::eval::quality::ScoredChain;
+use beamgen::eval::quality::{Measure, ScoredChain};
 use beamgen::eval::{GivenChain, GivenChains};
 use serde::Serialize;
 
-use self::data::SetOutline;
 use self::folder::Outline;
 use crate::args::EvalPrmArgs;
 use crate::failure::Failure;
@@ -76,7 +75,7 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         )));
     }
     let (rows, is_scored) = match (&args.redraw, &args.report) {
-        (Some(folder), _) => redrawn(folder)?,
+        (Some(folder), _) => first_errors(&folder::redraw(folder)?),
         (None, Some(folder)) => reported(args, folder)?,
         (None, None) => measured(args)?,
     };
@@ -85,15 +84,21 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     for row in args.json.then_some(&rows).into_iter().flatten() {
         output::json_line(&mut out, row)?;
     }
+    let folder = args.report.as_ref().or(args.redraw.as_ref());
     if !args.json {
+        let resampled = if folder.is_some() {
+            "problems"
+        } else {
+            "chains"
+        };
         table(&rows, threshold).write(&mut out)?;
         writeln!(
             out,
             "\n  A score below {threshold} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
-             on right: chains without a flag; F1: harmonic mean, 95 % interval over chains.\n  \
+             on right: chains without a flag; F1: harmonic mean, 95 % interval over {resampled}.\n  \
              best: F1 at the threshold chosen on these very data, an upper bound."
         )?;
-        if let Some(folder) = args.report.as_ref().or(args.redraw.as_ref()) {
+        if let Some(folder) = folder {
             let path = folder.join("report.md").display().to_string();
             writeln!(out, "  The whole report: {}", printable::line(&path))?;
         }
@@ -172,32 +177,33 @@ fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
         sets: sets.iter().map(|set| set.outline.clone()).collect(),
     };
     let rows = sets.into_iter().map(|set| set.rows).collect();
-    let rows = folder::write(folder, &About::this(), &outline, rows)?;
-    Ok(first_errors(&outline, &rows))
+    let report = folder::write(folder, &About::this(), &outline, rows)?;
+    Ok(first_errors(&report))
 }
 
-fn redrawn(folder: &Path) -> Result<Rows, Failure> {
-    let (outline, rows) = folder::redraw(folder)?;
-    Ok(first_errors(&outline, &rows))
-}
-
-/// A row for each file, over the chains whose first error the labels tell.
-fn first_errors(outline: &Outline, rows: &[Vec<ScoredChain>]) -> Rows {
+/// A row for each file of a report, over the chains whose first error the labels tell. The interval
+/// is the report's, over problems.
+fn first_errors(report: &folder::Measured) -> Rows {
     let judged = |row: &ScoredChain| {
         Some(Judged {
             label: row.first_error()?,
             scores: row.scores.clone(),
         })
     };
-    let measured = |(set, rows): (&SetOutline, &Vec<ScoredChain>)| {
+    let outline = &report.outline;
+    let sets = outline.sets.iter().zip(&report.sets).zip(&report.rows);
+    let rows = sets.map(|((of, set), rows)| {
         let judged: Vec<Judged> = rows.iter().filter_map(judged).collect();
-        measure(set.source.clone(), &judged, outline.threshold)
-    };
-    let is_scored = rows.iter().flatten().any(|row| row.scores.is_some());
-    (
-        outline.sets.iter().zip(rows).map(measured).collect(),
-        is_scored,
-    )
+        let f1 = set.model.figures.get(Measure::FirstErrorF1);
+        let interval = f1.and_then(|figure| figure.interval);
+        Measured {
+            f1_low: interval.map(|(low, _)| low),
+            f1_high: interval.map(|(_, high)| high),
+            ..measure(of.source.clone(), &judged, outline.threshold)
+        }
+    });
+    let mut scored = report.rows.iter().flatten();
+    (rows.collect(), scored.any(|row| row.scores.is_some()))
 }
 
 /// Scores chains in order; `each` gets the scores, or `None` for a chain that the model refused.

@@ -34,6 +34,13 @@ pub struct Outline {
     pub sets: Vec<SetOutline>,
 }
 
+/// What a report was written of; of each set its report and its rows.
+pub struct Measured {
+    pub outline: Outline,
+    pub sets: Vec<SetReport>,
+    pub rows: Vec<Vec<ScoredChain>>,
+}
+
 /// A line of the rows.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,7 +84,7 @@ pub fn write(
     about: &About,
     outline: &Outline,
     rows: Vec<Vec<ScoredChain>>,
-) -> Result<Vec<Vec<ScoredChain>>, Failure> {
+) -> Result<Measured, Failure> {
     let mut text = Vec::new();
     for (set, chains) in rows.into_iter().enumerate() {
         for chain in chains {
@@ -89,12 +96,11 @@ pub fn write(
     write_file(&folder.join(ROWS), &text)?;
     // A report is a function of its files, so the rows are read back.
     let rows = read(folder, outline.sets.len())?;
-    report(folder, about, outline, &rows)?;
-    Ok(rows)
+    report(folder, about, outline.clone(), rows)
 }
 
 /// Writes everything but the rows anew.
-pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Vec<ScoredChain>>), Failure> {
+pub fn redraw(folder: &Path) -> Result<Measured, Failure> {
     let path = folder.join(RESULTS);
     let fault = |reason: String| {
         Failure::Input(format!(
@@ -106,8 +112,7 @@ pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Vec<ScoredChain>>), Failure
         .map_err(|error| fault(error.to_string()))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
     let rows = read(folder, given.outline.sets.len())?;
-    report(folder, &given.about, &given.outline, &rows)?;
-    Ok((given.outline, rows))
+    report(folder, &given.about, given.outline, rows)
 }
 
 fn read(folder: &Path, sets: usize) -> Result<Vec<Vec<ScoredChain>>, Failure> {
@@ -135,23 +140,28 @@ fn read(folder: &Path, sets: usize) -> Result<Vec<Vec<ScoredChain>>, Failure> {
 fn report(
     folder: &Path,
     about: &About,
-    outline: &Outline,
-    rows: &[Vec<ScoredChain>],
-) -> Result<(), Failure> {
+    outline: Outline,
+    rows: Vec<Vec<ScoredChain>>,
+) -> Result<Measured, Failure> {
     let set = |(of, rows): (&SetOutline, &Vec<ScoredChain>)| {
         SetReport::of(&of.name, rows, outline.threshold)
     };
-    let sets: Vec<SetReport> = outline.sets.iter().zip(rows).map(set).collect();
+    let sets: Vec<SetReport> = outline.sets.iter().zip(&rows).map(set).collect();
     let plots = plots::draw(folder, outline.threshold, &sets)?;
-    let text = markdown::text(about, outline, &sets, &plots);
+    let text = markdown::text(about, &outline, &sets, &plots);
     write_file(&folder.join("report.md"), text.as_bytes())?;
     let results = Results {
         about,
-        outline,
+        outline: &outline,
         sets: &sets,
     };
     let mut text =
         serde_json::to_vec_pretty(&results).map_err(|error| Failure::Run(error.into()))?;
     text.push(b'\n');
-    write_file(&folder.join(RESULTS), &text)
+    write_file(&folder.join(RESULTS), &text)?;
+    Ok(Measured {
+        outline,
+        sets,
+        rows,
+    })
 }

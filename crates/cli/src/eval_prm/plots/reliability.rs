@@ -87,12 +87,15 @@ impl Reliability {
                 let (x, y) = at(bin.score, bin.label.value);
                 look.mark(area, (x, y), scale)?;
                 if number == 1 {
-                    // Away from the edge that the marker is near.
-                    let away = if bin.label.value > 0.5 { 16 } else { -16 };
+                    // Beside the bar, where there is room.
+                    let (away, side) = match bin.score < 0.9 {
+                        true => (9, HPos::Left),
+                        false => (-9, HPos::Right),
+                    };
                     let style = text(12, scale, look.colour);
-                    let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+                    let style = style.pos(Pos::new(side, VPos::Center));
                     let steps = grouped(bin.steps as u64);
-                    let steps = Text::new(steps, (x, y + away * scale as i32), style);
+                    let steps = Text::new(steps, (x + away * scale as i32, y), style);
                     area.draw(&steps).map_err(fault)?;
                 }
             }
