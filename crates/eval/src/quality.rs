@@ -13,13 +13,14 @@ mod first_error;
 mod measures;
 mod ranking;
 mod resample;
+mod tally;
 mod view;
 
 pub use baselines::{Baseline, LENGTH_BINS, LONGEST_POSITION};
 pub use calibration::{BINS, Bin, Binning};
 pub use chain::ScoredChain;
 pub use confusion::Confusion;
-pub use correlation::Moments;
+use correlation::Moments;
 pub use first_error::Best;
 pub use measures::{Figures, Measure};
 pub use ranking::{RocPoint, auc};

@@ -117,6 +117,8 @@ mod tests {
                 let path = entry.expect("an entry").path();
                 if path.is_dir() {
                     folders.push(path);
+                } else if path.with_file_name("report.md").exists() {
+                    // A report of eval-prm.
                 } else if path.file_name().is_some_and(|name| name == RESULTS) {
                     let text = fs::read(&path).expect("a file");
                     let given: Given = serde_json::from_slice(&text)

@@ -165,3 +165,22 @@ fn report(
         rows,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field that is renamed takes its old name along, or these are measured anew.
+    #[test]
+    fn shipped_reports_can_be_drawn_anew() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for model in ["bundled", "random"] {
+            let folder = root.join("benches/results/2026-11-23-eval-prm").join(model);
+            let text = fs::read(folder.join(RESULTS)).expect("a file");
+            let given: Given = serde_json::from_slice(&text).expect("results");
+            let rows = read(&folder, given.outline.sets.len()).expect("rows");
+            let chains: usize = rows.iter().map(Vec::len).sum();
+            assert_eq!(chains, 500, "{model}");
+        }
+    }
+}

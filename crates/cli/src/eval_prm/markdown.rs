@@ -121,6 +121,8 @@ fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
         Measure::Brier => ("Brier", plain),
         Measure::EceWidth => ("ECE, equal width", plain),
         Measure::EceMass => ("ECE, equal mass", plain),
+        Measure::ScoreRight => ("mean score of right steps", plain),
+        Measure::ScoreWrong => ("mean score of wrong steps", plain),
         Measure::Certainty => ("distance from one half", plain),
         Measure::Entropy => ("entropy, bits", plain),
         Measure::OutcomeDrift => ("minimum in the last step, %", share),
@@ -249,8 +251,9 @@ fn group_table(out: &mut String, by: &str, measures: &[Measure], groups: &[Group
             0 => "-".to_owned(),
             _ => percent(counts.wrong as f64 / classed as f64),
         };
-        let mean = |figure: Option<Figure>| {
-            figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
+        let mean = |of| {
+            let figure = group.figures.get(of);
+            figure.map_or("-".to_owned(), |figure| title(of).1(figure.value))
         };
         let mut row = vec![
             plain(&group.name),
@@ -258,8 +261,8 @@ fn group_table(out: &mut String, by: &str, measures: &[Measure], groups: &[Group
             count(counts.chains),
             count(counts.steps),
             wrong,
-            mean(group.mean_score_right),
-            mean(group.mean_score_wrong),
+            mean(Measure::ScoreRight),
+            mean(Measure::ScoreWrong),
         ];
         row.extend(measures.iter().map(|&of| cell(group.figures.get(of), of)));
         row

@@ -1,8 +1,7 @@
 //! Everything that a report says, computed from the rows.
 
 use beamgen::eval::quality::{
-    Baseline, Best, Bin, Binning, Counts, Figure, Figures, LONGEST_POSITION, RocPoint, ScoredChain,
-    View,
+    Baseline, Best, Bin, Binning, Counts, Figures, LONGEST_POSITION, RocPoint, ScoredChain, View,
 };
 use serde::Serialize;
 
@@ -63,8 +62,6 @@ pub struct Breakdown {
 pub struct Group {
     pub name: String,
     pub counts: Counts,
-    pub mean_score_right: Option<Figure>,
-    pub mean_score_wrong: Option<Figure>,
     pub figures: Figures,
 }
 
@@ -108,12 +105,9 @@ impl Scorer {
 
 impl Group {
     fn of(name: String, view: &View) -> Self {
-        let (right, wrong) = view.mean_scores(SEED);
         Self {
             name,
             counts: view.counts(),
-            mean_score_right: right,
-            mean_score_wrong: wrong,
             figures: view.figures(SEED),
         }
     }

@@ -58,11 +58,20 @@ struct Sum {
 }
 
 impl Sums {
-    pub fn add(&mut self, bin: u8, score: f64, label: f64, weight: f64) {
+    pub fn add(&mut self, bin: u8, score: f64, label: f64) {
         let sum = &mut self.bins[usize::from(bin)];
-        sum.weight += weight;
-        sum.score += weight * score;
-        sum.label += weight * label;
+        sum.weight += 1.0;
+        sum.score += score;
+        sum.label += label;
+    }
+
+    /// Adds other sums, `weight` times.
+    pub fn merge(&mut self, other: &Self, weight: f64) {
+        for (bin, other) in self.bins.iter_mut().zip(&other.bins) {
+            bin.weight += weight * other.weight;
+            bin.score += weight * other.score;
+            bin.label += weight * other.label;
+        }
     }
 
     /// The expected calibration error: the mean over steps of how far the mean score of their bin is

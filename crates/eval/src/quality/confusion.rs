@@ -14,14 +14,22 @@ pub struct Confusion {
 }
 
 impl Confusion {
-    /// Counts one more step, `weight` times.
-    pub fn add(&mut self, is_right: bool, is_flagged: bool, weight: f64) {
+    /// Counts one more step.
+    pub fn add(&mut self, is_right: bool, is_flagged: bool) {
         *match (is_right, is_flagged) {
             (true, false) => &mut self.true_positive,
             (false, false) => &mut self.false_positive,
             (false, true) => &mut self.true_negative,
             (true, true) => &mut self.false_negative,
-        } += weight;
+        } += 1.0;
+    }
+
+    /// Adds other counts, `weight` times.
+    pub fn merge(&mut self, other: &Self, weight: f64) {
+        self.true_positive += weight * other.true_positive;
+        self.false_positive += weight * other.false_positive;
+        self.true_negative += weight * other.true_negative;
+        self.false_negative += weight * other.false_negative;
     }
 
     /// Harmonic mean of precision and recall of right steps; `None` without right steps.

@@ -12,15 +12,25 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Adds a pair, `weight` times. Centre both variables roughly beforehand: sums of squares far
-    /// from 0 lose digits.
-    pub fn add(&mut self, x: f64, y: f64, weight: f64) {
-        self.weight += weight;
-        self.x += weight * x;
-        self.y += weight * y;
-        self.xx += weight * x * x;
-        self.yy += weight * y * y;
-        self.xy += weight * x * y;
+    /// Adds a pair. Both variables are to be centred beforehand: sums of squares far from 0 lose
+    /// digits, and then equal values cannot be told from such as vary a little.
+    pub fn add(&mut self, x: f64, y: f64) {
+        self.weight += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.yy += y * y;
+        self.xy += x * y;
+    }
+
+    /// Adds other sums, `weight` times.
+    pub fn merge(&mut self, other: &Self, weight: f64) {
+        self.weight += weight * other.weight;
+        self.x += weight * other.x;
+        self.y += weight * other.y;
+        self.xx += weight * other.xx;
+        self.yy += weight * other.yy;
+        self.xy += weight * other.xy;
     }
 
     /// Pearson's correlation; `None` if one of the variables does not vary.
@@ -31,8 +41,9 @@ impl Moments {
         }
         let variance = |sum: f64, squares: f64| {
             let variance = squares / self.weight - (sum / self.weight).powi(2);
-            // What is left of equal values is rounding.
-            (variance > 1e-12 * (squares / self.weight)).then_some(variance)
+            // What is left of equal values is rounding. Scores are f32 and lengths whole numbers:
+            // what varies at all varies more.
+            (variance > 1e-20).then_some(variance)
         };
         let (x, y) = (variance(self.x, self.xx)?, variance(self.y, self.yy)?);
         let both = self.xy / self.weight - self.x * self.y / (self.weight * self.weight);

@@ -47,23 +47,29 @@ pub(super) struct FirstErrors {
 }
 
 impl FirstErrors {
-    pub fn add(&mut self, of: Prediction, weight: f64) {
-        let hit = if of.label == of.predicted {
-            weight
-        } else {
-            0.0
-        };
+    pub fn add(&mut self, of: Prediction) {
+        let one = |is: bool| f64::from(u8::from(is));
+        let hit = one(of.label == of.predicted);
         match of.label {
             Some(_) => {
-                self.wrong += weight;
+                self.wrong += 1.0;
                 self.found += hit;
-                self.flagged += if of.is_flagged { weight } else { 0.0 };
+                self.flagged += one(of.is_flagged);
             }
             None => {
-                self.right += weight;
+                self.right += 1.0;
                 self.kept += hit;
             }
         }
+    }
+
+    /// Adds other counts, `weight` times.
+    pub fn merge(&mut self, other: &Self, weight: f64) {
+        self.wrong += weight * other.wrong;
+        self.found += weight * other.found;
+        self.flagged += weight * other.flagged;
+        self.right += weight * other.right;
+        self.kept += weight * other.kept;
     }
 
     /// ProcessBench's a: the share of wrong chains whose first wrong step is the first flagged one.

@@ -32,6 +32,10 @@ pub enum Measure {
     EceWidth,
     /// The same over bins with equally many steps.
     EceMass,
+    /// Mean score of right steps.
+    ScoreRight,
+    /// Mean score of wrong steps.
+    ScoreWrong,
     /// Mean distance of the scores from one half, 0 to 0.5.
     Certainty,
     /// Mean entropy of the scores in bits, 0 to 1.
@@ -47,7 +51,7 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::OnWrong,
         Self::OnRight,
         Self::FirstErrorF1,
@@ -60,6 +64,8 @@ impl Measure {
         Self::Brier,
         Self::EceWidth,
         Self::EceMass,
+        Self::ScoreRight,
+        Self::ScoreWrong,
         Self::Certainty,
         Self::Entropy,
         Self::OutcomeDrift,
@@ -83,6 +89,8 @@ impl Measure {
             Self::Brier => "brier",
             Self::EceWidth => "ece_equal_width",
             Self::EceMass => "ece_equal_mass",
+            Self::ScoreRight => "mean_score_right",
+            Self::ScoreWrong => "mean_score_wrong",
             Self::Certainty => "distance_from_half",
             Self::Entropy => "entropy_bits",
             Self::OutcomeDrift => "minimum_in_last_step",

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::calibration::Sums;
 use super::chain::class;
-use super::first_error::{FirstErrors, Prediction};
+use super::first_error::Prediction;
 use super::ranking::roc;
+use super::tally::Tally;
 use super::{
-    BINS, Best, Bin, Binning, Confusion, Figure, Figures, Measure, Moments, RocPoint, ScoredChain,
-    auc, resample,
+    BINS, Best, Bin, Binning, Confusion, Figure, Figures, Measure, RocPoint, ScoredChain, auc,
+    resample,
 };
 
 /// What figures stand over.
@@ -61,6 +61,8 @@ pub struct View {
     chains: Vec<Chain>,
     /// By rising score.
     steps: Vec<Step>,
+    /// Of each problem.
+    tallies: Vec<Tally>,
 }
 
 impl View {
@@ -76,6 +78,7 @@ impl View {
             refused: 0,
             chains: Vec::new(),
             steps: Vec::new(),
+            tallies: Vec::new(),
         };
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
         for chain in chains {
@@ -120,10 +123,40 @@ impl View {
         let mass = Binning::EqualMass.bins(&scores);
         let lengths: f64 = self.steps.iter().map(|step| step.length).sum();
         let mean = lengths / self.steps.len().max(1) as f64;
+        let sum: f64 = self.steps.iter().map(|step| f64::from(step.score)).sum();
+        let mean_score = sum / self.steps.len().max(1) as f64;
         for (at, step) in self.steps.iter_mut().enumerate() {
             step.width_bin = width[at];
             step.mass_bin = mass[at];
             step.length -= mean;
+        }
+        self.tallies = vec![Tally::default(); self.problems];
+        for chain in &self.chains {
+            let tally = &mut self.tallies[chain.problem];
+            if let Some(prediction) = chain.first_error {
+                tally.first_errors.add(prediction);
+            }
+            if let Some(drifts) = chain.drifts {
+                tally.could_drift += 1.0;
+                tally.drifted += if drifts { 1.0 } else { 0.0 };
+            }
+        }
+        for step in &self.steps {
+            let tally = &mut self.tallies[step.problem];
+            let score = f64::from(step.score);
+            if let Some(is_right) = step.class {
+                let class = usize::from(is_right);
+                tally.confusion.add(is_right, step.is_flagged);
+                tally.lengths[class].add(score - mean_score, step.length);
+                tally.scores[class].0 += 1.0;
+                tally.scores[class].1 += score;
+            }
+            tally.width.add(step.width_bin, score, step.label);
+            tally.mass.add(step.mass_bin, score, step.label);
+            tally.steps += 1.0;
+            tally.squares += (score - step.label).powi(2);
+            tally.certain += (score - 0.5).abs();
+            tally.entropy += step.entropy;
         }
     }
 
@@ -172,57 +205,21 @@ impl View {
 
     /// Every measure, where problem `i` counts `counts[i]` times.
     fn values(&self, counts: &[u32]) -> [Option<f64>; Measure::ALL.len()] {
-        let mut first = FirstErrors::default();
-        let (mut drifted, mut could) = (0.0, 0.0);
-        for chain in &self.chains {
-            let weight = f64::from(counts[chain.problem]);
-            if let Some(prediction) = chain.first_error {
-                first.add(prediction, weight);
-            }
-            if let Some(drifts) = chain.drifts {
-                could += weight;
-                drifted += if drifts { weight } else { 0.0 };
-            }
-        }
-        let mut confusion = Confusion::default();
-        let mut lengths = [Moments::default(); 2];
-        let (mut width, mut mass) = (Sums::default(), Sums::default());
-        let (mut all, mut squares, mut certain, mut entropy) = (0.0, 0.0, 0.0, 0.0);
-        for step in &self.steps {
-            let weight = f64::from(counts[step.problem]);
-            let score = f64::from(step.score);
-            if let Some(is_right) = step.class {
-                confusion.add(is_right, step.is_flagged, weight);
-                lengths[usize::from(is_right)].add(score - 0.5, step.length, weight);
-            }
-            width.add(step.width_bin, score, step.label, weight);
-            mass.add(step.mass_bin, score, step.label, weight);
-            all += weight;
-            squares += weight * (score - step.label).powi(2);
-            certain += weight * (score - 0.5).abs();
-            entropy += weight * step.entropy;
-        }
-        let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
-        let value = |measure| match measure {
-            Measure::OnWrong => first.on_wrong(),
-            Measure::OnRight => first.on_right(),
-            Measure::FirstErrorF1 => first.f1(),
-            Measure::FirstErrorFlagged => first.flagged(),
-            Measure::PrmScore => confusion.prm_score(),
-            Measure::F1Right => confusion.f1_right(),
-            Measure::F1Wrong => confusion.f1_wrong(),
-            Measure::BalancedAccuracy => confusion.balanced_accuracy(),
+        let tally = self.tally(counts);
+        Measure::ALL.map(|measure| match measure {
             Measure::Auc => auc(self.ranked(counts)),
-            Measure::Brier => mean(squares, all),
-            Measure::EceWidth => width.error(),
-            Measure::EceMass => mass.error(),
-            Measure::Certainty => mean(certain, all),
-            Measure::Entropy => mean(entropy, all),
-            Measure::OutcomeDrift => mean(drifted, could),
-            Measure::LengthRight => lengths[1].correlation(),
-            Measure::LengthWrong => lengths[0].correlation(),
-        };
-        Measure::ALL.map(value)
+            measure => tally.value(measure),
+        })
+    }
+
+    fn tally(&self, counts: &[u32]) -> Tally {
+        let mut tally = Tally::default();
+        for (of_problem, &count) in self.tallies.iter().zip(counts) {
+            if count > 0 {
+                tally.merge(of_problem, f64::from(count));
+            }
+        }
+        tally
     }
 
     fn ranked(&self, counts: &[u32]) -> impl Iterator<Item = (f32, bool, f64)> {
@@ -259,7 +256,7 @@ impl View {
             let mut confusion = Confusion::default();
             for step in &self.steps {
                 if let Some(is_right) = step.class {
-                    confusion.add(is_right, step.score < threshold, 1.0);
+                    confusion.add(is_right, step.score < threshold);
                 }
             }
             confusion.f1_wrong()
@@ -275,12 +272,11 @@ impl View {
             Binning::EqualMass => step.mass_bin,
         };
         let sums = |counts: &[u32]| {
-            let mut sums = Sums::default();
-            for step in &self.steps {
-                let weight = f64::from(counts[step.problem]);
-                sums.add(bin(step), f64::from(step.score), step.label, weight);
+            let tally = self.tally(counts);
+            match binning {
+                Binning::EqualWidth => tally.width,
+                Binning::EqualMass => tally.mass,
             }
-            sums
         };
         let labels: [Option<Figure>; BINS] =
             resample(self.problems, seed, |counts| sums(counts).labels());
@@ -315,23 +311,6 @@ impl View {
             }
         }
         counts
-    }
-
-    /// The mean score of right and of wrong steps, with intervals over problems.
-    #[must_use]
-    pub fn mean_scores(&self, seed: u64) -> (Option<Figure>, Option<Figure>) {
-        let [right, wrong] = resample(self.problems, seed, |counts| {
-            [true, false].map(|class| {
-                let (mut sum, mut all) = (0.0, 0.0);
-                for step in self.steps.iter().filter(|step| step.class == Some(class)) {
-                    let weight = f64::from(counts[step.problem]);
-                    sum += weight * f64::from(step.score);
-                    all += weight;
-                }
-                (all > 0.0).then(|| sum / all)
-            })
-        });
-        (right, wrong)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scores by the number of the step.
 
-use beamgen::eval::quality::Figure;
+use beamgen::eval::quality::{Figure, Measure};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -33,8 +33,14 @@ impl Positions {
             set: set.name.clone(),
             lines: vec![
                 ("share of right steps", of(right)),
-                ("score of right steps", of(|group| group.mean_score_right)),
-                ("score of wrong steps", of(|group| group.mean_score_wrong)),
+                (
+                    "score of right steps",
+                    of(|group| group.figures.get(Measure::ScoreRight)),
+                ),
+                (
+                    "score of wrong steps",
+                    of(|group| group.figures.get(Measure::ScoreWrong)),
+                ),
             ],
             names: set
                 .by_position

@@ -1,0 +1,85 @@
+//! Sums over steps and chains, from which nearly every measure follows. They are taken once for each
+//! problem; a draw of the bootstrap only weighs them.
+
+use super::calibration::Sums;
+use super::first_error::FirstErrors;
+use super::{Confusion, Measure, Moments};
+
+/// The sums.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub first_errors: FirstErrors,
+    /// Chains whose lowest score is the last.
+    pub drifted: f64,
+    /// Chains with two scores or more.
+    pub could_drift: f64,
+    pub confusion: Confusion,
+    /// Score and length of wrong and of right steps.
+    pub lengths: [Moments; 2],
+    pub width: Sums,
+    pub mass: Sums,
+    /// Steps.
+    pub steps: f64,
+    /// Squared distances of score and label.
+    pub squares: f64,
+    /// Distances of the scores from one half.
+    pub certain: f64,
+    /// Bits.
+    pub entropy: f64,
+    /// Number and sum of the scores of wrong and of right steps.
+    pub scores: [(f64, f64); 2],
+}
+
+impl Tally {
+    /// Adds another one, `weight` times.
+    pub fn merge(&mut self, other: &Self, weight: f64) {
+        self.first_errors.merge(&other.first_errors, weight);
+        self.drifted += weight * other.drifted;
+        self.could_drift += weight * other.could_drift;
+        self.confusion.merge(&other.confusion, weight);
+        for class in 0..2 {
+            self.lengths[class].merge(&other.lengths[class], weight);
+            self.scores[class].0 += weight * other.scores[class].0;
+            self.scores[class].1 += weight * other.scores[class].1;
+        }
+        self.width.merge(&other.width, weight);
+        self.mass.merge(&other.mass, weight);
+        self.steps += weight * other.steps;
+        self.squares += weight * other.squares;
+        self.certain += weight * other.certain;
+        self.entropy += weight * other.entropy;
+    }
+
+    /// The measure; `None` where it has no meaning, and for [`Measure::Auc`], which is no function of
+    /// sums.
+    pub fn value(&self, of: Measure) -> Option<f64> {
+        let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
+        match of {
+            Measure::OnWrong => self.first_errors.on_wrong(),
+            Measure::OnRight => self.first_errors.on_right(),
+            Measure::FirstErrorF1 => self.first_errors.f1(),
+            Measure::FirstErrorFlagged => self.first_errors.flagged(),
+            Measure::PrmScore => self.confusion.prm_score(),
+            Measure::F1Right => self.confusion.f1_right(),
+            Measure::F1Wrong => self.confusion.f1_wrong(),
+            Measure::BalancedAccuracy => self.confusion.balanced_accuracy(),
+            Measure::Auc => None,
+            Measure::Brier => mean(self.squares, self.steps),
+            Measure::EceWidth => self.width.error(),
+            Measure::EceMass => self.mass.error(),
+            Measure::ScoreRight => self.mean_score(true),
+            Measure::ScoreWrong => self.mean_score(false),
+            Measure::Certainty => mean(self.certain, self.steps),
+            Measure::Entropy => mean(self.entropy, self.steps),
+            Measure::OutcomeDrift => mean(self.drifted, self.could_drift),
+            Measure::LengthRight => self.lengths[1].correlation(),
+            Measure::LengthWrong => self.lengths[0].correlation(),
+        }
+    }
+
+    /// The mean score of right steps, or of wrong ones.
+    fn mean_score(&self, is_right: bool) -> Option<f64> {
+        let (steps, sum) = self.scores[usize::from(is_right)];
+        (steps > 0.0).then(|| sum / steps)
+    }
+}
