@@ -67,6 +67,14 @@ pub enum LabelsError {
         /// How many more records were rejected.
         others: usize,
     },
+    /// A file of problems has no problem's text in it.
+    #[error(
+        "{source_name}: no problems in it: write JSON objects with \"problem\" or \"question\""
+    )]
+    NoProblems {
+        /// The file.
+        source_name: String,
+    },
     /// There is no format of this name.
     #[error("no format {name:?}: one of {formats}")]
     NoFormat {

@@ -56,7 +56,7 @@ pub fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Re
 pub fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err(Reason::new(format!(
-            "field \"{field}\": a text is empty: leave empty steps out, and give every problem its text"
+            "field \"{field}\": a text is empty: leave it out"
         ))),
         Some(text) => Ok(text.to_owned()),
         None => Err(Reason::new(format!("field \"{field}\": write text"))),

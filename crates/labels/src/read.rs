@@ -88,9 +88,11 @@ pub fn records(
             let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
             return Err(fault(reason));
         }
-        let record = serde_json::from_slice(bytes)
-            .map_err(|error| fault(format!("not JSON ({})", reason(&error))))?;
-        each(Place::Line(number), record)?;
+        // A line may hold several records: files are put together without a newline between them.
+        for record in serde_json::Deserializer::from_slice(bytes).into_iter() {
+            let record = record.map_err(|error| fault(format!("not JSON ({})", reason(&error))))?;
+            each(Place::Line(number), record)?;
+        }
     }
 }
 

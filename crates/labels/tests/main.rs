@@ -11,6 +11,8 @@ mod hostile;
 mod imported;
 #[path = "labels/monte_carlo.rs"]
 mod monte_carlo;
+#[path = "labels/parts.rs"]
+mod parts;
 #[path = "labels/real_data.rs"]
 mod real_data;
 #[allow(

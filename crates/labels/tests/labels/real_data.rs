@@ -1,10 +1,13 @@
 //! Counts of data that others labelled. The data is not part of the repository; without it these
 //! tests say so and pass.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use beamgen_labels::{LabelRule, Labelled, Neutral, Rejected, open, parse};
+use beamgen_labels::{
+    LabelRule, Labelled, Neutral, Rejected, Stat, normalised, open, parse, problems_of, split,
+};
 
 /// A data file, from the folder `shared/data` beside the repository or one above it (where a git
 /// worktree lies deeper).
@@ -18,6 +21,16 @@ pub fn data(name: &str) -> Option<PathBuf> {
         eprintln!("skipped: no shared/data/{name} beside the repository");
     }
     found
+}
+
+/// What is in an `.xz` file.
+fn unpacked(path: &Path) -> Option<Vec<u8>> {
+    let Ok(output) = Command::new("xz").arg("-dc").arg(path).output() else {
+        eprintln!("skipped: no xz on this machine");
+        return None;
+    };
+    assert!(output.status.success());
+    Some(output.stdout)
 }
 
 fn labels(read: &Labelled, rule: &LabelRule) -> [usize; 3] {
@@ -87,12 +100,10 @@ fn items_of_prm_bench_that_point_past_their_end_are_rejected() {
     let Some(path) = data("prmbench.jsonl.xz") else {
         return;
     };
-    let Ok(unpacked) = Command::new("xz").arg("-dc").arg(&path).output() else {
-        eprintln!("skipped: no xz on this machine");
+    let Some(unpacked) = unpacked(&path) else {
         return;
     };
-    assert!(unpacked.status.success());
-    let read = parse(unpacked.stdout.as_slice(), "prmbench", None).unwrap();
+    let read = parse(unpacked.as_slice(), "prmbench", None).unwrap();
     assert_eq!((read.format.name, read.records), ("prmbench", 6216));
     let rejected = |what: &str| {
         let with = |one: &&Rejected| one.reason.what.contains(what);
@@ -101,7 +112,7 @@ fn items_of_prm_bench_that_point_past_their_end_are_rejected() {
     assert_eq!(rejected("points past the last step"), 100);
     assert_eq!(rejected("\"modified_process\": a text is empty"), 3);
     assert_eq!(read.chains.len(), 6216 - 103);
-    let classes: std::collections::BTreeSet<_> = read.chains.iter().map(|c| &c.class).collect();
+    let classes: BTreeSet<_> = read.chains.iter().map(|c| &c.class).collect();
     assert_eq!(classes.len(), 9);
 }
 
@@ -121,4 +132,77 @@ fn the_mistakes_of_big_bench_are_all_there() {
         .filter(|c| c.first_error != Some(-1))
         .count();
     assert_eq!((read.chains.len(), wrong), (300, 238));
+}
+
+#[test]
+fn repeats_and_contradictions_of_prm800k_are_counted() {
+    let Some(path) = data("prm800k_holdout.jsonl") else {
+        return;
+    };
+    let read = open(&path, None).unwrap();
+    let stat = Stat::of(&read.chains, &read.rejected, &HALF);
+    assert_eq!(
+        (stat.chains, stat.problems, stat.labels),
+        (1818, 216, 10801)
+    );
+    assert_eq!(
+        (stat.positive, stat.between, stat.negative),
+        (8596, 639, 1566)
+    );
+    assert_eq!((stat.distinct, stat.repeats), (9213, 1588));
+    assert_eq!((stat.contradictions, stat.disputed), (238, 67));
+}
+
+/// How many problems two files share. 16, 56 and 0 were counted by other means too; the data's notes
+/// have 15 for the first, because they take `4^a` and `4^{a}` for different.
+#[test]
+fn overlaps_of_benchmarks_are_found() {
+    let names = [
+        "prm800k_holdout.jsonl",
+        "processbench_math.json",
+        "math500_first250.jsonl",
+        "prmbench.jsonl.xz",
+    ];
+    let Some(mut paths) = names.into_iter().map(data).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let Some(prm_bench) = unpacked(&paths[3]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    paths[3] = dir.path().join("prmbench.jsonl");
+    std::fs::write(&paths[3], prm_bench).unwrap();
+    let sets: Vec<_> = paths
+        .iter()
+        .map(|path| problems_of(path).unwrap())
+        .collect();
+    let shared = |a: usize, b: usize| sets[a].intersection(&sets[b]).count();
+    assert_eq!(
+        [sets[0].len(), sets[1].len(), sets[2].len()],
+        [216, 955, 250]
+    );
+    assert_eq!((shared(0, 1), shared(0, 2), shared(1, 2)), (16, 0, 56));
+    assert_eq!((shared(0, 3), shared(1, 3), shared(2, 3)), (7, 70, 157));
+}
+
+#[test]
+fn no_problem_of_a_benchmark_is_trained_on() {
+    let (Some(chains), Some(benchmark)) = (
+        data("prm800k_holdout.jsonl"),
+        data("processbench_math.json"),
+    ) else {
+        return;
+    };
+    let read = open(&chains, None).unwrap();
+    let exclude = problems_of(&benchmark).unwrap();
+    let parts = split(&read.chains, 0.1, 0, &exclude);
+    let problems = |part: &[usize]| -> BTreeSet<String> {
+        let texts = part.iter().map(|&i| normalised(&read.chains[i].problem));
+        texts.collect()
+    };
+    let (train, test) = (problems(&parts.train), problems(&parts.test));
+    assert_eq!(test.len(), 22);
+    assert!(train.is_disjoint(&test) && train.is_disjoint(&exclude));
+    assert_eq!(train.len() + test.len() + parts.problems[2], 216);
+    assert_eq!(parts.problems[2] + test.intersection(&exclude).count(), 16);
 }

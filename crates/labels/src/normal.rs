@@ -1,0 +1,154 @@
+//! Problem texts in a form in which the same problem from two files is the same text.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::{LabelsError, read};
+
+/// LaTeX commands that change the looks alone.
+const LOOKS: [&str; 12] = [
+    "left",
+    "right",
+    "quad",
+    "qquad",
+    "displaystyle",
+    "textstyle",
+    "big",
+    "bigl",
+    "bigr",
+    "limits",
+    "nonumber",
+    "noindent",
+];
+
+/// LaTeX commands that mean the same as another.
+const SAME: [(&str, &str); 5] = [
+    ("dfrac", "frac"),
+    ("tfrac", "frac"),
+    ("leq", "le"),
+    ("geq", "ge"),
+    ("mbox", "text"),
+];
+
+/// Lower case, without LaTeX spacing and math delimiters; words, numbers and operators with one
+/// blank between them, other punctuation counted as a blank.
+#[must_use]
+pub fn normalised(text: &str) -> String {
+    let mut normal = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let word = |text: &str, is: fn(char) -> bool| text.find(|c| !is(c)).unwrap_or(text.len());
+        let end = if first == '\\' {
+            let name = word(&rest[1..], |c| c.is_ascii_alphabetic());
+            let lower = rest[1..=name].to_lowercase();
+            if name > 0 && !LOOKS.contains(&lower.as_str()) {
+                let same = SAME.iter().find(|(other, _)| *other == lower);
+                push(&mut normal, same.map_or(&lower, |(_, name)| name));
+            }
+            // `\,` and its like are spacing, `\(` a delimiter, `\%` a sign.
+            match rest[1..].chars().next() {
+                Some(sign) if name == 0 && !"%#&".contains(sign) => 1 + sign.len_utf8(),
+                _ => 1 + name,
+            }
+        } else if first.is_alphanumeric() {
+            let end = word(rest, char::is_alphanumeric);
+            push(&mut normal, &rest[..end].to_lowercase());
+            end
+        } else {
+            let end = first.len_utf8();
+            if "+-*/=<>^_%|!".contains(first) || (!first.is_ascii() && !first.is_whitespace()) {
+                push(&mut normal, &rest[..end]);
+            }
+            end
+        };
+        rest = &rest[end..];
+    }
+    normal
+}
+
+fn push(normal: &mut String, token: &str) {
+    if !normal.is_empty() {
+        normal.push(' ');
+    }
+    normal.push_str(token);
+}
+
+/// The fields under which files of problems, of benchmarks and of chains have a problem's text.
+const FIELDS: [&str; 7] = [
+    "problem",
+    "question",
+    "prompt",
+    "original_question",
+    "modified_question",
+    "input",
+    "q",
+];
+
+/// The [`normalised`] problems of a file of JSON, of any kind: its records' texts under the usual
+/// names.
+///
+/// # Errors
+/// A file that cannot be read, is not JSON, or has no such text.
+pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
+    let mut problems = BTreeSet::new();
+    read::file(path, &mut |_, record| {
+        let within = record
+            .get("question")
+            .filter(|question| question.is_object());
+        for place in [Some(&record), within].into_iter().flatten() {
+            let texts = FIELDS
+                .iter()
+                .filter_map(|&field| place.get(field)?.as_str());
+            let texts = texts.map(normalised).filter(|text| !text.is_empty());
+            problems.extend(texts);
+        }
+        Ok(())
+    })?;
+    match problems.is_empty() {
+        true => Err(LabelsError::NoProblems {
+            source_name: read::source(path),
+        }),
+        false => Ok(problems),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spacing_and_looks_do_not_matter() {
+        let same = [
+            r"Find $\left(\frac{1}{2} + x\right)$, if $x = 3.$",
+            r"find \( ( \dfrac{1}{2}+x ) \)  if  x=3",
+            "Find $$\\frac 1 2\\, +\\!\\;\\quad x$$;\nif $x\\ = 3$",
+        ];
+        for text in same {
+            assert_eq!(normalised(text), "find frac 1 2 + x if x = 3", "{text}");
+        }
+    }
+
+    #[test]
+    fn what_tells_problems_apart_is_kept() {
+        let different = [
+            "x + 1",
+            "x - 1",
+            "x * 1",
+            "x1",
+            "x",
+            r"\frac{1}{23}",
+            r"\frac{12}{3}",
+            r"5\%",
+            "5",
+            "x < 1",
+            r"x \le 1",
+            "π",
+            r"\pi x",
+            "",
+        ];
+        let normal: BTreeSet<String> = different.into_iter().map(normalised).collect();
+        assert_eq!(normal.len(), different.len(), "{normal:?}");
+        assert_eq!(normalised("\\"), "");
+        assert_eq!(normalised("\\é a"), "a");
+    }
+}

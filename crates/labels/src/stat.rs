@@ -1,0 +1,113 @@
+//! What is in a file of labelled chains, in numbers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use beamgen_eval::Fingerprint;
+use serde::Serialize;
+
+use crate::{LabelRule, LabelledChain, Rejected, normalised};
+
+/// Counts of chains and labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stat {
+    /// Chains.
+    pub chains: usize,
+    /// Different problems, by [`normalised`] text.
+    pub problems: usize,
+    /// Steps of the chains' paths.
+    pub steps: usize,
+    /// Alternatives of these steps.
+    pub alternatives: usize,
+    /// Steps of the paths that have a label.
+    pub labels: usize,
+    /// Labels 1.
+    pub positive: usize,
+    /// Labels between 0 and 1.
+    pub between: usize,
+    /// Labels 0.
+    pub negative: usize,
+    /// Different pairs of a step with a label and the problem and steps before it.
+    pub distinct: usize,
+    /// Labels of a pair that had one already.
+    pub repeats: usize,
+    /// Repeats whose label is not the one that the pair had last.
+    pub contradictions: usize,
+    /// Pairs with different labels.
+    pub disputed: usize,
+    /// Chains that are the same, step by step, as an earlier one.
+    pub duplicate_chains: usize,
+    /// Rejected records, by reason.
+    pub rejected: BTreeMap<String, usize>,
+}
+
+impl Stat {
+    /// Counts, with the labels that a rule derives.
+    #[must_use]
+    pub fn of<'a>(
+        chains: impl IntoIterator<Item = &'a LabelledChain>,
+        rejected: &[Rejected],
+        rule: &LabelRule,
+    ) -> Self {
+        let mut stat = Self::default();
+        let mut problems = HashSet::new();
+        let mut whole = HashSet::new();
+        let mut seen: HashMap<String, Seen> = HashMap::new();
+        for chain in chains {
+            stat.chains += 1;
+            stat.steps += chain.steps.len();
+            problems.insert(normalised(&chain.problem));
+            let mut prefix = Fingerprint::default();
+            prefix.field(chain.problem.as_bytes());
+            for (step, label) in chain.steps.iter().zip(rule.labels(chain)) {
+                stat.alternatives += step.alternatives.len();
+                prefix.field(step.text.as_bytes());
+                let Some(label) = label else { continue };
+                stat.count(label);
+                match seen.get_mut(&prefix.clone().finish()) {
+                    None => {
+                        seen.insert(prefix.clone().finish(), Seen::new(label));
+                    }
+                    Some(pair) => {
+                        stat.repeats += 1;
+                        stat.contradictions += usize::from(pair.last != label);
+                        pair.disputed |= pair.last != label;
+                        pair.last = label;
+                    }
+                }
+            }
+            stat.duplicate_chains += usize::from(!whole.insert(prefix.finish()));
+        }
+        stat.problems = problems.len();
+        stat.distinct = seen.len();
+        stat.disputed = seen.values().filter(|pair| pair.disputed).count();
+        for one in rejected {
+            *stat.rejected.entry(one.reason.what.clone()).or_default() += 1;
+        }
+        stat
+    }
+
+    fn count(&mut self, label: f64) {
+        self.labels += 1;
+        let kind = match label {
+            1.0 => &mut self.positive,
+            0.0 => &mut self.negative,
+            _ => &mut self.between,
+        };
+        *kind += 1;
+    }
+}
+
+/// What is known of a pair of a step and what stands before it.
+struct Seen {
+    last: f64,
+    disputed: bool,
+}
+
+impl Seen {
+    fn new(label: f64) -> Self {
+        Self {
+            last: label,
+            disputed: false,
+        }
+    }
+}
