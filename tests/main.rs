@@ -19,6 +19,7 @@ mod in_flight;
 mod interrupt;
 mod json;
 mod label;
+mod labels;
 mod ledger;
 mod manual;
 mod numbers;

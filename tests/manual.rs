@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::run::Place;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "solve",
     "bench",
     "bench-engine",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 12] = [
     "score",
     "eval-prm",
     "label",
+    "labels",
     "models",
     "train",
     "problems",

@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
+use crate::labels::args::LabelsArgs;
 use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
@@ -55,6 +56,8 @@ pub enum Command {
     EvalPrm(EvalPrmArgs),
     /// Label a generator's own chains by rollouts from their steps
     Label(Box<LabelArgs>),
+    /// Read, count, convert and split labelled steps
+    Labels(LabelsArgs),
     /// List models, and show the memory that a pair needs
     Models(ModelsArgs),
     /// Train the bundled generator, PRM and ORM, and measure them

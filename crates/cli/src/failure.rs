@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
 use beamgen::hub::{HubError, RequestError};
 use beamgen::{ConfigError, KNOWN_MODELS};
+use beamgen_labels::LabelsError;
 
 use crate::nearest::nearest;
 
@@ -64,6 +65,12 @@ impl From<ProblemsError> for Failure {
 
 impl From<ChainsError> for Failure {
     fn from(error: ChainsError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<LabelsError> for Failure {
+    fn from(error: LabelsError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -19,6 +19,7 @@ mod failure;
 mod foreign;
 mod interrupt;
 mod label;
+mod labels;
 mod manual;
 mod models;
 mod nearest;
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
             "this build leaves training out; build it in: cargo build --release --features train"
                 .to_owned(),
         )),
+        Command::Labels(args) => labels::main(&args.command),
         Command::Problems(args) => world::main(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),

@@ -1,0 +1,20 @@
+//! `beamgen labels`: labelled chains read from any known format, counted, written and split.
+
+pub mod args;
+mod convert;
+mod inputs;
+mod split;
+mod stat;
+mod write;
+
+use args::LabelsCommand;
+
+use crate::failure::Failure;
+
+pub fn main(command: &LabelsCommand) -> Result<(), Failure> {
+    match command {
+        LabelsCommand::Convert(args) => convert::main(args),
+        LabelsCommand::Stat(args) => stat::main(args),
+        LabelsCommand::Split(args) => split::main(args),
+    }
+}

@@ -1,0 +1,72 @@
+//! `beamgen labels convert`.
+
+use std::collections::BTreeMap;
+
+use beamgen_labels::{Format, LabelRule, LabelledChain};
+
+use super::args::ConvertArgs;
+use super::{inputs, write};
+use crate::failure::Failure;
+use crate::output;
+use crate::table::grouped;
+
+pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
+    let own = std::ptr::eq(args.to, Format::own());
+    if own && args.rule.given() {
+        return Err(Failure::Input(
+            "--to beamgen keeps the raw facts: give --neutral, --rollouts and --first-error-only where labels are \
+             used, or write another format"
+                .to_owned(),
+        ));
+    }
+    inputs::keep(&args.input, &args.out)?;
+    let chains = inputs::chains(inputs::read(&args.input)?);
+    let rule = args.rule.rule(LabelRule::default().neutral);
+    let mut written = 0;
+    let mut left_out: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    let records = args.to.export(&chains, &rule).into_iter().flatten();
+    let records = records.enumerate().filter_map(|(i, record)| match record {
+        Ok(record) => {
+            written += 1;
+            Some(record)
+        }
+        Err(reason) => {
+            let first = || (0, format!("chain {}: {reason}", i + 1));
+            left_out.entry(reason.what.clone()).or_insert_with(first).0 += 1;
+            None
+        }
+    });
+    write::lines(&args.out, records)?;
+    for (count, first) in left_out.values() {
+        output::note(format_args!(
+            "left out {count} chains, the first is {first}"
+        ));
+    }
+    if written == 0 {
+        return Err(Failure::Input(format!(
+            "not one of the {} chains can be written as {}",
+            chains.len(),
+            args.to.name
+        )));
+    }
+    if args.to.name == "trl" && soft(&chains, &rule) {
+        output::note(
+            "note: some labels are between 0 and 1; TRL's trainer cuts them down to 0 (`int(label)`), so give it \
+             hard ones",
+        );
+    }
+    output::note(format_args!(
+        "{} of {} chains written as {} to {}",
+        grouped(written),
+        grouped(chains.len() as u64),
+        args.to.name,
+        args.out.display()
+    ));
+    Ok(())
+}
+
+fn soft(chains: &[LabelledChain], rule: &LabelRule) -> bool {
+    let between = |label: &f64| *label > 0.0 && *label < 1.0;
+    let any = |chain| rule.labels(chain).iter().flatten().any(between);
+    chains.iter().any(any)
+}

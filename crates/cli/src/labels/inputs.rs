@@ -1,0 +1,118 @@
+//! The chains of the files that a command names, and what it says of rejected records.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use beamgen_labels::{LabelledChain, Rejected, open};
+use serde_json::json;
+
+use super::args::InputFlags;
+use super::write;
+use crate::failure::Failure;
+use crate::output;
+
+/// How many rejected records of a file are shown one by one.
+const SHOWN: usize = 10;
+
+/// A file that was read.
+pub struct Input {
+    /// What messages call it.
+    pub source: String,
+    /// The name of its format.
+    pub format: &'static str,
+    /// How many records it has.
+    pub records: usize,
+    /// Its chains; alternatives are among them if the flags ask for it.
+    pub chains: Vec<LabelledChain>,
+    /// Records of no use.
+    pub rejected: Vec<Rejected>,
+}
+
+/// Reads all files and says what was rejected.
+pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
+    let mut inputs = Vec::new();
+    for path in &flags.files {
+        let read = open(path, flags.from)?;
+        let mut chains = read.chains;
+        if flags.alternatives {
+            let apart = chains.iter().flat_map(LabelledChain::with_alternatives);
+            chains = apart.collect();
+        }
+        let input = Input {
+            source: read.source,
+            format: read.format.name,
+            records: read.records,
+            chains,
+            rejected: read.rejected,
+        };
+        say_rejected(&input, flags.rejected.is_some());
+        inputs.push(input);
+    }
+    if let Some(path) = &flags.rejected {
+        write_rejected(path, &inputs, flags)?;
+    }
+    Ok(inputs)
+}
+
+/// All chains of all files.
+pub fn chains(inputs: Vec<Input>) -> Vec<LabelledChain> {
+    inputs.into_iter().flat_map(|input| input.chains).collect()
+}
+
+/// Refuses to write over a file that is read.
+pub fn keep(flags: &InputFlags, out: &Path) -> Result<(), Failure> {
+    let same = |path: &Path| {
+        path.canonicalize()
+            .ok()
+            .is_some_and(|a| out.canonicalize().ok() == Some(a))
+    };
+    match flags.files.iter().any(|file| same(file)) {
+        false => Ok(()),
+        true => Err(Failure::Input(format!(
+            "{}: is read as well: write into another file",
+            out.display()
+        ))),
+    }
+}
+
+fn say_rejected(input: &Input, all_are_written: bool) {
+    let source = &input.source;
+    for one in input.rejected.iter().take(SHOWN) {
+        output::note(format_args!(
+            "{source}: {}: rejected: {}",
+            one.place, one.reason
+        ));
+    }
+    if input.rejected.len() <= SHOWN {
+        return;
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in &input.rejected {
+        *reasons.entry(&one.reason.what).or_default() += 1;
+    }
+    for (reason, count) in reasons {
+        output::note(format_args!("{source}: {count} rejected: {reason}"));
+    }
+    if !all_are_written {
+        output::note(format_args!(
+            "{source}: {SHOWN} of {} rejected records are shown; --rejected FILE writes all",
+            input.rejected.len()
+        ));
+    }
+}
+
+fn write_rejected(path: &Path, inputs: &[Input], flags: &InputFlags) -> Result<(), Failure> {
+    keep(flags, path)?;
+    let each = inputs.iter().flat_map(|input| {
+        let line = |one: &Rejected| {
+            json!({
+                "file": input.source,
+                "place": one.place.to_string(),
+                "reason": one.reason.what,
+                "detail": one.reason.detail,
+            })
+        };
+        input.rejected.iter().map(line)
+    });
+    write::lines(path, each)
+}

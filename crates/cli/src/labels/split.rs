@@ -1,0 +1,62 @@
+//! `beamgen labels split`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use beamgen_labels::{LabelledChain, normalised, problems_of, split};
+
+use super::args::SplitArgs;
+use super::{inputs, write};
+use crate::failure::Failure;
+use crate::output;
+use crate::table::grouped;
+
+pub fn main(args: &SplitArgs) -> Result<(), Failure> {
+    if args.train == args.test {
+        return Err(Failure::Input(format!(
+            "{}: --train and --test name the same file: give two",
+            args.train.display()
+        )));
+    }
+    inputs::keep(&args.input, &args.train)?;
+    inputs::keep(&args.input, &args.test)?;
+    let chains = inputs::chains(inputs::read(&args.input)?);
+    let here: BTreeSet<String> = chains.iter().map(|c| normalised(&c.problem)).collect();
+    let mut exclude = BTreeSet::new();
+    for path in &args.exclude {
+        let found = problems_of(path)?;
+        output::note(format_args!(
+            "{}: {} problems, {} of them are here",
+            path.display(),
+            grouped(found.len() as u64),
+            grouped(found.intersection(&here).count() as u64)
+        ));
+        exclude.extend(found);
+    }
+    let parts = split(&chains, args.share, args.seed, &exclude);
+    if parts.train.is_empty() {
+        return Err(Failure::Input(format!(
+            "no chain is left for training: {} problems go to the test, {} are excluded",
+            parts.problems[1], parts.problems[2]
+        )));
+    }
+    let files: [(&str, &[usize], Option<&Path>); 3] = [
+        ("train", &parts.train, Some(&args.train)),
+        ("test", &parts.test, Some(&args.test)),
+        ("taken out", &parts.excluded, None),
+    ];
+    for ((name, part, path), problems) in files.into_iter().zip(parts.problems) {
+        if let Some(path) = path {
+            let some = part
+                .iter()
+                .map(|&i: &usize| -> &LabelledChain { &chains[i] });
+            write::lines(path, some)?;
+        }
+        output::note(format_args!(
+            "{name}: {} chains of {} problems",
+            grouped(part.len() as u64),
+            grouped(problems as u64)
+        ));
+    }
+    Ok(())
+}

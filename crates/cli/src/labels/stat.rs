@@ -1,0 +1,89 @@
+//! `beamgen labels stat`.
+
+use std::io::{self, Write};
+
+use beamgen_labels::{Neutral, Stat};
+use serde_json::{Value, json};
+
+use super::args::StatArgs;
+use super::inputs::{self, Input};
+use crate::failure::Failure;
+use crate::output;
+use crate::printable;
+use crate::table::{Table, grouped, percent};
+
+pub fn main(args: &StatArgs) -> Result<(), Failure> {
+    // A neutral rating is neither a 1 nor a 0 unless somebody says so.
+    let rule = args.rule.rule(Neutral::Half);
+    let mut out = io::stdout().lock();
+    for (i, input) in inputs::read(&args.input)?.iter().enumerate() {
+        let stat = Stat::of(&input.chains, &input.rejected, &rule);
+        if args.json {
+            output::json_line(&mut out, &row(input, &stat))?;
+            continue;
+        }
+        if i > 0 {
+            writeln!(out)?;
+        }
+        let source = printable::line(&input.source);
+        writeln!(out, "{source}, format {}:\n", input.format)?;
+        table(input, &stat).write(&mut out)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn row(input: &Input, stat: &Stat) -> Value {
+    let mut row = json!({
+        "file": input.source,
+        "format": input.format,
+        "records": input.records,
+    });
+    if let (Value::Object(row), Ok(Value::Object(stat))) = (&mut row, serde_json::to_value(stat)) {
+        row.extend(stat);
+    }
+    row
+}
+
+fn table(input: &Input, stat: &Stat) -> Table {
+    let mut table = Table::new(&["what", "count", "share"]);
+    let mut add = |what: &str, count: usize, of: Option<usize>| {
+        let share = of
+            .filter(|&of| of > 0)
+            .map(|of| percent(count as f64 / of as f64));
+        table.row(vec![
+            what.to_owned(),
+            grouped(count as u64),
+            share.unwrap_or_default(),
+        ]);
+    };
+    add("records", input.records, None);
+    for (reason, &count) in &stat.rejected {
+        add(&format!("  rejected: {reason}"), count, Some(input.records));
+    }
+    add("chains", stat.chains, None);
+    add(
+        "  the same as an earlier one",
+        stat.duplicate_chains,
+        Some(stat.chains),
+    );
+    add("problems", stat.problems, None);
+    add("steps", stat.steps, None);
+    add("alternatives of steps", stat.alternatives, None);
+    add("labels", stat.labels, None);
+    add("  + (1)", stat.positive, Some(stat.labels));
+    add("  0 (neutral or between)", stat.between, Some(stat.labels));
+    add("  - (0)", stat.negative, Some(stat.labels));
+    add("distinct (prefix, step)", stat.distinct, Some(stat.labels));
+    add(
+        "  with different labels",
+        stat.disputed,
+        Some(stat.distinct),
+    );
+    add("repeats of one", stat.repeats, Some(stat.labels));
+    add(
+        "  contradicting the one before",
+        stat.contradictions,
+        Some(stat.repeats),
+    );
+    table
+}
