@@ -35,7 +35,7 @@ pub enum Aggregation {
     /// to score higher to count as much (regularised best-of-N, <https://arxiv.org/abs/2404.01054>).
     /// A step whose log-probability is not known counts as certain.
     LikelyMin {
-        /// Above 0; 1 weighs a step as often as it was to be expected.
+        /// Above 0; 1 weighs a step as often as it is to be expected.
         weight: f32,
     },
 }
@@ -60,7 +60,7 @@ impl Aggregation {
     pub const SOFT_MIN_TEMPERATURE: f32 = 0.1;
 
     /// The weight of `"likely-min"` if none is written.
-    pub const LIKELY_MIN_WEIGHT: f32 = 0.5;
+    pub const LIKELY_MIN_WEIGHT: f32 = 1.0;
 
     /// What [`fold`](Self::fold) is given for a step with this score, whose tokens have this sum of
     /// log-probabilities (natural logarithm): the score itself, but for
@@ -257,10 +257,10 @@ mod tests {
             "soft-min:0.05"
         );
         assert_eq!(
-            written("likely-min:1"),
-            Ok(Aggregation::LikelyMin { weight: 1.0 })
+            written("likely-min:2"),
+            Ok(Aggregation::LikelyMin { weight: 2.0 })
         );
-        assert_eq!(written("likely-min:1").unwrap().to_string(), "likely-min:1");
+        assert_eq!(written("likely-min:2").unwrap().to_string(), "likely-min:2");
         for bad in [
             "likely-min:0",
             "likely-min:x",
