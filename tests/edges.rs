@@ -54,7 +54,7 @@ const CLI: &[&str] = &[
     "beamgen-train",
     "beamgen-world",
 ];
-const TRAIN: &[&str] = &["beamgen-engine", "beamgen-world"];
+const TRAIN: &[&str] = &["beamgen-engine", "beamgen-files", "beamgen-world"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -115,7 +115,7 @@ fn names_in_errors_cannot_act_on_the_terminal() {
         &["score", HOSTILE],
         &["eval-prm", "--data", HOSTILE],
         &["models", "--generator", HOSTILE],
-        &["train", "--config", HOSTILE],
+        &["train", "abacus", "--config", HOSTILE],
         &[HOSTILE],
     ];
     for args in cases {

@@ -5,7 +5,10 @@ use crate::run::Place;
 #[cfg(not(feature = "train"))]
 #[test]
 fn a_build_without_training_says_how_to_get_one() {
-    for args in [&["train"][..], &["train", "--quick", "--out", "models"]] {
+    for args in [
+        &["train"][..],
+        &["train", "abacus", "--quick", "--out", "models"],
+    ] {
         let place = Place::new();
         let command = "cargo build --release --features train";
         place.run(args).assert_refused("train", &[command]);
@@ -22,7 +25,7 @@ mod built_in {
         let place = Place::new();
         place.write("train.toml", "seed = 1\nchians = 5\n");
         place
-            .run(&["train", "--config", "train.toml"])
+            .run(&["train", "abacus", "--config", "train.toml"])
             .assert_refused("train --config", &["train.toml:2:", "chians"]);
     }
 
@@ -32,14 +35,14 @@ mod built_in {
         let place = Place::new();
         for file in ["/dev/zero", "/dev/full"] {
             place
-                .run_within_a_minute(&["train", "--config", file])
+                .run_within_a_minute(&["train", "abacus", "--config", file])
                 .assert_refused(file, &[file, "not a regular file"]);
         }
         let huge = std::fs::File::create(place.path("huge.toml")).expect("a file");
         // Sparse: it takes no room on the disk.
         huge.set_len(1 << 40).expect("a length");
         place
-            .run_within_a_minute(&["train", "--config", "huge.toml"])
+            .run_within_a_minute(&["train", "abacus", "--config", "huge.toml"])
             .assert_refused("a huge file", &["huge.toml", "larger than 1 MiB"]);
     }
 
@@ -48,7 +51,101 @@ mod built_in {
         let place = Place::new();
         place.write("models/work/config.json", "{}");
         place
-            .run(&["train", "--quick", "--out", "models"])
+            .run(&["train", "abacus", "--quick", "--out", "models"])
             .assert_refused("train", &["models/work", "--resume"]);
+    }
+
+    #[test]
+    fn without_a_subcommand_they_are_named() {
+        let place = Place::new();
+        let named = ["beamgen train sft", "beamgen train abacus"];
+        place.run(&["train"]).assert_refused("train", &named);
+    }
+
+    #[test]
+    fn a_line_that_is_no_example_is_named() {
+        let place = Place::new();
+        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
+        for (line, what) in [
+            (r#"{"problem": "1 + 1?"}"#, "`solution`"),
+            (r#"{"problem": "1 + 1?", "solution": 2}"#, "`solution`"),
+            (r#"{"problem": "1 + 1?", "solution"#, "EOF"),
+            (
+                r#"{"messages": [{"role": "user", "content": "a"}]}"#,
+                "assistant",
+            ),
+        ] {
+            let good = r#"{"problem": "1 + 1?", "solution": "1 + 1 = 2"}"#;
+            place.write("data.jsonl", format!("{good}\n{line}\n"));
+            place
+                .run(&[
+                    "train",
+                    "sft",
+                    "--from",
+                    from,
+                    "--data",
+                    "data.jsonl",
+                    "--out",
+                    "o",
+                ])
+                .assert_refused(line, &["data.jsonl:2:", what]);
+        }
+    }
+
+    #[test]
+    fn a_trained_generator_solves_and_a_stopped_run_goes_on() {
+        let place = Place::new();
+        let problems = place
+            .run(&["problems", "--count", "40", "--steps"])
+            .ok()
+            .stdout;
+        let mut data = String::new();
+        for line in problems.lines() {
+            let problem: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let text = &problem["problem"];
+            let answer = &problem["answer"];
+            data +=
+                &serde_json::json!({"problem": text, "solution": format!("{answer}")}).to_string();
+            data.push('\n');
+        }
+        place.write("data.jsonl", &data);
+        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
+        let run = |out: &str, more: &[&str]| {
+            let own = [
+                "train",
+                "sft",
+                "--from",
+                from,
+                "--data",
+                "data.jsonl",
+                "--out",
+                out,
+            ];
+            let rest = ["--train", "top=2", "--batch", "8", "--held-out", "0.2"];
+            place.run(&[&own[..], &rest[..], more].concat())
+        };
+        run("whole", &[]).ok();
+        run("parts", &["--stop-after", "2"]).ok();
+        assert!(!place.path("parts/model.safetensors").exists());
+        run("parts", &[]).assert_refused("an earlier run", &["parts/work", "--resume"]);
+        run("parts", &["--resume", "--seed", "3"]).assert_refused("another run", &["settings"]);
+        run("parts", &["--resume"]).ok();
+        let weights = |out: &str| {
+            let file = place.path(out).join("model.safetensors");
+            std::fs::read(file).expect("the weights")
+        };
+        assert!(weights("whole") == weights("parts"));
+        let solved = [
+            "solve",
+            "--limit",
+            "2",
+            "--generator",
+            "whole",
+            "--scorer",
+            "none",
+        ];
+        place
+            .run(&[&solved[..], &["--strategy", "majority", "-n", "2"]].concat())
+            .ok();
     }
 }

@@ -19,9 +19,15 @@ use crate::version::VERSION;
 mod flags;
 mod label_flags;
 mod texts;
+mod train;
 
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 pub use label_flags::LabelFlags;
+#[cfg_attr(
+    not(feature = "train"),
+    expect(unused_imports, reason = "read where training is built in")
+)]
+pub use train::{AbacusArgs, DecayFlag, DeviceFlag, TrainArgs, TrainCommand, TuneFlags};
 
 /// PRM-guided beam search decoding
 ///
@@ -60,7 +66,7 @@ pub enum Command {
     Labels(LabelsArgs),
     /// List models, and show the memory that a pair needs
     Models(ModelsArgs),
-    /// Train the bundled generator, PRM and ORM, and measure them
+    /// Train a checkpoint further, or the bundled models from scratch
     ///
     /// Needs a build with `--features train`.
     Train(TrainArgs),
@@ -304,43 +310,6 @@ fn label_mode() -> impl TypedValueParser<Value = Mode> {
         let named = Mode::ALL.into_iter().find(|mode| mode.name() == name);
         named.unwrap_or_default()
     })
-}
-
-#[derive(Args, Debug)]
-#[command(after_long_help = texts::TRAIN)]
-pub struct TrainArgs {
-    /// Folder for the checkpoints and the state to resume from
-    ///
-    /// The checkpoints are in generator, prm and orm, the measurements in evaluation.json.
-    #[arg(long, value_name = "DIR", default_value = "abacus")]
-    pub out: PathBuf,
-    /// Continue the run in this folder
-    ///
-    /// The result is the same as without the interruption.
-    #[arg(long)]
-    pub resume: bool,
-    /// A small world and small models, in about a minute
-    #[arg(long, conflicts_with = "config")]
-    pub quick: bool,
-    /// Read settings from a TOML file, such as configs/models/abacus.toml
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// The seed of all random numbers [default: 0]
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Held-out problems for each measurement [default: 500]
-    #[arg(long, value_name = "COUNT", alias = "gate-problems")]
-    pub evaluation_problems: Option<usize>,
-    /// Train on the cpu, or on cuda in a build with the feature train-cuda
-    #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
-    pub device: DeviceFlag,
-}
-
-/// Where to train.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum DeviceFlag {
-    Cpu,
-    Cuda,
 }
 
 #[derive(Args, Debug)]

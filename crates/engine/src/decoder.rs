@@ -44,6 +44,7 @@ impl Pass<'_> {
 
         let residual = &self.buffers.residual[..rows * c.hidden_size];
         match output {
+            Output::Residual => out.copy_from_slice(residual),
             Output::Hidden => rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, out),
             Output::Logits => {
                 let normed = &mut self.buffers.normed[..residual.len()];

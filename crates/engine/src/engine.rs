@@ -368,6 +368,12 @@ impl Engine {
         if output == Output::Logits && !self.model.has_head() {
             return Err(Error::NoHead);
         }
+        if output == Output::Residual && !self.model.compute().is_cpu() {
+            return Err(Error::Setting {
+                field: "device",
+                reason: "hidden states before the final norm are read on the CPU only".into(),
+            });
+        }
         let c = self.model.config();
         let (vocab, max) = (c.vocab_size, c.max_position_embeddings);
         self.call += 1;

@@ -33,6 +33,9 @@ pub enum Output {
     Logits,
     /// Hidden state after the final norm, `[hidden]`.
     Hidden,
+    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model reads. On
+    /// the processor only.
+    Residual,
 }
 
 impl Output {
@@ -40,7 +43,7 @@ impl Output {
     pub(crate) fn width(self, config: &ModelConfig) -> usize {
         match self {
             Self::Logits => config.vocab_size,
-            Self::Hidden => config.hidden_size,
+            Self::Hidden | Self::Residual => config.hidden_size,
         }
     }
 }

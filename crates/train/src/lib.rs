@@ -1,4 +1,5 @@
-//! The training of the bundled models on the problems of `beamgen-world`.
+//! Training: of the bundled models on the problems of `beamgen-world`, and of any checkpoint on a
+//! file of examples ([`tune`]).
 
 #![forbid(unsafe_code)]
 // not yet documented throughout; the lint of the workspace applies once this line goes
@@ -18,6 +19,7 @@ pub mod reward;
 pub mod sample;
 pub mod tokenizer;
 pub mod trainer;
+pub mod tune;
 
 pub use candle_core;
 use std::path::PathBuf;
@@ -35,6 +37,16 @@ pub enum Error {
     Tokenizer(String),
     #[error("stage {stage}: the loss is no longer finite at step {step}; lower its learning rate")]
     Diverged { stage: String, step: usize },
+    /// A line of a data file.
+    #[error("{}:{line}: {reason}", path.display())]
+    Data {
+        path: PathBuf,
+        line: usize,
+        reason: String,
+    },
+    /// A folder that holds a run already, which was not asked to go on.
+    #[error("{}: holds an earlier run: resume it, or delete the folder", .0.display())]
+    EarlierRun(PathBuf),
     #[error("{0}")]
     Empty(String),
     #[error(transparent)]
@@ -46,7 +58,14 @@ pub enum Error {
 impl Error {
     /// Whether the caller's settings or files are at fault, rather than the run.
     pub fn is_input(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::Checkpoint(..))
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::Checkpoint(..)
+                | Self::Data { .. }
+                | Self::EarlierRun(_)
+                | Self::Engine(_)
+        )
     }
 }
 

@@ -122,7 +122,7 @@ impl Model {
         )
     }
 
-    pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> {
+    pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> + Clone {
         self.vars.iter().map(|(n, v)| (n.as_str(), v))
     }
 
@@ -140,7 +140,10 @@ impl Model {
         let attention = ops::Attention {
             time,
             heads: self.shape.heads,
+            kv_heads: self.shape.heads,
             head_dim: self.shape.hidden / self.shape.heads,
+            pairs: self.shape.hidden / self.shape.heads / 2,
+            window: None,
             cos: self.cos.clone(),
             sin: self.sin.clone(),
         };

@@ -1,8 +1,7 @@
 //! AdamW with global-norm clipping. Own code for one reason: candle's keeps its moments private,
 //! so a resumed run could not go on exactly where it stopped.
 
-use crate::model::Model;
-use candle_core::{Result, Tensor, backprop::GradStore};
+use candle_core::{Result, Tensor, Var};
 use std::collections::HashMap;
 
 /// Loshchilov and Hutter (2019), decoupled weight decay on matrices only.
@@ -29,20 +28,27 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// One update of all of the model's weights that have a gradient.
-    pub fn step(&mut self, model: &Model, grads: &GradStore, lr: f64) -> Result<()> {
+    /// One update of all of `vars` that have a `gradient`.
+    pub fn step<'a>(
+        &mut self,
+        vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,
+        gradient: impl Fn(&str, &Var) -> Option<Tensor>,
+        lr: f64,
+    ) -> Result<()> {
         self.steps += 1;
         let mut square = 0f64;
-        for (_, var) in model.vars() {
-            if let Some(g) = grads.get(var) {
+        for (name, var) in vars.clone() {
+            if let Some(g) = gradient(name, var) {
                 square += f64::from(g.sqr()?.sum_all()?.to_scalar::<f32>()?);
             }
         }
         let scale = (self.clip / (square.sqrt() + 1e-6)).min(1.0);
         let (b1, b2) = self.betas;
         let (c1, c2) = (1.0 - b1.powi(self.steps), 1.0 - b2.powi(self.steps));
-        for (name, var) in model.vars() {
-            let Some(g) = grads.get(var) else { continue };
+        for (name, var) in vars {
+            let Some(g) = gradient(name, var) else {
+                continue;
+            };
             let g = (g * scale)?;
             let (m, v) = match self.moments.get(name) {
                 Some(mv) => mv.clone(),

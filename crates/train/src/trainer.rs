@@ -3,7 +3,7 @@
 use crate::model::Model;
 use crate::optim::AdamW;
 use crate::{Error, Result};
-use candle_core::{Device, Tensor};
+use candle_core::{Device, Tensor, Var};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, path::Path, time::Instant};
 
@@ -108,7 +108,8 @@ pub fn run(
         let b = batch(step)?;
         let loss = loss(model, &b)?;
         let grads = loss.backward()?;
-        optimizer.step(model, &grads, schedule.rate(step))?;
+        let gradient = |_: &str, var: &Var| grads.get(var.as_tensor()).cloned();
+        optimizer.step(model.vars(), gradient, schedule.rate(step))?;
         let value = f64::from(loss.to_scalar::<f32>()?);
         if !value.is_finite() {
             return Err(Error::Diverged {

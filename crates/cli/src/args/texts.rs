@@ -152,11 +152,31 @@ for each step. With --report they may be labelled chains of any kind that `beamg
 
 pub const TRAIN: &str = "\
 Examples:
-  beamgen train --out my-abacus
+  beamgen train sft --from DIR --data gsm8k_train.jsonl --out my-generator
+      a generator learns to write solutions like these
+  beamgen train abacus --quick --out /tmp/quick
+      the bundled models from scratch, on a small scale";
+
+pub const SFT: &str = "\
+Examples:
+  beamgen train sft --from DIR --data gsm8k_train.jsonl --out my-generator
+      all weights of a checkpoint
+  beamgen train sft --from model.gguf --data train.jsonl --train top=10 \\
+        --restrict-vocabulary --epochs 3 --out my-generator
+      the last ten layers: many times cheaper on a CPU
+  beamgen solve problems.jsonl --generator my-generator
+      what came out
+
+OUT/work/log.jsonl has the loss of every update. Setting MIMALLOC_PURGE_DELAY=-1 keeps large buffers \
+between updates, which helps where the system is slow to hand out memory.";
+
+pub const ABACUS: &str = "\
+Examples:
+  beamgen train abacus --out my-abacus
       the bundled models
-  beamgen train --out my-abacus --resume
+  beamgen train abacus --out my-abacus --resume
       go on after an interruption
-  beamgen train --quick --out /tmp/quick
+  beamgen train abacus --quick --out /tmp/quick
       the whole pipeline on a small scale";
 
 pub const PROBLEMS: &str = "\

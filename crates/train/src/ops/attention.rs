@@ -4,24 +4,55 @@ use rayon::prelude::*;
 use super::math::{exp, lanes, larger};
 use super::{floats, with_floats};
 
-/// Causal self-attention with rotary embedding: `[batch * time, 3 * heads * HD]` (q, k, v side by
-/// side, before rotation) to `[batch * time, heads * HD]`.
+/// Causal self-attention with rotary embedding: `[batch * time, (heads + 2 * kv_heads) * HD]` (q, k, v
+/// side by side, before rotation) to `[batch * time, heads * HD]`. Each key-value head serves
+/// `heads / kv_heads` query heads.
 #[derive(Clone)]
 pub struct Attention {
     pub time: usize,
     pub heads: usize,
+    pub kv_heads: usize,
     pub head_dim: usize,
-    /// `[time, head_dim / 2]` each.
+    /// Element `j` of a head turns with element `j + pairs`; what is behind both stays.
+    pub pairs: usize,
+    /// Positions that a row attends to, its own included; all before it if `None`.
+    pub window: Option<usize>,
+    /// `[time, pairs]` each.
     pub cos: std::sync::Arc<Vec<f32>>,
     pub sin: std::sync::Arc<Vec<f32>>,
 }
 
+/// Calls a method for the head size, or says that there is none.
+macro_rules! by_head_size {
+    ($self:ident . $method:ident ( $($arg:expr),* )) => {
+        match $self.head_dim {
+            16 => $self.$method::<16>($($arg),*),
+            32 => $self.$method::<32>($($arg),*),
+            64 => $self.$method::<64>($($arg),*),
+            80 => $self.$method::<80>($($arg),*),
+            96 => $self.$method::<96>($($arg),*),
+            128 => $self.$method::<128>($($arg),*),
+            other => return Err(Error::Msg(format!("no fused attention has heads of {other}"))),
+        }
+    };
+}
+
 impl Attention {
-    fn unsupported(&self) -> Error {
-        Error::Msg(format!(
-            "fused attention has head sizes 16, 32 and 64, not {}",
-            self.head_dim
-        ))
+    /// Whether the fused operation has this head size.
+    pub fn is_fused(&self) -> bool {
+        [16, 32, 64, 80, 96, 128].contains(&self.head_dim)
+    }
+
+    /// Columns of q, k and v together.
+    fn width(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.head_dim
+    }
+
+    /// The first position that row `i` attends to.
+    #[inline(always)]
+    fn from(&self, i: usize) -> usize {
+        self.window
+            .map_or(0, |window| (i + 1).saturating_sub(window))
     }
 }
 
@@ -32,15 +63,10 @@ impl CustomOp1 for Attention {
 
     fn cpu_fwd(&self, x: &CpuStorage, l: &Layout) -> Result<(CpuStorage, Shape)> {
         let x = floats(x, l)?;
-        let (rows, width) = l.shape().dims2()?;
-        let d = width / 3;
+        let rows = l.shape().dims2()?.0;
+        let d = self.heads * self.head_dim;
         let mut y = vec![0f32; rows * d];
-        match self.head_dim {
-            16 => self.forward::<16>(x, &mut y),
-            32 => self.forward::<32>(x, &mut y),
-            64 => self.forward::<64>(x, &mut y),
-            _ => return Err(self.unsupported()),
-        }
+        by_head_size!(self.forward(x, &mut y));
         Ok((CpuStorage::F32(y), (rows, d).into()))
     }
 
@@ -49,12 +75,7 @@ impl CustomOp1 for Attention {
         let gx = with_floats(x, |x| {
             with_floats(&g, |g| {
                 let mut gx = vec![0f32; x.len()];
-                match self.head_dim {
-                    16 => self.backward::<16>(x, g, &mut gx),
-                    32 => self.backward::<32>(x, g, &mut gx),
-                    64 => self.backward::<64>(x, g, &mut gx),
-                    _ => return Err(self.unsupported()),
-                }
+                by_head_size!(self.backward(x, g, &mut gx));
                 Ok(gx)
             })
         })?;
@@ -95,12 +116,15 @@ impl<const HD: usize> Head<HD> {
 
     #[inline(always)]
     fn load(&mut self, op: &Attention, x: &[f32], head: usize) {
-        let d = op.heads * HD;
-        let half = HD / 2;
-        for (i, row) in x.chunks_exact(3 * d).enumerate() {
-            let at = head * HD;
-            let (q, k, v) = (&row[at..], &row[d + at..], &row[2 * d + at..]);
+        let (d, kv) = (op.heads * HD, op.kv_heads * HD);
+        let half = op.pairs;
+        let shared = head / (op.heads / op.kv_heads);
+        for (i, row) in x.chunks_exact(d + 2 * kv).enumerate() {
+            let at = d + shared * HD;
+            let (q, k, v) = (&row[head * HD..], &row[at..], &row[at + kv..]);
             self.v[i].copy_from_slice(&v[..HD]);
+            self.q[i][2 * half..].copy_from_slice(&q[2 * half..HD]);
+            self.k[i][2 * half..].copy_from_slice(&k[2 * half..HD]);
             for j in 0..half {
                 let (c, s) = (op.cos[i * half + j], op.sin[i * half + j]);
                 self.q[i][j] = q[j] * c - q[j + half] * s;
@@ -112,16 +136,17 @@ impl<const HD: usize> Head<HD> {
     }
 
     #[inline(always)]
-    fn softmax(&mut self) {
+    fn softmax(&mut self, op: &Attention) {
         let n = self.q.len();
         let scale = 1.0 / (HD as f32).sqrt();
         Self::transpose(&mut self.t, &self.k);
         for i in 0..n {
-            let row = &mut self.p[i * n..i * n + i + 1];
+            let from = op.from(i);
+            let row = &mut self.p[i * n + from..i * n + i + 1];
             row.fill(0.0);
             for d in 0..HD {
                 let q = self.q[i][d] * scale;
-                for (s, k) in row.iter_mut().zip(&self.t[d * n..]) {
+                for (s, k) in row.iter_mut().zip(&self.t[d * n + from..]) {
                     *s += q * k;
                 }
             }
@@ -138,7 +163,7 @@ impl<const HD: usize> Head<HD> {
 }
 
 vectorised! {
-    /// One sequence: `x` is `[time, 3 * heads * HD]`, `y` `[time, heads * HD]`.
+    /// One sequence: `x` is `[time, (heads + 2 * kv_heads) * HD]`, `y` `[time, heads * HD]`.
     fn attend<'a, const HD: usize>(
         op: &'a Attention,
         head: &'a mut Head<HD>,
@@ -148,10 +173,11 @@ vectorised! {
         let (n, d) = (op.time, op.heads * HD);
         for h in 0..op.heads {
             head.load(op, x, h);
-            head.softmax();
+            head.softmax(op);
             for i in 0..n {
+                let from = op.from(i);
                 let mut acc = [0f32; HD];
-                for (p, v) in head.p[i * n..=i * n + i].iter().zip(&head.v) {
+                for (p, v) in head.p[i * n + from..=i * n + i].iter().zip(&head.v[from..]) {
                     for e in 0..HD {
                         acc[e] += p * v[e];
                     }
@@ -173,37 +199,41 @@ vectorised! {
         g: &'a [f32],
         gx: &'a mut [f32],
     ) -> () {
-        let (n, d) = (op.time, op.heads * HD);
+        let (n, d, kv) = (op.time, op.heads * HD, op.kv_heads * HD);
+        let width = d + 2 * kv;
         let scale = 1.0 / (HD as f32).sqrt();
         for h in 0..op.heads {
             head.load(op, x, h);
-            head.softmax();
+            head.softmax(op);
+            let shared = d + h / (op.heads / op.kv_heads) * HD;
             for i in 0..n {
                 go[i].copy_from_slice(&g[i * d + h * HD..][..HD]);
             }
             // gv[j] = sum_i p[i, j] go[i]
             for j in 0..n {
+                let end = op.window.map_or(n, |window| n.min(j + window));
                 let mut acc = [0f32; HD];
-                for i in j..n {
+                for i in j..end {
                     let p = head.p[i * n + j];
                     for e in 0..HD {
                         acc[e] += p * go[i][e];
                     }
                 }
-                gx[j * 3 * d + 2 * d + h * HD..][..HD].copy_from_slice(&acc);
+                add(&mut gx[j * width + shared + kv..], &acc);
             }
             // p becomes the gradient of the scaled scores
             Head::<HD>::transpose(&mut head.t, &head.v);
             for i in 0..n {
-                let ds = &mut ds[..=i];
+                let from = op.from(i);
+                let ds = &mut ds[..=i - from];
                 ds.fill(0.0);
                 for e in 0..HD {
                     let o = go[i][e];
-                    for (s, v) in ds.iter_mut().zip(&head.t[e * n..]) {
+                    for (s, v) in ds.iter_mut().zip(&head.t[e * n + from..]) {
                         *s += o * v;
                     }
                 }
-                let p = &mut head.p[i * n..=i * n + i];
+                let p = &mut head.p[i * n + from..=i * n + i];
                 let mut acc = [0f32; 16];
                 for (p, s) in p.chunks(16).zip(ds.chunks(16)) {
                     for ((a, p), s) in acc.iter_mut().zip(p).zip(s) {
@@ -216,23 +246,35 @@ vectorised! {
                 }
             }
             for i in 0..n {
+                let from = op.from(i);
                 let mut acc = [0f32; HD];
-                for (p, k) in head.p[i * n..=i * n + i].iter().zip(&head.k) {
+                for (p, k) in head.p[i * n + from..=i * n + i].iter().zip(&head.k[from..]) {
                     for e in 0..HD {
                         acc[e] += p * k[e];
                     }
                 }
-                op.unrotate::<HD>(i, &acc, &mut gx[i * 3 * d + h * HD..][..HD]);
+                op.unrotate::<HD>(i, &mut acc);
+                add(&mut gx[i * width + h * HD..], &acc);
+                let end = op.window.map_or(n, |window| n.min(i + window));
                 let mut acc = [0f32; HD];
-                for j in i..n {
+                for j in i..end {
                     let p = head.p[j * n + i];
                     for e in 0..HD {
                         acc[e] += p * head.q[j][e];
                     }
                 }
-                op.unrotate::<HD>(i, &acc, &mut gx[i * 3 * d + d + h * HD..][..HD]);
+                op.unrotate::<HD>(i, &mut acc);
+                add(&mut gx[i * width + shared..], &acc);
             }
         }
+    }
+}
+
+/// Several query heads share a key-value head, so gradients add up.
+#[inline(always)]
+fn add<const HD: usize>(to: &mut [f32], what: &[f32; HD]) {
+    for (to, what) in to.iter_mut().zip(what) {
+        *to += what;
     }
 }
 
@@ -240,7 +282,7 @@ impl Attention {
     fn forward<const HD: usize>(&self, x: &[f32], y: &mut [f32]) {
         let (n, d) = (self.time, self.heads * HD);
         y.par_chunks_mut(n * d)
-            .zip(x.par_chunks(n * 3 * d))
+            .zip(x.par_chunks(n * self.width()))
             .for_each_init(
                 || Head::<HD>::new(n),
                 |head, (y, x)| attend(self, head, x, y),
@@ -249,8 +291,8 @@ impl Attention {
 
     fn backward<const HD: usize>(&self, x: &[f32], g: &[f32], gx: &mut [f32]) {
         let (n, d) = (self.time, self.heads * HD);
-        gx.par_chunks_mut(n * 3 * d)
-            .zip(x.par_chunks(n * 3 * d))
+        gx.par_chunks_mut(n * self.width())
+            .zip(x.par_chunks(n * self.width()))
             .zip(g.par_chunks(n * d))
             .for_each_init(
                 || (Head::<HD>::new(n), vec![[0f32; HD]; n], vec![0f32; n]),
@@ -260,12 +302,13 @@ impl Attention {
 
     /// A rotation's gradient is the opposite rotation.
     #[inline(always)]
-    fn unrotate<const HD: usize>(&self, i: usize, g: &[f32; HD], out: &mut [f32]) {
-        let half = HD / 2;
+    fn unrotate<const HD: usize>(&self, i: usize, g: &mut [f32; HD]) {
+        let half = self.pairs;
         for j in 0..half {
             let (c, s) = (self.cos[i * half + j], self.sin[i * half + j]);
-            out[j] = g[j] * c + g[j + half] * s;
-            out[j + half] = g[j + half] * c - g[j] * s;
+            let (a, b) = (g[j], g[j + half]);
+            g[j] = a * c + b * s;
+            g[j + half] = b * c - a * s;
         }
     }
 }

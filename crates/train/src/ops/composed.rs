@@ -24,33 +24,46 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Resul
 }
 
 pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
-    let (rows, width) = x.dims2()?;
-    let (n, h, hd) = (op.time, op.heads, op.head_dim);
+    let rows = x.dim(0)?;
+    let (n, hd, pairs) = (op.time, op.head_dim, op.pairs);
     let dev = x.device();
-    let part = |i: usize| {
-        x.narrow(1, i * width / 3, width / 3)?
-            .reshape((rows / n, n, h, hd))?
-            .transpose(1, 2)?
+    // [batch, heads, time, head_dim], a key-value head once for each head that reads it
+    let part = |from: usize, heads: usize| {
+        let part = x
+            .narrow(1, from * hd, heads * hd)?
+            .reshape((rows / n, n, heads, hd))?
+            .transpose(1, 2)?;
+        let copies = op.heads / heads;
+        part.unsqueeze(2)?
+            .broadcast_as((rows / n, heads, copies, n, hd))?
+            .reshape((rows / n, op.heads, n, hd))?
             .contiguous()
     };
-    let cos = Tensor::from_vec(op.cos[..n * hd / 2].to_vec(), (n, hd / 2), dev)?;
-    let sin = Tensor::from_vec(op.sin[..n * hd / 2].to_vec(), (n, hd / 2), dev)?;
-    let q = candle_nn::rotary_emb::rope_slow(&part(0)?, &cos, &sin)?;
-    let k = candle_nn::rotary_emb::rope_slow(&part(1)?, &cos, &sin)?;
+    let cos = Tensor::from_vec(op.cos[..n * pairs].to_vec(), (n, pairs), dev)?;
+    let sin = Tensor::from_vec(op.sin[..n * pairs].to_vec(), (n, pairs), dev)?;
+    let turned = |x: Tensor| {
+        let rope = candle_nn::rotary_emb::rope_slow;
+        if 2 * pairs == hd {
+            return rope(&x, &cos, &sin);
+        }
+        let turning = x.narrow(3, 0, 2 * pairs)?.contiguous()?;
+        let rest = x.narrow(3, 2 * pairs, hd - 2 * pairs)?;
+        Tensor::cat(&[&rope(&turning, &cos, &sin)?, &rest], 3)
+    };
+    let q = turned(part(0, op.heads)?)?;
+    let k = turned(part(op.heads, op.kv_heads)?)?;
     let scores = (q.matmul(&k.t()?)? * (1.0 / (hd as f64).sqrt()))?;
+    let seen = |i: usize, j: usize| j <= i && op.window.is_none_or(|window| i < j + window);
     let mask: Vec<f32> = (0..n * n)
-        .map(|i| {
-            if i % n > i / n {
-                f32::NEG_INFINITY
-            } else {
-                0.0
-            }
+        .map(|i| match seen(i / n, i % n) {
+            true => 0.0,
+            false => f32::NEG_INFINITY,
         })
         .collect();
     let mask = Tensor::from_vec(mask, (n, n), dev)?.to_dtype(DType::F32)?;
     let p = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, D::Minus1)?;
-    p.matmul(&part(2)?)?
+    p.matmul(&part(op.heads + op.kv_heads, op.kv_heads)?)?
         .transpose(1, 2)?
         .contiguous()?
-        .reshape((rows, width / 3))
+        .reshape((rows, op.heads * hd))
 }

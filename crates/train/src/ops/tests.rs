@@ -91,23 +91,44 @@ fn cross_entropy_equals_composed() {
 }
 
 #[test]
+fn cross_entropy_of_a_head_equals_that_of_its_logits() {
+    let (x, w) = (random(&[9, 5], 6), random(&[37, 5], 7));
+    let targets: Vec<u32> = (0..9).map(|i| i * 4).collect();
+    let weights: Vec<f32> = (0..9).map(|i| i as f32 * 0.25).collect();
+    same(
+        &[x.clone(), w.clone()],
+        || linear_cross_entropy(&x, &w, &targets, &weights, true),
+        || composed::cross_entropy(&x.matmul(&w.t()?)?, &targets, &weights),
+    );
+}
+
+#[test]
 fn attention_equals_composed() {
-    for (batch, time, heads, head_dim) in
-        [(1, 1, 1, 16), (2, 7, 3, 16), (3, 33, 2, 32), (1, 20, 1, 64)]
-    {
-        let half = head_dim / 2;
-        let angle = |i: usize| (i / half) as f32 / 10f32.powf((i % half) as f32 / half as f32);
+    // batch, time, heads, key-value heads, head_dim, pairs that turn, window
+    for (batch, time, heads, kv_heads, head_dim, pairs, window) in [
+        (1, 1, 1, 1, 16, 8, None),
+        (2, 7, 3, 3, 16, 8, None),
+        (3, 33, 2, 2, 32, 16, None),
+        (1, 20, 1, 1, 64, 32, None),
+        (2, 19, 6, 2, 16, 8, None),
+        (2, 19, 4, 1, 16, 6, Some(5)),
+        (1, 9, 2, 2, 96, 48, Some(1)),
+    ] {
+        let angle = |i: usize| (i / pairs) as f32 / 10f32.powf((i % pairs) as f32 / pairs as f32);
         let table = |f: fn(f32) -> f32| {
-            std::sync::Arc::new((0..time * half).map(|i| f(angle(i))).collect())
+            std::sync::Arc::new((0..time * pairs).map(|i| f(angle(i))).collect())
         };
         let op = Attention {
             time,
             heads,
+            kv_heads,
             head_dim,
+            pairs,
+            window,
             cos: table(f32::cos),
             sin: table(f32::sin),
         };
-        let x = random(&[batch * time, 3 * heads * head_dim], 5);
+        let x = random(&[batch * time, (heads + 2 * kv_heads) * head_dim], 5);
         same(
             std::slice::from_ref(&x),
             || x.apply_op1(op.clone()),

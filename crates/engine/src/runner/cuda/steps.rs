@@ -112,6 +112,7 @@ impl Steps<'_> {
             false => &a.kept,
         };
         match output {
+            Output::Residual => unreachable!("refused before the pass"),
             Output::Hidden => rmsnorm(out, Number::F32, residual, norm, rows, hidden, eps)?,
             Output::Logits => {
                 let head = self.decoder.head().expect("checked before the pass");

@@ -1,0 +1,146 @@
+//! `beamgen train sft`: a checkpoint is trained further on a file, and shows how it goes.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use beamgen_train::tune::{Decay, Job, Recipe, Report, run};
+
+use super::failure;
+use crate::args::{DecayFlag, TuneFlags};
+use crate::failure::Failure;
+use crate::output;
+use crate::printable;
+use crate::table::grouped;
+
+/// How often a line appears.
+const LINE: Duration = Duration::from_secs(20);
+
+/// The largest chat template read.
+const MAX_BYTES: u64 = 1 << 20;
+
+pub fn sft(flags: &TuneFlags) -> Result<(), Failure> {
+    let job = job(flags)?;
+    let mut display = Display {
+        shown: Instant::now(),
+        losses: Vec::new(),
+    };
+    let finished = run(&job, &mut |report| display.show(&report)).map_err(failure)?;
+    let out = job.out.display().to_string();
+    let mut o = std::io::stdout().lock();
+    match finished {
+        true => writeln!(o, "Written: {}", printable::line(&out))?,
+        false => writeln!(o, "Stopped; go on with --resume")?,
+    }
+    Ok(o.flush()?)
+}
+
+fn job(flags: &TuneFlags) -> Result<Job, Failure> {
+    let share = |name: &str, value: f64| match (0.0..1.0).contains(&value) {
+        true => Ok(value),
+        false => Err(Failure::Input(format!(
+            "{name} {value}: a part from 0 to below 1"
+        ))),
+    };
+    let rate = flags.learning_rate;
+    if !(rate.is_finite() && rate > 0.0) {
+        return Err(Failure::Input(format!(
+            "--learning-rate {rate}: must be positive"
+        )));
+    }
+    if !(flags.weight_decay.is_finite() && flags.weight_decay >= 0.0) {
+        let decay = flags.weight_decay;
+        return Err(Failure::Input(format!(
+            "--weight-decay {decay}: must not be negative"
+        )));
+    }
+    let chat_template = flags.chat_template.as_ref().map(|path| {
+        beamgen_files::read_text_file(path, MAX_BYTES)
+            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    });
+    Ok(Job {
+        from: flags.from.clone(),
+        data: flags.data.clone(),
+        out: flags.out.clone(),
+        recipe: Recipe {
+            train: flags.train,
+            epochs: flags.epochs,
+            batch: flags.batch,
+            micro_tokens: flags.micro_tokens,
+            learning_rate: rate,
+            warmup: share("--warmup", flags.warmup)?,
+            decay: match flags.schedule {
+                DecayFlag::Cosine => Decay::Cosine,
+                DecayFlag::Linear => Decay::Linear,
+                DecayFlag::Constant => Decay::Constant,
+            },
+            weight_decay: flags.weight_decay,
+            seed: flags.seed,
+            restrict_vocabulary: flags.restrict_vocabulary,
+            ..Recipe::default()
+        },
+        held_out: share("--held-out", flags.held_out)?,
+        limit: flags.limit,
+        longest: flags.max_tokens,
+        system: flags.system_prompt.clone(),
+        chat_template: chat_template.transpose()?,
+        frozen_type: flags.frozen_dtype,
+        float32: flags.float32,
+        resume: flags.resume,
+        stop_after: flags.stop_after,
+        evaluate_every: flags.evaluate_every,
+    })
+}
+
+/// A line now and then, on stderr.
+struct Display {
+    shown: Instant,
+    /// Since the last line.
+    losses: Vec<f64>,
+}
+
+impl Display {
+    fn show(&mut self, report: &Report) {
+        match report {
+            Report::Note(text) => output::note(text),
+            Report::Features(done, total) => {
+                if self.is_due() || done == total {
+                    let (done, total) = (grouped(*done as u64), grouped(*total as u64));
+                    output::note(format_args!("  frozen layers: {done} of {total} tokens"));
+                }
+            }
+            Report::Step {
+                step,
+                steps,
+                loss,
+                rate,
+                tokens_per_second,
+                seconds_left,
+            } => {
+                self.losses.push(*loss);
+                if self.is_due() || step == steps || *step == 1 {
+                    let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
+                    self.losses.clear();
+                    let speed = grouped(*tokens_per_second as u64);
+                    let minutes = seconds_left / 60.0;
+                    output::note(format_args!(
+                        "  {step}/{steps}  loss {mean:.4}  rate {rate:.2e}  {speed} tokens/s  {minutes:.1} min left"
+                    ));
+                }
+            }
+            Report::HeldOut(step, held) => {
+                output::note(format_args!(
+                    "  after {step}: held out, loss {:.4}",
+                    held.loss
+                ));
+            }
+        }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let due = self.shown.elapsed() > LINE;
+        if due {
+            self.shown = Instant::now();
+        }
+        due
+    }
+}

@@ -1,0 +1,397 @@
+//! The trainable decoder: Llama, Mistral, Qwen2, Qwen3 and Phi-3 in candle, over the weights that the
+//! engine reads, by the engine's own description of the model.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use beamgen_engine::{ModelConfig, Weights};
+use candle_core::{DType, Device, Tensor, Var};
+
+use super::Trained;
+use crate::ops::{self, composed};
+use crate::{Error, Result};
+
+/// The embedding's name.
+pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
+/// The language-model head's name, where it is not the embedding.
+pub(super) const HEAD: &str = "lm_head.weight";
+const NORM: &str = "model.norm.weight";
+
+/// What goes into a decoder.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// Tokens `[batch * time]`, of a decoder that is trained whole.
+    Tokens(&'a [u32]),
+    /// Hidden states `[batch * time, hidden]` before its first layer.
+    Hidden(&'a Tensor),
+}
+
+/// A decoder's trained layers with the norm and, for a generator, the head behind them. Weights have
+/// their Hugging Face names, but queries, keys and values are one matrix, as are gate and up.
+pub struct Decoder {
+    /// The whole model's.
+    pub config: ModelConfig,
+    /// Layers below, which are not here.
+    frozen: usize,
+    vars: BTreeMap<String, Var>,
+    fixed: BTreeMap<String, Tensor>,
+    cos: Arc<Vec<f32>>,
+    sin: Arc<Vec<f32>>,
+    pairs: usize,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.vars.keys().collect();
+        f.debug_struct("Decoder")
+            .field("trained", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A layer's tensor.
+fn layer(i: usize, name: &str) -> String {
+    format!("model.layers.{i}.{name}")
+}
+
+impl Decoder {
+    /// The part of a checkpoint's decoder that is trained, for sequences of at most `longest` tokens. A
+    /// `generator` has its language-model head.
+    ///
+    /// # Errors
+    /// A tensor is missing or has another shape, or there are not so many layers.
+    pub fn load(
+        config: ModelConfig,
+        weights: &Weights,
+        trained: Trained,
+        generator: bool,
+        longest: usize,
+    ) -> Result<Self> {
+        let layers = config.num_hidden_layers;
+        let frozen = match trained {
+            Trained::All => 0,
+            Trained::Top(top) if top < layers => layers - top,
+            Trained::Top(top) => {
+                return Err(Error::Config(format!(
+                    "top={top}: the model has {layers} layers; train fewer, or all"
+                )));
+            }
+        };
+        let frequencies = config.rope.frequencies(config.head_dim);
+        let factor = config.rope.attention_factor();
+        let table = |f: fn(f64) -> f64| {
+            let positions = 0..longest;
+            let angles = positions.flat_map(|t| frequencies.iter().map(move |w| t as f64 * w));
+            Arc::new(
+                angles
+                    .map(|angle| (f(angle) * factor) as f32)
+                    .collect::<Vec<f32>>(),
+            )
+        };
+        let mut decoder = Self {
+            frozen,
+            vars: BTreeMap::new(),
+            fixed: BTreeMap::new(),
+            cos: table(f64::cos),
+            sin: table(f64::sin),
+            pairs: frequencies.len(),
+            config,
+        };
+        decoder.read(weights, trained, generator)?;
+        Ok(decoder)
+    }
+
+    fn read(&mut self, weights: &Weights, trained: Trained, generator: bool) -> Result<()> {
+        let c = self.config.clone();
+        let source = Source {
+            weights,
+            prefix: match weights.contains(EMBEDDING) {
+                true => "model.",
+                false => "",
+            },
+        };
+        let whole = trained == Trained::All;
+        let head = generator && !c.tie_word_embeddings;
+        if whole || (generator && c.tie_word_embeddings) {
+            let embedding =
+                source.stacked(&[EMBEDDING.into()], &[c.vocab_size], Some(c.hidden_size))?;
+            match whole {
+                true => self.put(EMBEDDING.into(), &embedding)?,
+                false => drop(self.fixed.insert(EMBEDDING.into(), embedding)),
+            }
+        }
+        if head {
+            let head = source.stacked(&[HEAD.into()], &[c.vocab_size], Some(c.hidden_size))?;
+            self.put(HEAD.into(), &head)?;
+        }
+        self.put(
+            NORM.into(),
+            &source.stacked(&[NORM.into()], &[c.hidden_size], None)?,
+        )?;
+        for i in self.frozen..c.num_hidden_layers {
+            for (fused, parts, sizes, inputs, bias) in matrices(&c) {
+                for (suffix, inputs) in [("weight", Some(inputs)), ("bias", None)] {
+                    if suffix == "bias" && !bias {
+                        continue;
+                    }
+                    let names: Vec<String> = parts
+                        .iter()
+                        .map(|part| layer(i, &format!("{part}.{suffix}")))
+                        .collect();
+                    let tensor = source.stacked(&names, &sizes, inputs)?;
+                    self.put(layer(i, &format!("{fused}.{suffix}")), &tensor)?;
+                }
+            }
+            let norms = [
+                (true, "input_layernorm", c.hidden_size),
+                (true, "post_attention_layernorm", c.hidden_size),
+                (c.qk_norm, "self_attn.q_norm", c.head_dim),
+                (c.qk_norm, "self_attn.k_norm", c.head_dim),
+            ];
+            for (is_there, name, len) in norms {
+                if is_there {
+                    let name = layer(i, &format!("{name}.weight"));
+                    let tensor = source.stacked(std::slice::from_ref(&name), &[len], None)?;
+                    self.put(name, &tensor)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds or replaces a trained tensor.
+    pub(super) fn put(&mut self, name: String, tensor: &Tensor) -> Result<()> {
+        self.vars.insert(name, Var::from_tensor(tensor)?);
+        Ok(())
+    }
+
+    /// Layers below the trained ones.
+    pub fn frozen(&self) -> usize {
+        self.frozen
+    }
+
+    /// Trained weights by name.
+    pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> + Clone {
+        self.vars.iter().map(|(name, var)| (name.as_str(), var))
+    }
+
+    /// Trained values.
+    pub fn parameters(&self) -> usize {
+        self.vars.values().map(|var| var.elem_count()).sum()
+    }
+
+    /// A tensor by its name, trained or not.
+    pub(super) fn tensor(&self, name: &str) -> Option<&Tensor> {
+        let var = self.vars.get(name).map(Var::as_tensor);
+        var.or_else(|| self.fixed.get(name))
+    }
+
+    fn expect(&self, name: &str) -> Result<&Tensor> {
+        self.tensor(name)
+            .ok_or_else(|| candle_core::Error::Msg(format!("no tensor {name}")).into())
+    }
+
+    /// The rows of the language-model head, `[vocab, hidden]`.
+    pub(super) fn head(&self) -> Result<&Tensor> {
+        self.tensor(HEAD).map_or_else(|| self.expect(EMBEDDING), Ok)
+    }
+
+    /// Whether the language-model head is trained.
+    pub(super) fn trains_head(&self) -> bool {
+        self.vars.contains_key(HEAD) || (self.vars.contains_key(EMBEDDING))
+    }
+
+    /// Copies every trained value out of a saved state.
+    pub(super) fn restore(&self, state: &HashMap<String, Tensor>) -> Result<()> {
+        for (name, var) in &self.vars {
+            let saved = state.get(name).ok_or_else(|| {
+                Error::Config(format!("the saved state of the run lacks `{name}`"))
+            })?;
+            var.set(saved)?;
+        }
+        Ok(())
+    }
+
+    /// Hidden states behind the final norm of the rows `at`, `[at, hidden]`, of padded sequences of
+    /// `time` tokens each. Nothing but what these rows need is computed.
+    ///
+    /// # Errors
+    /// What candle says.
+    pub fn forward(&self, input: Input<'_>, time: usize, at: &[u32]) -> Result<Tensor> {
+        let c = &self.config;
+        let mut x = match input {
+            Input::Tokens(ids) => {
+                let ids = Tensor::new(ids, &Device::Cpu)?;
+                self.expect(EMBEDDING)?.index_select(&ids, 0)?
+            }
+            Input::Hidden(hidden) => hidden.clone(),
+        };
+        let at = Tensor::new(at, &Device::Cpu)?;
+        for i in self.frozen..c.num_hidden_layers {
+            let h = self.norm(&x, &layer(i, "input_layernorm"))?;
+            let qkv = self.linear(&h, &layer(i, "self_attn.qkv_proj"))?;
+            let qkv = self.norm_heads(i, qkv)?;
+            let mut a = self.attend(i, &qkv, time)?;
+            if i + 1 == c.num_hidden_layers {
+                // Behind the last keys and values only these rows matter.
+                a = a.index_select(&at, 0)?;
+                x = x.index_select(&at, 0)?;
+            }
+            x = (x + self.linear(&a, &layer(i, "self_attn.o_proj"))?)?;
+            let h = self.norm(&x, &layer(i, "post_attention_layernorm"))?;
+            let gated = self
+                .linear(&h, &layer(i, "mlp.gate_up_proj"))?
+                .apply_op1(ops::SwiGlu)?;
+            x = (x + self.linear(&gated, &layer(i, "mlp.down_proj"))?)?;
+        }
+        self.norm_by(&x, self.expect(NORM)?)
+    }
+
+    fn attend(&self, i: usize, qkv: &Tensor, time: usize) -> Result<Tensor> {
+        let c = &self.config;
+        let attention = ops::Attention {
+            time,
+            heads: c.num_attention_heads,
+            kv_heads: c.num_key_value_heads,
+            head_dim: c.head_dim,
+            pairs: self.pairs,
+            window: c.windows.get(i).copied().flatten(),
+            cos: Arc::clone(&self.cos),
+            sin: Arc::clone(&self.sin),
+        };
+        Ok(match attention.is_fused() {
+            true => qkv.apply_op1(attention)?,
+            false => composed::attention(&attention, qkv)?,
+        })
+    }
+
+    /// Queries and keys, normalised head by head where the family does that.
+    fn norm_heads(&self, i: usize, qkv: Tensor) -> Result<Tensor> {
+        let c = &self.config;
+        if !c.qk_norm {
+            return Ok(qkv);
+        }
+        let rows = qkv.dim(0)?;
+        let (q, kv) = (c.num_attention_heads, c.num_key_value_heads);
+        let normed = |from: usize, heads: usize, name: &str| -> Result<Tensor> {
+            let width = heads * c.head_dim;
+            let part = qkv.narrow(1, from * c.head_dim, width)?.contiguous()?;
+            let part = part.reshape((rows * heads, c.head_dim))?;
+            Ok(self.norm(&part, &layer(i, name))?.reshape((rows, width))?)
+        };
+        let values = qkv.narrow(1, (q + kv) * c.head_dim, kv * c.head_dim)?;
+        let queries = normed(0, q, "self_attn.q_norm")?;
+        let keys = normed(q, kv, "self_attn.k_norm")?;
+        Ok(Tensor::cat(&[&queries, &keys, &values], 1)?)
+    }
+
+    fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        self.norm_by(x, self.expect(&format!("{name}.weight"))?)
+    }
+
+    fn norm_by(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let eps = self.config.rms_norm_eps;
+        Ok(x.apply_op2(weight, ops::RmsNorm { eps })?)
+    }
+
+    /// `x W^T + b`, of the tensors `NAME.weight` and, if there is one, `NAME.bias`.
+    pub(super) fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        let y = x.matmul(&self.expect(&format!("{name}.weight"))?.t()?)?;
+        Ok(match self.tensor(&format!("{name}.bias")) {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+
+    /// Trained tensors under the names and shapes of the checkpoint.
+    ///
+    /// # Errors
+    /// What candle says.
+    pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
+        let split = matrices(&self.config);
+        let mut out = BTreeMap::new();
+        for (name, var) in &self.vars {
+            let tensor = var.as_tensor().detach();
+            let fused = split.iter().find_map(|(fused, parts, sizes, ..)| {
+                let (before, suffix) = name.split_once(&format!("{fused}."))?;
+                Some((before, suffix, parts, sizes))
+            });
+            let Some((before, suffix, parts, sizes)) = fused else {
+                out.insert(name.clone(), tensor);
+                continue;
+            };
+            let mut from = 0;
+            for (part, size) in parts.iter().zip(sizes) {
+                let rows = tensor.narrow(0, from, *size)?.contiguous()?;
+                out.insert(format!("{before}{part}.{suffix}"), rows);
+                from += size;
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The matrices of a layer: the name here, the tensors that it is made of with their outputs, its
+/// inputs, whether it has a bias.
+type Stack = (&'static str, Vec<&'static str>, Vec<usize>, usize, bool);
+
+fn matrices(c: &ModelConfig) -> [Stack; 4] {
+    let q = c.num_attention_heads * c.head_dim;
+    let kv = c.num_key_value_heads * c.head_dim;
+    let (hidden, wide) = (c.hidden_size, c.intermediate_size);
+    let (qkv, gate_up) = match c.fused_projections {
+        true => (
+            (vec!["self_attn.qkv_proj"], vec![q + 2 * kv]),
+            (vec!["mlp.gate_up_proj"], vec![2 * wide]),
+        ),
+        false => (
+            (
+                vec!["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+                vec![q, kv, kv],
+            ),
+            (vec!["mlp.gate_proj", "mlp.up_proj"], vec![wide, wide]),
+        ),
+    };
+    [
+        ("self_attn.qkv_proj", qkv.0, qkv.1, hidden, c.qkv_bias),
+        (
+            "self_attn.o_proj",
+            vec!["self_attn.o_proj"],
+            vec![hidden],
+            q,
+            c.o_bias,
+        ),
+        ("mlp.gate_up_proj", gate_up.0, gate_up.1, hidden, c.mlp_bias),
+        (
+            "mlp.down_proj",
+            vec!["mlp.down_proj"],
+            vec![hidden],
+            wide,
+            c.mlp_bias,
+        ),
+    ]
+}
+
+struct Source<'a> {
+    weights: &'a Weights,
+    /// A checkpoint of the bare decoder has no `model.` before its names.
+    prefix: &'static str,
+}
+
+impl Source<'_> {
+    /// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors.
+    fn stacked(&self, names: &[String], sizes: &[usize], inputs: Option<usize>) -> Result<Tensor> {
+        let mut data = Vec::new();
+        for (name, &size) in names.iter().zip(sizes) {
+            let own = match name.strip_prefix("model.") {
+                Some(rest) => format!("{}{rest}", self.prefix),
+                None => name.clone(),
+            };
+            let shape: Vec<usize> = std::iter::once(size).chain(inputs).collect();
+            data.extend(self.weights.values(&own, &shape)?);
+        }
+        let rows: usize = sizes.iter().sum();
+        let shape: Vec<usize> = std::iter::once(rows).chain(inputs).collect();
+        Ok(Tensor::from_vec(data, shape, &Device::Cpu)?.to_dtype(DType::F32)?)
+    }
+}

@@ -1,0 +1,122 @@
+//! Writing what was trained as a Hugging Face folder.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use beamgen_engine::{Checkpoint, Weights};
+use candle_core::{DType, Device, Tensor};
+use serde_json::Value;
+
+use super::Decoder;
+use super::decoder::{EMBEDDING, HEAD};
+use crate::export::write_json;
+use crate::{Error, Result};
+
+/// Text files of a checkpoint that go into the new folder as they are.
+const COPIED: [&str; 7] = [
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.json",
+];
+
+/// What a folder becomes beside its weights.
+#[derive(Clone, Debug)]
+pub struct Kind<'a> {
+    /// Behind the family's name in `architectures`: `ForCausalLM`, say.
+    pub class: &'a str,
+    /// Whether the language-model head is written.
+    pub head: bool,
+    /// Fields of `config.json` that are set.
+    pub fields: Vec<(&'static str, Value)>,
+    /// A chat template in place of the checkpoint's.
+    pub chat_template: Option<&'a str>,
+    /// The type of all tensors.
+    pub dtype: DType,
+}
+
+/// Writes `decoder`, and below it the checkpoint's frozen layers, to `dir`.
+///
+/// # Errors
+/// What a file or a tensor is at fault with.
+pub fn save(
+    decoder: &Decoder,
+    checkpoint: &Checkpoint,
+    weights: &Weights,
+    kind: &Kind<'_>,
+    dir: &Path,
+) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(|error| Error::Io(dir.to_owned(), error))?;
+    let mut tensors: HashMap<String, Tensor> = HashMap::new();
+    for (name, tensor) in decoder.tensors()? {
+        tensors.insert(name, tensor.to_dtype(kind.dtype)?);
+    }
+    for own in weights.names() {
+        let name = match own {
+            HEAD => own.to_owned(),
+            _ => format!("model.{}", own.strip_prefix("model.").unwrap_or(own)),
+        };
+        let parts = [EMBEDDING, HEAD, "model.layers.", "model.norm."];
+        let is_decoders = parts.iter().any(|part| name.starts_with(part));
+        let left_out = name == HEAD && (!kind.head || decoder.config.tie_word_embeddings);
+        if !is_decoders || left_out || name.ends_with("inv_freq") || tensors.contains_key(&name) {
+            continue;
+        }
+        let tensor = weights.tensor(own)?;
+        let tensor = Tensor::from_vec(tensor.data, tensor.shape, &Device::Cpu)?;
+        tensors.insert(name, tensor.to_dtype(kind.dtype)?);
+    }
+    let file = dir.join("model.safetensors");
+    let side = dir.join("model.safetensors.tmp");
+    candle_core::safetensors::save(&tensors, &side)?;
+    std::fs::rename(&side, &file).map_err(|error| Error::Io(file, error))?;
+    for name in COPIED {
+        if let Some(text) = checkpoint.text(name)? {
+            let path = dir.join(name);
+            std::fs::write(&path, text.as_bytes()).map_err(|error| Error::Io(path, error))?;
+        }
+    }
+    if let Some(template) = kind.chat_template {
+        let path = dir.join("chat_template.jinja");
+        std::fs::write(&path, template).map_err(|error| Error::Io(path, error))?;
+    }
+    write_json(
+        &dir.join("config.json"),
+        &config(checkpoint, decoder, kind)?,
+    )
+}
+
+fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result<Value> {
+    let file = "config.json";
+    let text = checkpoint.required_text(file)?;
+    let mut config: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::Checkpoint(checkpoint.path_of(file), error.to_string()))?;
+    let family = match decoder.config.model_type.as_str() {
+        "llama" => "Llama",
+        "mistral" => "Mistral",
+        "qwen2" => "Qwen2",
+        "qwen3" => "Qwen3",
+        "phi3" => "Phi3",
+        other => {
+            return Err(Error::Config(format!(
+                "model type {other} cannot be written"
+            )));
+        }
+    };
+    config["architectures"] = vec![format!("{family}{}", kind.class)].into();
+    let dtype = match kind.dtype {
+        DType::BF16 => "bfloat16",
+        _ => "float32",
+    };
+    if let Some(fields) = config.as_object_mut() {
+        fields.remove("dtype");
+        fields.insert("torch_dtype".into(), dtype.into());
+        for (name, value) in &kind.fields {
+            fields.insert((*name).into(), value.clone());
+        }
+    }
+    Ok(config)
+}

@@ -1,0 +1,157 @@
+//! The frozen part of a decoder, computed once by the engine and kept on disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Append, Engine, EngineConfig, Model, ModelConfig, Output, SeqId, Want, WeightType, Weights,
+};
+use half::bf16;
+
+use super::Example;
+use crate::{Error, Result};
+
+/// Examples that the engine reads at once.
+const AT_ONCE: usize = 16;
+
+/// The hidden states that the first trained layer reads, one row a token, in bf16.
+#[derive(Debug)]
+pub struct Features {
+    file: File,
+    path: PathBuf,
+    hidden: usize,
+    /// Where each example begins, in rows.
+    starts: Vec<u64>,
+}
+
+impl Features {
+    /// The features of `examples` behind the first `layers` layers, in the file at `path`. What an
+    /// earlier call has written there (of the same examples and weights, which the caller knows) is
+    /// kept, so an interrupted computation goes on. `progress` gets tokens done and tokens in all.
+    ///
+    /// # Errors
+    /// What the engine or the file system says.
+    pub fn open(
+        path: &Path,
+        config: &ModelConfig,
+        mut weights: Weights,
+        weight_type: WeightType,
+        layers: usize,
+        examples: &[Example],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self> {
+        let io = |error| Error::Io(path.to_owned(), error);
+        let mut starts = vec![0u64];
+        for example in examples {
+            starts.push(starts[starts.len() - 1] + example.ids.len() as u64);
+        }
+        let row = 2 * config.hidden_size as u64;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(io)?;
+        let rows = file.metadata().map_err(io)?.len() / row;
+        // The last example that is whole.
+        let mut done = starts.partition_point(|&start| start <= rows) - 1;
+        let total = starts[examples.len()] as usize;
+        if done < examples.len() {
+            file.set_len(starts[done] * row).map_err(io)?;
+            file.seek(SeekFrom::End(0)).map_err(io)?;
+            let mut engine = engine(config, &mut weights, weight_type, layers)?;
+            while done < examples.len() {
+                let end = examples.len().min(done + AT_ONCE);
+                let bytes = compute(&mut engine, &examples[done..end])?;
+                file.write_all(&bytes).map_err(io)?;
+                done = end;
+                progress(starts[done] as usize, total);
+            }
+            file.sync_all().map_err(io)?;
+        }
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            hidden: config.hidden_size,
+            starts,
+        })
+    }
+
+    /// Writes the rows of example `i`, widened, to the beginning of `out`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        let io = |error| Error::Io(self.path.clone(), error);
+        let (from, to) = (self.starts[i], self.starts[i + 1]);
+        let values = (to - from) as usize * self.hidden;
+        let mut bytes = vec![0; 2 * values];
+        let at = from * 2 * self.hidden as u64;
+        self.file.seek(SeekFrom::Start(at)).map_err(io)?;
+        self.file.read_exact(&mut bytes).map_err(io)?;
+        for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+            *out = bf16::from_le_bytes(*bytes).to_f32();
+        }
+        Ok(())
+    }
+}
+
+/// An engine of the first `layers` layers alone.
+fn engine(
+    config: &ModelConfig,
+    weights: &mut Weights,
+    weight_type: WeightType,
+    layers: usize,
+) -> Result<Engine> {
+    let bare = |name: &str| name.strip_prefix("model.").unwrap_or(name).to_owned();
+    let above = |name: &str| {
+        let layer = bare(name);
+        let number = layer
+            .strip_prefix("layers.")
+            .and_then(|rest| rest.split('.').next());
+        number
+            .and_then(|n| n.parse().ok())
+            .is_some_and(|n: usize| n >= layers)
+    };
+    let names: Vec<String> = weights.names().map(str::to_owned).collect();
+    for name in names {
+        if above(&name) || name == "lm_head.weight" {
+            weights.remove(&name);
+        }
+    }
+    let config = ModelConfig {
+        num_hidden_layers: layers,
+        // No logits: the embedding is only looked up.
+        causal_lm: false,
+        tie_word_embeddings: false,
+        ..config.clone()
+    };
+    let model = Model::from_weights(config, weights, weight_type)?;
+    Ok(Engine::new(Arc::new(model), EngineConfig::default())?)
+}
+
+fn compute(engine: &mut Engine, examples: &[Example]) -> Result<Vec<u8>> {
+    let seqs: Vec<SeqId> = examples.iter().map(|_| engine.create()).collect();
+    let items: Vec<Append> = examples
+        .iter()
+        .zip(&seqs)
+        .map(|(example, &seq)| Append {
+            seq,
+            tokens: &example.ids,
+            want: Want::All,
+        })
+        .collect();
+    let rows = engine.forward(&items, Output::Residual)?;
+    let values = rows.iter().flatten();
+    let bytes = values
+        .flat_map(|&x| bf16::from_f32(x).to_le_bytes())
+        .collect();
+    engine.recycle(rows);
+    for seq in seqs {
+        engine.free(seq);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,323 @@
+//! The loop: batches, gradients, updates, measurements, saved states.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use candle_core::{Device, Tensor, Var};
+
+use super::{Decoder, Example, Features, Input, Recipe, batches, state};
+use crate::optim::AdamW;
+use crate::{Error, Result, ops};
+
+/// Time between two saved states.
+const SAVE: Duration = Duration::from_secs(300);
+
+/// The examples, and which of them are for what.
+#[derive(Clone, Debug)]
+pub struct Data<'a> {
+    /// All of them.
+    pub examples: &'a [Example],
+    /// Trained on.
+    pub train: Vec<usize>,
+    /// Only measured.
+    pub held_out: Vec<usize>,
+}
+
+/// What a run needs beside its decoder.
+#[derive(Debug)]
+pub struct Fit<'a> {
+    /// How to train.
+    pub recipe: &'a Recipe,
+    /// On what.
+    pub data: Data<'a>,
+    /// What the first trained layer reads, for a decoder whose lower layers are frozen.
+    pub features: Option<Features>,
+    /// Where the state is kept; without it nothing is.
+    pub state: Option<&'a Path>,
+    /// Batches in this order, and no more than these, in place of the recipe's.
+    pub order: Option<Vec<Vec<usize>>>,
+    /// Leave after so many updates of this call, the state saved.
+    pub stop_after: Option<usize>,
+    /// Updates between two measurements of the held-out examples.
+    pub evaluate_every: usize,
+}
+
+/// What a run tells while it goes.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A sentence for the user.
+    Note(String),
+    /// Tokens of the frozen layers, computed and in all.
+    Features(usize, usize),
+    /// An update.
+    Step {
+        /// Updates done.
+        step: usize,
+        /// Updates in all.
+        steps: usize,
+        /// Its mean loss.
+        loss: f64,
+        /// Its learning rate.
+        rate: f64,
+        /// Of this call so far.
+        tokens_per_second: f64,
+        /// At that speed.
+        seconds_left: f64,
+    },
+    /// A measurement of the held-out examples, after so many updates.
+    HeldOut(usize, HeldOut),
+}
+
+/// How well the held-out examples are predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldOut {
+    /// Mean loss.
+    pub loss: f64,
+}
+
+/// What is computed of a part of a batch.
+struct Loss {
+    /// The sum of weighted losses.
+    sum: Tensor,
+}
+
+struct Run<'a, 'd> {
+    fit: &'a mut Fit<'d>,
+    decoder: &'a Decoder,
+    /// The tokens of the softmax, and where each stands among them.
+    kept: Option<(Tensor, HashMap<u32, u32>)>,
+}
+
+/// Trains `decoder`. A run that finds a saved state goes on from it, and ends as if it had never been
+/// interrupted. Returns whether all updates are done.
+///
+/// # Errors
+/// [`Error::Diverged`], or what a file or candle says.
+pub fn fit(
+    decoder: &Decoder,
+    mut fit: Fit<'_>,
+    report: &mut dyn FnMut(Report) -> Result<()>,
+) -> Result<bool> {
+    let recipe = fit.recipe;
+    let lengths: Vec<usize> = fit.data.examples.iter().map(|e| e.ids.len()).collect();
+    let train_lengths: Vec<usize> = fit.data.train.iter().map(|&i| lengths[i]).collect();
+    let epoch_steps = train_lengths.len().div_ceil(recipe.batch);
+    let steps = match &fit.order {
+        Some(order) => order.len(),
+        None => epoch_steps * recipe.epochs + recipe.head_steps,
+    };
+    let mut optimizer = optimizer(recipe);
+    let mut first = 0;
+    if let Some(path) = fit.state.filter(|path| path.exists()) {
+        let saved = state::load(path)?;
+        first = state::step(path, &saved)?;
+        decoder.restore(&saved)?;
+        optimizer.restore(
+            &saved,
+            first
+                - if first > recipe.head_steps {
+                    recipe.head_steps
+                } else {
+                    0
+                },
+        );
+    }
+    let last = fit.stop_after.map_or(steps, |n| steps.min(first + n));
+    let kept = kept(&fit)?;
+    let mut run = Run {
+        decoder,
+        kept,
+        fit: &mut fit,
+    };
+    let mut epoch: Option<(usize, Vec<Vec<usize>>)> = None;
+    let (began, mut saved) = (Instant::now(), Instant::now());
+    let mut tokens = 0;
+    if first == 0 && !run.fit.data.held_out.is_empty() {
+        report(Report::HeldOut(0, run.held_out(&lengths)?))?;
+    }
+    for step in first..last {
+        let batch: Vec<usize> = match &run.fit.order {
+            Some(order) => order[step].clone(),
+            None => {
+                let number = step / epoch_steps;
+                if epoch.as_ref().is_none_or(|(is, _)| *is != number) {
+                    let all = batches::epoch(&train_lengths, recipe.batch, recipe.seed, number);
+                    epoch = Some((number, all));
+                }
+                let Some((_, batches)) = &epoch else {
+                    return Err(Error::Empty("no batches".into()));
+                };
+                let batch = &batches[step % epoch_steps];
+                batch.iter().map(|&i| run.fit.data.train[i]).collect()
+            }
+        };
+        tokens += batch.iter().map(|&i| lengths[i]).sum::<usize>();
+        if step == recipe.head_steps && step > 0 {
+            optimizer = self::optimizer(recipe);
+        }
+        let rate = recipe.rate(step, steps);
+        let loss = run.step(batch, &lengths, step, &mut optimizer, rate)?;
+        let done = step + 1;
+        let elapsed = began.elapsed().as_secs_f64();
+        report(Report::Step {
+            step: done,
+            steps,
+            loss,
+            rate,
+            tokens_per_second: tokens as f64 / elapsed,
+            seconds_left: elapsed / (done - first) as f64 * (steps - done) as f64,
+        })?;
+        if let Some(path) = run.fit.state
+            && (saved.elapsed() > SAVE || done == last)
+        {
+            state::save(path, decoder, &optimizer, done)?;
+            saved = Instant::now();
+        }
+        let measured = done % run.fit.evaluate_every.max(1) == 0 || done == steps;
+        if measured && !run.fit.data.held_out.is_empty() {
+            report(Report::HeldOut(done, run.held_out(&lengths)?))?;
+        }
+    }
+    Ok(last == steps)
+}
+
+fn optimizer(recipe: &Recipe) -> AdamW {
+    let mut optimizer = AdamW::default();
+    optimizer.betas = recipe.betas;
+    optimizer.weight_decay = recipe.weight_decay;
+    optimizer.clip = recipe.clip;
+    optimizer
+}
+
+/// The tokens that occur in the examples, where the softmax is restricted to them.
+fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
+    if !fit.recipe.restrict_vocabulary {
+        return Ok(None);
+    }
+    let mut ids: Vec<u32> = fit
+        .data
+        .examples
+        .iter()
+        .flat_map(|e| e.ids.clone())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let places = ids
+        .iter()
+        .zip(0..)
+        .map(|(&id, place)| (id, place))
+        .collect();
+    Ok(Some((Tensor::new(ids, &Device::Cpu)?, places)))
+}
+
+impl Run<'_, '_> {
+    /// One update; returns the batch's mean loss.
+    fn step(
+        &mut self,
+        batch: Vec<usize>,
+        lengths: &[usize],
+        step: usize,
+        optimizer: &mut AdamW,
+        rate: f64,
+    ) -> Result<f64> {
+        let examples = self.fit.data.examples;
+        let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
+        let head_only = step < self.fit.recipe.head_steps;
+        let mut sums: HashMap<&str, Tensor> = HashMap::new();
+        let mut total = 0.0;
+        for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
+            let loss = (self.loss(&part, true)?.sum * (1.0 / weight.max(1e-9)))?;
+            total += f64::from(loss.to_scalar::<f32>()?);
+            let mut grads = loss.backward()?;
+            for (name, var) in self.decoder.vars() {
+                let Some(grad) = grads.remove(var.as_tensor()) else {
+                    continue;
+                };
+                if head_only && !is_head(name) {
+                    continue;
+                }
+                let sum = match sums.remove(name) {
+                    Some(sum) => (sum + grad)?,
+                    None => grad,
+                };
+                sums.insert(name, sum);
+            }
+        }
+        if !total.is_finite() {
+            return Err(Error::Diverged {
+                stage: "train".into(),
+                step,
+            });
+        }
+        let gradient = |name: &str, _: &Var| sums.get(name).cloned();
+        optimizer.step(self.decoder.vars(), gradient, rate)?;
+        Ok(total)
+    }
+
+    /// Mean loss of the held-out examples.
+    fn held_out(&mut self, lengths: &[usize]) -> Result<HeldOut> {
+        let examples = self.fit.data.examples;
+        let all = self.fit.data.held_out.clone();
+        let weight: f64 = all.iter().map(|&i| examples[i].weight()).sum();
+        let mut sum = 0.0;
+        for part in batches::parts(all, lengths, self.fit.recipe.micro_tokens) {
+            sum += f64::from(self.loss(&part, false)?.sum.to_scalar::<f32>()?);
+        }
+        Ok(HeldOut {
+            loss: sum / weight.max(1e-9),
+        })
+    }
+
+    /// The summed loss of examples that are computed together.
+    fn loss(&mut self, part: &[usize], training: bool) -> Result<Loss> {
+        let examples = self.fit.data.examples;
+        let time = part
+            .iter()
+            .map(|&i| examples[i].ids.len())
+            .max()
+            .unwrap_or(0);
+        let (mut at, mut targets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, &i) in part.iter().enumerate() {
+            for &(position, target, weight) in &examples[i].next {
+                at.push((row * time) as u32 + position);
+                targets.push(match &self.kept {
+                    Some((_, places)) => places[&target],
+                    None => target,
+                });
+                weights.push(weight);
+            }
+        }
+        let hidden = match &mut self.fit.features {
+            Some(features) => {
+                let width = self.decoder.config.hidden_size;
+                let mut rows = vec![0f32; part.len() * time * width];
+                for (row, &i) in rows.chunks_mut(time * width).zip(part) {
+                    features.read(i, row)?;
+                }
+                let rows = Tensor::from_vec(rows, (part.len() * time, width), &Device::Cpu)?;
+                self.decoder.forward(Input::Hidden(&rows), time, &at)?
+            }
+            None => {
+                let mut ids = vec![0; part.len() * time];
+                for (row, &i) in ids.chunks_mut(time).zip(part) {
+                    row[..examples[i].ids.len()].copy_from_slice(&examples[i].ids);
+                }
+                self.decoder.forward(Input::Tokens(&ids), time, &at)?
+            }
+        };
+        let head = self.decoder.head()?;
+        let trained = training && self.decoder.trains_head();
+        let head = match &self.kept {
+            Some((ids, _)) => head.index_select(ids, 0)?,
+            None => head.clone(),
+        };
+        let sum = ops::linear_cross_entropy(&hidden, &head, &targets, &weights, trained)?;
+        Ok(Loss { sum })
+    }
+}
+
+/// Whether a tensor belongs to a reward model's own head.
+fn is_head(name: &str) -> bool {
+    name.starts_with("score.")
+}

@@ -1,0 +1,150 @@
+//! How long, how fast, and which weights.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Which weights are trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trained {
+    /// All of them.
+    All,
+    /// Those of so many last layers, the final norm and the head. A language-model head that is tied
+    /// to the embedding stays as it is.
+    Top(usize),
+}
+
+impl FromStr for Trained {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let layers = |n: &str| n.parse().ok().filter(|&n: &usize| n > 0);
+        match text.split_once('=') {
+            None if text == "all" => Ok(Self::All),
+            Some(("top", n)) => layers(n)
+                .map(Self::Top)
+                .ok_or_else(|| format!("{n:?} is no number of layers")),
+            _ => Err("one of all, top=LAYERS".into()),
+        }
+    }
+}
+
+/// How the learning rate falls behind the warm-up, as in `transformers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decay {
+    /// Half a cosine, to 0.
+    Cosine,
+    /// A straight line, to 0.
+    Linear,
+    /// Not at all.
+    Constant,
+}
+
+/// What a run does with its examples. Two runs with the same recipe, examples and weights write the
+/// same bytes on the same kind of machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Which weights are trained.
+    pub train: Trained,
+    /// Times that every example is seen.
+    pub epochs: usize,
+    /// Examples of one update.
+    pub batch: usize,
+    /// Padded tokens computed at once: a batch is cut into so large parts, whose gradients add up.
+    pub micro_tokens: usize,
+    /// The highest learning rate.
+    pub learning_rate: f64,
+    /// The part of all updates in which it rises from 0.
+    pub warmup: f64,
+    /// How it falls then.
+    pub decay: Decay,
+    /// AdamW's decay of matrices.
+    pub weight_decay: f64,
+    /// AdamW's momenta.
+    pub betas: (f64, f64),
+    /// The largest norm of a gradient; larger ones are scaled down.
+    pub clip: f64,
+    /// Updates that train the fresh head alone, before all else.
+    pub head_steps: usize,
+    /// The learning rate of these, constant.
+    pub head_learning_rate: f64,
+    /// Of the order of examples and of fresh weights.
+    pub seed: u64,
+    /// The softmax goes over the tokens that occur in the examples, not over the vocabulary.
+    pub restrict_vocabulary: bool,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            train: Trained::All,
+            epochs: 1,
+            batch: 16,
+            micro_tokens: 2048,
+            learning_rate: 1e-4,
+            warmup: 0.05,
+            decay: Decay::Cosine,
+            weight_decay: 0.0,
+            betas: (0.9, 0.999),
+            clip: 1.0,
+            head_steps: 0,
+            head_learning_rate: 1e-3,
+            seed: 0,
+            restrict_vocabulary: false,
+        }
+    }
+}
+
+impl Recipe {
+    /// The learning rate of an update out of `steps`, counted from 0: the formulas of
+    /// `transformers`' `get_cosine_schedule_with_warmup` and its siblings, behind the head's updates.
+    pub fn rate(&self, step: usize, steps: usize) -> f64 {
+        let Some(step) = step.checked_sub(self.head_steps) else {
+            return self.head_learning_rate;
+        };
+        let steps = steps.saturating_sub(self.head_steps);
+        let warmup = (self.warmup * steps as f64).ceil() as usize;
+        if step < warmup {
+            return self.learning_rate * step as f64 / warmup as f64;
+        }
+        let done = (step - warmup) as f64 / (steps - warmup).max(1) as f64;
+        self.learning_rate
+            * match self.decay {
+                Decay::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * done).cos()),
+                Decay::Linear => (1.0 - done).max(0.0),
+                Decay::Constant => 1.0,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_rises_falls_and_waits_for_the_head() {
+        let recipe = Recipe {
+            learning_rate: 1.0,
+            warmup: 0.2,
+            head_steps: 3,
+            head_learning_rate: 7.0,
+            ..Recipe::default()
+        };
+        let rates: Vec<f64> = (0..13).map(|step| recipe.rate(step, 13)).collect();
+        assert_eq!(&rates[..6], [7.0, 7.0, 7.0, 0.0, 0.5, 1.0]);
+        assert!((rates[9] - 0.5).abs() < 1e-12, "{rates:?}");
+        assert!(rates.windows(2).skip(5).all(|w| w[1] < w[0]), "{rates:?}");
+    }
+
+    #[test]
+    fn trained_weights_are_named() {
+        assert_eq!("all".parse(), Ok(Trained::All));
+        assert_eq!("top=3".parse(), Ok(Trained::Top(3)));
+        for wrong in ["top", "top=0", "top=x", "most", ""] {
+            assert!(wrong.parse::<Trained>().is_err(), "{wrong}");
+        }
+    }
+}

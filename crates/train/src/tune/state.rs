@@ -1,0 +1,41 @@
+//! The state of a run: weights, moments, updates done.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+
+use super::Decoder;
+use crate::optim::AdamW;
+use crate::{Error, Result};
+
+const STEP: &str = "step";
+
+pub fn load(path: &Path) -> Result<HashMap<String, Tensor>> {
+    let broken = |error: candle_core::Error| {
+        let reason = error.to_string();
+        let reason = reason.lines().next().unwrap_or_default();
+        Error::Checkpoint(path.to_owned(), reason.to_owned())
+    };
+    candle_core::safetensors::load(path, &Device::Cpu).map_err(broken)
+}
+
+/// Updates done in a saved state.
+pub fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
+    let step = state
+        .get(STEP)
+        .ok_or_else(|| Error::Checkpoint(path.to_owned(), "has no step".into()))?;
+    Ok(step.to_scalar::<u32>()? as usize)
+}
+
+/// Writes to a side file and renames, so that a kill never leaves half a state.
+pub fn save(path: &Path, decoder: &Decoder, optimizer: &AdamW, step: usize) -> Result<()> {
+    let mut all: HashMap<String, Tensor> = optimizer.state().collect();
+    for (name, var) in decoder.vars() {
+        all.insert(name.to_owned(), var.as_tensor().clone());
+    }
+    all.insert(STEP.into(), Tensor::new(step as u32, &Device::Cpu)?);
+    let side = path.with_extension("tmp");
+    candle_core::safetensors::save(&all, &side)?;
+    std::fs::rename(&side, path).map_err(|error| Error::Io(path.to_owned(), error))
+}
