@@ -288,8 +288,11 @@ fn p08_an_empty_trailing_step_is_never_scored() {
                 problems(1),
             );
             assert_eq!(results[0].answer.as_deref(), Some("3"));
-            assert_eq!(results[0].score, Some(0.3));
             assert_eq!(results[0].steps().len(), 1);
+            let step = results[0].steps()[0];
+            assert_eq!(step.score, Some(0.3));
+            let score = aggregation.weighed(0.3, step.logprob);
+            assert_eq!(results[0].score, Some(score));
         }
     }
 }
