@@ -1,10 +1,14 @@
 //! Ctrl-C: the first ends a run with what it has, the second ends the process at once.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use beamgen::{CancelToken, Event, ProblemResult, Request, RunSummary, Solver};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
+
+use crate::failure::Failure;
 
 /// The exit code after Ctrl-C: 128 and the signal's number, as shells have it.
 pub const EXIT_CODE: u8 = 130;
@@ -28,5 +32,43 @@ impl Interrupt {
     /// Whether Ctrl-C was pressed.
     pub fn is_pressed(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Runs requests until they are done or Ctrl-C is pressed, which cancels those at work. What was
+    /// cancelled is not delivered: it is not done, and a resumed run does it.
+    pub fn run(
+        &self,
+        solver: &mut Solver,
+        requests: impl Iterator<Item = Request>,
+        observe: &mut dyn FnMut(&Event<'_>),
+        deliver: &mut dyn FnMut(ProblemResult) -> Result<(), Failure>,
+    ) -> Result<RunSummary, Failure> {
+        let cancel = CancelToken::new();
+        let requests = requests
+            .take_while(|_| !self.is_pressed())
+            .map(|request| request.cancel(cancel.clone()));
+        let mut failure = None;
+        let summary = solver.run_requests(
+            requests,
+            &mut |event| {
+                if self.is_pressed() {
+                    cancel.cancel();
+                }
+                observe(&event);
+            },
+            &mut |result| {
+                if result.stopped.is_some() {
+                    return ControlFlow::Continue(());
+                }
+                match deliver(result) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            },
+        )?;
+        failure.map_or(Ok(summary), Err)
     }
 }

@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
-use beamgen::{CancelToken, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
+use beamgen::{Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
@@ -156,12 +155,11 @@ impl<'a> Writer<'a> {
             .open(&args.out)
             .map_err(|error| cannot_write(&args.out, &error))?;
         // Of several lines of a problem the last one counts.
-        let known: BTreeMap<String, Done> = lines
+        let mut known: BTreeMap<String, Done> = lines
             .into_iter()
             .filter(|done| done.error.is_none() || done.too_long)
             .map(|done| (done.id.clone(), done))
             .collect();
-        let mut known = known;
         let done: BTreeMap<usize, Done> = (0..count)
             .filter_map(|at| Some((at, known.remove(&problems.problems[at].id)?)))
             .collect();
@@ -188,7 +186,6 @@ impl<'a> Writer<'a> {
         let todo: Vec<usize> = (0..self.count)
             .filter(|at| !self.done.contains_key(at))
             .collect();
-        let cancel = CancelToken::new();
         let settings = solver.settings();
         let (problems, options) = (self.problems, self.options);
         let labellings: RefCell<Vec<Labelling>> = RefCell::default();
@@ -199,25 +196,14 @@ impl<'a> Writer<'a> {
             labellings.borrow_mut().push(labelling.clone());
             Request::new(problem, settings.clone())
                 .strategy("monte-carlo", move |_| Ok(labelling.strategy()))
-                .cancel(cancel.clone())
         });
-        let requests = requests.take_while(|_| !interrupt.is_pressed());
         let seed = settings.generator.seed;
         let this = RefCell::new(self);
-        let mut failure = None;
-        let summary = solver.run_requests(
+        interrupt.run(
+            solver,
             requests,
-            &mut |event| {
-                if interrupt.is_pressed() {
-                    cancel.cancel();
-                }
-                this.borrow_mut().progress.observe(&event);
-            },
+            &mut |event| this.borrow_mut().progress.observe(event),
             &mut |result| {
-                // What was cancelled is not done: a resumed run labels it.
-                if result.stopped.is_some() {
-                    return ControlFlow::Continue(());
-                }
                 let mut this = this.borrow_mut();
                 let labels =
                     labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
@@ -229,16 +215,9 @@ impl<'a> Writer<'a> {
                     error: result.error,
                     too_long: result.too_long,
                 };
-                match this.deliver(todo[result.index], done) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failure = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
+                this.deliver(todo[result.index], done)
             },
-        )?;
-        failure.map_or(Ok(summary), Err)
+        )
     }
 
     fn deliver(&mut self, at: usize, done: Done) -> Result<(), Failure> {

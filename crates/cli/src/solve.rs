@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
-use std::ops::ControlFlow;
 
 use beamgen::eval::metrics::bootstrap;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
-use beamgen::{CancelToken, Config, Request, RunSummary, ScorerKind, Solver};
+use beamgen::{Config, Request, RunSummary, ScorerKind, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
@@ -196,38 +195,18 @@ impl<'a> Report<'a> {
     /// Solves all problems of `todo`, or as many as are done before an interrupt.
     fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
         let (todo, problems) = (self.todo, self.problems);
-        let cancel = CancelToken::new();
         let settings = solver.settings();
-        let todo = todo.iter().map(|&at| {
+        let requests = todo.iter().map(|&at| {
             let problem = problems.problems[at].clone();
-            Request::new(problem, settings.clone()).cancel(cancel.clone())
+            Request::new(problem, settings.clone())
         });
-        let todo = todo.take_while(|_| !interrupt.is_pressed());
         let this = std::cell::RefCell::new(self);
-        let mut failure = None;
-        let summary = solver.run_requests(
-            todo,
-            &mut |event| {
-                if interrupt.is_pressed() {
-                    cancel.cancel();
-                }
-                this.borrow_mut().progress.observe(&event);
-            },
-            &mut |result| {
-                // What was cancelled is not done: a resumed run solves it.
-                if result.stopped.is_some() {
-                    return ControlFlow::Continue(());
-                }
-                match this.borrow_mut().deliver(result) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failure = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
-            },
-        )?;
-        failure.map_or(Ok(summary), Err)
+        interrupt.run(
+            solver,
+            requests,
+            &mut |event| this.borrow_mut().progress.observe(event),
+            &mut |result| this.borrow_mut().deliver(result),
+        )
     }
 
     fn deliver(&mut self, result: beamgen::ProblemResult) -> Result<(), Failure> {

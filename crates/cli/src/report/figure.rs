@@ -29,7 +29,8 @@ pub trait Figure {
     ) -> anyhow::Result<()>;
 }
 
-/// Implements [`Figure`] by a generic `draw(area, scale)`.
+/// Implements [`Figure`] by `heading()`, `legend()` and a generic `draw(area, plot, scale)`; `plot` is
+/// the part of `area` beside the legend.
 macro_rules! figure {
     ($type:ty) => {
         impl $crate::report::figure::Figure for $type {
@@ -37,10 +38,13 @@ macro_rules! figure {
                 self.heading()
             }
             fn svg(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> anyhow::Result<()> {
-                self.draw(area, 1)
+                let plot = $crate::report::style::page(area, &self.legend(), 1)?;
+                self.draw(area, &plot, 1)
             }
             fn png(&self, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()> {
-                self.draw(area, $crate::report::figure::SCALE)
+                let scale = $crate::report::figure::SCALE;
+                let plot = $crate::report::style::page(area, &self.legend(), scale)?;
+                self.draw(area, &plot, scale)
             }
         }
     };

@@ -135,13 +135,17 @@ pub fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", size * scale).into_font().color(&colour)
 }
 
-/// Cuts the legend's column off at the right, where it covers no data, and fills it in: lines of a
-/// look, or without one of plain text.
-pub fn legend<DB: DrawingBackend>(
+/// Lines of a look, or without one of plain text.
+pub type Legend = Vec<(Option<Look>, String)>;
+
+/// A white page, with the legend's column cut off at the right, where it covers no data, and filled
+/// in. Returns what is left for the plot.
+pub fn page<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
-    entries: &[(Option<Look>, String)],
+    entries: &Legend,
     scale: u32,
 ) -> anyhow::Result<DrawingArea<DB, Shift>> {
+    area.fill(&WHITE).map_err(fault)?;
     let pixels = |points: i32| points * scale as i32;
     let style = text(14, scale, RGBColor(30, 30, 30));
     let widest = entries

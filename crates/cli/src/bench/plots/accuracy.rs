@@ -11,7 +11,7 @@ use super::labels::{Around, Rect, Segment, place, side_by_side};
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend, text};
+use crate::report::style::{Legend, Look, text};
 use crate::table::grouped;
 
 /// The figure of one set and one kind of cost.
@@ -74,14 +74,8 @@ impl Accuracy {
         };
         format!("Accuracy over {over} ({})", self.set)
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
-        let mut entries: Vec<(Option<Look>, String)> = self
+    fn legend(&self) -> Legend {
+        let mut entries: Legend = self
             .lines
             .iter()
             .map(|line| (Some(line.look), line.run.clone()))
@@ -89,8 +83,15 @@ impl Accuracy {
         for note in ["numbers: N", "bars: 95 %", "equal costs: side by side"] {
             entries.push((None, note.to_owned()));
         }
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
 
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let most = points()
             .map(|point| point.cost)
@@ -107,7 +108,7 @@ impl Accuracy {
             Axis::Tokens => "tokens generated and scored a problem (log)",
             Axis::Seconds => "wall-clock seconds a problem (log)",
         };
-        let mut chart = ChartBuilder::on(&plot)
+        let mut chart = ChartBuilder::on(plot)
             .caption(self.heading(), text(18, scale, ink))
             .margin(10 * scale)
             .x_label_area_size(42 * scale)

@@ -8,7 +8,7 @@ use crate::bench::outline::Outline;
 use crate::bench::outline::is_plain;
 use crate::bench::row::{Depths, Row};
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend, text};
+use crate::report::style::{Legend, Look, text};
 
 /// The figure of one set.
 pub struct Saved {
@@ -126,14 +126,8 @@ impl Saved {
             self.baseline, self.set
         )
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
-        let mut entries: Vec<(Option<Look>, String)> = self
+    fn legend(&self) -> Legend {
+        let mut entries: Legend = self
             .lines
             .iter()
             .map(|line| (Some(line.look), format!("{}@{}", line.run, self.n)))
@@ -144,7 +138,15 @@ impl Saved {
                 entries.push((None, format!("{side}: all within {share:.0} %")));
             }
         }
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let plot = plot
             .margin(8 * scale, 0, 0, 0)
             .titled(&self.heading(), text(18, scale, RGBColor(30, 30, 30)))

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use super::{Axes, heading};
 use crate::eval_prm::results::{Group, SetReport};
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend};
+use crate::report::style::{Legend, Look};
 
 pub struct Positions {
     set: String,
@@ -53,21 +53,23 @@ impl Positions {
     fn heading(&self) -> String {
         heading("Scores by the number of the step", &self.set)
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
+    fn legend(&self) -> Legend {
         let named =
             |(number, (name, _)): (usize, &(&str, _))| (Some(Look::of(number)), (*name).to_owned());
-        let mut entries: Vec<_> = self.lines.iter().enumerate().map(named).collect();
+        let mut entries: Legend = self.lines.iter().enumerate().map(named).collect();
         entries.push((None, "bars: 95 %".to_owned()));
         if let Some(last) = self.names.iter().find(|name| name.contains(' ')) {
             entries.push((None, format!("last: {last}")));
         }
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let count = self.names.len();
         let axes = Axes {
             title: self.heading(),
@@ -77,7 +79,7 @@ impl Positions {
             digits: (0, 1),
             described: ("step", "mean score, or share of right steps"),
         };
-        let chart = axes.draw(&plot, scale)?;
+        let chart = axes.draw(plot, scale)?;
         for (number, (_, figures)) in self.lines.iter().enumerate() {
             let look = Look::of(number);
             // Bars of one step side by side.

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::{Axes, INK, heading};
 use crate::eval_prm::results::SetReport;
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend, text};
+use crate::report::style::{Legend, Look, text};
 use crate::table::grouped;
 
 pub struct Reliability {
@@ -46,20 +46,22 @@ impl Reliability {
     fn heading(&self) -> String {
         heading("Reliability", &self.set)
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
+    fn legend(&self) -> Legend {
         let look = |number: usize| Look::points(number + 1);
-        let mut entries: Vec<(Option<Look>, String)> = Vec::new();
+        let mut entries: Legend = Vec::new();
         for (number, (name, _)) in self.series.iter().enumerate() {
             entries.push((Some(look(number)), (*name).to_owned()));
         }
         entries.extend(self.notes.iter().map(|note| (None, note.clone())));
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let axes = Axes {
             title: self.heading(),
             x: -0.02..1.02,
@@ -68,12 +70,12 @@ impl Reliability {
             digits: (1, 1),
             described: ("mean score of the bin", "mean label of its steps"),
         };
-        let mut chart = axes.draw(&plot, scale)?;
+        let mut chart = axes.draw(plot, scale)?;
         let diagonal = PathElement::new(vec![(0.0, 0.0), (1.0, 1.0)], INK.stroke_width(scale));
         chart.draw_series([diagonal]).map_err(fault)?;
         // Bins of equal mass last: they are the ones to look at.
         for (number, (_, bins)) in self.series.iter().enumerate().rev() {
-            let look = look(number);
+            let look = Look::points(number + 1);
             let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
             for bin in bins {
                 let Some((low, high)) = bin.label.interval else {

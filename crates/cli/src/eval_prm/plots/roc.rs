@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use super::{Axes, INK, heading};
 use crate::eval_prm::results::{Scorer, SetReport};
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend};
+use crate::report::style::{Legend, Look};
 use crate::table::grouped;
 
 pub struct Roc {
@@ -51,15 +51,9 @@ impl Roc {
     fn heading(&self) -> String {
         heading("Wrong steps found over false alarms", &self.set)
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
+    fn legend(&self) -> Legend {
         let looks = |number: usize| Look::of(number + 1);
-        let mut entries: Vec<(Option<Look>, String)> = Vec::new();
+        let mut entries: Legend = Vec::new();
         for (number, (name, _)) in self.curves.iter().enumerate() {
             entries.push((Some(looks(number)), name.clone()));
         }
@@ -67,7 +61,15 @@ impl Roc {
         if let Some((_, threshold)) = self.at {
             entries.push((None, format!("mark: below {threshold}")));
         }
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let axes = Axes {
             title: self.heading(),
             x: -2.0..102.0,
@@ -76,7 +78,7 @@ impl Roc {
             digits: (0, 0),
             described: ("right steps flagged, %", "wrong steps flagged, %"),
         };
-        let mut chart = axes.draw(&plot, scale)?;
+        let mut chart = axes.draw(plot, scale)?;
         let diagonal = vec![(0.0, 0.0), (100.0, 100.0)];
         let diagonal = PathElement::new(diagonal, INK.stroke_width(scale));
         chart.draw_series([diagonal]).map_err(fault)?;
@@ -85,14 +87,14 @@ impl Roc {
         };
         for (number, (_, points)) in self.curves.iter().enumerate().rev() {
             let pixels: Vec<(i32, i32)> = points.iter().map(place).collect();
-            looks(number).line(area, &pixels, scale)?;
+            Look::of(number + 1).line(area, &pixels, scale)?;
             // A baseline has few thresholds; a model has as many as steps.
             for &point in pixels.iter().filter(|_| number > 0) {
-                looks(number).mark(area, point, scale)?;
+                Look::of(number + 1).mark(area, point, scale)?;
             }
         }
         if let Some((point, _)) = &self.at {
-            looks(0).mark(area, place(point), scale)?;
+            Look::of(1).mark(area, place(point), scale)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use super::{Axes, INK, heading};
 use crate::eval_prm::results::SetReport;
 use crate::report::figure::{fault, figure};
-use crate::report::style::{Look, legend};
+use crate::report::style::{Legend, Look};
 use crate::table::grouped;
 
 pub struct Scores {
@@ -35,14 +35,8 @@ impl Scores {
     fn heading(&self) -> String {
         heading("Scores of right and of wrong steps", &self.set)
     }
-
-    fn draw<DB: DrawingBackend>(
-        &self,
-        area: &DrawingArea<DB, Shift>,
-        scale: u32,
-    ) -> anyhow::Result<()> {
-        area.fill(&WHITE).map_err(fault)?;
-        let mut entries: Vec<(Option<Look>, String)> = Vec::new();
+    fn legend(&self) -> Legend {
+        let mut entries: Legend = Vec::new();
         for (number, (name, all, _)) in self.classes.iter().enumerate() {
             let name = format!("{} {name} steps", grouped(*all as u64));
             entries.push((Some(Look::bars(number + 1)), name));
@@ -51,7 +45,15 @@ impl Scores {
             None,
             format!("line: the threshold, {}", self.threshold as f32),
         ));
-        let plot = legend(area, &entries, scale)?;
+        entries
+    }
+
+    fn draw<DB: DrawingBackend>(
+        &self,
+        _area: &DrawingArea<DB, Shift>,
+        plot: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> anyhow::Result<()> {
         let highest = self.classes.iter().flat_map(|class| &class.2).copied();
         let highest = highest.fold(1.0, f64::max);
         let axes = Axes {
@@ -62,7 +64,7 @@ impl Scores {
             digits: (1, 0),
             described: ("score", "steps of the class, %"),
         };
-        let mut chart = axes.draw(&plot, scale)?;
+        let mut chart = axes.draw(plot, scale)?;
         for (number, (_, _, shares)) in self.classes.iter().enumerate() {
             let style = Look::of(number + 1).colour.filled();
             let width = 1.0 / shares.len() as f64;
