@@ -11,6 +11,7 @@ use beamgen::{Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyK
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::args::LabelArgs;
 use crate::failure::Failure;
@@ -126,7 +127,7 @@ impl<'a> Writer<'a> {
                 .as_str()
                 .unwrap_or_default()
                 .to_owned(),
-            temperature: identity["generator"]["sampling"]["temperature"].as_f64(),
+            temperature: temperature(&identity["generator"]["sampling"]["temperature"]),
         };
         let asked = serde_json::to_value(options).map_err(io::Error::from)?;
         identity.insert("labels".to_owned(), asked);
@@ -295,6 +296,12 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// A setting as it was written: it is kept as `f32`, of which 0.7 as `f64` would be 0.699999988.
+fn temperature(setting: &Value) -> Option<f64> {
+    let short = setting.as_f64()? as f32;
+    short.to_string().parse().ok()
+}
+
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::Input(format!("{}: {error}", path.display()))
 }
@@ -357,5 +364,23 @@ impl Summary {
             grouped(self.spared_tokens)
         )?;
         writeln!(out, "{:.1} s", self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::temperature;
+
+    #[test]
+    fn a_temperature_is_written_as_it_was_set() {
+        for set in [0.7_f32, 1.0, 0.05] {
+            let kept = serde_json::to_value(set).unwrap();
+            assert_eq!(
+                temperature(&kept).unwrap().to_string(),
+                set.to_string(),
+                "{kept}"
+            );
+        }
+        assert_eq!(temperature(&serde_json::Value::Null), None);
     }
 }

@@ -36,11 +36,7 @@ fn examples(vocab: usize) -> Vec<Example> {
         let next = (n / 2..n - 1)
             .map(|t| (t as u32, ids[t + 1], 1.0))
             .collect();
-        Example {
-            ids,
-            next,
-            scores: Vec::new(),
-        }
+        Example { ids, next }
     };
     (0..STEPS * BATCH).map(example).collect()
 }

@@ -76,12 +76,6 @@ pub struct HeldOut {
     pub loss: f64,
 }
 
-/// What is computed of a part of a batch.
-struct Loss {
-    /// The sum of weighted losses.
-    sum: Tensor,
-}
-
 struct Run<'a, 'd> {
     fit: &'a mut Fit<'d>,
     decoder: &'a Decoder,
@@ -105,7 +99,7 @@ pub fn fit(
     let epoch_steps = train_lengths.len().div_ceil(recipe.batch);
     let steps = match &fit.order {
         Some(order) => order.len(),
-        None => epoch_steps * recipe.epochs + recipe.head_steps,
+        None => epoch_steps * recipe.epochs,
     };
     let mut optimizer = optimizer(recipe);
     let mut first = 0;
@@ -113,15 +107,7 @@ pub fn fit(
         let saved = state::load(path)?;
         first = state::step(path, &saved)?;
         decoder.restore(&saved)?;
-        optimizer.restore(
-            &saved,
-            first
-                - if first > recipe.head_steps {
-                    recipe.head_steps
-                } else {
-                    0
-                },
-        );
+        optimizer.restore(&saved, first);
     }
     let last = fit.stop_after.map_or(steps, |n| steps.min(first + n));
     let kept = kept(&fit)?;
@@ -153,9 +139,6 @@ pub fn fit(
             }
         };
         tokens += batch.iter().map(|&i| lengths[i]).sum::<usize>();
-        if step == recipe.head_steps && step > 0 {
-            optimizer = self::optimizer(recipe);
-        }
         let rate = recipe.rate(step, steps);
         let loss = run.step(batch, &lengths, step, &mut optimizer, rate)?;
         let done = step + 1;
@@ -223,20 +206,16 @@ impl Run<'_, '_> {
     ) -> Result<f64> {
         let examples = self.fit.data.examples;
         let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
-        let head_only = step < self.fit.recipe.head_steps;
         let mut sums: HashMap<&str, Tensor> = HashMap::new();
         let mut total = 0.0;
         for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
-            let loss = (self.loss(&part, true)?.sum * (1.0 / weight.max(1e-9)))?;
+            let loss = (self.loss(&part, true)? * (1.0 / weight.max(1e-9)))?;
             total += f64::from(loss.to_scalar::<f32>()?);
             let mut grads = loss.backward()?;
             for (name, var) in self.decoder.vars() {
                 let Some(grad) = grads.remove(var.as_tensor()) else {
                     continue;
                 };
-                if head_only && !is_head(name) {
-                    continue;
-                }
                 let sum = match sums.remove(name) {
                     Some(sum) => (sum + grad)?,
                     None => grad,
@@ -262,15 +241,15 @@ impl Run<'_, '_> {
         let weight: f64 = all.iter().map(|&i| examples[i].weight()).sum();
         let mut sum = 0.0;
         for part in batches::parts(all, lengths, self.fit.recipe.micro_tokens) {
-            sum += f64::from(self.loss(&part, false)?.sum.to_scalar::<f32>()?);
+            sum += f64::from(self.loss(&part, false)?.to_scalar::<f32>()?);
         }
         Ok(HeldOut {
             loss: sum / weight.max(1e-9),
         })
     }
 
-    /// The summed loss of examples that are computed together.
-    fn loss(&mut self, part: &[usize], training: bool) -> Result<Loss> {
+    /// The sum of the weighted losses of examples that are computed together.
+    fn loss(&mut self, part: &[usize], training: bool) -> Result<Tensor> {
         let examples = self.fit.data.examples;
         let time = part
             .iter()
@@ -312,12 +291,8 @@ impl Run<'_, '_> {
             Some((ids, _)) => head.index_select(ids, 0)?,
             None => head.clone(),
         };
-        let sum = ops::linear_cross_entropy(&hidden, &head, &targets, &weights, trained)?;
-        Ok(Loss { sum })
+        Ok(ops::linear_cross_entropy(
+            &hidden, &head, &targets, &weights, trained,
+        )?)
     }
-}
-
-/// Whether a tensor belongs to a reward model's own head.
-fn is_head(name: &str) -> bool {
-    name.starts_with("score.")
 }

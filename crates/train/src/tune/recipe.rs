@@ -67,11 +67,7 @@ pub struct Recipe {
     pub betas: (f64, f64),
     /// The largest norm of a gradient; larger ones are scaled down.
     pub clip: f64,
-    /// Updates that train the fresh head alone, before all else.
-    pub head_steps: usize,
-    /// The learning rate of these, constant.
-    pub head_learning_rate: f64,
-    /// Of the order of examples and of fresh weights.
+    /// Of the order of examples.
     pub seed: u64,
     /// The softmax goes over the tokens that occur in the examples, not over the vocabulary.
     pub restrict_vocabulary: bool,
@@ -90,8 +86,6 @@ impl Default for Recipe {
             weight_decay: 0.0,
             betas: (0.9, 0.999),
             clip: 1.0,
-            head_steps: 0,
-            head_learning_rate: 1e-3,
             seed: 0,
             restrict_vocabulary: false,
         }
@@ -100,12 +94,8 @@ impl Default for Recipe {
 
 impl Recipe {
     /// The learning rate of an update out of `steps`, counted from 0: the formulas of
-    /// `transformers`' `get_cosine_schedule_with_warmup` and its siblings, behind the head's updates.
+    /// `transformers`' `get_cosine_schedule_with_warmup` and its siblings.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
-        let Some(step) = step.checked_sub(self.head_steps) else {
-            return self.head_learning_rate;
-        };
-        let steps = steps.saturating_sub(self.head_steps);
         let warmup = (self.warmup * steps as f64).ceil() as usize;
         if step < warmup {
             return self.learning_rate * step as f64 / warmup as f64;
@@ -125,18 +115,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_rises_falls_and_waits_for_the_head() {
+    fn the_rate_rises_and_falls() {
         let recipe = Recipe {
             learning_rate: 1.0,
             warmup: 0.2,
-            head_steps: 3,
-            head_learning_rate: 7.0,
             ..Recipe::default()
         };
-        let rates: Vec<f64> = (0..13).map(|step| recipe.rate(step, 13)).collect();
-        assert_eq!(&rates[..6], [7.0, 7.0, 7.0, 0.0, 0.5, 1.0]);
-        assert!((rates[9] - 0.5).abs() < 1e-12, "{rates:?}");
-        assert!(rates.windows(2).skip(5).all(|w| w[1] < w[0]), "{rates:?}");
+        let rates: Vec<f64> = (0..10).map(|step| recipe.rate(step, 10)).collect();
+        assert_eq!(&rates[..3], [0.0, 0.5, 1.0]);
+        assert!((rates[6] - 0.5).abs() < 1e-12, "{rates:?}");
+        assert!(rates.windows(2).skip(2).all(|w| w[1] < w[0]), "{rates:?}");
     }
 
     #[test]

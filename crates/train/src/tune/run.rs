@@ -1,7 +1,6 @@
 //! A whole run: from a checkpoint and a file to a folder.
 
 use std::fs::{File, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightTyp
 use candle_core::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::{Data, Decoder, Example, Features, Fit, Recipe, Report, Trained, export, fit, sft};
 use crate::export::write_json;
@@ -226,25 +226,35 @@ fn claim(work: &Path, identity: &Identity, resume: bool) -> Result<()> {
 /// Which examples are trained on, and which are held out: all of a problem on one side.
 fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
     (0..problems.len()).partition(|&i| {
-        let mut hasher = DefaultHasher::new();
-        (seed, problems[i].trim()).hash(&mut hasher);
-        hasher.finish() as f64 / u64::MAX as f64 >= part
+        let digest = Sha256::new()
+            .chain_update(seed.to_le_bytes())
+            .chain_update(problems[i].trim());
+        let bytes = digest.finalize();
+        let place = bytes[..8].iter().fold(0, |n, &b| n << 8 | u64::from(b));
+        place as f64 / u64::MAX as f64 >= part
     })
 }
 
 fn fingerprint(examples: &[Example], weights: &Weights) -> String {
-    let mut hasher = DefaultHasher::new();
+    let mut digest = Sha256::new();
     for example in examples {
-        example.ids.hash(&mut hasher);
-        for &(row, target, weight) in &example.next {
-            (row, target, weight.to_bits()).hash(&mut hasher);
+        digest.update((example.ids.len() as u64).to_le_bytes());
+        for id in &example.ids {
+            digest.update(id.to_le_bytes());
         }
-        for &(row, label, weight) in &example.scores {
-            (row, label.to_bits(), weight.to_bits()).hash(&mut hasher);
+        for &(row, target, weight) in &example.next {
+            for word in [row, target, weight.to_bits()] {
+                digest.update(word.to_le_bytes());
+            }
         }
     }
     for name in weights.names() {
-        name.hash(&mut hasher);
+        digest.update(name);
+        digest.update([0]);
     }
-    format!("{:016x}", hasher.finish())
+    let bytes = digest.finalize();
+    bytes[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
