@@ -1,12 +1,12 @@
 //! `beamgen bench`: what is measured, the results folder, and going on after a kill.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::run::Place;
+use crate::run::{Place, Ran};
 
 const BENCH: &str = r#"
 seeds = 2
@@ -505,39 +505,16 @@ fn benches_that_cannot_be_run() {
     }
 }
 
-/// Runs the bench, presses Ctrl-C once it has some rows, and gives exit code, stdout and stderr.
-fn interrupted(place: &Place, args: &[&str], rows: usize) -> (Option<i32>, String, String) {
-    let mut child = place
-        .command(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let text = || std::fs::read_to_string(place.path("out/rows.jsonl")).unwrap_or_default();
-    while text().matches("{\"row\"").count() < rows {
-        let ended = child.try_wait().expect("a child");
-        assert!(ended.is_none(), "it ended before it could be interrupted");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(interrupt.expect("kill starts").success());
-    let output = child.wait_with_output().expect("it ends");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
-}
-
 #[test]
 fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
     let place = place();
     place.write("bench.toml", BENCH.replace("count = 6", "count = 60"));
     let all = 7 * 2 * (60 + 5);
-    let (code, stdout, stderr) = interrupted(&place, &RUN, 40);
+    let Ran {
+        code,
+        stdout,
+        stderr,
+    } = place.interrupted(&RUN, "out/rows.jsonl", 60);
     assert_eq!(code, Some(130), "{stderr}");
     for part in ["interrupted", "searches are done", "--resume"] {
         assert!(stderr.contains(part), "{part}: {stderr}");

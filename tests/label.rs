@@ -1,8 +1,5 @@
 //! `beamgen label`.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::run::Place;
@@ -138,24 +135,9 @@ fn an_interrupt_keeps_what_is_done() {
         let few = ["label", "p.jsonl", "--chains", "3", "--rollouts", "4"];
         [&few[..], &["--in-flight", "2", "--out", out]].concat()
     };
-    let child = place
-        .command(&args("labels.jsonl"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let path = place.path("labels.jsonl.run");
-    while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < 3 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(kill.expect("kill").success());
-    let output = child.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("--resume"), "{stderr}");
+    let ran = place.interrupted(&args("labels.jsonl"), "labels.jsonl.run", 3);
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--resume"), "{}", ran.stderr);
     let before = place.read("labels.jsonl");
     let done = place.read("labels.jsonl.run").lines().count() - 1;
     assert!((2..60).contains(&done), "{done}");

@@ -153,6 +153,27 @@ impl Place {
             .write_all(input.as_bytes());
         Ran::of(child.wait_with_output().expect("the binary ends"))
     }
+
+    /// Runs the binary and presses Ctrl-C once `file` has so many lines.
+    pub fn interrupted(&self, args: &[&str], file: &str, lines: usize) -> Ran {
+        let mut child = self
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let path = self.path(file);
+        while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < lines {
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none(), "it ended before it could be interrupted");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let kill = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(kill.expect("kill starts").success());
+        Ran::of(child.wait_with_output().expect("it ends"))
+    }
 }
 
 impl Ran {

@@ -10,7 +10,7 @@ use super::folder::Outline;
 use super::plots::Plot;
 use super::results::{Breakdown, Group, Scorer, SetReport};
 use crate::report::about::About;
-use crate::report::markdown::{code, code_block, plain, table};
+use crate::report::markdown::{code, plain, table};
 use crate::table::{grouped, percent};
 
 /// The whole text.
@@ -27,21 +27,9 @@ pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]
 }
 
 fn head(out: &mut String, about: &About, outline: &Outline) {
-    let machine = &about.machine;
     let threshold = outline.threshold;
-    let _ = write!(
-        out,
-        "# Step scores of {}, {}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {}, {}).\n\n",
-        plain(&outline.model),
-        about.date(),
-        code_block(&about.command),
-        plain(&about.version),
-        plain(about.commit.as_deref().unwrap_or("unknown")),
-        plain(&machine.cpu),
-        machine.cpus,
-        plain(&machine.os),
-        plain(&machine.arch),
-    );
+    let title = format!("Step scores of {}, {}", plain(&outline.model), about.date());
+    out.push_str(&about.heading(&title));
     let rule = serde_json::to_string(&outline.rule).unwrap_or_default();
     let _ = write!(
         out,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+use crate::report::markdown::{code_block, plain};
 use crate::version::COMMIT;
 
 /// The program, the call and the machine.
@@ -40,6 +41,22 @@ impl About {
             commit: Some(COMMIT.to_owned()),
             machine: Machine::this(),
         }
+    }
+
+    /// The head of a report in Markdown: its title, the call, the program and the machine.
+    pub fn heading(&self, title: &str) -> String {
+        let machine = &self.machine;
+        format!(
+            "# {title}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
+            code_block(&self.command),
+            plain(&self.version),
+            plain(self.commit.as_deref().unwrap_or("unknown")),
+            plain(&machine.cpu),
+            machine.cpus,
+            machine.memory_bytes as f64 / f64::from(1 << 30),
+            plain(&machine.os),
+            plain(&machine.arch),
+        )
     }
 
     /// The day as 2026-11-22.

@@ -16,7 +16,7 @@ use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
 use crate::bench::summary::{HEAD, cells};
 use crate::report::about::About;
-use crate::report::markdown::{code, code_block, plain, points, table};
+use crate::report::markdown::{code, points, table};
 use crate::table::{grouped, percent};
 
 /// The whole text.
@@ -57,7 +57,6 @@ pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -
 }
 
 fn head(out: &mut String, about: &About, outline: &Outline) {
-    let machine = &about.machine;
     let in_flight: Vec<usize> = outline
         .cells
         .iter()
@@ -77,19 +76,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     } else {
         format!("{} seeds", outline.seeds)
     };
-    let _ = write!(
-        out,
-        "# Bench of {}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
-        about.date(),
-        code_block(&about.command),
-        plain(&about.version),
-        plain(about.commit.as_deref().unwrap_or("unknown")),
-        plain(&machine.cpu),
-        machine.cpus,
-        machine.memory_bytes as f64 / f64::from(1 << 30),
-        plain(&machine.os),
-        plain(&machine.arch),
-    );
+    out.push_str(&about.heading(&format!("Bench of {}", about.date())));
     table(
         out,
         &["problems", "count", "from"],
