@@ -54,7 +54,14 @@ const CLI: &[&str] = &[
     "beamgen-train",
     "beamgen-world",
 ];
-const TRAIN: &[&str] = &["beamgen-engine", "beamgen-files", "beamgen-world"];
+const TRAIN: &[&str] = &[
+    "beamgen-engine",
+    "beamgen-eval",
+    "beamgen-files",
+    "beamgen-labels",
+    "beamgen-prm",
+    "beamgen-world",
+];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

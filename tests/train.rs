@@ -1,6 +1,8 @@
 //! `beamgen train`: what it refuses, with training built in and without.
 
 use crate::run::Place;
+#[cfg(feature = "train")]
+use crate::run::Ran;
 
 #[cfg(not(feature = "train"))]
 #[test]
@@ -147,5 +149,76 @@ mod built_in {
         place
             .run(&[&solved[..], &["--strategy", "majority", "-n", "2"]].concat())
             .ok();
+    }
+
+    /// `train KIND` from the bundled generator, on data.jsonl, into `out`.
+    fn reward(place: &Place, kind: &str, out: &str, more: &[&str]) -> Ran {
+        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
+        let own = [
+            "train",
+            kind,
+            "--from",
+            from,
+            "--data",
+            "data.jsonl",
+            "--out",
+            out,
+        ];
+        place.run(&[&own[..], more].concat())
+    }
+
+    #[test]
+    fn a_trained_reward_model_judges_and_guides_a_search() {
+        let place = Place::new();
+        let chains = ["problems", "--count", "150", "--steps", "--seed", "5"];
+        place.write("data.jsonl", place.run(&chains).ok().stdout);
+        let some = ["--train", "top=1", "--batch", "4", "--held-out", "0.3"];
+        let shown = reward(&place, "prm", "prm", &some).ok().stderr;
+        assert!(shown.contains("balanced accuracy"), "{shown}");
+        // A value head over all weights, on chains that say their outcome alone.
+        let chain = |answer: u32| {
+            let step = serde_json::json!({"text": format!("The answer is {answer}.")});
+            let right = answer % 2 == 0;
+            serde_json::json!({"problem": "Even?", "steps": [step], "outcome": right}).to_string()
+        };
+        let outcomes: Vec<String> = (0..8).map(chain).collect();
+        place.write("data.jsonl", outcomes.join("\n"));
+        reward(
+            &place,
+            "orm",
+            "orm",
+            &["--prm-format", "skywork-o1-open-prm"],
+        )
+        .ok();
+        for model in ["prm", "orm"] {
+            let solve = ["solve", "--limit", "2", "-n", "4", "--json", "--prm", model];
+            let solved = place.run(&solve).ok().stdout;
+            let first: serde_json::Value =
+                serde_json::from_str(solved.lines().next().expect("a line")).expect("JSON");
+            let score = first["steps"][0]["score"].as_f64().expect("a score");
+            assert!((0.0..=1.0).contains(&score), "{first}");
+        }
+    }
+
+    #[test]
+    fn data_and_formats_that_cannot_train_a_reward_model_are_named() {
+        let place = Place::new();
+        let chain = r#"{"problem": "1 + 1?", "steps": [{"text": "2", "right": true}]}"#;
+        place.write("data.jsonl", chain);
+        for (format, what) in [
+            ("implicit-prm", "log-ratio"),
+            ("qwen2.5-math-prm", "<extra_0>"),
+            ("mine", "there is no PRM format"),
+        ] {
+            reward(&place, "prm", "o", &["--prm-format", format]).assert_refused(format, &[what]);
+        }
+        reward(&place, "orm", "o", &[])
+            .assert_refused("no outcome", &["data.jsonl", "no labelled chain"]);
+        for (flag, value) in [("--wrong-weight", "NaN"), ("--head-warmup", "1")] {
+            reward(&place, "prm", "o", &[flag, value]).assert_refused(flag, &[flag]);
+        }
+        place.write("data.jsonl", chain.replace("true", "NaN"));
+        reward(&place, "prm", "o", &[]).assert_refused("NaN", &["data.jsonl", "line 1"]);
+        assert!(!place.path("o").exists());
     }
 }

@@ -27,7 +27,9 @@ pub use label_flags::LabelFlags;
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")
 )]
-pub use train::{AbacusArgs, DecayFlag, DeviceFlag, TrainArgs, TrainCommand, TuneFlags};
+pub use train::{
+    AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, SftArgs, TrainArgs, TrainCommand, TuneFlags,
+};
 
 /// PRM-guided beam search decoding
 ///

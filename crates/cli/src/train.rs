@@ -4,6 +4,7 @@ mod abacus;
 mod tune;
 
 use beamgen_train::Error;
+use beamgen_train::tune::labelled::Target;
 
 use crate::args::{TrainArgs, TrainCommand};
 use crate::failure::Failure;
@@ -11,9 +12,12 @@ use crate::failure::Failure;
 pub fn main(args: &TrainArgs) -> Result<(), Failure> {
     match &args.command {
         Some(TrainCommand::Sft(args)) => tune::sft(args),
+        Some(TrainCommand::Prm(args)) => tune::reward(args, Target::Process),
+        Some(TrainCommand::Orm(args)) => tune::reward(args, Target::Outcome),
         Some(TrainCommand::Abacus(args)) => abacus::main(args),
         None => Err(Failure::Input(
             "what is to be trained? beamgen train sft: a generator on solutions, from a checkpoint; \
+             beamgen train prm or orm: a reward model on labelled chains; \
              beamgen train abacus: the bundled models, from scratch"
                 .to_owned(),
         )),

@@ -150,6 +150,16 @@ mod tests {
     fn every_family_is_a_spec() {
         for (name, text) in FAMILIES {
             let spec = PrmSpec::from_toml(text, name).unwrap_or_else(|e| panic!("{e}"));
+            let written = spec.to_toml().unwrap();
+            let again = PrmSpec::from_toml(&written, name).unwrap_or_else(|e| panic!("{e}"));
+            let recognised = spec.recognise.clone();
+            assert_eq!(
+                PrmSpec {
+                    recognise: recognised,
+                    ..again
+                },
+                spec
+            );
             assert_eq!(PrmSpec::named(name), Some(spec));
         }
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/prm");

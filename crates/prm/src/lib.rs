@@ -27,12 +27,14 @@ mod score;
 mod segments;
 mod spec;
 mod writer;
+mod written;
 
 pub use error::Error;
 pub use head::Head;
 pub use load::{Body, UnloadedModel};
-pub use model::{RewardModel, Written, same_tokenizer};
+pub use model::{RewardModel, same_tokenizer};
 pub use recognise::Recognise;
 pub use spec::{
     HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
 };
+pub use written::{ChainWriter, Written};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
-use beamgen_search::{Cause, ScoreError, ScoreId, ScoreItem, Scorer, StepRef};
+use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer};
 
 use crate::chains::Chains;
 use crate::engines::Engines;
@@ -10,6 +10,7 @@ use crate::head::{Head, NO_LOGITS};
 use crate::segments::Segments;
 use crate::spec::{HeadSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
+use crate::written::{Written, steps_of};
 
 /// A process reward model over the engine's forkable cache.
 #[derive(Debug)]
@@ -28,15 +29,6 @@ pub(crate) enum Readout {
     Head(Head, Option<DeviceHead>),
     /// The log-probabilities of each step's tokens.
     LogRatio { beta: f64 },
-}
-
-/// A chain as the reward model reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Prompt and segments.
-    pub tokens: Vec<u32>,
-    /// Index of the token at which each step's score is read.
-    pub read_at: Vec<usize>,
 }
 
 impl RewardModel {
@@ -186,22 +178,7 @@ impl RewardModel {
     /// # Errors
     /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
-        let prompt = self
-            .segments
-            .open(problem)
-            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
-        let mut written = Written {
-            tokens: prompt.tokens,
-            read_at: Vec::new(),
-        };
-        for (i, step) in steps_of(steps).iter().enumerate() {
-            let read = self
-                .segments
-                .write(&prompt.text, step, i + 1, &mut written.tokens)
-                .map_err(|error| ScoreError::Failed(Cause::new(error)))?;
-            written.read_at.push(read);
-        }
-        Ok(written)
+        self.segments.written(problem, steps)
     }
 
     pub(crate) fn open_text(&mut self, problem: &str) -> Result<ScoreId, ScoreError> {
@@ -229,18 +206,6 @@ impl RewardModel {
         }
         Ok(())
     }
-}
-
-fn steps_of<'a>(texts: &[&'a str]) -> Vec<StepRef<'a>> {
-    texts
-        .iter()
-        .filter(|text| !text.trim().is_empty())
-        .map(|&text| StepRef {
-            text,
-            tokens: &[],
-            finish: None,
-        })
-        .collect()
 }
 
 /// Whether two checkpoints have the same `tokenizer.json`, byte for byte.

@@ -190,6 +190,18 @@ impl PrmSpec {
         Self::from_toml(&text, &path.display().to_string())
     }
 
+    /// The spec as a TOML file, which [`from_toml`](Self::from_toml) reads back.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if a field has no form in TOML.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string(self).map_err(|error| Error::Spec {
+            spec: self.name.clone(),
+            field: "file",
+            reason: format!("cannot be written: {error}"),
+        })
+    }
+
     /// Refuses fields that contradict each other.
     ///
     /// # Errors

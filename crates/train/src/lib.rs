@@ -53,6 +53,10 @@ pub enum Error {
     Candle(#[from] candle_core::Error),
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
+    #[error(transparent)]
+    Labels(#[from] beamgen_labels::LabelsError),
+    #[error(transparent)]
+    Prm(#[from] beamgen_prm::Error),
 }
 
 impl Error {
@@ -65,6 +69,8 @@ impl Error {
                 | Self::Data { .. }
                 | Self::EarlierRun(_)
                 | Self::Engine(_)
+                | Self::Labels(_)
+                | Self::Prm(_)
         )
     }
 }

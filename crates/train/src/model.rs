@@ -270,7 +270,7 @@ impl Model {
 }
 
 /// A standard normal draw (Box-Muller).
-fn normal(rng: &mut impl Rng) -> f32 {
+pub(crate) fn normal(rng: &mut impl Rng) -> f32 {
     let u: f32 = rng.random_range(f32::MIN_POSITIVE..1.0);
     let v: f32 = rng.random_range(0.0..std::f32::consts::TAU);
     (-2.0 * u.ln()).sqrt() * v.cos()

@@ -2,7 +2,9 @@
 //! labelled chains.
 //!
 //! * [`Decoder`]: the trainable model over the weights that the engine reads.
-//! * [`Example`]: tokens, and what is learnt at which of them.
+//! * [`Example`]: tokens, and what is learnt at which of them: from solutions ([`sft`]) or from labelled
+//!   chains ([`labelled`]).
+//! * [`RewardHead`]: what a reward model has in place of the language-model head.
 //! * [`Features`]: what the engine computes of the layers that are not trained, once.
 //! * [`fit`]: the loop; [`export`] writes what came out.
 
@@ -14,14 +16,20 @@ mod example;
 pub mod export;
 mod features;
 mod fit;
+mod head;
+mod judged;
+pub mod labelled;
 mod recipe;
 mod run;
 pub mod sft;
 mod state;
+mod work;
 
 pub use decoder::{Decoder, Input};
-pub use example::Example;
+pub use example::{Example, Label};
 pub use features::Features;
 pub use fit::{Data, Fit, HeldOut, Report, fit};
+pub use head::{RewardHead, cross_entropy};
+pub use judged::Judged;
 pub use recipe::{Decay, Recipe, Trained};
-pub use run::{Job, run};
+pub use run::{Job, Task, run};

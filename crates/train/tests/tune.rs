@@ -36,7 +36,11 @@ fn examples(vocab: usize) -> Vec<Example> {
         let next = (n / 2..n - 1)
             .map(|t| (t as u32, ids[t + 1], 1.0))
             .collect();
-        Example { ids, next }
+        Example {
+            ids,
+            next,
+            ..Example::default()
+        }
     };
     (0..STEPS * BATCH).map(example).collect()
 }
@@ -71,6 +75,7 @@ fn losses(
         decoder,
         Fit {
             recipe,
+            head: None,
             data: Data {
                 examples,
                 train: (0..examples.len()).collect(),

@@ -154,8 +154,33 @@ pub const TRAIN: &str = "\
 Examples:
   beamgen train sft --from DIR --data gsm8k_train.jsonl --out my-generator
       a generator learns to write solutions like these
+  beamgen train prm --from my-generator --data labels.jsonl --out my-prm
+      a reward model learns to judge their steps
   beamgen train abacus --quick --out /tmp/quick
       the bundled models from scratch, on a small scale";
+
+pub const PRM: &str = "\
+Examples:
+  beamgen train prm --from my-generator --data labels.jsonl --train top=8 --out my-prm
+      the last eight layers and a head, on the labels of `beamgen label`
+  beamgen train prm --from DIR --data phase2_train.jsonl --alternatives --neutral positive --out my-prm
+      PRM800K
+  beamgen train prm --from DIR --data labels.jsonl --rollouts soft --prm-format skywork-o1-open-prm --out my-prm
+      a value head that learns the share of right rollouts
+  beamgen eval-prm --data processbench_gsm8k.json --prm my-prm
+  beamgen solve problems.jsonl --generator my-generator --prm my-prm
+      what came out
+
+A chain is written and read as by `eval-prm` and `solve`, so labels stand exactly where scores are read. \
+OUT/work/log.jsonl has the loss of every update, and the held-out loss, AUC and balanced accuracy.";
+
+pub const ORM: &str = "\
+Examples:
+  beamgen train orm --from my-generator --data labels.jsonl --train top=8 --out my-orm
+  beamgen solve problems.jsonl --generator my-generator --prm my-orm --strategy best-of-n --aggregation last
+      what came out
+
+The label is the chain's `outcome`, read behind its last step. Chains without one are left out.";
 
 pub const SFT: &str = "\
 Examples:

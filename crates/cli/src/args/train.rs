@@ -6,6 +6,7 @@ use beamgen::WeightType;
 use clap::{Args, Subcommand};
 
 use super::texts;
+use crate::labels::args::RuleFlags;
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
@@ -23,24 +24,83 @@ pub struct TrainArgs {
 #[derive(Subcommand, Debug)]
 pub enum TrainCommand {
     /// Train a generator further on problems with solutions
-    Sft(Box<TuneFlags>),
+    Sft(Box<SftArgs>),
+    /// Train a process reward model on labelled steps
+    #[command(after_long_help = texts::PRM)]
+    Prm(Box<RewardArgs>),
+    /// Train an outcome reward model on chains whose answers are right or wrong
+    #[command(after_long_help = texts::ORM)]
+    Orm(Box<RewardArgs>),
     /// Train the bundled generator, PRM and ORM from scratch, and measure them
     Abacus(AbacusArgs),
 }
 
-/// What every training from a checkpoint has.
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::SFT)]
-pub struct TuneFlags {
-    /// The checkpoint to start from: a folder in Hugging Face layout or a GGUF file
-    #[arg(long, value_name = "CHECKPOINT")]
-    pub from: PathBuf,
+pub struct SftArgs {
     /// Examples as JSON lines
     ///
     /// Each has `problem` (or `question`) and `solution` (or `answer`), or `messages` of which the last is
     /// the assistant's. The loss is on the solution and the token that ends it.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
+    #[command(flatten)]
+    pub tune: TuneFlags,
+    /// The system's turn of the chat, as in `beamgen solve`
+    #[arg(long, value_name = "TEXT")]
+    pub system_prompt: Option<String>,
+    /// A Jinja chat template in place of the checkpoint's, written with the model
+    ///
+    /// Without one of either a prompt is the problem's text.
+    #[arg(long, value_name = "FILE")]
+    pub chat_template: Option<PathBuf>,
+    /// The softmax goes over the tokens that occur in the data, not over the vocabulary
+    ///
+    /// Much less to compute where the vocabulary is large. Tokens that do not occur are then not
+    /// trained down: use it on data that have thousands of examples.
+    #[arg(long)]
+    pub restrict_vocabulary: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct RewardArgs {
+    /// Labelled chains, in any format that `beamgen labels` reads
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    #[command(flatten)]
+    pub tune: TuneFlags,
+    /// How the model is read: a family's name, or a TOML file of your own
+    ///
+    /// It decides the head (one or two linear layers, a value head, two label tokens), how a chain is
+    /// written and where its scores are read. The trained folder says it in its prm.toml.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "trl-token-classification"
+    )]
+    pub prm_format: String,
+    /// Make a chain of each alternative of a step too (PRM800K)
+    #[arg(long)]
+    pub alternatives: bool,
+    /// What a wrong step's loss is multiplied with, where wrong steps are few
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub wrong_weight: f32,
+    /// The part of all updates in which a fresh head is trained alone, before the rest
+    #[arg(long, value_name = "PART", default_value_t = 0.1)]
+    pub head_warmup: f64,
+    /// The learning rate of those updates
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    pub head_learning_rate: f64,
+    #[command(flatten)]
+    pub rule: RuleFlags,
+}
+
+/// What every training from a checkpoint has.
+#[derive(Args, Debug)]
+pub struct TuneFlags {
+    /// The checkpoint to start from: a folder in Hugging Face layout or a GGUF file
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub from: PathBuf,
     /// Folder for the trained checkpoint; the state of the run is in its folder work
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -94,20 +154,6 @@ pub struct TuneFlags {
     /// Leave out longer examples
     #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = positive)]
     pub max_tokens: usize,
-    /// The system's turn of the chat, as in `beamgen solve`
-    #[arg(long, value_name = "TEXT")]
-    pub system_prompt: Option<String>,
-    /// A Jinja chat template in place of the checkpoint's, written with the model
-    ///
-    /// Without one of either a prompt is the problem's text.
-    #[arg(long, value_name = "FILE")]
-    pub chat_template: Option<PathBuf>,
-    /// The softmax goes over the tokens that occur in the data, not over the vocabulary
-    ///
-    /// Much less to compute where the vocabulary is large. Tokens that do not occur are then not \
-    /// trained down: use it on data that have thousands of examples.
-    #[arg(long)]
-    pub restrict_vocabulary: bool,
     /// How the engine keeps the weights of frozen layers: auto is exact, int8 faster
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub frozen_dtype: WeightType,

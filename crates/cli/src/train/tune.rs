@@ -1,12 +1,16 @@
-//! `beamgen train sft`: a checkpoint is trained further on a file, and shows how it goes.
+//! `beamgen train sft|prm|orm`: a checkpoint is trained further on a file, and shows how it goes.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beamgen_train::tune::{Decay, Job, Recipe, Report, run};
+use beamgen::PrmSpec;
+use beamgen_labels::Neutral;
+use beamgen_train::tune::labelled::{Labels, Target};
+use beamgen_train::tune::{Decay, Job, Recipe, Report, Task, run};
 
 use super::failure;
-use crate::args::{DecayFlag, TuneFlags};
+use crate::args::{DecayFlag, RewardArgs, SftArgs, TuneFlags};
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
@@ -18,13 +22,44 @@ const LINE: Duration = Duration::from_secs(20);
 /// The largest chat template read.
 const MAX_BYTES: u64 = 1 << 20;
 
-pub fn sft(flags: &TuneFlags) -> Result<(), Failure> {
-    let job = job(flags)?;
+pub fn sft(args: &SftArgs) -> Result<(), Failure> {
+    let chat_template = args.chat_template.as_ref().map(|path| {
+        beamgen_files::read_text_file(path, MAX_BYTES)
+            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    });
+    let task = Task::Sft {
+        system: args.system_prompt.clone(),
+        chat_template: chat_template.transpose()?,
+    };
+    let mut job = job(&args.tune, &args.data, task)?;
+    job.recipe.restrict_vocabulary = args.restrict_vocabulary;
+    train(&job)
+}
+
+pub fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
+    let spec =
+        PrmSpec::choose(&args.prm_format).map_err(|error| Failure::Input(error.to_string()))?;
+    let task = Task::Reward {
+        spec: Box::new(spec),
+        labels: Labels {
+            target,
+            rule: args.rule.rule(Neutral::Positive),
+            alternatives: args.alternatives,
+            wrong_weight: positive("--wrong-weight", f64::from(args.wrong_weight))? as f32,
+        },
+        head_warmup: share("--head-warmup", args.head_warmup)?,
+    };
+    let mut job = job(&args.tune, &args.data, task)?;
+    job.recipe.head_rate = positive("--head-learning-rate", args.head_learning_rate)?;
+    train(&job)
+}
+
+fn train(job: &Job) -> Result<(), Failure> {
     let mut display = Display {
         shown: Instant::now(),
         losses: Vec::new(),
     };
-    let finished = run(&job, &mut |report| display.show(&report)).map_err(failure)?;
+    let finished = run(job, &mut |report| display.show(&report)).map_err(failure)?;
     let out = job.out.display().to_string();
     let mut o = std::io::stdout().lock();
     match finished {
@@ -34,39 +69,40 @@ pub fn sft(flags: &TuneFlags) -> Result<(), Failure> {
     Ok(o.flush()?)
 }
 
-fn job(flags: &TuneFlags) -> Result<Job, Failure> {
-    let share = |name: &str, value: f64| match (0.0..1.0).contains(&value) {
+fn share(name: &str, value: f64) -> Result<f64, Failure> {
+    match (0.0..1.0).contains(&value) {
         true => Ok(value),
         false => Err(Failure::Input(format!(
             "{name} {value}: a part from 0 to below 1"
         ))),
-    };
-    let rate = flags.learning_rate;
-    if !(rate.is_finite() && rate > 0.0) {
-        return Err(Failure::Input(format!(
-            "--learning-rate {rate}: must be positive"
-        )));
     }
+}
+
+fn positive(name: &str, value: f64) -> Result<f64, Failure> {
+    match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => Err(Failure::Input(format!("{name} {value}: must be positive"))),
+    }
+}
+
+fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
     if !(flags.weight_decay.is_finite() && flags.weight_decay >= 0.0) {
         let decay = flags.weight_decay;
         return Err(Failure::Input(format!(
             "--weight-decay {decay}: must not be negative"
         )));
     }
-    let chat_template = flags.chat_template.as_ref().map(|path| {
-        beamgen_files::read_text_file(path, MAX_BYTES)
-            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
-    });
     Ok(Job {
+        task,
         from: flags.from.clone(),
-        data: flags.data.clone(),
+        data: data.to_owned(),
         out: flags.out.clone(),
         recipe: Recipe {
             train: flags.train,
             epochs: flags.epochs,
             batch: flags.batch,
             micro_tokens: flags.micro_tokens,
-            learning_rate: rate,
+            learning_rate: positive("--learning-rate", flags.learning_rate)?,
             warmup: share("--warmup", flags.warmup)?,
             decay: match flags.schedule {
                 DecayFlag::Cosine => Decay::Cosine,
@@ -75,14 +111,11 @@ fn job(flags: &TuneFlags) -> Result<Job, Failure> {
             },
             weight_decay: flags.weight_decay,
             seed: flags.seed,
-            restrict_vocabulary: flags.restrict_vocabulary,
             ..Recipe::default()
         },
         held_out: share("--held-out", flags.held_out)?,
         limit: flags.limit,
         longest: flags.max_tokens,
-        system: flags.system_prompt.clone(),
-        chat_template: chat_template.transpose()?,
         frozen_type: flags.frozen_dtype,
         float32: flags.float32,
         resume: flags.resume,
@@ -128,10 +161,18 @@ impl Display {
                 }
             }
             Report::HeldOut(step, held) => {
-                output::note(format_args!(
-                    "  after {step}: held out, loss {:.4}",
-                    held.loss
-                ));
+                let mut line = format!("  after {step}: held out, loss {:.4}", held.loss);
+                if let Some(judged) = held.judged {
+                    let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
+                    line += &format!(
+                        ", AUC {}, balanced accuracy {}, {:.1} % of {} labels right",
+                        shown(judged.auc),
+                        shown(judged.balanced_accuracy),
+                        100.0 * judged.right,
+                        judged.labels
+                    );
+                }
+                output::note(line);
             }
         }
     }

@@ -186,7 +186,7 @@ impl Decoder {
         var.or_else(|| self.fixed.get(name))
     }
 
-    fn expect(&self, name: &str) -> Result<&Tensor> {
+    pub(super) fn expect(&self, name: &str) -> Result<&Tensor> {
         self.tensor(name)
             .ok_or_else(|| candle_core::Error::Msg(format!("no tensor {name}")).into())
     }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use beamgen_engine::{Checkpoint, Weights};
+use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
 use candle_core::{DType, Device, Tensor};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Decoder;
 use super::decoder::{EMBEDDING, HEAD};
@@ -34,8 +35,55 @@ pub struct Kind<'a> {
     pub fields: Vec<(&'static str, Value)>,
     /// A chat template in place of the checkpoint's.
     pub chat_template: Option<&'a str>,
+    /// How a reward model is read, the text of its `prm.toml`.
+    pub format: Option<&'a str>,
     /// The type of all tensors.
     pub dtype: DType,
+}
+
+impl Kind<'_> {
+    /// A generator.
+    #[must_use]
+    pub fn generator(dtype: DType) -> Self {
+        Self {
+            class: "ForCausalLM",
+            head: true,
+            fields: Vec::new(),
+            chat_template: None,
+            format: None,
+            dtype,
+        }
+    }
+
+    /// A reward model. One linear layer `score` over two classes is a token classifier of
+    /// `transformers`; label tokens need the language-model head; what has other tensors is a bare
+    /// decoder to `transformers`, with the head's tensors beside it.
+    #[must_use]
+    pub fn reward(spec: &PrmSpec, dtype: DType) -> Self {
+        let (class, head, fields) = match (&spec.head, spec.normaliser) {
+            (HeadSpec::Tokens(_) | HeadSpec::LogRatio(_), _) => ("ForCausalLM", true, Vec::new()),
+            (HeadSpec::Linear(layers), Normaliser::Softmax(right))
+                if layers.len() == 1 && layers[0].weight == "score.weight" =>
+            {
+                let names = match right {
+                    0 => ["right", "wrong"],
+                    _ => ["wrong", "right"],
+                };
+                let fields = vec![
+                    ("id2label", json!({"0": names[0], "1": names[1]})),
+                    ("label2id", json!({names[0]: 0, names[1]: 1})),
+                ];
+                ("ForTokenClassification", false, fields)
+            }
+            (HeadSpec::Linear(_), _) => ("Model", false, Vec::new()),
+        };
+        Self {
+            class,
+            head,
+            fields,
+            ..Self::generator(dtype)
+        }
+    }
 }
 
 /// Writes `decoder`, and below it the checkpoint's frozen layers, to `dir`.
@@ -82,6 +130,10 @@ pub fn save(
     if let Some(template) = kind.chat_template {
         let path = dir.join("chat_template.jinja");
         std::fs::write(&path, template).map_err(|error| Error::Io(path, error))?;
+    }
+    if let Some(format) = kind.format {
+        let path = dir.join("prm.toml");
+        std::fs::write(&path, format).map_err(|error| Error::Io(path, error))?;
     }
     write_json(
         &dir.join("config.json"),

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
 
+use super::head::{self, RewardHead};
+use super::judged::Judged;
 use super::{Decoder, Example, Features, Input, Recipe, batches, state};
 use crate::optim::AdamW;
 use crate::{Error, Result, ops};
@@ -29,6 +31,8 @@ pub struct Data<'a> {
 pub struct Fit<'a> {
     /// How to train.
     pub recipe: &'a Recipe,
+    /// What reads the examples' labels, if they have any.
+    pub head: Option<&'a RewardHead>,
     /// On what.
     pub data: Data<'a>,
     /// What the first trained layer reads, for a decoder whose lower layers are frozen.
@@ -74,6 +78,8 @@ pub enum Report {
 pub struct HeldOut {
     /// Mean loss.
     pub loss: f64,
+    /// Of a reward model, how well it tells right steps from wrong ones.
+    pub judged: Option<Judged>,
 }
 
 struct Run<'a, 'd> {
@@ -81,6 +87,8 @@ struct Run<'a, 'd> {
     decoder: &'a Decoder,
     /// The tokens of the softmax, and where each stands among them.
     kept: Option<(Tensor, HashMap<u32, u32>)>,
+    /// Updates of the head alone.
+    head_steps: usize,
 }
 
 /// Trains `decoder`. A run that finds a saved state goes on from it, and ends as if it had never been
@@ -101,19 +109,28 @@ pub fn fit(
         Some(order) => order.len(),
         None => epoch_steps * recipe.epochs,
     };
+    let head_steps = match fit.head {
+        Some(_) => (recipe.head_warmup * steps as f64).ceil() as usize,
+        None => 0,
+    };
     let mut optimizer = optimizer(recipe);
     let mut first = 0;
     if let Some(path) = fit.state.filter(|path| path.exists()) {
         let saved = state::load(path)?;
         first = state::step(path, &saved)?;
         decoder.restore(&saved)?;
-        optimizer.restore(&saved, first);
+        // The head's own updates have an optimiser of their own, as if they were another run.
+        if first != head_steps {
+            let behind = first.checked_sub(head_steps);
+            optimizer.restore(&saved, behind.unwrap_or(first));
+        }
     }
     let last = fit.stop_after.map_or(steps, |n| steps.min(first + n));
     let kept = kept(&fit)?;
     let mut run = Run {
         decoder,
         kept,
+        head_steps,
         fit: &mut fit,
     };
     let mut epoch: Option<(usize, Vec<Vec<usize>>)> = None;
@@ -139,7 +156,13 @@ pub fn fit(
             }
         };
         tokens += batch.iter().map(|&i| lengths[i]).sum::<usize>();
-        let rate = recipe.rate(step, steps);
+        let rate = match step.checked_sub(head_steps) {
+            Some(behind) => recipe.rate(behind, steps - head_steps),
+            None => recipe.head_rate,
+        };
+        if step == head_steps {
+            optimizer = self::optimizer(recipe);
+        }
         let loss = run.step(batch, &lengths, step, &mut optimizer, rate)?;
         let done = step + 1;
         let elapsed = began.elapsed().as_secs_f64();
@@ -209,7 +232,12 @@ impl Run<'_, '_> {
         let mut sums: HashMap<&str, Tensor> = HashMap::new();
         let mut total = 0.0;
         for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
-            let loss = (self.loss(&part, true)? * (1.0 / weight.max(1e-9)))?;
+            let of = match step < self.head_steps {
+                true => Gradient::Head,
+                false => Gradient::All,
+            };
+            let loss = self.loss(&part, of)?;
+            let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
             total += f64::from(loss.to_scalar::<f32>()?);
             let mut grads = loss.backward()?;
             for (name, var) in self.decoder.vars() {
@@ -234,65 +262,119 @@ impl Run<'_, '_> {
         Ok(total)
     }
 
-    /// Mean loss of the held-out examples.
+    /// How well the held-out examples are predicted.
     fn held_out(&mut self, lengths: &[usize]) -> Result<HeldOut> {
         let examples = self.fit.data.examples;
         let all = self.fit.data.held_out.clone();
         let weight: f64 = all.iter().map(|&i| examples[i].weight()).sum();
         let mut sum = 0.0;
+        let (mut log_odds, mut labels) = (Vec::new(), Vec::new());
         for part in batches::parts(all, lengths, self.fit.recipe.micro_tokens) {
-            sum += f64::from(self.loss(&part, false)?.to_scalar::<f32>()?);
+            let loss = self.loss(&part, Gradient::None)?;
+            sum += f64::from(loss.sum.to_scalar::<f32>()?);
+            if let Some(of) = loss.log_odds {
+                log_odds.extend(of.to_vec1::<f32>()?);
+            }
+            labels.extend(part.iter().flat_map(|&i| &examples[i].labels));
         }
         Ok(HeldOut {
             loss: sum / weight.max(1e-9),
+            judged: Judged::of(&log_odds, &labels),
         })
     }
 
-    /// The sum of the weighted losses of examples that are computed together.
-    fn loss(&mut self, part: &[usize], training: bool) -> Result<Tensor> {
+    /// The weighted losses of examples that are computed together.
+    fn loss(&mut self, part: &[usize], gradient: Gradient) -> Result<Loss> {
         let examples = self.fit.data.examples;
-        let time = part
-            .iter()
-            .map(|&i| examples[i].ids.len())
-            .max()
-            .unwrap_or(0);
+        let lengths = part.iter().map(|&i| examples[i].ids.len());
+        let time = lengths.max().unwrap_or(0);
         let (mut at, mut targets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut read_at, mut labels) = (Vec::new(), Vec::new());
         for (row, &i) in part.iter().enumerate() {
+            let place = |position: u32| (row * time) as u32 + position;
             for &(position, target, weight) in &examples[i].next {
-                at.push((row * time) as u32 + position);
+                at.push(place(position));
                 targets.push(match &self.kept {
                     Some((_, places)) => places[&target],
                     None => target,
                 });
                 weights.push(weight);
             }
+            read_at.extend(examples[i].labels.iter().map(|label| place(label.row)));
+            labels.extend_from_slice(&examples[i].labels);
         }
-        let hidden = match &mut self.fit.features {
-            Some(features) => {
-                let width = self.decoder.config.hidden_size;
-                let mut rows = vec![0f32; part.len() * time * width];
-                for (row, &i) in rows.chunks_mut(time * width).zip(part) {
-                    features.read(i, row)?;
-                }
-                let rows = Tensor::from_vec(rows, (part.len() * time, width), &Device::Cpu)?;
-                self.decoder.forward(Input::Hidden(&rows), time, &at)?
+        let predicted = at.len();
+        at.extend(read_at);
+        let hidden = self.hidden(part, time, &at)?;
+        let mut sum = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+        if predicted > 0 {
+            let hidden = hidden.narrow(0, 0, predicted)?;
+            sum = (sum + self.next_token(&hidden, &targets, &weights, gradient)?)?;
+        }
+        let mut log_odds = None;
+        if let (Some(head), false) = (self.fit.head, labels.is_empty()) {
+            let mut hidden = hidden.narrow(0, predicted, labels.len())?;
+            if gradient == Gradient::Head {
+                hidden = hidden.detach();
             }
-            None => {
-                let mut ids = vec![0; part.len() * time];
-                for (row, &i) in ids.chunks_mut(time).zip(part) {
-                    row[..examples[i].ids.len()].copy_from_slice(&examples[i].ids);
-                }
-                self.decoder.forward(Input::Tokens(&ids), time, &at)?
+            let of = head.log_odds(self.decoder, &hidden)?;
+            sum = (sum + head::cross_entropy(&of, &labels)?)?;
+            log_odds = Some(of);
+        }
+        Ok(Loss { sum, log_odds })
+    }
+
+    /// Hidden states of the rows `at` of padded examples, `[at, hidden]`.
+    fn hidden(&mut self, part: &[usize], time: usize, at: &[u32]) -> Result<Tensor> {
+        let examples = self.fit.data.examples;
+        let Some(features) = &mut self.fit.features else {
+            let mut ids = vec![0; part.len() * time];
+            for (row, &i) in ids.chunks_mut(time).zip(part) {
+                row[..examples[i].ids.len()].copy_from_slice(&examples[i].ids);
             }
+            return self.decoder.forward(Input::Tokens(&ids), time, at);
         };
+        let width = self.decoder.config.hidden_size;
+        let mut rows = vec![0f32; part.len() * time * width];
+        for (row, &i) in rows.chunks_mut(time * width).zip(part) {
+            features.read(i, row)?;
+        }
+        let rows = Tensor::from_vec(rows, (part.len() * time, width), &Device::Cpu)?;
+        self.decoder.forward(Input::Hidden(&rows), time, at)
+    }
+
+    fn next_token(
+        &self,
+        hidden: &Tensor,
+        targets: &[u32],
+        weights: &[f32],
+        gradient: Gradient,
+    ) -> Result<Tensor> {
         let head = self.decoder.head()?;
-        let trained = training && self.decoder.trains_head();
+        let trained = gradient == Gradient::All && self.decoder.trains_head();
         let head = match &self.kept {
             Some((ids, _)) => head.index_select(ids, 0)?,
             None => head.clone(),
         };
         Ok(ops::linear_cross_entropy(
-            &hidden, &head, &targets, &weights, trained,
+            hidden, &head, targets, weights, trained,
         )?)
     }
+}
+
+/// What a loss is computed for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gradient {
+    /// To be shown.
+    None,
+    /// An update of the reward head alone.
+    Head,
+    /// An update of all trained weights.
+    All,
+}
+
+struct Loss {
+    sum: Tensor,
+    /// Of the labels.
+    log_odds: Option<Tensor>,
 }

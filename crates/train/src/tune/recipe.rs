@@ -71,6 +71,12 @@ pub struct Recipe {
     pub seed: u64,
     /// The softmax goes over the tokens that occur in the examples, not over the vocabulary.
     pub restrict_vocabulary: bool,
+    /// The part of all updates, at their beginning, in which a reward model's head is trained alone,
+    /// so that a fresh one does not disturb the body (PURE, 2504.15275). The warm-up and the decay of
+    /// the learning rate come behind it.
+    pub head_warmup: f64,
+    /// The learning rate of these updates.
+    pub head_rate: f64,
 }
 
 impl Default for Recipe {
@@ -88,6 +94,8 @@ impl Default for Recipe {
             clip: 1.0,
             seed: 0,
             restrict_vocabulary: false,
+            head_warmup: 0.0,
+            head_rate: 1e-3,
         }
     }
 }

@@ -1,22 +1,26 @@
 //! A whole run: from a checkpoint and a file to a folder.
 
-use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType, Weights};
+use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec};
 use candle_core::DType;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
-use super::{Data, Decoder, Example, Features, Fit, Recipe, Report, Trained, export, fit, sft};
-use crate::export::write_json;
+use super::labelled::{Labels, Target};
+use super::work::{self, Identity};
+use super::{
+    Data, Decoder, Example, Features, Fit, Recipe, Report, RewardHead, Trained, export, fit, sft,
+};
 use crate::{Error, Result};
 
 /// What is trained from what.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// What the checkpoint becomes.
+    pub task: Task,
     /// The checkpoint: a folder or a GGUF file.
     pub from: PathBuf,
     /// The examples.
@@ -31,10 +35,6 @@ pub struct Job {
     pub limit: Option<usize>,
     /// Longer examples are left out.
     pub longest: usize,
-    /// The system's turn of the chat.
-    pub system: Option<String>,
-    /// A chat template in place of the checkpoint's; written with the model.
-    pub chat_template: Option<String>,
     /// How the engine keeps the weights of frozen layers.
     pub frozen_type: WeightType,
     /// Write float32, not bfloat16.
@@ -47,20 +47,52 @@ pub struct Job {
     pub evaluate_every: Option<usize>,
 }
 
-/// What decides the bytes that a run writes: an interrupted one goes on only with the same.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Identity {
-    kind: String,
-    from: PathBuf,
-    recipe: Recipe,
-    held_out: f64,
-    frozen_type: WeightType,
-    /// Of all examples and of the weights' names and shapes.
-    examples: String,
+/// What a checkpoint becomes.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// A generator, from problems with solutions.
+    Sft {
+        /// The system's turn of the chat.
+        system: Option<String>,
+        /// A chat template in place of the checkpoint's; written with the model.
+        chat_template: Option<String>,
+    },
+    /// A process or outcome reward model, from labelled chains.
+    Reward {
+        /// How it is read: its head, how chains are written, where scores are read.
+        spec: Box<PrmSpec>,
+        /// How chains become labels.
+        labels: Labels,
+        /// The part of all updates in which a fresh head is trained alone. A head that the checkpoint
+        /// has needs no such warm-up.
+        head_warmup: f64,
+    },
 }
 
-/// Trains a generator on problems with solutions (SFT). Returns whether the run came to its end; a run
-/// that was told to stop earlier has written its state only.
+impl Task {
+    /// Its name in run files.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Sft { .. } => "sft",
+            Self::Reward { labels, .. } => match labels.target {
+                Target::Process => "prm",
+                Target::Outcome => "orm",
+            },
+        }
+    }
+}
+
+/// What is read of the data.
+struct Material {
+    examples: Vec<Example>,
+    /// Of each example, its problem.
+    problems: Vec<String>,
+    /// What was left out, for the user.
+    notes: Vec<String>,
+}
+
+/// Trains a checkpoint on a file. Returns whether the run came to its end; a run that was told to stop
+/// earlier has written its state only.
 ///
 /// # Errors
 /// What is wrong with the checkpoint, a line of the data, or the files of an earlier run.
@@ -68,34 +100,16 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let checkpoint = Checkpoint::from(&job.from);
     let config = ModelConfig::load(checkpoint.clone())?;
     let weights = Weights::load(checkpoint.clone())?;
-    let tokenizer = Tokenizer::load(checkpoint.clone())?;
+    let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
-    let special = tokenizer.special_tokens();
-    let template = match &job.chat_template {
-        Some(own) => ChatTemplate::new(
-            Some(own),
-            special.map(|(name, token)| (name.to_owned(), token.to_owned())),
-        )?,
-        None => ChatTemplate::of(&tokenizer)?,
-    };
     let longest = job.longest.min(config.max_position_embeddings);
-    let format = sft::Format {
-        tokenizer: &tokenizer,
-        template: &template,
-        system: job.system.as_deref(),
-        longest,
-    };
-    let mut read = format.read(&job.data)?;
+    let mut material = material(job, &tokenizer, longest)?;
     if let Some(limit) = job.limit {
-        read.examples.truncate(limit);
-        read.problems.truncate(limit);
+        material.examples.truncate(limit);
+        material.problems.truncate(limit);
     }
-    let (train, held_out) = split(&read.problems, job.held_out, job.recipe.seed);
-    let tokens = |of: &[usize]| {
-        of.iter()
-            .map(|&i| read.examples[i].ids.len())
-            .sum::<usize>()
-    };
+    let examples = &material.examples;
+    let (train, held_out) = work::split(&material.problems, job.held_out, job.recipe.seed);
     if train.is_empty() {
         return Err(Error::Config(format!(
             "{}: nothing is left to train on",
@@ -103,57 +117,75 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         )));
     }
 
-    let work = job.out.join("work");
-    std::fs::create_dir_all(&work).map_err(|error| Error::Io(work.clone(), error))?;
+    let has_lm_head = match &job.task {
+        Task::Sft { .. } => true,
+        Task::Reward { spec, .. } => matches!(spec.head, HeadSpec::Tokens(_)),
+    };
+    let trained = job.recipe.train;
+    let mut decoder = Decoder::load(config.clone(), &weights, trained, has_lm_head, longest)?;
+    let mut recipe = job.recipe.clone();
+    let mut format = None;
+    let head = match &job.task {
+        Task::Sft { .. } => None,
+        Task::Reward {
+            spec, head_warmup, ..
+        } => {
+            format = Some(spec.to_toml()?);
+            let head = RewardHead::new(&mut decoder, spec, &tokenizer, &weights, recipe.seed)?;
+            recipe.head_warmup = if head.is_fresh() { *head_warmup } else { 0.0 };
+            Some(head)
+        }
+    };
+    let folder = job.out.join("work");
+    std::fs::create_dir_all(&folder).map_err(|error| Error::Io(folder.clone(), error))?;
     let identity = Identity {
-        kind: "sft".into(),
+        kind: job.task.name().into(),
+        format: format.clone(),
         from: job.from.clone(),
-        recipe: job.recipe.clone(),
+        recipe: recipe.clone(),
         held_out: job.held_out,
         frozen_type: job.frozen_type,
-        examples: fingerprint(&read.examples, &weights),
+        examples: work::fingerprint(examples, &weights),
     };
-    claim(&work, &identity, job.resume)?;
-    if read.too_long > 0 {
-        report(Report::Note(format!(
-            "{} examples of more than {longest} tokens are left out",
-            read.too_long
-        )));
-    }
-    report(Report::Note(format!(
+    work::claim(&folder, &identity, job.resume)?;
+    let tokens = |of: &[usize]| of.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
+    material.notes.push(format!(
         "{} examples, {} tokens; held out {}, {} tokens",
         train.len(),
         tokens(&train),
         held_out.len(),
         tokens(&held_out)
-    )));
+    ));
+    let trained = decoder.parameters();
+    material
+        .notes
+        .push(format!("{trained} weights are trained"));
+    for note in material.notes {
+        report(Report::Note(note));
+    }
 
-    let decoder = Decoder::load(config.clone(), &weights, job.recipe.train, true, longest)?;
-    report(Report::Note(format!(
-        "{} weights are trained",
-        decoder.parameters()
-    )));
-    let features = match job.recipe.train {
+    let features = match recipe.train {
         Trained::All => None,
         Trained::Top(_) => Some(Features::open(
-            &work.join("features.bf16"),
+            &folder.join("features.bf16"),
             &config,
             Weights::load(checkpoint.clone())?,
             job.frozen_type,
             decoder.frozen(),
-            &read.examples,
+            examples,
             &mut |done, total| report(Report::Features(done, total)),
         )?),
     };
-    let steps = train.len().div_ceil(job.recipe.batch) * job.recipe.epochs;
-    let state = work.join("state.safetensors");
-    let mut log = log(&work)?;
+    let steps = train.len().div_ceil(recipe.batch) * recipe.epochs;
+    let state = folder.join("state.safetensors");
+    let mut log = work::log(&folder)?;
     let finished = fit(
         &decoder,
         Fit {
-            recipe: &job.recipe,
+            recipe: &recipe,
+            head: head.as_ref(),
             data: Data {
-                examples: &read.examples,
+                examples,
                 train,
                 held_out,
             },
@@ -169,92 +201,86 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
                     step, loss, rate, ..
                 } => Some(json!({"step": step, "loss": loss, "rate": rate})),
                 Report::HeldOut(step, held) => {
-                    Some(json!({"step": step, "held_out_loss": held.loss}))
+                    let mut line = json!({"step": step, "held_out_loss": held.loss});
+                    if let Some(judged) = held.judged {
+                        line["auc"] = judged.auc.into();
+                        line["balanced_accuracy"] = judged.balanced_accuracy.into();
+                        line["right"] = judged.right.into();
+                        line["labels"] = judged.labels.into();
+                    }
+                    Some(line)
                 }
                 _ => None,
             };
             if let Some(line) = line {
-                writeln!(log, "{line}").map_err(|error| Error::Io(work.clone(), error))?;
+                writeln!(log, "{line}").map_err(|error| Error::Io(folder.clone(), error))?;
             }
             report(event);
             Ok(())
         },
     )?;
     if finished {
-        let kind = export::Kind {
-            class: "ForCausalLM",
-            head: true,
-            fields: Vec::new(),
-            chat_template: job.chat_template.as_deref(),
-            dtype: if job.float32 { DType::F32 } else { DType::BF16 },
+        let dtype = if job.float32 { DType::F32 } else { DType::BF16 };
+        let kind = match &job.task {
+            Task::Sft { chat_template, .. } => export::Kind {
+                chat_template: chat_template.as_deref(),
+                ..export::Kind::generator(dtype)
+            },
+            Task::Reward { spec, .. } => export::Kind {
+                format: format.as_deref(),
+                ..export::Kind::reward(spec, dtype)
+            },
         };
         export::save(&decoder, &checkpoint, &weights, &kind, &job.out)?;
     }
     Ok(finished)
 }
 
-/// The losses of all updates, one JSON object a line; an interrupted run's last may be there twice.
-fn log(work: &Path) -> Result<File> {
-    let path = work.join("log.jsonl");
-    let file = OpenOptions::new().create(true).append(true).open(&path);
-    file.map_err(|error| Error::Io(path, error))
-}
-
-/// The folder's run must be this one, and going on with it must be wanted.
-fn claim(work: &Path, identity: &Identity, resume: bool) -> Result<()> {
-    let path = work.join("run.json");
-    match std::fs::read_to_string(&path) {
-        Ok(_) if !resume => Err(Error::EarlierRun(work.to_owned())),
-        Ok(text) => match serde_json::from_str::<Identity>(&text) {
-            Ok(earlier) if earlier == *identity => Ok(()),
-            Ok(_) => Err(Error::Config(format!(
-                "{}: the run in this folder has other settings, data or weights",
-                path.display()
-            ))),
-            Err(error) => Err(Error::Checkpoint(path, error.to_string())),
-        },
-        Err(_) => {
-            let value = serde_json::to_value(identity);
-            write_json(
-                &path,
-                &value.map_err(|error| Error::Empty(error.to_string()))?,
-            )
+/// The examples of the job's file.
+fn material(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Material> {
+    let mut notes = Vec::new();
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what} left out"));
         }
-    }
-}
-
-/// Which examples are trained on, and which are held out: all of a problem on one side.
-fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
-    (0..problems.len()).partition(|&i| {
-        let digest = Sha256::new()
-            .chain_update(seed.to_le_bytes())
-            .chain_update(problems[i].trim());
-        let bytes = digest.finalize();
-        let place = bytes[..8].iter().fold(0, |n, &b| n << 8 | u64::from(b));
-        place as f64 / u64::MAX as f64 >= part
+    };
+    let (examples, problems, too_long) = match &job.task {
+        Task::Sft {
+            system,
+            chat_template,
+        } => {
+            let special = tokenizer.special_tokens();
+            let template = match chat_template {
+                Some(own) => ChatTemplate::new(
+                    Some(own),
+                    special.map(|(name, token)| (name.to_owned(), token.to_owned())),
+                )?,
+                None => ChatTemplate::of(tokenizer)?,
+            };
+            let format = sft::Format {
+                tokenizer,
+                template: &template,
+                system: system.as_deref(),
+                longest,
+            };
+            let read = format.read(&job.data)?;
+            (read.examples, read.problems, read.too_long)
+        }
+        Task::Reward { spec, labels, .. } => {
+            let writer = ChainWriter::new(spec, Arc::clone(tokenizer), &job.from)?;
+            let read = labels.read(&job.data, &writer, longest)?;
+            note(read.rejected, "records that are no labelled chains are");
+            note(read.unlabelled, "chains without a label are");
+            (read.examples, read.problems, read.too_long)
+        }
+    };
+    note(
+        too_long,
+        &format!("examples of more than {longest} tokens are"),
+    );
+    Ok(Material {
+        examples,
+        problems,
+        notes,
     })
-}
-
-fn fingerprint(examples: &[Example], weights: &Weights) -> String {
-    let mut digest = Sha256::new();
-    for example in examples {
-        digest.update((example.ids.len() as u64).to_le_bytes());
-        for id in &example.ids {
-            digest.update(id.to_le_bytes());
-        }
-        for &(row, target, weight) in &example.next {
-            for word in [row, target, weight.to_bits()] {
-                digest.update(word.to_le_bytes());
-            }
-        }
-    }
-    for name in weights.names() {
-        digest.update(name);
-        digest.update([0]);
-    }
-    let bytes = digest.finalize();
-    bytes[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

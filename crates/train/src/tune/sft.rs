@@ -124,7 +124,11 @@ impl Format<'_> {
         let next = (start..ids.len())
             .map(|i| (i as u32 - 1, ids[i], 1.0))
             .collect();
-        Ok(Example { ids, next })
+        Ok(Example {
+            ids,
+            next,
+            labels: Vec::new(),
+        })
     }
 
     /// The token with which the template ends the assistant's turn, if it is one at which a generator

@@ -1,0 +1,138 @@
+//! Labelled chains as examples for a reward model.
+
+use std::path::Path;
+
+use beamgen_labels::{LabelRule, LabelledChain};
+use beamgen_prm::ChainWriter;
+
+use super::{Example, Label};
+use crate::{Error, Result};
+
+/// What a reward model learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The label of every step that has one (PRM).
+    Process,
+    /// Whether the chain's answer is right, read behind its last step (ORM).
+    Outcome,
+}
+
+/// How labelled chains become examples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Labels {
+    /// Process or outcome.
+    pub target: Target,
+    /// How raw facts become labels.
+    pub rule: LabelRule,
+    /// Whether a step's alternatives are chains of their own.
+    pub alternatives: bool,
+    /// What a wrong step's loss is multiplied with; a soft label lies between.
+    pub wrong_weight: f32,
+}
+
+/// Examples, with what was left out.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// In the order of the file.
+    pub examples: Vec<Example>,
+    /// Of each example, the text of its problem.
+    pub problems: Vec<String>,
+    /// Records that are no labelled chains.
+    pub rejected: usize,
+    /// Chains without a label.
+    pub unlabelled: usize,
+    /// Chains of more tokens than allowed.
+    pub too_long: usize,
+}
+
+impl Labels {
+    /// The examples of a file of any of the formats of [`beamgen_labels::FORMATS`], as `writer` writes
+    /// them, of at most `longest` tokens.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a chain that the model's format cannot write, or no example at all.
+    pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
+        let file = beamgen_labels::open(path, None)?;
+        let mut read = Read {
+            rejected: file.rejected.len(),
+            ..Read::default()
+        };
+        for chain in &file.chains {
+            for chain in chain.with_alternatives().take(match self.alternatives {
+                true => usize::MAX,
+                false => 1,
+            }) {
+                let example = self.example(&chain, writer).map_err(|reason| {
+                    let name = chain.id.as_deref().unwrap_or(&chain.problem);
+                    Error::Config(format!("{}: chain {name:?}: {reason}", path.display()))
+                })?;
+                match example {
+                    None => read.unlabelled += 1,
+                    Some(example) if example.ids.len() > longest => read.too_long += 1,
+                    Some(example) => {
+                        read.examples.push(example);
+                        read.problems.push(chain.problem);
+                    }
+                }
+            }
+        }
+        match read.examples.is_empty() {
+            true => Err(Error::Config(format!(
+                "{}: no labelled chain of at most {longest} tokens",
+                path.display()
+            ))),
+            false => Ok(read),
+        }
+    }
+
+    /// A chain's tokens with a label at each place where the model is read; `None` without any label.
+    fn example(
+        &self,
+        chain: &LabelledChain,
+        writer: &ChainWriter,
+    ) -> std::result::Result<Option<Example>, String> {
+        let mut labels = self.labels(chain);
+        let Some(last) = labels.iter().rposition(Option::is_some) else {
+            return Ok(None);
+        };
+        // What stands behind the last label changes nothing before it.
+        labels.truncate(last + 1);
+        let steps: Vec<&str> = chain.steps[..=last]
+            .iter()
+            .map(|step| step.text.as_str())
+            .collect();
+        let written = writer
+            .written(&chain.problem, &steps)
+            .map_err(|error| error.to_string())?;
+        if written.read_at.len() != labels.len() {
+            return Err("a step is empty".into());
+        }
+        let labels = labels.into_iter().zip(&written.read_at);
+        let labels = labels.filter_map(|(right, &row)| {
+            let right = right? as f32;
+            Some(Label {
+                row: row as u32,
+                right,
+                weight: right + (1.0 - right) * self.wrong_weight,
+            })
+        });
+        Ok(Some(Example {
+            labels: labels.collect(),
+            ids: written.tokens,
+            next: Vec::new(),
+        }))
+    }
+
+    fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
+        match self.target {
+            Target::Process => self.rule.labels(chain),
+            Target::Outcome => {
+                let mut labels = vec![None; chain.steps.len()];
+                if let (Some(last), Some(right)) = (labels.last_mut(), chain.outcome) {
+                    *last = Some(f64::from(u8::from(right)));
+                }
+                labels
+            }
+        }
+    }
+}

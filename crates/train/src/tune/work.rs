@@ -1,0 +1,95 @@
+//! The folder of a run's state, and what tells one run from another.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use beamgen_engine::{WeightType, Weights};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Example, Recipe};
+use crate::export::write_json;
+use crate::{Error, Result};
+
+/// What decides the bytes that a run writes: an interrupted one goes on only with the same.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// What is trained: sft, prm or orm.
+    pub kind: String,
+    /// How a reward model is read, as TOML.
+    pub format: Option<String>,
+    pub from: PathBuf,
+    pub recipe: Recipe,
+    pub held_out: f64,
+    pub frozen_type: WeightType,
+    /// Of all examples and of the weights' names.
+    pub examples: String,
+}
+
+/// The losses of all updates, one JSON object a line; an interrupted run's last may be there twice.
+pub fn log(work: &Path) -> Result<File> {
+    let path = work.join("log.jsonl");
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.map_err(|error| Error::Io(path, error))
+}
+
+/// The folder's run must be this one, and going on with it must be wanted.
+pub fn claim(work: &Path, identity: &Identity, resume: bool) -> Result<()> {
+    let path = work.join("run.json");
+    match std::fs::read_to_string(&path) {
+        Ok(_) if !resume => Err(Error::EarlierRun(work.to_owned())),
+        Ok(text) => match serde_json::from_str::<Identity>(&text) {
+            Ok(earlier) if earlier == *identity => Ok(()),
+            Ok(_) => Err(Error::Config(format!(
+                "{}: the run in this folder has other settings, data or weights",
+                path.display()
+            ))),
+            Err(error) => Err(Error::Checkpoint(path, error.to_string())),
+        },
+        Err(_) => {
+            let value = serde_json::to_value(identity);
+            write_json(
+                &path,
+                &value.map_err(|error| Error::Empty(error.to_string()))?,
+            )
+        }
+    }
+}
+
+/// Which examples are trained on, and which are held out: all of a problem on one side.
+pub fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
+    (0..problems.len()).partition(|&i| {
+        let digest = Sha256::new()
+            .chain_update(seed.to_le_bytes())
+            .chain_update(problems[i].trim());
+        let bytes = digest.finalize();
+        let place = bytes[..8].iter().fold(0, |n, &b| n << 8 | u64::from(b));
+        place as f64 / u64::MAX as f64 >= part
+    })
+}
+
+pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
+    let mut digest = Sha256::new();
+    for example in examples {
+        digest.update((example.ids.len() as u64).to_le_bytes());
+        for id in &example.ids {
+            digest.update(id.to_le_bytes());
+        }
+        let next = example.next.iter();
+        let next = next.flat_map(|&(row, target, weight)| [row, target, weight.to_bits()]);
+        let labels = example.labels.iter();
+        let labels = labels.flat_map(|x| [x.row, x.right.to_bits(), x.weight.to_bits()]);
+        for word in next.chain(labels) {
+            digest.update(word.to_le_bytes());
+        }
+    }
+    for name in weights.names() {
+        digest.update(name);
+        digest.update([0]);
+    }
+    let bytes = digest.finalize();
+    bytes[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,348 @@
+//! Training reward models, held against `transformers` and torch
+//! (tests/fixtures/train/make_reward_losses.py).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use beamgen_engine::{
+    Checkpoint, EngineConfig, ModelConfig, ThreadPool, Tokenizer, WeightType, Weights,
+};
+use beamgen_labels::LabelRule;
+use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec, RewardModel};
+use beamgen_train::candle_core::Var;
+use beamgen_train::tune::labelled::{Labels, Read, Target};
+use beamgen_train::tune::{
+    Data, Decay, Decoder, Fit, Input, Job, Recipe, Report, RewardHead, Task, Trained,
+    cross_entropy, fit, run,
+};
+use serde_json::{Value, json};
+
+const STEPS: usize = 20;
+
+/// Families and the folders of their fixtures: every kind of head.
+const FAMILIES: [(&str, &str); 5] = [
+    ("trl-token-classification", "trl-token-classification"),
+    ("qwen2.5-math-prm", "qwen2.5-math-prm"),
+    ("skywork-o1-open-prm", "skywork-o1-open-prm"),
+    ("math-shepherd", "math-shepherd-mistral-7b-prm"),
+    ("rlhflow-llama3.1", "Llama3.1-8B-PRM-Deepseek-Data"),
+];
+
+fn fixtures(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures")).join(name)
+}
+
+fn folder(name: &str) -> PathBuf {
+    fixtures("prm").join(name)
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The script's labels: of all steps of a folder's three chains, one behind the other.
+fn labelled_file(name: &str, dir: &Path) -> PathBuf {
+    let mut labels = [1.0, 0.0, 0.25].into_iter().cycle();
+    let expected = read_json(&folder(name).join("expected.json"));
+    let mut text = String::new();
+    for chain in expected["chains"].as_array().unwrap() {
+        let steps = chain["steps"].as_array().unwrap().iter();
+        let steps: Vec<Value> = steps
+            .map(|step| json!({"text": step, "soft": labels.next()}))
+            .collect();
+        let right = text.is_empty();
+        let line = json!({"problem": chain["problem"], "steps": steps, "outcome": right});
+        text += &format!("{line}\n");
+    }
+    let path = dir.join("labels.jsonl");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn labels(target: Target) -> Labels {
+    Labels {
+        target,
+        rule: LabelRule::default(),
+        alternatives: false,
+        wrong_weight: 2.0,
+    }
+}
+
+/// The script's recipe.
+fn recipe() -> Recipe {
+    Recipe {
+        learning_rate: 5e-3,
+        warmup: 0.2,
+        decay: Decay::Cosine,
+        weight_decay: 0.1,
+        betas: (0.9, 0.95),
+        head_rate: 5e-3,
+        // Several parts in a batch.
+        micro_tokens: 100,
+        ..Recipe::default()
+    }
+}
+
+/// A model to be trained, its examples, and its head.
+struct Fixture {
+    decoder: Decoder,
+    head: RewardHead,
+    read: Read,
+}
+
+fn open(family: &str, name: &str, target: Target) -> Fixture {
+    let folder = folder(name);
+    let spec = PrmSpec::named(family).unwrap();
+    let config = ModelConfig::load(folder.as_path()).unwrap();
+    let weights = Weights::load(folder.as_path()).unwrap();
+    let tokenizer = Arc::new(Tokenizer::load(folder.as_path()).unwrap());
+    let writer = ChainWriter::new(&spec, Arc::clone(&tokenizer), &folder).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = labelled_file(name, dir.path());
+    let read = labels(target).read(&file, &writer, 1000).unwrap();
+    let lm_head = matches!(spec.head, HeadSpec::Tokens(_));
+    let mut decoder = Decoder::load(config, &weights, Trained::All, lm_head, 1000).unwrap();
+    let head = RewardHead::new(&mut decoder, &spec, &tokenizer, &weights, 0).unwrap();
+    assert!(!head.is_fresh(), "{family}");
+    Fixture {
+        decoder,
+        head,
+        read,
+    }
+}
+
+fn losses(fixture: &Fixture, recipe: &Recipe) -> Vec<f64> {
+    let all: Vec<usize> = (0..fixture.read.examples.len()).collect();
+    let mut losses = Vec::new();
+    let what = Fit {
+        recipe,
+        head: Some(&fixture.head),
+        data: Data {
+            examples: &fixture.read.examples,
+            train: all.clone(),
+            held_out: Vec::new(),
+        },
+        features: None,
+        state: None,
+        order: Some(vec![all; STEPS]),
+        stop_after: None,
+        evaluate_every: STEPS,
+    };
+    fit(&fixture.decoder, what, &mut |report| {
+        if let Report::Step { loss, .. } = report {
+            losses.push(loss);
+        }
+        Ok(())
+    })
+    .unwrap();
+    losses
+}
+
+fn close(ours: &[f64], theirs: &[f64], what: &str) {
+    assert_eq!(ours.len(), theirs.len(), "{what}");
+    for (step, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        assert!((a - b).abs() < 1e-3, "{what}, step {step}: {a} against {b}");
+    }
+}
+
+fn golden() -> BTreeMap<String, Vec<f64>> {
+    serde_json::from_value(read_json(&fixtures("train/reward_losses.json"))).unwrap()
+}
+
+#[test]
+fn the_first_losses_are_those_of_torch_for_every_kind_of_head() {
+    let golden = golden();
+    for (family, name) in FAMILIES {
+        let ours = losses(&open(family, name, Target::Process), &recipe());
+        close(&ours, &golden[name], family);
+    }
+}
+
+#[test]
+fn a_head_is_trained_alone_at_first() {
+    let fixture = open(
+        "trl-token-classification",
+        "trl-token-classification",
+        Target::Process,
+    );
+    let recipe = Recipe {
+        head_warmup: 0.2,
+        ..recipe()
+    };
+    close(
+        &losses(&fixture, &recipe),
+        &golden()["head first"],
+        "head first",
+    );
+}
+
+/// The rows of the final hidden states that a gradient reaches are those where the published code
+/// reads its scores, and no others.
+#[test]
+fn labels_stand_where_scores_are_read_and_nowhere_else() {
+    for (family, name) in FAMILIES {
+        let Fixture {
+            decoder,
+            head,
+            read,
+        } = open(family, name, Target::Process);
+        let expected = read_json(&folder(name).join("expected.json"));
+        let chains = expected["chains"].as_array().unwrap();
+        assert_eq!(chains.len(), read.examples.len());
+        for (chain, example) in chains.iter().zip(&read.examples) {
+            let tokens: Vec<u32> = serde_json::from_value(chain["tokens"].clone()).unwrap();
+            // The published code may write more behind the last place that is read.
+            assert!(tokens.starts_with(&example.ids), "{family}");
+            let time = example.ids.len();
+            let all: Vec<u32> = (0..time as u32).collect();
+            let hidden = decoder.forward(Input::Tokens(&example.ids), time, &all);
+            let hidden = Var::from_tensor(&hidden.unwrap().detach()).unwrap();
+            let rows: Vec<u32> = example.labels.iter().map(|label| label.row).collect();
+            let rows = beamgen_train::candle_core::Tensor::new(rows, hidden.device()).unwrap();
+            let read_rows = hidden.index_select(&rows, 0).unwrap();
+            let log_odds = head.log_odds(&decoder, &read_rows).unwrap();
+            let loss = cross_entropy(&log_odds, &example.labels).unwrap();
+            let gradient = loss.backward().unwrap().remove(&hidden).unwrap();
+            let reached: Vec<usize> = gradient
+                .to_vec2::<f32>()
+                .unwrap()
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| row.iter().any(|&x| x != 0.0))
+                .map(|(row, _)| row)
+                .collect();
+            assert_eq!(json!(reached), chain["read_at"], "{family}");
+        }
+    }
+}
+
+#[test]
+fn an_outcome_model_is_read_behind_the_last_step() {
+    let read = open(
+        "trl-token-classification",
+        "trl-token-classification",
+        Target::Outcome,
+    )
+    .read;
+    let expected = read_json(&folder("trl-token-classification").join("expected.json"));
+    for (i, example) in read.examples.iter().enumerate() {
+        let rows = expected["chains"][i]["read_at"].as_array().unwrap();
+        let [label] = example.labels[..] else {
+            panic!("{example:?}")
+        };
+        assert_eq!(Some(&json!(label.row)), rows.last());
+        assert_eq!(
+            (label.right, label.weight),
+            if i == 0 { (1.0, 1.0) } else { (0.0, 2.0) }
+        );
+    }
+}
+
+/// A job on the labels that `name`'s published code reads.
+fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job {
+    Job {
+        task: Task::Reward {
+            spec: Box::new(PrmSpec::named(family).unwrap()),
+            labels: labels(Target::Process),
+            head_warmup: 0.3,
+        },
+        from: folder(from),
+        data: labelled_file(name, dir),
+        out: dir.join("out"),
+        recipe: Recipe {
+            train,
+            epochs: 10,
+            batch: 2,
+            ..recipe()
+        },
+        held_out: 0.0,
+        limit: None,
+        longest: 1000,
+        frozen_type: WeightType::Auto,
+        float32: true,
+        resume: false,
+        stop_after: None,
+        evaluate_every: None,
+    }
+}
+
+/// The mean loss of the labels that [`labelled_file`] gives, by the scores of the model in `folder`.
+fn loss_of_scores(folder: &Path, name: &str) -> f64 {
+    let checkpoint = Checkpoint::from(folder);
+    let config = EngineConfig::default();
+    let mut model = RewardModel::load(checkpoint, None, None, config, ThreadPool::new(1)).unwrap();
+    let mut labels = [1.0, 0.0, 0.25].into_iter().cycle();
+    let (mut sum, mut weights) = (0.0, 0.0);
+    let expected = read_json(&self::folder(name).join("expected.json"));
+    for chain in expected["chains"].as_array().unwrap() {
+        let steps = chain["steps"].as_array().unwrap().iter();
+        let steps: Vec<&str> = steps.map(|step| step.as_str().unwrap()).collect();
+        let scores = model.whole_chain(chain["problem"].as_str().unwrap(), &steps);
+        for score in scores.unwrap() {
+            let (right, score) = (labels.next().unwrap(), f64::from(score));
+            let weight = right + (1.0 - right) * 2.0;
+            sum -= weight * (right * score.ln() + (1.0 - right) * (1.0 - score).ln());
+            weights += weight;
+        }
+    }
+    sum / weights
+}
+
+#[test]
+fn what_is_written_scores_as_it_was_trained() {
+    let with_heads = FAMILIES.map(|(family, name)| (family, name, name, Trained::All));
+    let trl = "trl-token-classification";
+    let others = [
+        // fresh heads
+        (trl, "reference", trl, Trained::All),
+        (trl, "reference", trl, Trained::Top(1)),
+        ("skywork-o1-open-prm", "reference", trl, Trained::Top(1)),
+    ];
+    for (family, from, name, train) in with_heads.into_iter().chain(others) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(family, from, name, train, dir.path());
+        assert!(run(&job, &mut |_| ()).unwrap());
+        // The first loss of a run from what was written, over all chains at once.
+        job.recipe.batch = 8;
+        job.recipe.epochs = 1;
+        job.from = job.out;
+        job.out = dir.path().join("again");
+        let mut first = f64::NAN;
+        let finished = run(&job, &mut |report| {
+            if let Report::Step { loss, .. } = report {
+                first = loss;
+            }
+        });
+        assert!(finished.unwrap());
+        let scored = loss_of_scores(&job.from, name);
+        // Features of frozen layers are kept in bf16.
+        let tolerance = if train == Trained::All { 1e-4 } else { 1e-2 };
+        let difference = (scored - first).abs();
+        assert!(
+            difference < tolerance,
+            "{family} from {from}, {train:?}: {scored} against {first}"
+        );
+    }
+}
+
+#[test]
+fn a_resumed_job_writes_the_same_bytes() {
+    let trl = "trl-token-classification";
+    let written = |stops: &[Option<usize>]| {
+        let dir = tempfile::tempdir().unwrap();
+        for (i, &stop_after) in stops.iter().enumerate() {
+            let job = Job {
+                stop_after,
+                resume: i > 0,
+                ..job(trl, "reference", trl, Trained::Top(1), dir.path())
+            };
+            assert_eq!(run(&job, &mut |_| ()).unwrap(), stop_after.is_none());
+        }
+        std::fs::read(dir.path().join("out/model.safetensors")).unwrap()
+    };
+    // 20 updates, the first 6 of the head alone.
+    let whole = written(&[None]);
+    assert!(whole == written(&[Some(3), Some(3), Some(5), None]));
+    assert!(whole == written(&[Some(10), None]));
+}
