@@ -1,10 +1,11 @@
 """Problem files and fine-tuning data of the real case out of GSM8K: python3 prepare.py DATA OUT
 
-DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl (question, answer). OUT gets:
+DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl (question, answer), and mawps.jsonl (input, target). OUT gets:
   sft.jsonl       problem and solution, line by line, calculator annotations <<...>> taken out
   label.jsonl     the same problems with their answers, for rollouts
   dev.jsonl       the last 300 of the training part, which nothing is trained on: temperature and settings are chosen here
   test.jsonl      all 1,319
+  mawps.jsonl     MAWPS, easier problems that nothing is trained on
 """
 
 import json
@@ -18,6 +19,15 @@ DEV = 300
 def rows(path):
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()]
+
+
+def objects(text):
+    """JSON objects one behind the other; a few lines of MAWPS have two."""
+    decoder, at = json.JSONDecoder(), 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        found, at = decoder.raw_decode(text, at)
+        yield found
 
 
 def solution(answer):
@@ -51,6 +61,10 @@ def main(data, out):
     write(out / "label.jsonl", [problem("train", i, r) for i, r in enumerate(learn)])
     write(out / "dev.jsonl", [problem("train", len(learn) + i, r) for i, r in enumerate(dev)])
     write(out / "test.jsonl", [problem("test", i, r) for i, r in enumerate(test)])
+    mawps = objects((data / "mawps.jsonl").read_text(encoding="utf-8"))
+    write(out / "mawps.jsonl", [
+        {"id": f"mawps-{i}", "problem": r["input"].strip(), "answer": str(r["target"])} for i, r in enumerate(mawps)
+    ])
 
 
 if __name__ == "__main__":
