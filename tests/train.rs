@@ -175,7 +175,7 @@ mod built_in {
         let some = ["--train", "top=1", "--batch", "4", "--held-out", "0.3"];
         let shown = reward(&place, "prm", "prm", &some).ok().stderr;
         assert!(shown.contains("balanced accuracy"), "{shown}");
-        // A value head over all weights, on chains that say their outcome alone.
+        // A value head and adapters, on chains that say their outcome alone.
         let chain = |answer: u32| {
             let step = serde_json::json!({"text": format!("The answer is {answer}.")});
             let right = answer % 2 == 0;

@@ -12,6 +12,7 @@ use crate::args::BenchEngineArgs;
 use crate::download;
 use crate::failure::Failure;
 use crate::output;
+use crate::peak_memory;
 use crate::plan::size;
 use crate::printable;
 use crate::settings;
@@ -154,7 +155,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     if !args.json {
         table.write(&mut out)?;
         // What a card holds is not resident here.
-        if let Some(peak) = peak_rss_mib().filter(|_| rates.card.is_none()) {
+        if let Some(peak) = peak_memory::mib().filter(|_| rates.card.is_none()) {
             let planned = mib(bench.weight_bytes() + most_kv);
             writeln!(
                 out,
@@ -259,7 +260,7 @@ impl<'a> Row<'a> {
             device_copy_gb_per_s: rates.card.map(rounded),
             weights_mib: rounded(mib(bench.weight_bytes())),
             kv_mib: rounded(mib(measured.kv_bytes)),
-            peak_rss_mib: peak_rss_mib(),
+            peak_rss_mib: peak_memory::mib(),
             loadavg: System::load_average().one,
         }
     }
@@ -303,16 +304,6 @@ fn rounded(number: f64) -> f64 {
 
 fn mib(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// Most memory that was resident so far, where the system says it.
-fn peak_rss_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(rounded(kib / 1024.0))
 }
 
 /// The peak shall be the model's, not that of what the machine was measured with.

@@ -25,6 +25,7 @@ mod models;
 mod nearest;
 mod output;
 mod palette;
+mod peak_memory;
 mod plan;
 mod printable;
 mod progress;

@@ -32,6 +32,7 @@ macro_rules! vectorised {
 mod attention;
 pub mod composed;
 mod cross_entropy;
+mod frozen_linear;
 mod linear_cross_entropy;
 mod math;
 mod rms_norm;
@@ -41,6 +42,7 @@ mod tests;
 
 pub use attention::Attention;
 pub use cross_entropy::CrossEntropy;
+pub use frozen_linear::FrozenLinear;
 pub use linear_cross_entropy::linear_cross_entropy;
 pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;

@@ -31,5 +31,5 @@ pub use features::Features;
 pub use fit::{Data, Fit, HeldOut, Report, fit};
 pub use head::{RewardHead, cross_entropy};
 pub use judged::Judged;
-pub use recipe::{Decay, Recipe, Trained};
+pub use recipe::{Decay, Lora, Recipe, Trained};
 pub use run::{Job, Task, run};

@@ -102,7 +102,7 @@ fn open(family: &str, name: &str, target: Target) -> Fixture {
     let file = labelled_file(name, dir.path());
     let read = labels(target).read(&file, &writer, 1000).unwrap();
     let lm_head = matches!(spec.head, HeadSpec::Tokens(_));
-    let mut decoder = Decoder::load(config, &weights, Trained::All, lm_head, 1000).unwrap();
+    let mut decoder = Decoder::load(config, &weights, Trained::ALL, lm_head, 1000).unwrap();
     let head = RewardHead::new(&mut decoder, &spec, &tokenizer, &weights, 0).unwrap();
     assert!(!head.is_fresh(), "{family}");
     Fixture {
@@ -291,13 +291,13 @@ fn loss_of_scores(folder: &Path, name: &str) -> f64 {
 
 #[test]
 fn what_is_written_scores_as_it_was_trained() {
-    let with_heads = FAMILIES.map(|(family, name)| (family, name, name, Trained::All));
+    let with_heads = FAMILIES.map(|(family, name)| (family, name, name, Trained::ALL));
     let trl = "trl-token-classification";
     let others = [
         // fresh heads
-        (trl, "reference", trl, Trained::All),
-        (trl, "reference", trl, Trained::Top(1)),
-        ("skywork-o1-open-prm", "reference", trl, Trained::Top(1)),
+        (trl, "reference", trl, Trained::ALL),
+        (trl, "reference", trl, Trained::top(1)),
+        ("skywork-o1-open-prm", "reference", trl, Trained::top(1)),
     ];
     for (family, from, name, train) in with_heads.into_iter().chain(others) {
         let dir = tempfile::tempdir().unwrap();
@@ -317,7 +317,7 @@ fn what_is_written_scores_as_it_was_trained() {
         assert!(finished.unwrap());
         let scored = loss_of_scores(&job.from, name);
         // Features of frozen layers are kept in bf16.
-        let tolerance = if train == Trained::All { 1e-4 } else { 1e-2 };
+        let tolerance = if train == Trained::ALL { 1e-4 } else { 1e-2 };
         let difference = (scored - first).abs();
         assert!(
             difference < tolerance,
@@ -335,7 +335,7 @@ fn a_resumed_job_writes_the_same_bytes() {
             let job = Job {
                 stop_after,
                 resume: i > 0,
-                ..job(trl, "reference", trl, Trained::Top(1), dir.path())
+                ..job(trl, "reference", trl, Trained::top(1), dir.path())
             };
             assert_eq!(run(&job, &mut |_| ()).unwrap(), stop_after.is_none());
         }

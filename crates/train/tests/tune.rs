@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use beamgen_engine::{
     Append, Engine, EngineConfig, Model, ModelConfig, Output, Want, WeightType, Weights,
 };
+use beamgen_train::candle_core::Tensor;
 use beamgen_train::tune::{
-    Data, Decay, Decoder, Example, Features, Fit, Input, Recipe, Report, Trained, fit,
+    Data, Decay, Decoder, Example, Features, Fit, Input, Lora, Recipe, Report, Trained, fit,
 };
 
 const STEPS: usize = 20;
@@ -119,8 +120,8 @@ fn the_first_losses_are_those_of_torch_for_every_family() {
     for name in ["llama", "mistral", "qwen2", "qwen3", "phi3", "phi3-partial"] {
         let (config, weights) = open(name);
         let examples = examples(config.vocab_size);
-        let decoder = Decoder::load(config, &weights, Trained::All, true, 64).unwrap();
-        let ours = losses(&decoder, &recipe(Trained::All), &examples, None, None, None);
+        let decoder = Decoder::load(config, &weights, Trained::ALL, true, 64).unwrap();
+        let ours = losses(&decoder, &recipe(Trained::ALL), &examples, None, None, None);
         close(&ours, &golden[&format!("{name} all")], 1e-3, name);
     }
 }
@@ -142,7 +143,7 @@ fn the_losses_over_features_are_those_of_torch_with_frozen_layers() {
             &mut |_, _| (),
         )
         .unwrap();
-        let top = Trained::Top(1);
+        let top = Trained::top(1);
         let decoder = Decoder::load(config, &weights, top, true, 64).unwrap();
         let ours = losses(
             &decoder,
@@ -154,6 +155,71 @@ fn the_losses_over_features_are_those_of_torch_with_frozen_layers() {
         );
         // Features are kept in bf16.
         close(&ours, &golden[&format!("{name} top=1")], 5e-2, name);
+    }
+}
+
+/// A decoder with adapters whose `A` is the script's.
+fn adapted(name: &str) -> Decoder {
+    let (config, weights) = open(name);
+    let mut decoder = Decoder::load(config, &weights, Trained::ALL, true, 64).unwrap();
+    let lora = Lora {
+        rank: 3,
+        alpha: 5.0,
+    };
+    decoder.adapt(lora, 0).unwrap();
+    for (name, var) in decoder.vars() {
+        if name.ends_with("lora_A.weight") {
+            let values = (0..var.elem_count()).map(|n| ((n as f64).sin() / 2.0) as f32);
+            let values = Tensor::from_iter(values, var.device()).unwrap();
+            var.set(&values.reshape(var.shape()).unwrap()).unwrap();
+        }
+    }
+    decoder
+}
+
+#[test]
+fn the_losses_of_adapters_are_those_of_peft() {
+    let golden = golden();
+    for name in ["llama", "qwen2", "phi3"] {
+        let decoder = adapted(name);
+        let examples = examples(decoder.config.vocab_size);
+        let ours = losses(&decoder, &recipe(Trained::ALL), &examples, None, None, None);
+        close(&ours, &golden[&format!("{name} lora")], 1e-3, name);
+    }
+}
+
+#[test]
+fn merged_adapters_compute_the_same() {
+    for name in ["qwen2", "phi3"] {
+        let decoder = adapted(name);
+        let examples = examples(decoder.config.vocab_size);
+        let recipe = Recipe {
+            learning_rate: 5e-2,
+            ..recipe(Trained::ALL)
+        };
+        losses(&decoder, &recipe, &examples, None, None, None);
+        let (config, weights) = open(name);
+        let own = decoder.tensors().unwrap();
+        let tensors = weights.names().map(|name| {
+            let mut tensor = weights.tensor(name).unwrap();
+            if let Some(own) = own.get(name) {
+                let merged: Vec<f32> = own.flatten_all().unwrap().to_vec1().unwrap();
+                assert_ne!(merged, tensor.data, "{name}");
+                tensor.data = merged;
+            }
+            (name.to_owned(), tensor)
+        });
+        let merged = Weights::from_tensors(tensors.collect::<Vec<_>>()).unwrap();
+        let merged = Decoder::load(config, &merged, Trained::ALL, true, 64).unwrap();
+        let hidden = |decoder: &Decoder| {
+            let ids = &examples[3].ids;
+            let at: Vec<u32> = (0..ids.len() as u32).collect();
+            let hidden = decoder.forward(Input::Tokens(ids), ids.len(), &at).unwrap();
+            hidden.flatten_all().unwrap().to_vec1::<f32>().unwrap()
+        };
+        for (a, b) in hidden(&decoder).iter().zip(hidden(&merged)) {
+            assert!((a - b).abs() < 1e-4, "{name}: {a} against {b}");
+        }
     }
 }
 
@@ -171,7 +237,7 @@ fn a_decoder_computes_what_the_engine_computes() {
             want: Want::At(&rows),
         };
         let expected = engine.forward(&[item], Output::Hidden).unwrap();
-        let decoder = Decoder::load(config, &weights, Trained::All, true, 64).unwrap();
+        let decoder = Decoder::load(config, &weights, Trained::ALL, true, 64).unwrap();
         let at: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
         let ours = decoder
             .forward(Input::Tokens(&example.ids), example.ids.len(), &at)
@@ -195,8 +261,8 @@ fn a_resumed_run_ends_with_the_same_bytes() {
         let path = dir.path().join(state);
         let mut all = Vec::new();
         for &stop in stops {
-            let load = Decoder::load(config.clone(), &weights, Trained::All, true, 64);
-            let (decoder, recipe) = (load.unwrap(), recipe(Trained::All));
+            let load = Decoder::load(config.clone(), &weights, Trained::ALL, true, 64);
+            let (decoder, recipe) = (load.unwrap(), recipe(Trained::ALL));
             all.extend(losses(
                 &decoder,
                 &recipe,

@@ -109,12 +109,15 @@ pub struct TuneFlags {
     /// The result is the same as without the interruption.
     #[arg(long)]
     pub resume: bool,
-    /// Which weights: all, or top=L, the last L layers, the final norm and the head
+    /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
     ///
-    /// With top=L the engine computes the layers below once and keeps their hidden states in \
-    /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the last \
-    /// layers only. A head that is tied to the embedding is then not trained.
-    #[arg(long, value_name = "all|top=L", default_value = "all")]
+    /// With top=L the engine computes the layers below once and keeps their hidden states in
+    /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the last
+    /// layers, the final norm and the head only. A head that is tied to the embedding is then not
+    /// trained. lora=R trains two thin matrices beside each matrix, which are merged into it at the
+    /// end; lora=R,alpha=X scales them with X / R [alpha: 2 R]. It takes learning rates ten times
+    /// higher.
+    #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
     pub train: Trained,
     /// Times that every example is seen
     #[arg(long, default_value_t = 1, value_parser = positive)]

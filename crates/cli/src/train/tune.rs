@@ -13,6 +13,7 @@ use super::failure;
 use crate::args::{DecayFlag, RewardArgs, SftArgs, TuneFlags};
 use crate::failure::Failure;
 use crate::output;
+use crate::peak_memory;
 use crate::printable;
 use crate::table::grouped;
 
@@ -60,6 +61,9 @@ fn train(job: &Job) -> Result<(), Failure> {
         losses: Vec::new(),
     };
     let finished = run(job, &mut |report| display.show(&report)).map_err(failure)?;
+    if let Some(peak) = peak_memory::mib() {
+        output::note(format_args!("  at most {peak:.0} MiB of memory"));
+    }
     let out = job.out.display().to_string();
     let mut o = std::io::stdout().lock();
     match finished {

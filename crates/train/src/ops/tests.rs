@@ -50,6 +50,20 @@ fn same(vars: &[Var], fused: impl Fn() -> Result<Tensor>, plain: impl Fn() -> Re
 }
 
 #[test]
+fn a_frozen_matrix_gives_the_gradient_of_its_input_alone() {
+    for (rows, inputs, outputs) in [(1, 1, 1), (3, 7, 5), (65, 33, 17)] {
+        let (x, w) = (random(&[rows, inputs], 1), random(&[outputs, inputs], 2));
+        let frozen = || {
+            let weight = w.as_tensor().clone();
+            x.apply_op1(FrozenLinear { weight })
+        };
+        same(std::slice::from_ref(&x), frozen, || x.matmul(&w.t()?));
+        let grads = frozen().unwrap().sum_all().unwrap().backward().unwrap();
+        assert!(grads.get(&w).is_none());
+    }
+}
+
+#[test]
 fn rms_norm_equals_composed() {
     for (rows, d) in [(1, 1), (3, 7), (65, 33), (130, 64)] {
         let (x, w) = (random(&[rows, d], 1), random(&[d], 2));

@@ -7,7 +7,11 @@ use std::sync::Arc;
 use beamgen_engine::{ModelConfig, Weights};
 use candle_core::{DType, Device, Tensor, Var};
 
-use super::Trained;
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::{Lora, Trained};
 use crate::ops::{self, composed};
 use crate::{Error, Result};
 
@@ -35,6 +39,8 @@ pub struct Decoder {
     frozen: usize,
     vars: BTreeMap<String, Var>,
     fixed: BTreeMap<String, Tensor>,
+    /// Of each matrix that has adapters, those of its parts.
+    adapters: BTreeMap<String, Vec<Adapter>>,
     cos: Arc<Vec<f32>>,
     sin: Arc<Vec<f32>>,
     pairs: usize,
@@ -46,6 +52,24 @@ impl std::fmt::Debug for Decoder {
         f.debug_struct("Decoder")
             .field("trained", &names)
             .finish_non_exhaustive()
+    }
+}
+
+/// Low-rank adapters of one matrix of the checkpoint.
+struct Adapter {
+    /// The matrix's name.
+    name: String,
+    /// alpha / rank
+    scale: f64,
+}
+
+impl Adapter {
+    fn a(&self) -> String {
+        format!("{}.lora_A.weight", self.name)
+    }
+
+    fn b(&self) -> String {
+        format!("{}.lora_B.weight", self.name)
     }
 }
 
@@ -68,10 +92,10 @@ impl Decoder {
         longest: usize,
     ) -> Result<Self> {
         let layers = config.num_hidden_layers;
-        let frozen = match trained {
-            Trained::All => 0,
-            Trained::Top(top) if top < layers => layers - top,
-            Trained::Top(top) => {
+        let frozen = match trained.top {
+            None => 0,
+            Some(top) if top < layers => layers - top,
+            Some(top) => {
                 return Err(Error::Config(format!(
                     "top={top}: the model has {layers} layers; train fewer, or all"
                 )));
@@ -92,16 +116,50 @@ impl Decoder {
             frozen,
             vars: BTreeMap::new(),
             fixed: BTreeMap::new(),
+            adapters: BTreeMap::new(),
             cos: table(f64::cos),
             sin: table(f64::sin),
             pairs: frequencies.len(),
             config,
         };
-        decoder.read(weights, trained, generator)?;
+        decoder.read(weights, trained.top.is_none(), generator)?;
         Ok(decoder)
     }
 
-    fn read(&mut self, weights: &Weights, trained: Trained, generator: bool) -> Result<()> {
+    /// Freezes all weights and puts adapters beside the matrices, `A` uniform within `1 / sqrt(inputs)`
+    /// and `B` zero, as PEFT does: what is computed stays the same at first.
+    ///
+    /// # Errors
+    /// What candle says.
+    pub fn adapt(&mut self, lora: Lora, seed: u64) -> Result<()> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let weights = std::mem::take(&mut self.vars).into_iter();
+        let fixed = weights.map(|(name, var)| (name, var.as_tensor().detach()));
+        self.fixed.extend(fixed);
+        for i in self.frozen..self.config.num_hidden_layers {
+            for (fused, parts, sizes, inputs, _) in matrices(&self.config) {
+                let bound = 1.0 / (inputs as f32).sqrt();
+                let mut adapters = Vec::new();
+                for (part, outputs) in parts.into_iter().zip(sizes) {
+                    let adapter = Adapter {
+                        name: layer(i, part),
+                        scale: lora.alpha / lora.rank as f64,
+                    };
+                    let draw = |_| rng.random_range(-bound..bound);
+                    let a: Vec<f32> = (0..lora.rank * inputs).map(draw).collect();
+                    let a = Tensor::from_vec(a, (lora.rank, inputs), &Device::Cpu)?;
+                    let b = Tensor::zeros((outputs, lora.rank), DType::F32, &Device::Cpu)?;
+                    self.put(adapter.a(), &a)?;
+                    self.put(adapter.b(), &b)?;
+                    adapters.push(adapter);
+                }
+                self.adapters.insert(layer(i, fused), adapters);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, weights: &Weights, whole: bool, generator: bool) -> Result<()> {
         let c = self.config.clone();
         let source = Source {
             weights,
@@ -110,7 +168,6 @@ impl Decoder {
                 false => "",
             },
         };
-        let whole = trained == Trained::All;
         let head = generator && !c.tie_word_embeddings;
         if whole || (generator && c.tie_word_embeddings) {
             let embedding =
@@ -296,28 +353,62 @@ impl Decoder {
 
     /// `x W^T + b`, of the tensors `NAME.weight` and, if there is one, `NAME.bias`.
     pub(super) fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
-        let y = x.matmul(&self.expect(&format!("{name}.weight"))?.t()?)?;
-        Ok(match self.tensor(&format!("{name}.bias")) {
-            Some(bias) => y.broadcast_add(bias)?,
-            None => y,
-        })
+        let weight = format!("{name}.weight");
+        let mut y = match self.vars.get(&weight) {
+            Some(trained) => x.matmul(&trained.t()?)?,
+            None => x.apply_op1(ops::FrozenLinear {
+                weight: self.expect(&weight)?.clone(),
+            })?,
+        };
+        if let Some(bias) = self.tensor(&format!("{name}.bias")) {
+            y = y.broadcast_add(bias)?;
+        }
+        let Some(adapters) = self.adapters.get(name) else {
+            return Ok(y);
+        };
+        let parts = adapters.iter().map(|adapter| {
+            let inner = x.matmul(&self.expect(&adapter.a())?.t()?)?;
+            let own = inner.matmul(&self.expect(&adapter.b())?.t()?)?;
+            Ok((own * adapter.scale)?)
+        });
+        Ok((y + Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 1)?)?)
     }
 
-    /// Trained tensors under the names and shapes of the checkpoint.
+    /// The matrices beside which there are adapters, with these added to them.
+    fn merged(&self) -> Result<BTreeMap<String, Tensor>> {
+        let mut out = BTreeMap::new();
+        for (name, adapters) in &self.adapters {
+            let weight = format!("{name}.weight");
+            let parts = adapters.iter().map(|adapter| {
+                let (a, b) = (self.expect(&adapter.a())?, self.expect(&adapter.b())?);
+                Ok((b.detach().matmul(&a.detach())? * adapter.scale)?)
+            });
+            let change = Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)?;
+            out.insert(weight.clone(), (self.expect(&weight)? + change)?);
+        }
+        Ok(out)
+    }
+
+    /// Trained tensors under the names and shapes of the checkpoint, adapters merged into the matrices.
     ///
     /// # Errors
     /// What candle says.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let split = matrices(&self.config);
+        let mut all = self.merged()?;
+        let adapters: Vec<&Adapter> = self.adapters.values().flatten().collect();
+        let is_adapter = |name: &str| adapters.iter().any(|of| of.a() == name || of.b() == name);
+        for (name, var) in self.vars.iter().filter(|(name, _)| !is_adapter(name)) {
+            all.insert(name.clone(), var.as_tensor().detach());
+        }
         let mut out = BTreeMap::new();
-        for (name, var) in &self.vars {
-            let tensor = var.as_tensor().detach();
+        for (name, tensor) in &all {
             let fused = split.iter().find_map(|(fused, parts, sizes, ..)| {
                 let (before, suffix) = name.split_once(&format!("{fused}."))?;
                 Some((before, suffix, parts, sizes))
             });
             let Some((before, suffix, parts, sizes)) = fused else {
-                out.insert(name.clone(), tensor);
+                out.insert(name.clone(), tensor.clone());
                 continue;
             };
             let mut from = 0;

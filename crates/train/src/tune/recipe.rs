@@ -4,29 +4,82 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which weights are trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trained {
-    /// All of them.
-    All,
+/// Which weights are trained. Both limits may hold at once; without any, all weights are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trained {
     /// Those of so many last layers, the final norm and the head. A language-model head that is tied
     /// to the embedding stays as it is.
-    Top(usize),
+    pub top: Option<usize>,
+    /// Adapters beside the matrices in place of the weights themselves.
+    pub lora: Option<Lora>,
 }
 
+/// Low-rank adapters (2106.09685) beside every matrix of the trained layers: `W x` becomes
+/// `W x + (alpha / rank) B A x`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lora {
+    /// Rows of `A`, columns of `B`.
+    pub rank: usize,
+    /// What the product is scaled with, times the rank.
+    pub alpha: f64,
+}
+
+impl Trained {
+    /// All weights.
+    pub const ALL: Self = Self {
+        top: None,
+        lora: None,
+    };
+
+    /// The last layers.
+    #[must_use]
+    pub fn top(layers: usize) -> Self {
+        Self {
+            top: Some(layers),
+            lora: None,
+        }
+    }
+}
+
+/// `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER` with commas between them; alpha is
+/// twice the rank by default.
 impl FromStr for Trained {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let layers = |n: &str| n.parse().ok().filter(|&n: &usize| n > 0);
-        match text.split_once('=') {
-            None if text == "all" => Ok(Self::All),
-            Some(("top", n)) => layers(n)
-                .map(Self::Top)
-                .ok_or_else(|| format!("{n:?} is no number of layers")),
-            _ => Err("one of all, top=LAYERS".into()),
+        let mut trained = Self::ALL;
+        if text == "all" {
+            return Ok(trained);
         }
+        let mut alpha = None;
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let count = value.parse().ok().filter(|&n: &usize| n > 0);
+            match (name, count) {
+                ("top", Some(layers)) => trained.top = Some(layers),
+                ("lora", Some(rank)) => {
+                    let alpha = 2.0 * rank as f64;
+                    trained.lora = Some(Lora { rank, alpha });
+                }
+                ("alpha", _) => {
+                    let number = value.parse().ok();
+                    alpha = number.filter(|x: &f64| x.is_finite() && *x > 0.0);
+                    alpha.ok_or_else(|| format!("alpha={value}: must be a positive number"))?;
+                }
+                ("top" | "lora", None) => {
+                    return Err(format!("{name}={value}: must be a positive whole number"));
+                }
+                _ => return Err("all, or top=LAYERS, lora=RANK or both with a comma".into()),
+            }
+        }
+        match (&mut trained.lora, alpha) {
+            (Some(lora), Some(alpha)) => lora.alpha = alpha,
+            (None, Some(_)) => return Err("alpha belongs to lora=RANK".into()),
+            _ => {}
+        }
+        Ok(trained)
     }
 }
 
@@ -82,7 +135,7 @@ pub struct Recipe {
 impl Default for Recipe {
     fn default() -> Self {
         Self {
-            train: Trained::All,
+            train: Trained::ALL,
             epochs: 1,
             batch: 16,
             micro_tokens: 2048,
@@ -137,9 +190,29 @@ mod tests {
 
     #[test]
     fn trained_weights_are_named() {
-        assert_eq!("all".parse(), Ok(Trained::All));
-        assert_eq!("top=3".parse(), Ok(Trained::Top(3)));
-        for wrong in ["top", "top=0", "top=x", "most", ""] {
+        assert_eq!("all".parse(), Ok(Trained::ALL));
+        assert_eq!("top=3".parse(), Ok(Trained::top(3)));
+        let adapters = |rank, alpha, top| Trained {
+            lora: Some(Lora { rank, alpha }),
+            top,
+        };
+        assert_eq!("lora=8".parse(), Ok(adapters(8, 16.0, None)));
+        assert_eq!(
+            "top=2,lora=8,alpha=4".parse(),
+            Ok(adapters(8, 4.0, Some(2)))
+        );
+        for wrong in [
+            "top",
+            "top=0",
+            "top=x",
+            "most",
+            "",
+            "lora",
+            "lora=0",
+            "alpha=2",
+            "lora=8,alpha=nan",
+            "all,top=1",
+        ] {
             assert!(wrong.parse::<Trained>().is_err(), "{wrong}");
         }
     }

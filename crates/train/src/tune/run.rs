@@ -11,9 +11,7 @@ use serde_json::json;
 
 use super::labelled::{Labels, Target};
 use super::work::{self, Identity};
-use super::{
-    Data, Decoder, Example, Features, Fit, Recipe, Report, RewardHead, Trained, export, fit, sft,
-};
+use super::{Data, Decoder, Example, Features, Fit, Recipe, Report, RewardHead, export, fit, sft};
 use crate::{Error, Result};
 
 /// What is trained from what.
@@ -123,6 +121,9 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     };
     let trained = job.recipe.train;
     let mut decoder = Decoder::load(config.clone(), &weights, trained, has_lm_head, longest)?;
+    if let Some(lora) = trained.lora {
+        decoder.adapt(lora, job.recipe.seed)?;
+    }
     let mut recipe = job.recipe.clone();
     let mut format = None;
     let head = match &job.task {
@@ -164,9 +165,9 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         report(Report::Note(note));
     }
 
-    let features = match recipe.train {
-        Trained::All => None,
-        Trained::Top(_) => Some(Features::open(
+    let features = match recipe.train.top {
+        None => None,
+        Some(_) => Some(Features::open(
             &folder.join("features.bf16"),
             &config,
             Weights::load(checkpoint.clone())?,
