@@ -436,3 +436,42 @@ fn files_and_flags_of_no_use() {
         ran.stderr
     );
 }
+
+#[test]
+fn labels_that_a_second_opinion_contradicts_can_be_left_out() {
+    let place = Place::new();
+    let chains = ["problems", "--count", "400", "--seed", "31", "--steps"];
+    place.write("world.jsonl", place.run(&chains).ok().stdout);
+    let judge = ["labels", "judge", "world.jsonl", "--out", "judged.jsonl"];
+    place.run(&judge).ok();
+    let judged = lines(&place, "judged.jsonl");
+    let scored = place.run(&["score", "world.jsonl"]).ok().json();
+    let (mut agreed, mut labels) = (0, 0);
+    for (chain, scored) in judged.iter().zip(&scored) {
+        assert_eq!(chain["second_scorer"], "bundled");
+        let steps = chain["steps"].as_array().expect("steps");
+        let scores = scored["scores"].as_array().expect("scores");
+        let first_error = chain["first_error"].as_i64().expect("an index");
+        for (i, (step, score)) in (0..).zip(steps.iter().zip(scores)) {
+            let second = step["second"].as_f64().expect("a second opinion");
+            assert!((second - score.as_f64().expect("a score")).abs() < 1e-6);
+            // Behind the first error there is no label.
+            if first_error < 0 || i <= first_error {
+                labels += 1;
+                agreed += usize::from((i != first_error) == (second > 0.5));
+            }
+        }
+    }
+    assert!(0 < agreed && agreed < labels, "{agreed} of {labels}");
+    let count = |more: &[&str]| {
+        let stat = ["labels", "stat", "judged.jsonl", "--json"];
+        let row = place.run(&[&stat[..], more].concat()).ok().json().remove(0);
+        row["labels"].as_u64().expect("a count") as usize
+    };
+    assert_eq!(count(&[]), labels);
+    assert_eq!(count(&["--agree", "steps"]), agreed);
+    let whole = count(&["--agree", "chains"]);
+    assert!(0 < whole && whole < labels, "{whole} of {labels}");
+    let over = ["labels", "judge", "world.jsonl", "--out", "world.jsonl"];
+    place.run(&over).assert_refused("judge", &["world.jsonl"]);
+}

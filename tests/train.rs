@@ -178,7 +178,7 @@ mod built_in {
         // A value head and adapters, on chains that say their outcome alone.
         let chain = |answer: u32| {
             let step = serde_json::json!({"text": format!("The answer is {answer}.")});
-            let right = answer % 2 == 0;
+            let right = answer.is_multiple_of(2);
             serde_json::json!({"problem": "Even?", "steps": [step], "outcome": right}).to_string()
         };
         let outcomes: Vec<String> = (0..8).map(chain).collect();

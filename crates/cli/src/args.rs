@@ -13,16 +13,15 @@ use clap_complete::Shell;
 
 use crate::failure::Failure;
 use crate::labels::args::LabelsArgs;
+use crate::labels::args::RuleFlags;
 use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
 mod flags;
-mod label_flags;
 mod texts;
 mod train;
 
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
-pub use label_flags::LabelFlags;
 #[cfg_attr(
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")
@@ -225,7 +224,7 @@ pub struct EvalPrmArgs {
     )]
     pub redraw: Option<PathBuf>,
     #[command(flatten)]
-    pub labels: LabelFlags,
+    pub labels: RuleFlags,
     /// Call a step wrong if its score is below T
     #[arg(
         long,

@@ -16,6 +16,7 @@ use beamgen::RewardModel;
 use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
 use beamgen::eval::quality::{Measure, ScoredChain};
 use beamgen::eval::{GivenChain, GivenChains};
+use beamgen_labels::Neutral;
 use serde::Serialize;
 
 use self::folder::Outline;
@@ -146,7 +147,7 @@ fn measured(args: &EvalPrmArgs) -> Result<Rows, Failure> {
 /// Scores the files and writes their report.
 fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
     let config = settings::prm_config(&args.prm)?;
-    let rule = args.labels.rule();
+    let rule = args.labels.rule(Neutral::Positive);
     let mut sets = data::open(&args.data, args.limit, rule)?;
     folder::create(folder)?;
     let named = config.models.prm.as_ref();

@@ -3,6 +3,7 @@
 pub mod args;
 mod convert;
 mod inputs;
+mod judge;
 mod split;
 mod stat;
 mod write;
@@ -15,6 +16,7 @@ pub fn main(command: &LabelsCommand) -> Result<(), Failure> {
     match command {
         LabelsCommand::Convert(args) => convert::main(args),
         LabelsCommand::Stat(args) => stat::main(args),
+        LabelsCommand::Judge(args) => judge::main(args),
         LabelsCommand::Split(args) => split::main(args),
     }
 }

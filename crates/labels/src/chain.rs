@@ -35,6 +35,9 @@ pub struct LabelledChain {
     /// Who wrote the steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
+    /// Who gave the steps' second opinions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_scorer: Option<String>,
 }
 
 /// A step and the raw facts about it. Each fact may be missing; a step without any has no label.
@@ -55,6 +58,10 @@ pub struct LabelledStep {
     /// Rollouts from behind this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollouts: Option<Rollouts>,
+    /// What a second scorer says: the probability that the step is right. No label is made of it; a
+    /// [`LabelRule`](crate::LabelRule) may ask that it agrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<f64>,
     /// Other steps at this place, which the chain does not go on from: they share its prefix, and
     /// only their own label counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,6 +98,7 @@ impl LabelledChain {
                 level: self.level.clone(),
                 class: None,
                 policy: self.policy.clone(),
+                second_scorer: self.second_scorer.clone(),
             };
             step.alternatives.iter().enumerate().map(branch)
         });
@@ -107,6 +115,7 @@ impl LabelledStep {
             rating: self.rating,
             right: self.right,
             soft: self.soft,
+            second: self.second,
             rollouts: self.rollouts.clone(),
         }
     }

@@ -52,6 +52,9 @@ impl LabelledStep {
         if self.soft.is_some_and(|soft| !(0.0..=1.0).contains(&soft)) {
             return Err(Reason::new("field \"soft\": write a number from 0 to 1"));
         }
+        if self.second.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+            return Err(Reason::new("field \"second\": write a number from 0 to 1"));
+        }
         let Some(rollouts) = &self.rollouts else {
             return Ok(());
         };

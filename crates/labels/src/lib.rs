@@ -29,6 +29,6 @@ pub use format::{FORMATS, Format};
 pub use normal::{normalised, problems_of};
 pub use open::{Labelled, Rejected, open, parse};
 pub use reason::Reason;
-pub use rule::{LabelRule, Neutral, RolloutLabel};
+pub use rule::{Agree, LabelRule, Neutral, RolloutLabel};
 pub use split::{Parts, split};
 pub use stat::Stat;

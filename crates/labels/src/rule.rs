@@ -36,6 +36,17 @@ pub enum RolloutLabel {
     Ratio(f64),
 }
 
+/// Where a label and the second opinion have to agree: both above one half, or both not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agree {
+    /// A step has a label only where they do.
+    Steps,
+    /// A chain has labels only if both have the same first wrong step, or none (consensus filtering,
+    /// Qwen's 2501.07301).
+    Chains,
+}
+
 /// How labels are derived from raw facts. A person's rating goes before rollouts, and these before
 /// labels of unknown origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,6 +58,8 @@ pub struct LabelRule {
     pub rollouts: RolloutLabel,
     /// Steps behind the first wrong one (label 0) have no label.
     pub first_error_only: bool,
+    /// What a second scorer has to agree on. What it said nothing of has no label then.
+    pub agree: Option<Agree>,
 }
 
 impl LabelRule {
@@ -65,12 +78,35 @@ impl LabelRule {
             labels.push(self.label(step, before).or(marked));
             before = share(step);
         }
+        self.keep_agreed(chain, &mut labels);
         if self.first_error_only
             && let Some(wrong) = labels.iter().position(|&label| label == Some(0.0))
         {
             labels[wrong + 1..].fill(None);
         }
         labels
+    }
+
+    /// Drops the labels that the second opinions contradict.
+    fn keep_agreed(&self, chain: &LabelledChain, labels: &mut [Option<f64>]) {
+        let is_right = |p: f64| p > 0.5;
+        let second = || chain.steps.iter().map(|step| step.second.map(is_right));
+        match self.agree {
+            None => {}
+            Some(Agree::Steps) => {
+                for (label, second) in labels.iter_mut().zip(second()) {
+                    *label = label.filter(|&label| second == Some(is_right(label)));
+                }
+            }
+            Some(Agree::Chains) => {
+                let mut own = labels.iter().map(|label| label.map(is_right));
+                let first = own.position(|is_right| is_right == Some(false));
+                let judged = second().any(|opinion| opinion.is_some());
+                if !judged || second().position(|opinion| opinion == Some(false)) != first {
+                    labels.fill(None);
+                }
+            }
+        }
     }
 
     /// The label of a step; `before` is the share of right rollouts from behind the step before it.
@@ -168,6 +204,37 @@ mod tests {
         assert_eq!(rule.labels(&chain), [Some(1.0), Some(0.0), None]);
         chain.first_error = Some(-1);
         assert_eq!(rule.labels(&chain), [Some(1.0); 3]);
+    }
+
+    #[test]
+    fn a_second_opinion_has_to_agree() {
+        let chain = |opinions: [Option<f64>; 3]| {
+            let mut chain = LabelledChain {
+                steps: [(8, 8), (8, 0), (8, 3)].map(|(n, k)| step(n, k)).into(),
+                ..LabelledChain::default()
+            };
+            for (step, second) in chain.steps.iter_mut().zip(opinions) {
+                step.second = second;
+            }
+            chain
+        };
+        let labels = |agree, opinions| {
+            let rule = LabelRule {
+                agree: Some(agree),
+                ..LabelRule::default()
+            };
+            rule.labels(&chain(opinions))
+        };
+        let (yes, no) = (Some(1.0), Some(0.0));
+        let opinions = [Some(0.9), Some(0.2), Some(0.4)];
+        assert_eq!(labels(Agree::Steps, opinions), [yes, no, None]);
+        assert_eq!(labels(Agree::Chains, opinions), [yes, no, yes]);
+        let late = [Some(0.9), Some(0.7), Some(0.4)];
+        assert_eq!(labels(Agree::Steps, late), [yes, None, None]);
+        assert_eq!(labels(Agree::Chains, late), [None; 3]);
+        for agree in [Agree::Steps, Agree::Chains] {
+            assert_eq!(labels(agree, [None; 3]), [None; 3]);
+        }
     }
 
     #[test]

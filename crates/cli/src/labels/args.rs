@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use beamgen_labels::{FORMATS, Format, LabelRule, Neutral, RolloutLabel};
+use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+
+use crate::args::PrmFlags;
 
 const LABELS: &str = "\
 Examples:
@@ -27,6 +29,8 @@ pub enum LabelsCommand {
     Stat(StatArgs),
     /// Part chains into training and test, by problem
     Split(SplitArgs),
+    /// Add a reward model's second opinion to each step
+    Judge(Box<JudgeArgs>),
 }
 
 /// The files, and how they are read.
@@ -50,7 +54,7 @@ pub struct InputFlags {
 }
 
 /// How labels are derived from ratings and rollouts.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Labels")]
 pub struct RuleFlags {
     /// What a neutral rating counts as: positive, negative, drop or half
@@ -68,6 +72,12 @@ pub struct RuleFlags {
     /// Drop the labels behind a chain's first wrong step
     #[arg(long)]
     pub first_error_only: bool,
+    /// Where second opinions (`labels judge`) have to agree with labels: steps or chains
+    ///
+    /// steps: a step has a label only where they do. chains: a chain has labels only if both have the
+    /// same first wrong step.
+    #[arg(long, value_name = "WHERE", value_parser = agree(), hide_possible_values = true)]
+    pub agree: Option<Agree>,
 }
 
 impl RuleFlags {
@@ -77,12 +87,13 @@ impl RuleFlags {
             neutral: self.neutral.unwrap_or(neutral),
             rollouts: self.rollouts.unwrap_or_default(),
             first_error_only: self.first_error_only,
+            agree: self.agree,
         }
     }
 
     /// Whether any of the flags was given.
     pub fn given(&self) -> bool {
-        self.neutral.is_some() || self.rollouts.is_some() || self.first_error_only
+        *self != Self::default()
     }
 }
 
@@ -138,6 +149,27 @@ pub struct SplitArgs {
     pub exclude: Vec<PathBuf>,
 }
 
+#[derive(Args, Debug)]
+#[command(after_long_help = JUDGE)]
+pub struct JudgeArgs {
+    #[command(flatten)]
+    pub input: InputFlags,
+    /// The file to write, in the format beamgen; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub prm: PrmFlags,
+}
+
+const JUDGE: &str = "\
+Example:
+  beamgen labels judge labels.jsonl --prm DIR --out judged.jsonl
+  beamgen train prm --from DIR --data judged.jsonl --agree chains --out my-prm
+
+Each step gets `second`, the reward model's probability that it is right, and each chain \
+`second_scorer`. Facts and labels stay as they are; --agree of the commands that use labels leaves out \
+what the two disagree on. A file may carry second opinions from elsewhere, too: of an exact checker, say.";
+
 const SPLIT: &str = "\
 Example:
   beamgen labels split labels.jsonl --train train.jsonl --test test.jsonl \\
@@ -174,6 +206,13 @@ fn neutral() -> impl TypedValueParser<Value = Neutral> {
             "half" => Neutral::Half,
             _ => Neutral::Positive,
         }
+    })
+}
+
+fn agree() -> impl TypedValueParser<Value = Agree> {
+    PossibleValuesParser::new(["steps", "chains"]).map(|name| match name.as_str() {
+        "chains" => Agree::Chains,
+        _ => Agree::Steps,
     })
 }
 

@@ -66,21 +66,22 @@ fn step(alternatives: bool) -> BoxedStrategy<LabelledStep> {
         false => Just(Vec::new()).boxed(),
     };
     let right = prop::option::of(any::<bool>());
-    let soft = prop::option::of((0..=1000u32).prop_map(|n| f64::from(n) / 1000.0));
+    let share = || prop::option::of((0..=1000u32).prop_map(|n| f64::from(n) / 1000.0));
     (
         text(),
         prop::option::of(-1i8..=1),
         right,
-        soft,
+        (share(), share()),
         prop::option::of(rollouts),
         others,
     )
         .prop_map(
-            |(text, rating, right, soft, rollouts, alternatives)| LabelledStep {
+            |(text, rating, right, (soft, second), rollouts, alternatives)| LabelledStep {
                 text,
                 rating,
                 right,
                 soft,
+                second,
                 rollouts,
                 alternatives,
             },
@@ -99,7 +100,7 @@ fn policy() -> impl Strategy<Value = Policy> {
 prop_compose! {
     fn chain()(
         steps in prop::collection::vec(step(true), 1..6),
-        names in prop::collection::vec(prop::option::of(text()), 5),
+        names in prop::collection::vec(prop::option::of(text()), 6),
         problem in text(),
         first_error in prop::option::of(-1i64..1),
         outcome in prop::option::of(any::<bool>()),
@@ -108,7 +109,7 @@ prop_compose! {
         let name = |i: usize| names[i].clone();
         LabelledChain {
             id: name(0), problem, steps, first_error, outcome, answer: name(1), source: name(2),
-            level: name(3), class: name(4), policy,
+            level: name(3), class: name(4), policy, second_scorer: name(5),
         }
     }
 }
@@ -126,7 +127,7 @@ proptest! {
         chains in prop::collection::vec(chain(), 1..5),
         first_error_only in any::<bool>(),
     ) {
-        let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only };
+        let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only, agree: None };
         // Soft labels have a test of their own, and here every step has some label.
         let chains: Vec<LabelledChain> = chains.into_iter().map(|mut chain| {
             for step in &mut chain.steps {

@@ -56,6 +56,7 @@ const HALF: LabelRule = LabelRule {
     neutral: Neutral::Half,
     rollouts: beamgen_labels::RolloutLabel::Hard,
     first_error_only: false,
+    agree: None,
 };
 
 #[test]

@@ -1,0 +1,64 @@
+//! `beamgen labels judge`: second opinions of a reward model.
+
+use beamgen::eval::GivenChain;
+
+use super::args::JudgeArgs;
+use super::{inputs, write};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::score;
+use crate::settings;
+use crate::table::grouped;
+
+pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
+    inputs::keep(&args.input, &args.out)?;
+    let config = settings::prm_config(&args.prm)?;
+    let mut chains = inputs::chains(inputs::read(&args.input)?);
+    let named = config.models.prm.as_ref();
+    let scorer = named.map_or("bundled".to_owned(), |path| path.display().to_string());
+    let problems = chains.iter().map(|chain| chain.problem.as_str());
+    let mut model = settings::reward_model(config, problems)?;
+    let given = chains.iter().enumerate().map(|(i, chain)| GivenChain {
+        id: chain.id.clone().unwrap_or_else(|| (i + 1).to_string()),
+        problem: chain.problem.clone(),
+        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+        label: None,
+    });
+    let given: Vec<GivenChain> = given.collect();
+    let mut progress = Progress::new(chains.len(), "chains");
+    let (mut at, mut refused) = (0, 0);
+    score::each(&mut model, &given, |given, scores| {
+        let chain = &mut chains[at];
+        at += 1;
+        match scores {
+            Ok(scores) => {
+                for (step, score) in chain.steps.iter_mut().zip(scores) {
+                    step.second = Some(f64::from(score));
+                }
+                chain.second_scorer = Some(scorer.clone());
+            }
+            Err(error) => {
+                refused += 1;
+                progress
+                    .aside(|| output::note(format_args!("beamgen: chain {}: {error}", given.id)));
+            }
+        }
+        progress.done(None);
+        Ok(())
+    })?;
+    drop(progress);
+    write::lines(&args.out, chains.iter())?;
+    let judged = chains.len() - refused;
+    if judged == 0 {
+        let message = "the reward model could not read any of the chains, see above";
+        return Err(Failure::Run(anyhow::anyhow!(message)));
+    }
+    output::note(format_args!(
+        "{} of {} chains have second opinions in {}",
+        grouped(judged as u64),
+        grouped(chains.len() as u64),
+        args.out.display()
+    ));
+    Ok(())
+}
