@@ -187,7 +187,7 @@ mod built_in {
             &place,
             "orm",
             "orm",
-            &["--prm-format", "skywork-o1-open-prm"],
+            &["--prm-format", "skywork-o1-open-prm", "--train", "lora=4"],
         )
         .ok();
         for model in ["prm", "orm"] {
@@ -212,9 +212,15 @@ mod built_in {
         ] {
             reward(&place, "prm", "o", &["--prm-format", format]).assert_refused(format, &[what]);
         }
+        let wide = ["--train", "lora=99999999999"];
+        reward(&place, "prm", "o", &wide).assert_refused("a wide adapter", &["smallest matrix"]);
         reward(&place, "orm", "o", &[])
             .assert_refused("no outcome", &["data.jsonl", "no labelled chain"]);
-        for (flag, value) in [("--wrong-weight", "NaN"), ("--head-warmup", "1")] {
+        for (flag, value) in [
+            ("--wrong-weight", "NaN"),
+            ("--head-warmup", "1"),
+            ("--train", "lora=8,4"),
+        ] {
             reward(&place, "prm", "o", &[flag, value]).assert_refused(flag, &[flag]);
         }
         place.write("data.jsonl", chain.replace("true", "NaN"));

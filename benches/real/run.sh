@@ -28,7 +28,7 @@ train sft "$gguf" data/sft.jsonl sft --limit "$SFT_EXAMPLES" --learning-rate 5e-
 
 # The temperature is chosen here, on problems that nothing is trained on.
 for t in 0.5 0.7 1.0; do
-  stage "dev-$t" "$BEAMGEN" bench data/dev.jsonl --generator sft --prm none --dtype int8 --temperature "$t" \
+  stage "dev-$t" "$BEAMGEN" bench data/dev.jsonl --generator sft --scorers none --dtype int8 --temperature "$t" \
     --strategies majority -n 8 --out "dev-$t" $(goes_on "dev-$t")
 done
 

@@ -130,14 +130,24 @@ impl Decoder {
     /// and `B` zero, as PEFT does: what is computed stays the same at first.
     ///
     /// # Errors
-    /// What candle says.
+    /// [`Error::Config`] for a rank above the width of a matrix, or what candle says.
     pub fn adapt(&mut self, lora: Lora, seed: u64) -> Result<()> {
+        let matrices = matrices(&self.config);
+        let widths = matrices
+            .iter()
+            .flat_map(|(_, _, outputs, inputs, _)| outputs.iter().chain([inputs]));
+        if let Some(least) = widths.min().filter(|&&least| lora.rank > least) {
+            return Err(Error::Config(format!(
+                "lora={}: the smallest matrix has {least} rows or columns; give no more",
+                lora.rank
+            )));
+        }
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let weights = std::mem::take(&mut self.vars).into_iter();
         let fixed = weights.map(|(name, var)| (name, var.as_tensor().detach()));
         self.fixed.extend(fixed);
         for i in self.frozen..self.config.num_hidden_layers {
-            for (fused, parts, sizes, inputs, _) in matrices(&self.config) {
+            for (fused, parts, sizes, inputs, _) in self::matrices(&self.config) {
                 let bound = 1.0 / (inputs as f32).sqrt();
                 let mut adapters = Vec::new();
                 for (part, outputs) in parts.into_iter().zip(sizes) {

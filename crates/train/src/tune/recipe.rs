@@ -71,7 +71,11 @@ impl FromStr for Trained {
                 ("top" | "lora", None) => {
                     return Err(format!("{name}={value}: must be a positive whole number"));
                 }
-                _ => return Err("all, or top=LAYERS, lora=RANK or both with a comma".into()),
+                _ => {
+                    return Err(
+                        "all, or some of top=LAYERS, lora=RANK and alpha=NUMBER with commas".into(),
+                    );
+                }
             }
         }
         match (&mut trained.lora, alpha) {
