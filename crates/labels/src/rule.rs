@@ -59,6 +59,7 @@ pub struct LabelRule {
     /// Steps behind the first wrong one (label 0) have no label.
     pub first_error_only: bool,
     /// What a second scorer has to agree on. What it said nothing of has no label then.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agree: Option<Agree>,
 }
 
