@@ -22,6 +22,8 @@ fn a_build_without_training_says_how_to_get_one() {
 mod built_in {
     use super::*;
 
+    const GENERATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
+
     #[test]
     fn a_wrong_configuration_is_refused_with_its_line() {
         let place = Place::new();
@@ -67,7 +69,6 @@ mod built_in {
     #[test]
     fn a_line_that_is_no_example_is_named() {
         let place = Place::new();
-        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
         for (line, what) in [
             (r#"{"problem": "1 + 1?"}"#, "`solution`"),
             (r#"{"problem": "1 + 1?", "solution": 2}"#, "`solution`"),
@@ -84,7 +85,7 @@ mod built_in {
                     "train",
                     "sft",
                     "--from",
-                    from,
+                    GENERATOR,
                     "--data",
                     "data.jsonl",
                     "--out",
@@ -111,13 +112,12 @@ mod built_in {
             data.push('\n');
         }
         place.write("data.jsonl", &data);
-        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
         let run = |out: &str, more: &[&str]| {
             let own = [
                 "train",
                 "sft",
                 "--from",
-                from,
+                GENERATOR,
                 "--data",
                 "data.jsonl",
                 "--out",
@@ -153,12 +153,11 @@ mod built_in {
 
     /// `train KIND` from the bundled generator, on data.jsonl, into `out`.
     fn reward(place: &Place, kind: &str, out: &str, more: &[&str]) -> Ran {
-        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
         let own = [
             "train",
             kind,
             "--from",
-            from,
+            GENERATOR,
             "--data",
             "data.jsonl",
             "--out",

@@ -24,8 +24,10 @@ def rows(path):
 def objects(text):
     """JSON objects one behind the other; a few lines of MAWPS have two."""
     decoder, at = json.JSONDecoder(), 0
-    while text[at:].strip():
-        at += len(text[at:]) - len(text[at:].lstrip())
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
         found, at = decoder.raw_decode(text, at)
         yield found
 

@@ -7,7 +7,7 @@ data=$(realpath "$1") gguf=$(realpath "$2")
 mkdir -p "$3"; cd "$3"
 : "${BEAMGEN:=$here/../../target/release/beamgen}" "${TEMPERATURE:=0.7}"
 : "${SFT_EXAMPLES:=4000}" "${LABEL_PROBLEMS:=700}" "${TOP:=8}"
-# Large buffers stay with the process between updates: page faults took half of the time here.
+# Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
 stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into log.txt, too
@@ -43,7 +43,8 @@ stage labels-human "$BEAMGEN" labels split "$data/prm800k_holdout.jsonl" --train
   --test human-test.jsonl --share 0.3
 train prm sft human-train.jsonl prm-human --epochs 2 --learning-rate 2e-4 --held-out 0.1
 
-stage test "$BEAMGEN" bench --config "$here/test.toml" --temperature "$TEMPERATURE" --out test $(goes_on test)
+cp "$here/test.toml" .   # its paths are its folder's
+stage test "$BEAMGEN" bench --config test.toml --temperature "$TEMPERATURE" --out test $(goes_on test)
 stage mawps "$BEAMGEN" bench data/mawps.jsonl --generator sft --prm prm --dtype int8 --temperature "$TEMPERATURE" \
   --strategies majority,best-of-n,weighted,beam -n 16 --out mawps $(goes_on mawps)
 for model in prm orm prm-human; do

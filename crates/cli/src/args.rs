@@ -12,16 +12,18 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
-use crate::labels::args::LabelsArgs;
-use crate::labels::args::RuleFlags;
 use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
 mod flags;
+mod labels;
 mod texts;
 mod train;
 
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
+pub use labels::{
+    ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
+};
 #[cfg_attr(
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")

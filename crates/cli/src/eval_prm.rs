@@ -150,8 +150,7 @@ fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
     let rule = args.labels.rule(Neutral::Positive);
     let mut sets = data::open(&args.data, args.limit, rule)?;
     folder::create(folder)?;
-    let named = config.models.prm.as_ref();
-    let model = named.map_or("bundled".to_owned(), |path| path.display().to_string());
+    let model = score::scorer(&config);
     let problems = sets.iter().flat_map(|set| &set.chains);
     let problems = problems.map(|chain| chain.problem.as_str());
     let mut reward_model = settings::reward_model(config, problems)?;

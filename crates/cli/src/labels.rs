@@ -1,6 +1,5 @@
 //! `beamgen labels`: labelled chains read from any known format, counted, written and split.
 
-pub mod args;
 mod convert;
 mod inputs;
 mod judge;
@@ -8,8 +7,7 @@ mod split;
 mod stat;
 mod write;
 
-use args::LabelsCommand;
-
+use crate::args::LabelsCommand;
 use crate::failure::Failure;
 
 pub fn main(command: &LabelsCommand) -> Result<(), Failure> {

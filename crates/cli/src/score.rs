@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use beamgen::eval::{GivenChain, GivenChains};
-use beamgen::{Aggregation, RewardModel};
+use beamgen::{Aggregation, Config, RewardModel};
+use beamgen_labels::LabelledChain;
 use serde::Serialize;
 
 use crate::args::ScoreArgs;
@@ -76,6 +77,22 @@ fn line<'a>(
         score: known.and_then(|scores| aggregation.fold(scores.iter().copied())),
         error: scores.as_ref().err().cloned(),
     }
+}
+
+/// What a reward model reads of a labelled chain.
+pub fn given(id: String, chain: &LabelledChain) -> GivenChain {
+    GivenChain {
+        id,
+        problem: chain.problem.clone(),
+        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+        label: None,
+    }
+}
+
+/// The reward model as it was named.
+pub fn scorer(config: &Config) -> String {
+    let named = config.models.prm.as_ref();
+    named.map_or("bundled".to_owned(), |path| path.display().to_string())
 }
 
 /// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its scores

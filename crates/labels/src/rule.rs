@@ -233,8 +233,16 @@ mod tests {
         let late = [Some(0.9), Some(0.7), Some(0.4)];
         assert_eq!(labels(Agree::Steps, late), [yes, None, None]);
         assert_eq!(labels(Agree::Chains, late), [None; 3]);
+        // Silence is no agreement, not even with a chain in which nothing is wrong.
+        let mut silent = chain([None; 3]);
         for agree in [Agree::Steps, Agree::Chains] {
-            assert_eq!(labels(agree, [None; 3]), [None; 3]);
+            let rule = LabelRule {
+                agree: Some(agree),
+                ..LabelRule::default()
+            };
+            assert_eq!(rule.labels(&silent), [None; 3]);
+            silent.steps[1] = step(8, 8);
+            assert_eq!(rule.labels(&silent), [None; 3]);
         }
     }
 

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use beamgen::WeightType;
 use clap::{Args, Subcommand};
 
-use super::texts;
-use crate::labels::args::RuleFlags;
+use super::{RuleFlags, texts};
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
@@ -115,8 +114,7 @@ pub struct TuneFlags {
     /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the last
     /// layers, the final norm and the head only. A head that is tied to the embedding is then not
     /// trained. lora=R trains two thin matrices beside each matrix, which are merged into it at the
-    /// end; lora=R,alpha=X scales them with X / R [alpha: 2 R]. It takes learning rates ten times
-    /// higher.
+    /// end; lora=R,alpha=X scales them with X / R [alpha: 2 R].
     #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
     pub train: Trained,
     /// Times that every example is seen

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::output;
 use crate::report::write::slug;
+use crate::score;
 
 /// What a report says of a file of data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,7 +75,9 @@ pub fn open(
                 format: labelled.format.name.to_owned(),
                 rejected: labelled.rejected.len(),
             },
-            chains: labelled.chains.iter().zip(&rows).map(given).collect(),
+            chains: (labelled.chains.iter().zip(&rows))
+                .map(|(chain, row)| score::given(row.id.clone(), chain))
+                .collect(),
             rows,
         });
     }
@@ -116,15 +119,6 @@ fn rows(chains: &[LabelledChain], rule: LabelRule) -> Vec<ScoredChain> {
         }
     };
     chains.iter().enumerate().map(row).collect()
-}
-
-fn given((chain, row): (&LabelledChain, &ScoredChain)) -> GivenChain {
-    GivenChain {
-        id: row.id.clone(),
-        problem: chain.problem.clone(),
-        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-        label: None,
-    }
 }
 
 #[cfg(test)]

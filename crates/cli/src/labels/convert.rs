@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use beamgen_labels::{Format, LabelRule, LabelledChain};
 
-use super::args::ConvertArgs;
 use super::{inputs, write};
+use crate::args::ConvertArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::grouped;

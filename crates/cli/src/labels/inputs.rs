@@ -6,8 +6,8 @@ use std::path::Path;
 use beamgen_labels::{LabelledChain, Rejected, open};
 use serde_json::json;
 
-use super::args::InputFlags;
 use super::write;
+use crate::args::InputFlags;
 use crate::failure::Failure;
 use crate::output;
 

@@ -2,8 +2,8 @@
 
 use beamgen::eval::GivenChain;
 
-use super::args::JudgeArgs;
 use super::{inputs, write};
+use crate::args::JudgeArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
@@ -15,17 +15,16 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     inputs::keep(&args.input, &args.out)?;
     let config = settings::prm_config(&args.prm)?;
     let mut chains = inputs::chains(inputs::read(&args.input)?);
-    let named = config.models.prm.as_ref();
-    let scorer = named.map_or("bundled".to_owned(), |path| path.display().to_string());
+    let scorer = score::scorer(&config);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
-    let given = chains.iter().enumerate().map(|(i, chain)| GivenChain {
-        id: chain.id.clone().unwrap_or_else(|| (i + 1).to_string()),
-        problem: chain.problem.clone(),
-        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-        label: None,
-    });
-    let given: Vec<GivenChain> = given.collect();
+    let given: Vec<GivenChain> = (1..)
+        .zip(&chains)
+        .map(|(i, chain)| {
+            let id = chain.id.clone();
+            score::given(id.unwrap_or_else(|| i.to_string()), chain)
+        })
+        .collect();
     let mut progress = Progress::new(chains.len(), "chains");
     let (mut at, mut refused) = (0, 0);
     score::each(&mut model, &given, |given, scores| {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use beamgen_labels::{LabelledChain, normalised, problems_of, split};
 
-use super::args::SplitArgs;
 use super::{inputs, write};
+use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::grouped;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use beamgen_labels::{Neutral, Stat};
 use serde_json::{Value, json};
 
-use super::args::StatArgs;
 use super::inputs::{self, Input};
+use crate::args::StatArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;

@@ -1,17 +1,17 @@
 //! The trainable decoder: Llama, Mistral, Qwen2, Qwen3 and Phi-3 in candle, over the weights that the
 //! engine reads, by the engine's own description of the model.
 
+mod adapters;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use beamgen_engine::{ModelConfig, Weights};
 use candle_core::{DType, Device, Tensor, Var};
 
-use rand::Rng;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use adapters::Adapter;
 
-use super::{Lora, Trained};
+use super::Trained;
 use crate::ops::{self, composed};
 use crate::{Error, Result};
 
@@ -52,24 +52,6 @@ impl std::fmt::Debug for Decoder {
         f.debug_struct("Decoder")
             .field("trained", &names)
             .finish_non_exhaustive()
-    }
-}
-
-/// Low-rank adapters of one matrix of the checkpoint.
-struct Adapter {
-    /// The matrix's name.
-    name: String,
-    /// alpha / rank
-    scale: f64,
-}
-
-impl Adapter {
-    fn a(&self) -> String {
-        format!("{}.lora_A.weight", self.name)
-    }
-
-    fn b(&self) -> String {
-        format!("{}.lora_B.weight", self.name)
     }
 }
 
@@ -124,49 +106,6 @@ impl Decoder {
         };
         decoder.read(weights, trained.top.is_none(), generator)?;
         Ok(decoder)
-    }
-
-    /// Freezes all weights and puts adapters beside the matrices, `A` uniform within `1 / sqrt(inputs)`
-    /// and `B` zero, as PEFT does: what is computed stays the same at first.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a rank above the width of a matrix, or what candle says.
-    pub fn adapt(&mut self, lora: Lora, seed: u64) -> Result<()> {
-        let matrices = matrices(&self.config);
-        let widths = matrices
-            .iter()
-            .flat_map(|(_, _, outputs, inputs, _)| outputs.iter().chain([inputs]));
-        if let Some(least) = widths.min().filter(|&&least| lora.rank > least) {
-            return Err(Error::Config(format!(
-                "lora={}: the smallest matrix has {least} rows or columns; give no more",
-                lora.rank
-            )));
-        }
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let weights = std::mem::take(&mut self.vars).into_iter();
-        let fixed = weights.map(|(name, var)| (name, var.as_tensor().detach()));
-        self.fixed.extend(fixed);
-        for i in self.frozen..self.config.num_hidden_layers {
-            for (fused, parts, sizes, inputs, _) in self::matrices(&self.config) {
-                let bound = 1.0 / (inputs as f32).sqrt();
-                let mut adapters = Vec::new();
-                for (part, outputs) in parts.into_iter().zip(sizes) {
-                    let adapter = Adapter {
-                        name: layer(i, part),
-                        scale: lora.alpha / lora.rank as f64,
-                    };
-                    let draw = |_| rng.random_range(-bound..bound);
-                    let a: Vec<f32> = (0..lora.rank * inputs).map(draw).collect();
-                    let a = Tensor::from_vec(a, (lora.rank, inputs), &Device::Cpu)?;
-                    let b = Tensor::zeros((outputs, lora.rank), DType::F32, &Device::Cpu)?;
-                    self.put(adapter.a(), &a)?;
-                    self.put(adapter.b(), &b)?;
-                    adapters.push(adapter);
-                }
-                self.adapters.insert(layer(i, fused), adapters);
-            }
-        }
-        Ok(())
     }
 
     fn read(&mut self, weights: &Weights, whole: bool, generator: bool) -> Result<()> {
@@ -373,30 +312,10 @@ impl Decoder {
         if let Some(bias) = self.tensor(&format!("{name}.bias")) {
             y = y.broadcast_add(bias)?;
         }
-        let Some(adapters) = self.adapters.get(name) else {
-            return Ok(y);
-        };
-        let parts = adapters.iter().map(|adapter| {
-            let inner = x.matmul(&self.expect(&adapter.a())?.t()?)?;
-            let own = inner.matmul(&self.expect(&adapter.b())?.t()?)?;
-            Ok((own * adapter.scale)?)
-        });
-        Ok((y + Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 1)?)?)
-    }
-
-    /// The matrices beside which there are adapters, with these added to them.
-    fn merged(&self) -> Result<BTreeMap<String, Tensor>> {
-        let mut out = BTreeMap::new();
-        for (name, adapters) in &self.adapters {
-            let weight = format!("{name}.weight");
-            let parts = adapters.iter().map(|adapter| {
-                let (a, b) = (self.expect(&adapter.a())?, self.expect(&adapter.b())?);
-                Ok((b.detach().matmul(&a.detach())? * adapter.scale)?)
-            });
-            let change = Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)?;
-            out.insert(weight.clone(), (self.expect(&weight)? + change)?);
+        match self.adapted(x, name)? {
+            Some(change) => Ok((y + change)?),
+            None => Ok(y),
         }
-        Ok(out)
     }
 
     /// Trained tensors under the names and shapes of the checkpoint, adapters merged into the matrices.
@@ -406,9 +325,7 @@ impl Decoder {
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let split = matrices(&self.config);
         let mut all = self.merged()?;
-        let adapters: Vec<&Adapter> = self.adapters.values().flatten().collect();
-        let is_adapter = |name: &str| adapters.iter().any(|of| of.a() == name || of.b() == name);
-        for (name, var) in self.vars.iter().filter(|(name, _)| !is_adapter(name)) {
+        for (name, var) in self.vars.iter().filter(|(name, _)| !self.is_adapter(name)) {
             all.insert(name.clone(), var.as_tensor().detach());
         }
         let mut out = BTreeMap::new();

@@ -232,11 +232,11 @@ impl Run<'_, '_> {
         let mut sums: HashMap<&str, Tensor> = HashMap::new();
         let mut total = 0.0;
         for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
-            let of = match step < self.head_steps {
+            let gradient = match step < self.head_steps {
                 true => Gradient::Head,
                 false => Gradient::All,
             };
-            let loss = self.loss(&part, of)?;
+            let loss = self.loss(&part, gradient)?;
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
             total += f64::from(loss.to_scalar::<f32>()?);
             let mut grads = loss.backward()?;

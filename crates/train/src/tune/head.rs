@@ -106,16 +106,6 @@ impl RewardHead {
         self.is_fresh
     }
 
-    /// Whether the head's own weights have this name.
-    pub fn owns(&self, name: &str) -> bool {
-        match &self.outputs {
-            Outputs::Tokens(_) => false,
-            Outputs::Layers(layers) => layers
-                .iter()
-                .any(|layer| layer.weight == name || layer.bias.as_deref() == Some(name)),
-        }
-    }
-
     /// The log-odds `[rows]` of hidden states `[rows, hidden]`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use crate::args::PrmFlags;
+use super::PrmFlags;
 
 const LABELS: &str = "\
 Examples:
