@@ -9,10 +9,13 @@ use crate::isa::{Int8Task, Task};
 use crate::simd::{Int8, LANES, Simd, prefetch};
 use crate::{Isa, Parallel, ThreadPool};
 
-/// Independent sums of a loop: enough to hide the latency.
+/// Sums that a turn adds to.
 const SUMS: usize = 12;
 
-/// Loops of multiply-adds in registers, that touch no memory.
+/// Lines of bytes that the dot products go through: they stay in the first-level cache.
+const LINES: usize = 16;
+
+/// Loops of multiply-adds on sums in registers. They touch no memory beyond the first-level cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Ceilings {
     /// How often each loop turns.
@@ -49,16 +52,26 @@ impl Task for Floats {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let x = s.splat(black_box(0.999));
-        let mut sums = [s.splat(black_box(1.0)); SUMS];
-        for _ in 0..self.0 {
-            for sum in &mut sums {
-                *sum = s.fma(*sum, x, x);
-            }
+        // As many sums as hide the latency and stay in registers.
+        if S::WIDE {
+            floats::<S, SUMS>(s, self.0);
+        } else {
+            floats::<S, { SUMS / 2 }>(s, 2 * self.0);
         }
-        for sum in sums {
-            black_box(s.to_array(sum));
+    }
+}
+
+#[inline(always)]
+fn floats<S: Simd, const N: usize>(s: S, turns: usize) {
+    let x = s.splat(black_box(0.999));
+    let mut sums = [s.splat(black_box(1.0)); N];
+    for _ in 0..turns {
+        for sum in &mut sums {
+            *sum = s.fma(*sum, x, x);
         }
+    }
+    for sum in sums {
+        black_box(s.to_array(sum));
     }
 }
 
@@ -67,19 +80,30 @@ struct Bytes(usize);
 impl Int8Task for Bytes {
     #[inline(always)]
     fn run<I: Int8>(self, i: I) {
-        let weights = black_box([1u8; 4 * LANES]);
+        if I::Floats::WIDE {
+            bytes::<I, SUMS>(i, self.0);
+        } else {
+            bytes::<I, { SUMS / 3 }>(i, 3 * self.0);
+        }
+    }
+}
+
+/// `N` rows by 16 outputs: weights and inputs change from turn to turn, as in a layer. AVX2 has work to do
+/// for each pair of them before it multiplies, which would be done once if they stayed.
+#[inline(always)]
+fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
+    let weights = black_box([[1u8; 4 * LANES]; LINES]);
+    let inputs = black_box([[0x0100_0001i32; N]; LINES]);
+    let mut sums = [i.start(black_box(0)); N];
+    for turn in 0..turns {
         // SAFETY: 64 bytes.
-        let weights = unsafe { i.load_bytes(weights.as_ptr()) };
-        let x = black_box(0x0100_0001);
-        let mut sums = [i.start(black_box(0)); SUMS];
-        for _ in 0..self.0 {
-            for sum in &mut sums {
-                *sum = i.dot(*sum, weights, x);
-            }
+        let weights = unsafe { i.load_bytes(weights[turn % LINES].as_ptr()) };
+        for (sum, x) in sums.iter_mut().zip(inputs[turn % LINES]) {
+            *sum = i.dot(*sum, weights, x);
         }
-        for sum in sums {
-            black_box(i.floats().to_array(i.to_floats(sum)));
-        }
+    }
+    for sum in sums {
+        black_box(i.floats().to_array(i.to_floats(sum)));
     }
 }
 
