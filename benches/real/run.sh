@@ -4,9 +4,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") gguf=$(realpath "$2")
+beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
-: "${BEAMGEN:=$here/../../target/release/beamgen}" "${TEMPERATURE:=0.7}"
-: "${SFT_EXAMPLES:=4000}" "${LABEL_PROBLEMS:=700}" "${TOP:=8}"
+: "${TEMPERATURE:=0.7}"
+: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=700}" "${TOP:=8}"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
@@ -19,35 +20,45 @@ stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into l
 }
 goes_on() { [ -e "$1" ] && echo --resume || true; }
 train() { # train KIND FROM DATA OUT MORE...
-  stage "$4" "$BEAMGEN" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$TOP" --frozen-dtype int8 \
+  stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$TOP" --frozen-dtype int8 \
     $(goes_on "$4/work") "${@:5}"
 }
 
 stage data python3 "$here/prepare.py" "$data" data
-train sft "$gguf" data/sft.jsonl sft --limit "$SFT_EXAMPLES" --learning-rate 5e-4
+sft_examples=$((SFT_FIRST + SFT_SECOND))
+sed -n "1,${SFT_FIRST}p" data/sft.jsonl > data/sft-first.jsonl
+sed -n "$((SFT_FIRST + 1)),${sft_examples}p" data/sft.jsonl > data/sft-second.jsonl
+# One run from the last: every solution once, then the first ones again.
+train sft "$gguf" data/sft-first.jsonl sft-1 --learning-rate 5e-4
+train sft sft-1 data/sft-second.jsonl sft-2 --learning-rate 5e-4
+train sft sft-2 data/sft-first.jsonl sft --learning-rate 5e-4
+
+# 5 of 7,173 solutions are longer than 300 tokens, no step than 107. Chains of a weak model that lost its way go on for 2,048.
+sampling=(--dtype int8 --kv-dtype f16 --in-flight 32
+  --set generator.max_chain_tokens=300 --set generator.max_step_tokens=120)
 
 # The temperature is chosen here, on problems that nothing is trained on.
 for t in 0.5 0.7 1.0; do
-  stage "dev-$t" "$BEAMGEN" bench data/dev.jsonl --generator sft --scorers none --dtype int8 --temperature "$t" \
-    --strategies majority -n 8 --out "dev-$t" $(goes_on "dev-$t")
+  stage "dev-$t" "$beamgen" bench data/dev.jsonl --generator sft --scorers none "${sampling[@]}" \
+    --temperature "$t" --strategies majority -n 8 --out "dev-$t" $(goes_on "dev-$t")
 done
 
 # Labels by rollouts, on problems that the generator was not trained on.
-sed -n "$((SFT_EXAMPLES + 1)),$((SFT_EXAMPLES + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
-stage labels "$BEAMGEN" label data/rollouts.jsonl --generator sft --dtype int8 --mode early --chains 8 --rollouts 8 \
-  --temperature "$TEMPERATURE" --in-flight 32 --out labels.jsonl $(goes_on labels.jsonl)
-stage labels-stat "$BEAMGEN" labels stat labels.jsonl
+sed -n "$((sft_examples + 1)),$((sft_examples + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
+stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mode early --chains 8 --rollouts 8 \
+  --temperature "$TEMPERATURE" --out labels.jsonl $(goes_on labels.jsonl)
+stage labels-stat "$beamgen" labels stat labels.jsonl
 train prm sft labels.jsonl prm --epochs 2 --learning-rate 2e-4 --held-out 0.1
 train orm sft labels.jsonl orm --epochs 2 --learning-rate 2e-4 --held-out 0.1
-stage labels-human "$BEAMGEN" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
+stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
   --test human-test.jsonl --share 0.3
 train prm sft human-train.jsonl prm-human --epochs 2 --learning-rate 2e-4 --held-out 0.1
 
 cp "$here/test.toml" .   # its paths are its folder's
-stage test "$BEAMGEN" bench --config test.toml --temperature "$TEMPERATURE" --out test $(goes_on test)
-stage mawps "$BEAMGEN" bench data/mawps.jsonl --generator sft --prm prm --dtype int8 --temperature "$TEMPERATURE" \
+stage test "$beamgen" bench --config test.toml "${sampling[@]}" --temperature "$TEMPERATURE" --out test $(goes_on test)
+stage mawps "$beamgen" bench data/mawps.jsonl --generator sft --prm prm "${sampling[@]}" --temperature "$TEMPERATURE" \
   --strategies majority,best-of-n,weighted,beam -n 16 --out mawps $(goes_on mawps)
 for model in prm orm prm-human; do
-  stage "report-$model" "$BEAMGEN" eval-prm --prm "$model" --report "report-$model" \
+  stage "report-$model" "$beamgen" eval-prm --prm "$model" --report "report-$model" \
     --data "$data/processbench_gsm8k.json" human-test.jsonl
 done
