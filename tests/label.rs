@@ -191,3 +191,40 @@ fn what_cannot_be_labelled_is_refused() {
         .run(&other)
         .assert_refused("another mode", &["settings.labels.mode", "all", "early"]);
 }
+
+#[test]
+fn chains_that_the_prm_is_mistaken_about_are_mined() {
+    let place = Place::new();
+    let hard = |out: &str, more: &[&str]| {
+        let few = ["label", "--limit", "12", "--chains", "8", "--rollouts", "4"];
+        let hot = ["--temperature", "1.3", "--mode", "early", "--json"];
+        place.run(&[&few[..], &hot, &["--out", out], more].concat())
+    };
+    let all = hard("all.jsonl", &[]).ok().json().pop().expect("a summary");
+    let mined = hard("mined.jsonl", &["--mine", "1"]).ok().json().pop();
+    let mined = mined.expect("a summary");
+    let chosen = chains(&place, "mined.jsonl");
+    let of = |outcome: bool| chosen.iter().filter(|c| c["outcome"] == outcome).count();
+    assert!(of(false) > 0 && of(true) <= of(false), "{chosen:?}");
+    let everything = chains(&place, "all.jsonl");
+    for chain in &chosen {
+        let is_same = |other: &&Value| {
+            (&other["problem"], &other["steps"]) == (&chain["problem"], &chain["steps"])
+        };
+        assert!(everything.iter().any(|other| is_same(&other)), "{chain}");
+    }
+    assert_eq!(mined["chains"], all["chains"]);
+    assert!(mined["rollouts"].as_u64() < all["rollouts"].as_u64());
+    let scored = |summary: &Value| summary["ledger"]["scored_tokens"].as_u64().expect("it");
+    assert_eq!(scored(&all), 0);
+    let chain_tokens = mined["chain_tokens"].as_u64().expect("a count");
+    let prompts = mined["ledger"]["prompt_tokens"].as_u64().expect("a count");
+    assert!(scored(&mined) > 0 && scored(&mined) <= 2 * (chain_tokens + prompts));
+
+    for in_flight in ["1", "5"] {
+        let out = format!("in-flight-{in_flight}.jsonl");
+        hard(&out, &["--mine", "1", "--in-flight", in_flight]).ok();
+        assert_eq!(place.read(&out), place.read("mined.jsonl"));
+    }
+    hard("no.jsonl", &["--mine", "0"]).assert_refused("nothing to mine", &["mine"]);
+}

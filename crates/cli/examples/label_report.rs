@@ -231,7 +231,7 @@ fn main() -> Result<(), Failed> {
         chains: 4,
         rollouts,
         mode,
-        searches: 0,
+        ..MonteCarlo::default()
     };
     println!("# Monte Carlo labels of the bundled generator\n");
     println!(

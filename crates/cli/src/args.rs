@@ -282,6 +282,12 @@ pub struct LabelArgs {
         hide_short_help = true
     )]
     pub searches: u32,
+    /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right ones
+    ///
+    /// The chains are scored by --prm when all are done. The right ones are those that it rates lowest. Problems
+    /// without a wrong chain give no labels.
+    #[arg(long, value_name = "K", help_heading = "Labels")]
+    pub mine: Option<usize>,
 
     #[command(flatten)]
     pub settings: SettingFlags,

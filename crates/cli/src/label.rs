@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
-use beamgen::{Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
-use beamgen_labels::monte_carlo::{Counts, Labelling, Mode, MonteCarlo, graded_by_answer};
+use beamgen::{Aggregation, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
+use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,11 +23,15 @@ use crate::settings::{self, LongProblems, ShowPlan};
 use crate::table::grouped;
 
 pub fn main(args: &LabelArgs) -> Result<(), Failure> {
-    let options = MonteCarlo {
+    let mut options = MonteCarlo {
         chains: args.chains,
         rollouts: args.rollouts,
         mode: args.mode,
         searches: args.searches,
+        mine: args.mine.map(|wrong| Mine {
+            wrong,
+            aggregation: Aggregation::default(),
+        }),
     };
     if args.searches > 0 && args.mode != Mode::Binary {
         let mode = args.mode.name();
@@ -35,8 +39,16 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
             "--searches is for --mode binary, not {mode}: change one of them"
         )));
     }
+    if args.mine.is_some() && args.searches > 0 {
+        return Err(Failure::Input(
+            "--mine and --searches exclude each other: leave one of them out".to_owned(),
+        ));
+    }
     options.validate().map_err(beamgen::Error::from)?;
     let config = config(args)?;
+    if let Some(mine) = &mut options.mine {
+        mine.aggregation = config.search.aggregation;
+    }
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
     problems.require_answers(count)?;
     let long = match args.skip_too_long {
@@ -55,13 +67,18 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     writer.finish(&summary)
 }
 
-/// Nothing is scored, and there is one way of searching.
+/// Nothing is scored unless it is mined, and there is one way of searching.
 fn config(args: &LabelArgs) -> Result<Config, Failure> {
     let mut config = settings::config(&args.settings)?;
-    config.models.scorer = ScorerKind::None;
-    config.models.prm = None;
     config.search.strategy = StrategyKind::BEST_OF_N;
-    config.search.choose = Choose::Majority;
+    match args.mine {
+        Some(_) => config.search.choose = Choose::Best,
+        None => {
+            config.models.scorer = ScorerKind::None;
+            config.models.prm = None;
+            config.search.choose = Choose::Majority;
+        }
+    }
     config.search.n = args.chains;
     config.search.early_rejection = 0;
     config.search.speculate = false;
@@ -336,12 +353,19 @@ impl Summary {
         let spent = &self.ledger;
         writeln!(
             out,
-            "{} problems, {} chains: {} right, {} cut by a limit, {} distinct",
+            "{} problems, {} chains: {} right, {} cut by a limit, {} distinct{}",
             grouped(self.problems as u64),
             grouped(chains),
             grouped(right),
             grouped(cut),
-            grouped(distinct)
+            grouped(distinct),
+            match spent.scored_tokens {
+                0 => String::new(),
+                scored => format!(
+                    " and mined, for which {} tokens were scored",
+                    grouped(scored)
+                ),
+            }
         )?;
         writeln!(
             out,

@@ -10,6 +10,7 @@
 //! [`Mode::Early`].
 
 mod bisect;
+mod mine;
 mod pool;
 mod sampled;
 mod strategy;
@@ -17,7 +18,7 @@ mod strategy;
 use std::sync::{Arc, Mutex};
 
 use beamgen_eval::{Verdict, answer};
-use beamgen_search::{ConfigError, Problem, Strategy};
+use beamgen_search::{Aggregation, ConfigError, Problem, Strategy};
 use serde::{Deserialize, Serialize};
 
 use crate::{LabelledChain, Policy};
@@ -25,7 +26,7 @@ use sampled::Sampled;
 use strategy::{Labeller, lock};
 
 /// What is sampled for each problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MonteCarlo {
     /// Chains. Chains of the same text are one in what comes out, and so are common prefixes.
@@ -37,6 +38,21 @@ pub struct MonteCarlo {
     /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by OmegaPRM's rule, the first error is
     /// searched as well, beside the chains. They come out as chains with the source `rollout`.
     pub searches: u32,
+    /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside searches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mine: Option<Mine>,
+}
+
+/// Hard examples for a reward model, found by itself: of each problem the wrong chains that it rates highest, and
+/// as many right ones that it rates lowest. Only they are rolled out and come out. Chains without
+/// a wrong one among them are all left out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mine {
+    /// Most wrong chains of a problem.
+    pub wrong: usize,
+    /// What a chain's score is.
+    pub aggregation: Aggregation,
 }
 
 impl Default for MonteCarlo {
@@ -47,6 +63,7 @@ impl Default for MonteCarlo {
             rollouts: 8,
             mode: Mode::All,
             searches: 0,
+            mine: None,
         }
     }
 }
@@ -104,10 +121,13 @@ impl MonteCarlo {
     /// Refuses what cannot be run.
     ///
     /// # Errors
-    /// No chains, or no rollouts.
+    /// No chains, or no rollouts, or mining for no chains.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.chains == 0 {
             return Err(ConfigError::Zero { field: "chains" });
+        }
+        if self.mine.is_some_and(|mine| mine.wrong == 0) {
+            return Err(ConfigError::Zero { field: "mine" });
         }
         match self.rollouts {
             0 => Err(ConfigError::Zero { field: "rollouts" }),
@@ -149,7 +169,7 @@ impl Labelling {
     /// What was sampled by now, whether or not the search came to its end.
     #[must_use]
     pub fn labels(&self, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
-        lock(&self.sampled).labels(self.options.mode, problem, seed, policy)
+        lock(&self.sampled).labels(self.options, problem, seed, policy)
     }
 }
 
@@ -172,7 +192,7 @@ pub struct Counts {
     pub right: u64,
     /// Those that a limit cut: neither right nor wrong.
     pub cut: u64,
-    /// Distinct chains.
+    /// Distinct chains that come out: with [`Mine`] those that were chosen.
     pub distinct: u64,
     /// Distinct prefixes with at least one rollout to its end.
     pub labels: u64,

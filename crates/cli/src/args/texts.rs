@@ -123,6 +123,8 @@ Examples:
   beamgen label problems.jsonl --generator DIR --chains 8 --rollouts 16 --out labels.jsonl
   beamgen label problems.jsonl --generator DIR --mode binary --out labels.jsonl
       the first error of each wrong chain, with few rollouts
+  beamgen label problems.jsonl --generator DIR --prm DIR --chains 64 --mine 4 --out hard.jsonl
+      hard examples: the wrong chains that the PRM rates highest, and right ones that it rates lowest
   beamgen label problems.jsonl --generator DIR --out labels.jsonl --resume
       go on after an interruption
 

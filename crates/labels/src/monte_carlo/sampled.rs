@@ -6,7 +6,7 @@ use beamgen_search::{ChainTree, Finish, NodeId, Problem, State};
 
 use super::bisect::{self, Search};
 use super::pool::{self, Candidate};
-use super::{Labels, Mode};
+use super::{Labels, Mode, MonteCarlo};
 use crate::{LabelledChain, LabelledStep, Policy, Rollouts};
 
 /// How a chain or a rollout ended.
@@ -89,6 +89,10 @@ pub(super) struct Chain {
     /// `None` while it grows; it stays so where the search ended before the chain did.
     pub end: Option<End>,
     tokens: u64,
+    /// Its last node.
+    pub node: NodeId,
+    /// Whether a reward model is mistaken about it.
+    pub mined: bool,
     /// For a rollout that is searched like a chain: the steps of the prefix that it begins behind.
     rollout_from: Option<usize>,
 }
@@ -111,6 +115,8 @@ pub(super) struct Sampled {
     pub pool: Vec<Candidate>,
     /// Nodes whose caches are wanted.
     pub kept: HashSet<NodeId>,
+    /// The prefixes that are rolled out; `None` is all.
+    pub mined: Option<HashSet<usize>>,
 }
 
 /// What a node is part of.
@@ -139,6 +145,8 @@ impl Sampled {
                 prefixes: Vec::new(),
                 end: None,
                 tokens: 0,
+                node,
+                mined: false,
                 rollout_from: None,
             });
             self.chains.len() - 1
@@ -150,6 +158,7 @@ impl Sampled {
     pub fn grow(&mut self, chain: usize, tree: &ChainTree, node: NodeId, end: Option<End>) -> bool {
         let content = tree.node(node);
         self.chains[chain].end = end;
+        self.chains[chain].node = node;
         self.chains[chain].tokens += content.tokens.len() as u64;
         let is_whole = matches!(end, None | Some(End::Right | End::Wrong));
         if is_whole && !content.is_empty_step() {
@@ -245,6 +254,8 @@ impl Sampled {
             prefixes: Vec::new(),
             end: Some(End::Wrong),
             tokens: 0,
+            node: candidate.end,
+            mined: false,
             rollout_from: None,
         };
         for node in tree.path(candidate.end) {
@@ -281,7 +292,13 @@ impl Sampled {
             .collect()
     }
 
-    pub fn labels(&self, mode: Mode, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
+    pub fn labels(
+        &self,
+        options: MonteCarlo,
+        problem: &Problem,
+        seed: u64,
+        policy: &Policy,
+    ) -> Labels {
         let mut seen = HashSet::new();
         let mut labelled = Labels::default();
         let counts = &mut labelled.counts;
@@ -291,7 +308,8 @@ impl Sampled {
             counts.right += u64::from(chain.end == Some(End::Right));
             counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
             let is_new = seen.insert((&chain.prefixes, chain.end));
-            if chain.prefixes.is_empty() || !is_new {
+            let is_wanted = options.mine.is_none() || chain.mined;
+            if chain.prefixes.is_empty() || !is_new || !is_wanted {
                 continue;
             }
             counts.distinct += 1;
@@ -300,7 +318,7 @@ impl Sampled {
                 id: Some(format!("{}/{number}", problem.id)),
                 problem: problem.text.clone(),
                 steps: self.steps(chain, seed),
-                first_error: match (mode, self.search(chain)) {
+                first_error: match (options.mode, self.search(chain)) {
                     (Mode::Binary, Search::Found(step)) => Some(step as i64),
                     (Mode::Binary, Search::NoError) => Some(-1),
                     _ => None,
@@ -336,5 +354,21 @@ impl Sampled {
             }
         };
         chain.prefixes.iter().map(step).collect()
+    }
+    /// Chains of one step each that ended so, without a tree.
+    #[cfg(test)]
+    pub fn of_ends(ends: &[End]) -> Self {
+        let chain = |(at, end): (usize, &End)| Chain {
+            prefixes: vec![at],
+            end: Some(*end),
+            tokens: 1,
+            node: ChainTree::ROOT,
+            mined: false,
+            rollout_from: None,
+        };
+        Self {
+            chains: ends.iter().enumerate().map(chain).collect(),
+            ..Self::default()
+        }
     }
 }

@@ -14,13 +14,23 @@ pub(super) struct Labeller {
     is_right: Grader,
     /// Read by whoever asks for the labels once the search is over.
     sampled: Arc<Mutex<Sampled>>,
-    /// Whether the chains still grow. Rollouts begin when all are done.
-    chains_grow: bool,
+    phase: Phase,
     cache_tokens: usize,
     /// Most rollouts that grow at once.
     width: u32,
     /// Rollouts searched like chains.
     searches: u32,
+}
+
+/// How far the labelling is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The chains grow. What follows begins when all are done.
+    Chains,
+    /// The chains are being scored.
+    Scores,
+    /// Rollouts grow.
+    Rollouts,
 }
 
 /// Most rollouts of a problem that grow at once.
@@ -39,7 +49,7 @@ impl Labeller {
             options,
             is_right,
             sampled,
-            chains_grow: true,
+            phase: Phase::Chains,
             cache_tokens: 0,
             width: 1,
             searches: 0,
@@ -68,7 +78,13 @@ impl Labeller {
     /// The prefixes that want rollouts now, in the order of their chains, and how many each.
     fn wanted(&self, sampled: &Sampled) -> Vec<(usize, u32)> {
         let left = |at: usize| sampled.target - sampled.prefixes[at].drawn;
-        let all = 0..sampled.prefixes.len();
+        let mined = |at: &usize| {
+            sampled
+                .mined
+                .as_ref()
+                .is_none_or(|mined| mined.contains(at))
+        };
+        let all = (0..sampled.prefixes.len()).filter(mined);
         match self.options.mode {
             Mode::All | Mode::Adaptive => all.map(|at| (at, left(at))).collect(),
             Mode::Early => {
@@ -86,11 +102,33 @@ impl Labeller {
                     _ => None,
                 };
                 let mut needed: Vec<usize> = sampled.chains.iter().filter_map(needs).collect();
+                needed.retain(mined);
                 needed.sort_unstable();
                 needed.dedup();
                 needed.into_iter().map(|at| (at, left(at))).collect()
             }
         }
+    }
+
+    /// Chooses among the scored chains, lets the caches of the others go and begins rollouts.
+    fn mine(&mut self, sampled: &mut Sampled, tree: &ChainTree) -> Vec<Action> {
+        let Some(mine) = self.options.mine else {
+            return Vec::new();
+        };
+        self.phase = Phase::Rollouts;
+        let ends: Vec<NodeId> = sampled.chains.iter().map(|chain| chain.node).collect();
+        sampled.mine(mine.wrong, |at| {
+            tree.chain_score(ends[at], mine.aggregation)
+        });
+        let mined = sampled.mined.clone().unwrap_or_default();
+        let mut actions = Vec::new();
+        for (at, prefix) in sampled.prefixes.iter().enumerate() {
+            if !mined.contains(&at) && sampled.kept.remove(&prefix.node) {
+                actions.push(Action::Prune(prefix.node));
+            }
+        }
+        self.begin_rollouts(sampled, tree, &mut actions);
+        actions
     }
 
     /// Begins rollouts, as many as may grow beside those that do.
@@ -133,7 +171,10 @@ pub(super) fn lock(sampled: &Mutex<Sampled>) -> MutexGuard<'_, Sampled> {
 
 impl Strategy for Labeller {
     fn scoring(&self) -> Scoring {
-        Scoring::Never
+        match self.options.mine {
+            Some(_) => Scoring::OnDemand,
+            None => Scoring::Never,
+        }
     }
 
     /// Each rollout is a draw of its own.
@@ -148,7 +189,7 @@ impl Strategy for Labeller {
     fn begin(&mut self, start: Start) -> Vec<Action> {
         *lock(&self.sampled) = Sampled::default();
         self.cache_tokens = start.cache_tokens;
-        self.chains_grow = true;
+        self.phase = Phase::Chains;
         self.searches = 0;
         vec![Action::expand(ChainTree::ROOT, self.options.chains)]
     }
@@ -160,16 +201,24 @@ impl Strategy for Labeller {
         for prefix in &mut sampled.prefixes {
             prefix.alive = 0;
         }
+        if self.phase == Phase::Scores {
+            return self.mine(sampled, tree);
+        }
         let mut chains_grow = false;
         let mut growing = Vec::new();
         let mut released = Vec::new();
         for &node in nodes {
             let end = self.end(tree, node);
-            let (goes_on, rollout_of) = match sampled.part(tree, node, self.chains_grow) {
+            let (goes_on, rollout_of) = match sampled.part(tree, node, self.phase == Phase::Chains)
+            {
                 None => (false, None),
                 Some(Part::Chain(chain)) => (sampled.grow(chain, tree, node, end), None),
                 Some(Part::Rollout(prefix)) => {
                     sampled.roll(prefix, node, end);
+                    if self.options.mine.is_some() && end.is_some() {
+                        // It has been graded. Left in the tree, it would be scored in the end.
+                        released.push(node);
+                    }
                     if self.options.searches > 0 {
                         match end {
                             None => _ = sampled.kept.insert(node),
@@ -206,12 +255,17 @@ impl Strategy for Labeller {
                 }
             }
         }
-        if self.chains_grow && !chains_grow {
-            self.chains_grow = false;
+        if self.phase == Phase::Chains && !chains_grow {
+            self.phase = Phase::Rollouts;
             sampled.target = self.target(sampled);
             self.width = width(self.cache_tokens, sampled.longest());
+            if self.options.mine.is_some() {
+                self.phase = Phase::Scores;
+                let ended = sampled.ended().into_iter();
+                actions.extend(ended.map(|at| Action::Score(sampled.chains[at].node)));
+            }
         }
-        if !self.chains_grow {
+        if self.phase == Phase::Rollouts {
             self.begin_rollouts(sampled, tree, &mut actions);
             // One search at a time: what is chosen depends on those before.
             while self.searches < self.options.searches

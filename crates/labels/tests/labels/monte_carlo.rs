@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use beamgen_labels::monte_carlo::{Counts, Labelling, Labels, Mode, MonteCarlo};
+use beamgen_labels::monte_carlo::{Counts, Labelling, Labels, Mine, Mode, MonteCarlo};
 use beamgen_labels::{LabelRule, LabelledChain, Policy};
 use beamgen_search::{
-    Finish, Models, Problem, ProblemResult, SearchConfig, StoppedClock, run_with,
+    Aggregation, Finish, Models, PerStep, Problem, ProblemResult, Scorer, SearchConfig,
+    StoppedClock, run_with,
 };
 
 use crate::scripted::{Place, Said, ScriptedGenerator, Stated, problems};
@@ -38,7 +39,7 @@ fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
         chains,
         rollouts,
         mode,
-        searches: 0,
+        ..MonteCarlo::default()
     }
 }
 
@@ -83,6 +84,16 @@ fn label(
     config: &SearchConfig,
     count: usize,
 ) -> Ran {
+    label_scored(generator, None, options, config, count)
+}
+
+fn label_scored<'a>(
+    generator: &'a mut ScriptedGenerator<'_>,
+    scorer: Option<&'a mut (dyn Scorer + 'a)>,
+    options: MonteCarlo,
+    config: &SearchConfig,
+    count: usize,
+) -> Ran {
     let labellings: Arc<Mutex<BTreeMap<String, Labelling>>> = Arc::default();
     let made = Arc::clone(&labellings);
     let factory = move |problem: &Problem| {
@@ -93,7 +104,7 @@ fn label(
     };
     let models = Models {
         generator,
-        scorer: None,
+        scorer,
         answers: &Stated,
         clock: &StoppedClock,
     };
@@ -372,4 +383,99 @@ fn a_budget_is_never_exceeded_and_what_it_cuts_is_not_counted() {
         }
         assert!(before > 0, "{mode:?}");
     }
+}
+
+/// A score that likes some words, whether or not they are right.
+fn taste(steps: &[&str]) -> f32 {
+    let liked = steps.iter().filter(|step| step.contains('1')).count();
+    (1 + liked) as f32 / (2 + steps.len()) as f32
+}
+
+fn steps_of(chain: &LabelledChain) -> Vec<&str> {
+    chain.steps.iter().map(|step| &step.text[..]).collect()
+}
+
+#[test]
+fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
+    const MOST: usize = 2;
+    let config = SearchConfig::default();
+    for mode in Mode::ALL {
+        let all = label_all(mode, 20);
+        let scored: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&scored);
+        let mut scorer = PerStep::new(move |problem: &Problem, steps: &[&str]| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(format!("{}: {}", problem.id, steps.concat()));
+            taste(steps)
+        });
+        let mine = Some(Mine {
+            wrong: MOST,
+            aggregation: Aggregation::Last,
+        });
+        let mut generator = ScriptedGenerator::new(breaking);
+        let options = MonteCarlo {
+            mine,
+            ..options(mode, 6, 8)
+        };
+        let mined = label_scored(&mut generator, Some(&mut scorer), options, &config, 20);
+
+        let (mut wrong, mut right) = (0, 0);
+        for (all, mined) in all.labels.iter().zip(&mined.labels) {
+            let score = |chain: &LabelledChain| taste(&steps_of(chain));
+            let of = |labels: &Labels, outcome| -> Vec<f32> {
+                let chains = labels.chains.iter();
+                let mut scores: Vec<f32> = chains
+                    .filter(|chain| chain.outcome == Some(outcome))
+                    .map(score)
+                    .collect();
+                scores.sort_by(f32::total_cmp);
+                scores
+            };
+            // The highest of the wrong ones, and as many of the lowest right ones.
+            let mut expected = of(all, false);
+            expected.drain(..expected.len().saturating_sub(MOST));
+            assert_eq!(of(mined, false), expected, "{mode:?}");
+            let mut expected_right = of(all, true);
+            expected_right.truncate(expected.len());
+            assert_eq!(of(mined, true), expected_right, "{mode:?}");
+            wrong += expected.len();
+            right += expected_right.len();
+            assert_eq!(mined.counts.chains, all.counts.chains);
+            assert_eq!(mined.counts.chain_tokens, all.counts.chain_tokens);
+            // Their labels are those of a run that rolls every chain out.
+            for chain in &mined.chains {
+                let same = |other: &&LabelledChain| steps_of(other) == steps_of(chain);
+                let other = all.chains.iter().find(same).expect("it was drawn there");
+                for (other, step) in other.steps.iter().zip(&chain.steps) {
+                    // A binary search rolls out what any of its chains needs.
+                    if mode != Mode::Binary || step.rollouts.is_some() {
+                        assert_eq!(other, step, "{mode:?}");
+                    }
+                }
+            }
+        }
+        assert!(wrong > 20 && right > 10, "{wrong} wrong, {right} right");
+        assert!(mined.counts().begun < all.counts().begun, "{mode:?}");
+
+        // Chains are scored, each step once, and no rollout.
+        let drawn: Vec<String> = all
+            .labels
+            .iter()
+            .zip(&all.results)
+            .flat_map(|(labels, result)| {
+                let text = |chain| format!("{}: {}", result.problem.id, joined(chain));
+                labels.chains.iter().map(text).collect::<Vec<_>>()
+            })
+            .collect();
+        let scored = scored.lock().unwrap();
+        assert!(!scored.is_empty());
+        for text in scored.iter() {
+            let is_of_a_chain = drawn.iter().any(|chain| chain.starts_with(text.trim_end()));
+            assert!(is_of_a_chain, "{mode:?}: {text:?} is a rollout's");
+        }
+    }
+}
+
+fn joined(chain: &LabelledChain) -> String {
+    steps_of(chain).join("\n")
 }
