@@ -7,7 +7,7 @@ use beamgen_search::{Action, ChainTree, NodeId, Scoring, Start, State, Strategy}
 use super::bisect::Search;
 use super::pool::Candidate;
 use super::sampled::{End, Part, Sampled};
-use super::{Grader, Mode, MonteCarlo};
+use super::{Grader, Mine, Mode, MonteCarlo};
 
 pub(super) struct Labeller {
     options: MonteCarlo,
@@ -23,12 +23,12 @@ pub(super) struct Labeller {
 }
 
 /// How far the labelling is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// The chains grow. What follows begins when all are done.
     Chains,
-    /// The chains are being scored.
-    Scores,
+    /// The chains are being scored, to choose among them.
+    Scores(Mine),
     /// Rollouts grow.
     Rollouts,
 }
@@ -101,8 +101,10 @@ impl Labeller {
                     Search::Needs(step) => Some(chain.prefixes[step]),
                     _ => None,
                 };
-                let mut needed: Vec<usize> = sampled.chains.iter().filter_map(needs).collect();
-                needed.retain(mined);
+                // A chain that was not mined may share a prefix with one that was.
+                let chains = sampled.chains.iter();
+                let chains = chains.filter(|chain| sampled.mined.is_none() || chain.mined);
+                let mut needed: Vec<usize> = chains.filter_map(needs).collect();
                 needed.sort_unstable();
                 needed.dedup();
                 needed.into_iter().map(|at| (at, left(at))).collect()
@@ -111,10 +113,7 @@ impl Labeller {
     }
 
     /// Chooses among the scored chains, lets the caches of the others go and begins rollouts.
-    fn mine(&mut self, sampled: &mut Sampled, tree: &ChainTree) -> Vec<Action> {
-        let Some(mine) = self.options.mine else {
-            return Vec::new();
-        };
+    fn mine(&mut self, mine: Mine, sampled: &mut Sampled, tree: &ChainTree) -> Vec<Action> {
         self.phase = Phase::Rollouts;
         let ends: Vec<NodeId> = sampled.chains.iter().map(|chain| chain.node).collect();
         sampled.mine(mine.wrong, |at| {
@@ -201,8 +200,8 @@ impl Strategy for Labeller {
         for prefix in &mut sampled.prefixes {
             prefix.alive = 0;
         }
-        if self.phase == Phase::Scores {
-            return self.mine(sampled, tree);
+        if let Phase::Scores(mine) = self.phase {
+            return self.mine(mine, sampled, tree);
         }
         let mut chains_grow = false;
         let mut growing = Vec::new();
@@ -259,8 +258,8 @@ impl Strategy for Labeller {
             self.phase = Phase::Rollouts;
             sampled.target = self.target(sampled);
             self.width = width(self.cache_tokens, sampled.longest());
-            if self.options.mine.is_some() {
-                self.phase = Phase::Scores;
+            if let Some(mine) = self.options.mine {
+                self.phase = Phase::Scores(mine);
                 let ended = sampled.ended().into_iter();
                 actions.extend(ended.map(|at| Action::Score(sampled.chains[at].node)));
             }

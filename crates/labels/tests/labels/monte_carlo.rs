@@ -447,7 +447,7 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
                 let same = |other: &&LabelledChain| steps_of(other) == steps_of(chain);
                 let other = all.chains.iter().find(same).expect("it was drawn there");
                 for (other, step) in other.steps.iter().zip(&chain.steps) {
-                    // A binary search rolls out what any of its chains needs.
+                    // Without mining, chains that share a prefix may need it rolled out.
                     if mode != Mode::Binary || step.rollouts.is_some() {
                         assert_eq!(other, step, "{mode:?}");
                     }
@@ -457,7 +457,7 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
         assert!(wrong > 20 && right > 10, "{wrong} wrong, {right} right");
         assert!(mined.counts().begun < all.counts().begun, "{mode:?}");
 
-        // Chains are scored, each step once, and no rollout.
+        // Chains are scored, and no rollout.
         let drawn: Vec<String> = all
             .labels
             .iter()
