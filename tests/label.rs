@@ -1,5 +1,7 @@
 //! `beamgen label`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::run::Place;
@@ -227,4 +229,35 @@ fn chains_that_the_prm_is_mistaken_about_are_mined() {
         assert_eq!(place.read(&out), place.read("mined.jsonl"));
     }
     hard("no.jsonl", &["--mine", "0"]).assert_refused("nothing to mine", &["mine"]);
+}
+
+#[test]
+fn problems_with_only_wrong_or_only_right_chains_are_left_out_with_mixed() {
+    let place = Place::new();
+    let label = |out: &str, more: &[&str]| {
+        let few = ["label", "--limit", "12", "--chains", "4", "--rollouts", "2"];
+        let hot = ["--temperature", "1.3", "--json", "--out", out];
+        place
+            .run(&[&few[..], &hot, more].concat())
+            .ok()
+            .json()
+            .pop()
+    };
+    let all = label("all.jsonl", &[]).expect("a summary");
+    let mixed = label("mixed.jsonl", &["--mixed"]).expect("a summary");
+    assert_eq!(all["mixed"], mixed["mixed"]);
+    let count = mixed["mixed"].as_u64().expect("a count");
+    assert!(0 < count && count < 12, "{count}");
+    let of_problems = |out: &str| -> BTreeMap<String, BTreeSet<bool>> {
+        let mut ends = BTreeMap::<String, BTreeSet<bool>>::new();
+        for chain in chains(&place, out) {
+            let of = ends.entry(chain["problem"].to_string()).or_default();
+            of.extend(chain["outcome"].as_bool());
+        }
+        ends
+    };
+    let mut expected = of_problems("all.jsonl");
+    expected.retain(|_, ends| ends.len() == 2);
+    assert_eq!(expected.len() as u64, count);
+    assert_eq!(of_problems("mixed.jsonl"), expected);
 }

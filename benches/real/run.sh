@@ -7,7 +7,7 @@ data=$(realpath "$1") gguf=$(realpath "$2")
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
-: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=700}" "${TOP:=8}"
+: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=773}" "${TOP:=8}"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
@@ -43,12 +43,13 @@ for t in 0.5 0.7 1.0; do
     --temperature "$t" --strategies majority -n 8 --out "dev-$t" $(goes_on "dev-$t")
 done
 
-# Labels by rollouts, on problems that the generator was not trained on.
+# Labels by rollouts, on problems that the generator was not trained on. Few chains of it are right, so most problems have
+# none: rollouts are spent where some are. The label is the share of right rollouts, for a hard one would need many of them.
 sed -n "$((sft_examples + 1)),$((sft_examples + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
-stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mode early --chains 8 --rollouts 8 \
+stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mixed --chains 12 --rollouts 4 \
   --temperature "$TEMPERATURE" --out labels.jsonl $(goes_on labels.jsonl)
-stage labels-stat "$beamgen" labels stat labels.jsonl
-train prm sft labels.jsonl prm --epochs 2 --learning-rate 2e-4 --held-out 0.1
+stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
+train prm sft labels.jsonl prm --rollouts soft --epochs 2 --learning-rate 2e-4 --held-out 0.1
 train orm sft labels.jsonl orm --epochs 2 --learning-rate 2e-4 --held-out 0.1
 stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
   --test human-test.jsonl --share 0.3

@@ -288,6 +288,11 @@ pub struct LabelArgs {
     /// without a wrong chain give no labels.
     #[arg(long, value_name = "K", help_heading = "Labels")]
     pub mine: Option<usize>,
+    /// Leave out problems whose chains are all right or all wrong
+    ///
+    /// They get no rollouts and give no labels: there is nothing to choose between their chains.
+    #[arg(long, help_heading = "Labels")]
+    pub mixed: bool,
 
     #[command(flatten)]
     pub settings: SettingFlags,

@@ -32,6 +32,7 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
             wrong,
             aggregation: Aggregation::default(),
         }),
+        mixed: args.mixed,
     };
     if args.searches > 0 && args.mode != Mode::Binary {
         let mode = args.mode.name();
@@ -344,6 +345,7 @@ impl Summary {
             right,
             cut,
             distinct,
+            mixed,
             labels,
             rollouts,
             truncated,
@@ -353,8 +355,13 @@ impl Summary {
         let spent = &self.ledger;
         writeln!(
             out,
-            "{} problems, {} chains: {} right, {} cut by a limit, {} distinct{}",
+            "{} problems, {} of them with right and wrong chains",
             grouped(self.problems as u64),
+            grouped(mixed)
+        )?;
+        writeln!(
+            out,
+            "{} chains: {} right, {} cut by a limit, {} distinct{}",
             grouped(chains),
             grouped(right),
             grouped(cut),

@@ -41,6 +41,11 @@ pub struct MonteCarlo {
     /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside searches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mine: Option<Mine>,
+    /// Whether problems whose chains are all right or all wrong are left out: no rollouts, and no chain comes
+    /// out. What a reward model is for is the choice among a problem's chains, and those give nothing
+    /// to choose from (so OmegaPRM leaves out what is too easy or too hard).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mixed: bool,
 }
 
 /// Hard examples for a reward model, found by itself: of each problem the wrong chains that it rates highest, and
@@ -64,6 +69,7 @@ impl Default for MonteCarlo {
             mode: Mode::All,
             searches: 0,
             mine: None,
+            mixed: false,
         }
     }
 }
@@ -192,8 +198,12 @@ pub struct Counts {
     pub right: u64,
     /// Those that a limit cut: neither right nor wrong.
     pub cut: u64,
-    /// Distinct chains that come out: with [`Mine`] those that were chosen.
+    /// Distinct chains that come out: with [`Mine`] those that were chosen, with
+    /// [`MonteCarlo::mixed`] those of mixed problems.
     pub distinct: u64,
+    /// Problems with right and wrong chains.
+    #[serde(default)]
+    pub mixed: u64,
     /// Distinct prefixes with at least one rollout to its end.
     pub labels: u64,
     /// Rollouts that came to their own end.
@@ -224,6 +234,7 @@ impl std::ops::AddAssign for Counts {
         self.right += other.right;
         self.cut += other.cut;
         self.distinct += other.distinct;
+        self.mixed += other.mixed;
         self.labels += other.labels;
         self.rollouts += other.rollouts;
         self.truncated += other.truncated;

@@ -125,6 +125,8 @@ Examples:
       the first error of each wrong chain, with few rollouts
   beamgen label problems.jsonl --generator DIR --prm DIR --chains 64 --mine 4 --out hard.jsonl
       hard examples: the wrong chains that the PRM rates highest, and right ones that it rates lowest
+  beamgen label problems.jsonl --generator DIR --chains 16 --mixed --out labels.jsonl
+      a weak generator: rollouts only where some chains are right
   beamgen label problems.jsonl --generator DIR --out labels.jsonl --resume
       go on after an interruption
 

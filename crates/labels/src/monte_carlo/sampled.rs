@@ -228,6 +228,12 @@ impl Sampled {
         (right + wrong > 0).then(|| right as f64 / (right + wrong) as f64)
     }
 
+    /// Whether some chains are right and some are wrong.
+    pub fn is_mixed(&self) -> bool {
+        self.pass_rate()
+            .is_some_and(|rate| rate > 0.0 && rate < 1.0)
+    }
+
     /// Tokens of the longest chain.
     pub fn longest(&self) -> u64 {
         self.chains.iter().map(|c| c.tokens).max().unwrap_or(0)
@@ -302,13 +308,15 @@ impl Sampled {
         let mut seen = HashSet::new();
         let mut labelled = Labels::default();
         let counts = &mut labelled.counts;
+        let is_mixed = self.is_mixed();
+        counts.mixed = u64::from(is_mixed);
         for chain in &self.chains {
             counts.chain_tokens += chain.tokens;
             counts.chains += u64::from(chain.rollout_from.is_none());
             counts.right += u64::from(chain.end == Some(End::Right));
             counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
             let is_new = seen.insert((&chain.prefixes, chain.end));
-            let is_wanted = options.mine.is_none() || chain.mined;
+            let is_wanted = (options.mine.is_none() || chain.mined) && (!options.mixed || is_mixed);
             if chain.prefixes.is_empty() || !is_new || !is_wanted {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! The strategy: chains to their end, then rollouts from their prefixes.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beamgen_search::{Action, ChainTree, NodeId, Scoring, Start, State, Strategy};
@@ -258,7 +259,11 @@ impl Strategy for Labeller {
             self.phase = Phase::Rollouts;
             sampled.target = self.target(sampled);
             self.width = width(self.cache_tokens, sampled.longest());
-            if let Some(mine) = self.options.mine {
+            if self.options.mixed && !sampled.is_mixed() {
+                sampled.mined = Some(HashSet::new());
+                let kept = std::mem::take(&mut sampled.kept);
+                actions.extend(kept.into_iter().map(Action::Prune));
+            } else if let Some(mine) = self.options.mine {
                 self.phase = Phase::Scores(mine);
                 let ended = sampled.ended().into_iter();
                 actions.extend(ended.map(|at| Action::Score(sampled.chains[at].node)));

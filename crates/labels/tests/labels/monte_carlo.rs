@@ -476,6 +476,47 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
     }
 }
 
+#[test]
+fn problems_without_right_or_without_wrong_chains_are_left_out() {
+    for options in every() {
+        let run = |mixed| {
+            let mut generator = ScriptedGenerator::new(breaking);
+            let options = MonteCarlo {
+                mixed,
+                chains: 3,
+                ..options
+            };
+            label(&mut generator, options, &SearchConfig::default(), 20)
+        };
+        let (all, mixed) = (run(false), run(true));
+        let mut left_out = 0;
+        for (all, mixed) in all.labels.iter().zip(&mixed.labels) {
+            let drawn = || all.chains.iter().filter(|chain| chain.source.is_none());
+            let has = |outcome| drawn().any(|chain| chain.outcome == Some(outcome));
+            assert_eq!(all.counts.mixed, u64::from(has(true) && has(false)));
+            if all.counts.mixed == 1 {
+                assert_eq!(mixed, all, "{options:?}");
+                continue;
+            }
+            left_out += 1;
+            assert_eq!(mixed.chains, []);
+            let counts = Counts {
+                chains: all.counts.chains,
+                right: all.counts.right,
+                cut: all.counts.cut,
+                ..Counts::default()
+            };
+            let sampled = Counts {
+                chain_tokens: 0,
+                ..mixed.counts
+            };
+            assert_eq!(sampled, counts, "{options:?}");
+        }
+        assert!((3..=17).contains(&left_out), "{left_out}");
+        assert!(mixed.generated() < all.generated());
+    }
+}
+
 fn joined(chain: &LabelledChain) -> String {
     steps_of(chain).join("\n")
 }
