@@ -7,7 +7,7 @@ data=$(realpath "$1") gguf=$(realpath "$2")
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
-: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=773}" "${TOP:=8}"
+: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=773}" "${DEV_PROBLEMS:=100}" "${TOP:=8}"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
@@ -40,7 +40,7 @@ sampling=(--dtype int8 --kv-dtype f16 --in-flight 32
 # The temperature is chosen here, on problems that nothing is trained on.
 for t in 0.5 0.7 1.0; do
   stage "dev-$t" "$beamgen" bench data/dev.jsonl --generator sft --scorers none "${sampling[@]}" \
-    --temperature "$t" --strategies majority -n 8 --out "dev-$t" $(goes_on "dev-$t")
+    --temperature "$t" --strategies majority -n 8 --limit "$DEV_PROBLEMS" --out "dev-$t" $(goes_on "dev-$t")
 done
 
 # Labels by rollouts, on problems that the generator was not trained on. Few chains of it are right, so most problems have
