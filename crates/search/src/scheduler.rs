@@ -1,15 +1,23 @@
 //! One loop for all problems in flight.
 
+mod actions;
 mod active;
 mod adapters;
+mod admission;
+mod afford;
 mod budget;
 mod conclude;
 mod consensus;
 mod contents;
+mod ending;
+mod node;
+mod pass;
 mod pruning;
 mod resources;
 mod scoring;
 mod speculative;
+mod steps;
+mod votes;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -17,13 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::choose::Answers;
-use crate::error::{GenError, SearchError};
+use crate::error::SearchError;
 use crate::event::Event;
-use crate::generator::{ChainId, Generator, PassOutput};
+use crate::generator::{ChainId, Generator};
 use crate::ledger::{Clock, Ledger};
 use crate::problem::Problem;
-use crate::request::{Intake, Next, Request, Settings, StrategyFactory};
-use crate::result::{ProblemResult, RunSummary, Stopped};
+use crate::request::{Intake, Request, Settings, StrategyFactory};
+use crate::result::{ProblemResult, RunSummary};
 use crate::scorer::Scorer;
 use crate::tree::NodeId;
 pub use adapters::{Callbacks, RequestList};
@@ -247,91 +255,6 @@ impl Scheduler<'_, '_> {
         Ok(true)
     }
 
-    /// Lets problems in while there is room. Returns whether one came.
-    fn admit(&mut self) -> Result<bool, SearchError> {
-        let mut admitted = false;
-        while !self.stopped && self.has_room() {
-            let (index, request) = match self.set_back.pop_front() {
-                Some(again) => again,
-                None if self.closed => break,
-                None => match self.intake.next(self.live.is_empty()) {
-                    Next::Request(request) => {
-                        self.next_index += 1;
-                        (self.next_index - 1, *request)
-                    }
-                    Next::Waiting => break,
-                    Next::Closed => {
-                        self.closed = true;
-                        break;
-                    }
-                },
-            };
-            admitted = true;
-            self.begin(index, request)?;
-        }
-        if self.live.len() > 1 {
-            for live in self.live.values_mut() {
-                live.ran_beside_others = true;
-            }
-        }
-        Ok(admitted)
-    }
-
-    fn has_room(&self) -> bool {
-        self.live.is_empty()
-            || (self.live.len() < self.limit && !self.blocked && self.exclusive.is_none())
-    }
-
-    fn begin(&mut self, index: usize, request: Request) -> Result<(), SearchError> {
-        self.cx.event(Event::ProblemStarted {
-            index,
-            problem: &request.problem,
-        });
-        if let Some(stopped) = self.overdue(&request) {
-            let mut result = ProblemResult::unsearched(index, request.problem);
-            result.stopped = Some(stopped);
-            self.hand_over(result);
-            return Ok(());
-        }
-        let epoch = self.next_epoch;
-        self.next_epoch += 1;
-        match ActiveProblem::open(index, epoch, request, &mut self.cx)? {
-            Ok(live) => {
-                let live = self.live.entry(index).or_insert(live);
-                let start = live.start;
-                let actions = live.strategy.begin(start);
-                live.follow(actions, &mut self.cx);
-                self.conclude_idle(index);
-            }
-            Err(refused) => self.hand_over(*refused),
-        }
-        Ok(())
-    }
-
-    /// Why a request is to be ended now, if it is.
-    fn overdue(&self, request: &Request) -> Option<Stopped> {
-        let cancelled = request.cancel.as_ref().is_some_and(|c| c.is_cancelled());
-        if cancelled {
-            return Some(Stopped::Cancelled);
-        }
-        let deadline = request.deadline?;
-        (self.cx.models.clock.now() >= deadline).then_some(Stopped::Deadline)
-    }
-
-    /// Ends the problems that were cancelled or whose deadline is over. Their memory is free at
-    /// once. Returns whether there was one.
-    fn end_overdue(&mut self) -> bool {
-        let due: Vec<(usize, Stopped)> = self
-            .live
-            .iter()
-            .filter_map(|(&index, live)| Some((index, self.overdue(&live.request)?)))
-            .collect();
-        for &(index, stopped) in &due {
-            self.end(index, |live, cx| live.stop(stopped, cx));
-        }
-        !due.is_empty()
-    }
-
     /// Ends a problem before its strategy is done, and hands its result over.
     fn end(&mut self, index: usize, how: impl FnOnce(&mut ActiveProblem, &mut Context<'_, '_>)) {
         if let Some(live) = self.live.get_mut(&index) {
@@ -339,65 +262,6 @@ impl Scheduler<'_, '_> {
         }
         self.book();
         self.conclude_idle(index);
-    }
-
-    /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
-    ///
-    /// Within a problem, steps start strictly in order: none overtakes one that waits for memory,
-    /// so that what a problem gets does not depend on timing. Steps written ahead never make
-    /// another one wait.
-    fn start_steps(&mut self) -> bool {
-        let mut started = self.start_queued();
-        if self.blocked && self.drop_all_speculative() {
-            started |= self.start_queued();
-        }
-        if !self.blocked {
-            for (&index, live) in &mut self.live {
-                if !live.config().speculate {
-                    continue;
-                }
-                for (chain, node) in live.start_speculative(&mut self.cx) {
-                    self.owners.insert(chain, Owner::speculative(index, node));
-                }
-            }
-        }
-        started
-    }
-
-    fn start_queued(&mut self) -> bool {
-        let mut started = false;
-        self.blocked = false;
-        for (&index, live) in &mut self.live {
-            loop {
-                match live.start_next(&mut self.cx, &mut self.summary.ledger) {
-                    active::Start::Started(chain, node) => {
-                        self.owners.insert(chain, Owner::step(index, node));
-                        started = true;
-                    }
-                    active::Start::NoMemory => {
-                        self.blocked = true;
-                        break;
-                    }
-                    active::Start::NothingQueued => break,
-                }
-            }
-        }
-        started
-    }
-
-    /// Throws away all that is written ahead. Returns whether there was something.
-    fn drop_all_speculative(&mut self) -> bool {
-        let mut dropped = false;
-        for live in self.live.values_mut() {
-            for at in 0..live.resources.len() {
-                if live.resources[at].speculative.is_some() {
-                    live.drop_speculative(NodeId(at as u32), &mut self.cx);
-                    dropped = true;
-                }
-            }
-        }
-        self.book();
-        dropped
     }
 
     /// Takes over from the problems what concerns the run: tokens sampled, chains that changed
@@ -411,95 +275,6 @@ impl Scheduler<'_, '_> {
             for chain in live.dropped.drain(..) {
                 self.owners.remove(&chain);
             }
-        }
-    }
-
-    /// One forward pass over everything that grows. Returns whether there was one.
-    fn pass(&mut self) -> Result<bool, SearchError> {
-        let rows = self.cx.models.generator.active();
-        if rows == 0 {
-            return Ok(false);
-        }
-        if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
-            scorer.evict_borrowed();
-        }
-        let before = self.cx.models.clock.now();
-        let PassOutput {
-            steps: mut closed,
-            failed,
-        } = match self.cx.models.generator.pass() {
-            Ok(output) => output,
-            Err(error @ GenError::Lost(_)) => return Err(error.into()),
-            Err(error) => {
-                self.fail_active(&error);
-                return Ok(true);
-            }
-        };
-        let seconds = self.seconds_since(before);
-
-        for live in self.live.values_mut() {
-            let own = live.steps.growing + live.speculation.running;
-            if own > 0 {
-                live.bill.ledger.forward_passes += 1;
-                live.bill.ledger.seconds.generate += seconds * own as f64 / rows as f64;
-            }
-        }
-        self.summary.ledger.forward_passes += 1;
-        self.summary.ledger.seconds.generate += seconds;
-        self.note_memory();
-
-        // Steps written ahead first: what closes after them may throw them away.
-        let owners = &self.owners;
-        closed.sort_by_key(|step| {
-            !owners
-                .get(&step.chain)
-                .is_some_and(|owner| owner.speculative)
-        });
-        for step in closed {
-            let owner = self.owners.remove(&step.chain);
-            let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));
-            let Some((live, owner)) = found else {
-                let what = format!("a step closed for {:?}, which was not growing", step.chain);
-                return Err(SearchError::BadStep(what));
-            };
-            if owner.speculative {
-                live.close_speculative(owner.node, step);
-                continue;
-            }
-            live.steps.growing -= 1;
-            live.close(owner.node, step, &mut self.cx);
-        }
-        self.book();
-        for (chain, error) in failed {
-            if matches!(error, GenError::Lost(_)) {
-                return Err(error.into());
-            }
-            let Some(owner) = self.owners.get(&chain) else {
-                let what = format!("{chain:?} failed, which was not growing");
-                return Err(SearchError::BadStep(what));
-            };
-            self.end(owner.index, |live, cx| live.fail(error.to_string(), cx));
-        }
-
-        self.update_clock();
-        self.cx.event(Event::Pass {
-            rows,
-            in_flight: self.live.len(),
-            ledger: &self.summary.ledger,
-        });
-        Ok(true)
-    }
-
-    /// Ends every problem that has a step in the pass that failed.
-    fn fail_active(&mut self, error: &GenError) {
-        let active: Vec<usize> = self
-            .live
-            .iter()
-            .filter(|(_, live)| live.steps.growing + live.speculation.running > 0)
-            .map(|(&index, _)| index)
-            .collect();
-        for index in active {
-            self.end(index, |live, cx| live.fail(error.to_string(), cx));
         }
     }
 
@@ -562,46 +337,6 @@ impl Scheduler<'_, '_> {
         if self.cx.sink.result(result).is_break() {
             self.stopped = true;
         }
-    }
-
-    /// Nothing grows, nothing can be scored, no strategy has news: every queued step waits for
-    /// memory that only other waiting chains hold.
-    ///
-    /// The youngest problem is set back, which leaves the results of all others as they would be
-    /// alone. A problem left alone, but in a state that company brought it to, begins again on its
-    /// own. Only a problem that was alone from its start gives up chains.
-    fn break_deadlock(&mut self) {
-        let Some((&youngest, live)) = self.live.iter_mut().next_back() else {
-            return;
-        };
-        if live.steps.queue.is_empty() {
-            // A strategy that waits for nothing has nothing more to say.
-            live.conclude(&mut self.cx);
-            return;
-        }
-        if live.ran_beside_others {
-            self.set_problem_back(youngest);
-            if self.live.is_empty() {
-                self.exclusive = Some(youngest);
-            } else {
-                self.limit = self.live.len();
-                self.results_since_change = 0;
-            }
-            return;
-        }
-        live.give_up_worst(&mut self.cx);
-    }
-
-    fn set_problem_back(&mut self, index: usize) {
-        let Some(mut live) = self.live.remove(&index) else {
-            return;
-        };
-        live.release_all(&mut self.cx);
-        live.bill_run(&mut self.summary.ledger);
-        self.owners.retain(|_, owner| owner.index != index);
-        self.summary.restarts += 1;
-        self.cx.event(Event::ProblemRestarted { index });
-        self.set_back.push_front((index, live.request));
     }
 
     fn note_memory(&mut self) {

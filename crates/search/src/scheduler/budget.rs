@@ -1,11 +1,6 @@
 //! The token budget of a problem. Every token that is sampled was allowed to a step before, so the
 //! budget is never exceeded, and what a step is allowed follows from the tree alone.
-//!
-//! A strategy that works in rounds is narrowed: it expands as many chains as what is left can still
-//! bring to their end, best first. A budget is worth nothing while all chains are half written.
 
-use super::active::ActiveProblem;
-use crate::strategy::Action;
 use crate::tree::{ChainTree, NodeId};
 
 /// Steps that a chain is taken to have as long as none has come to its end.
@@ -38,7 +33,12 @@ pub(super) struct Written {
 impl Written {
     /// Tokens that the chain at `node` still needs to come to its end, where complete chains have
     /// `usual` tokens on average: at least another step, as long as the longest so far.
-    fn still_needed(&self, tree: &ChainTree, node: NodeId, usual: Option<usize>) -> usize {
+    pub(super) fn still_needed(
+        &self,
+        tree: &ChainTree,
+        node: NodeId,
+        usual: Option<usize>,
+    ) -> usize {
         let step = match self.steps {
             0 => USUAL_STEP_TOKENS,
             steps => self.tokens / steps,
@@ -48,17 +48,6 @@ impl Written {
         let expected = usual.unwrap_or((USUAL_STEPS * step).max(so_far + so_far / 2));
         expected.saturating_sub(so_far).max(self.longest).max(1)
     }
-}
-
-/// Mean tokens of the chains that came to their own end, if there are some.
-fn mean_complete(tree: &ChainTree) -> Option<usize> {
-    let complete = tree.nodes().filter(|(_, node)| node.is_complete());
-    let (mut chains, mut tokens) = (0, 0);
-    for (id, _) in complete {
-        chains += 1;
-        tokens += tree.token_count(id);
-    }
-    (chains > 0).then(|| tokens / chains)
 }
 
 impl TokenBudget {
@@ -111,65 +100,6 @@ impl TokenBudget {
                 shares.filter(|&share| share > 0).collect()
             }
         }
-    }
-}
-
-impl ActiveProblem {
-    /// Cuts what a strategy asks for down to what the budget allows. In rounds, only as many chains
-    /// are expanded, in the strategy's order, as what is left can bring to their end, and at least
-    /// one. What is left is shared evenly among their steps, as a limit that few will reach.
-    pub(super) fn afford(&mut self, actions: Vec<Action>) -> Vec<Action> {
-        let in_rounds = self.strategy.in_rounds();
-        let TokenBudget::Limited {
-            total,
-            round,
-            written,
-        } = &mut self.budget
-        else {
-            return actions;
-        };
-        if !in_rounds {
-            return actions;
-        }
-        let left = total.saturating_sub(self.bill.ledger.generated_tokens as usize);
-        if left == 0 {
-            // Every chain is refused its step and ends with that reason.
-            *round = Some((0, 0));
-            return actions;
-        }
-        let tree = &self.tree;
-        let usual = mean_complete(tree);
-        let (mut granted, mut unspent) = (0, left);
-        let mut grant = |node: NodeId, asked: usize| {
-            let each = written.still_needed(tree, node, usual);
-            let first = usize::from(granted == 0);
-            let count = asked.min((unspent / each).max(first));
-            granted += count;
-            unspent = unspent.saturating_sub(count * each);
-            count
-        };
-        let afford = |mut action: Action| {
-            let (node, count) = match &mut action {
-                Action::Expand { node, count, .. } => {
-                    *count = grant(*node, *count);
-                    (*node, *count)
-                }
-                Action::Resume(node) => (*node, grant(*node, 1)),
-                _ => return Some(action),
-            };
-            // A kept node that was expanded before stays as it is.
-            let is_leaf = tree.node(node).children.is_empty();
-            match count {
-                0 => is_leaf.then_some(Action::Prune(node)),
-                _ => Some(action),
-            }
-        };
-        let affordable: Vec<Action> = actions.into_iter().filter_map(afford).collect();
-        *round = Some(match granted {
-            0 => (0, 0),
-            steps => (left / steps, left % steps),
-        });
-        affordable
     }
 }
 

@@ -11,7 +11,7 @@ use super::Context;
 use super::active::ActiveProblem;
 use super::budget::TokenBudget;
 use super::contents::ContentId;
-use super::resources::SpeculativeStep;
+use super::node::SpeculativeStep;
 use crate::generator::{ChainId, Source, StepOutput, StepPlan};
 use crate::stream::child_stream;
 use crate::tree::{NodeId, State};

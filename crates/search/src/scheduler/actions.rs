@@ -1,0 +1,255 @@
+//! What a strategy is told, and what it asks for: steps to begin, to resume, to score and to prune.
+
+use super::Context;
+use super::active::{ActiveProblem, Stage};
+use super::node::{NodeResources, SpeculativeStep};
+use super::pruning::Decision;
+use crate::error::SearchError;
+use crate::finish::Finish;
+use crate::strategy::{Action, DecodeMode, Scoring};
+use crate::tree::{NodeId, State};
+
+impl ActiveProblem {
+    /// Tells the strategy what is new and does as it says.
+    pub(super) fn wake(&mut self, cx: &mut Context<'_, '_>) {
+        if self.stage != Stage::Searching {
+            self.steps.unreported.clear();
+            return;
+        }
+        self.note_memory(&cx.models);
+        let mut nodes = std::mem::take(&mut self.steps.unreported);
+        nodes.sort_unstable();
+        let actions = self.strategy.on_steps(&self.tree, &nodes);
+        if self.config().consensus && self.is_decided(&nodes, cx.models.answers) {
+            self.conclude(cx);
+            return;
+        }
+        self.follow(actions, cx);
+        self.release_read(cx);
+    }
+
+    /// Carries out what the strategy asked for, as far as the budget goes. A strategy that asks for
+    /// nothing and waits for nothing is done; one that asks for the impossible ends the problem.
+    pub(super) fn follow(&mut self, actions: Vec<Action>, cx: &mut Context<'_, '_>) {
+        if let Err(error) = self.apply(actions, cx) {
+            self.fail(error.to_string(), cx);
+        }
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        actions: Vec<Action>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(), SearchError> {
+        self.answers_of_strategy += 1;
+        let round = self.round();
+        let aggregation = self.config().aggregation;
+        let decision = Decision::new(&self.tree, &actions, aggregation, round);
+        for action in self.afford(actions) {
+            match action {
+                Action::Expand { node, count, mode } => self.expand(node, count, mode, cx)?,
+                Action::Resume(node) => self.resume(node, cx)?,
+                Action::Score(node) => self.ask_for_score(node)?,
+                Action::Prune(node) => {
+                    match self.state(node, "prune")? {
+                        State::Open | State::Paused | State::Finished(_) => {}
+                        State::Expanded if self.is_kept(node) => {}
+                        _ => return Err(bad(node, "prune", "an open, paused or finished node")),
+                    }
+                    self.prune(node, decision.on(node), cx);
+                }
+                Action::Done => {
+                    self.conclude(cx);
+                    return Ok(());
+                }
+            }
+        }
+        for (node, step) in std::mem::take(&mut self.speculation.arrived) {
+            self.close(node, step, cx);
+        }
+        if self.steps.outstanding == 0 && self.steps.unreported.is_empty() {
+            self.conclude(cx);
+        }
+        Ok(())
+    }
+
+    /// The round of the search, from 1, if the strategy works in rounds. Otherwise it is asked
+    /// whenever something has happened, which depends on what else is in flight.
+    pub(super) fn round(&self) -> Option<u32> {
+        self.strategy
+            .in_rounds()
+            .then_some(self.answers_of_strategy)
+    }
+
+    pub(super) fn state(&self, node: NodeId, verb: &str) -> Result<State, SearchError> {
+        match self.tree.contains(node) {
+            true => Ok(self.tree.node(node).state),
+            false => Err(bad(node, verb, "a node")),
+        }
+    }
+
+    pub(super) fn expand(
+        &mut self,
+        node: NodeId,
+        count: usize,
+        mode: DecodeMode,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(), SearchError> {
+        let keeps = self.strategy.keeps_expanded(node);
+        match self.state(node, "expand")? {
+            State::Open => {}
+            State::Expanded if self.is_kept(node) && self.resources(node).chain.is_some() => {}
+            _ => return Err(bad(node, "expand", "an open node")),
+        }
+        if count == 0 {
+            let what = format!("it asked to expand {node:?} into no steps");
+            return Err(SearchError::BadAction(what));
+        }
+        let left = self.resources(node).token_limit;
+        let token_limits = self.budget.token_limits(left, count);
+        if token_limits.is_empty() {
+            if self.tree.node(node).state == State::Open {
+                self.refuse(node, cx);
+            }
+            return Ok(());
+        }
+
+        let wanted = |step: &mut SpeculativeStep| step.mode == mode;
+        let is_first = self.tree.node(node).children.is_empty();
+        let mut step = self
+            .resources(node)
+            .speculative
+            .take_if(|a| is_first && wanted(a));
+        self.drop_speculative(node, cx);
+        if step.is_some() && (token_limits.len() > 1 || keeps) {
+            self.note_reuse(node);
+        }
+        self.tree.node_mut(node).state = State::Expanded;
+        // A node that is expanded again has only what it did not hand out.
+        let handed = token_limits
+            .iter()
+            .fold(0, |sum: usize, &a| sum.saturating_add(a));
+        self.resources(node).token_limit = left.saturating_sub(handed);
+        self.resources(node).unclosed += token_limits.len();
+        self.steps.outstanding += token_limits.len();
+        for token_limit in token_limits {
+            let child = self.tree.add_child(node);
+            self.tree.node_mut(child).round = self.round();
+            self.resources.push(NodeResources {
+                mode,
+                token_limit,
+                ..NodeResources::default()
+            });
+            match step.take() {
+                None => {
+                    self.steps.queue.push_back(child);
+                    self.resources(node).unstarted += 1;
+                }
+                Some(step) => self.adopt(child, step),
+            }
+        }
+        self.let_go(node, cx);
+        Ok(())
+    }
+
+    /// Ends a chain that the budget has nothing left for.
+    pub(super) fn refuse(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
+        self.finish(node, Finish::Budget, cx);
+        self.steps.unreported.push(node);
+    }
+
+    /// Makes a step that was begun ahead that of a node.
+    pub(super) fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
+        self.resources(child).chain = Some(step.chain);
+        match step.step {
+            Some(step) => self.speculation.arrived.push((child, step)),
+            None => {
+                self.speculation.running -= 1;
+                self.steps.growing += 1;
+                self.speculation.adopted.push((step.chain, child));
+            }
+        }
+    }
+
+    /// Gives an expanded node's chain back when all its children are started.
+    pub(super) fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
+        if self.resources(node).unstarted == 0
+            && !self.strategy.keeps_expanded(node)
+            && let Some(chain) = self.resources(node).chain.take()
+        {
+            cx.models.generator.release(chain);
+        }
+    }
+
+    pub(super) fn resume(
+        &mut self,
+        node: NodeId,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(), SearchError> {
+        if self.state(node, "resume")? != State::Paused {
+            return Err(bad(node, "resume", "a paused node"));
+        }
+        let left = self.resources(node).token_limit;
+        let Some(&more) = self.budget.token_limits(left, 1).first() else {
+            self.refuse(node, cx);
+            return Ok(());
+        };
+        let tokens = self.tree.node(node).tokens.len();
+        self.tree.node_mut(node).state = State::Growing;
+        let resources = self.resources(node);
+        resources.token_limit = more.saturating_add(tokens);
+        if let Some(parent) = self.tree.node(node).parent {
+            self.resources(parent).unclosed += 1;
+        }
+        self.steps.outstanding += 1;
+        self.steps.queue.push_back(node);
+        Ok(())
+    }
+
+    /// Whether an expanded node was kept. One that is not has no cache once all its children are
+    /// started.
+    pub(super) fn is_kept(&self, node: NodeId) -> bool {
+        let resources = &self.resources[node.index()];
+        let is_idle = resources.unstarted == 0 && resources.chain.is_some();
+        is_idle || self.strategy.keeps_expanded(node)
+    }
+
+    pub(super) fn ask_for_score(&mut self, node: NodeId) -> Result<(), SearchError> {
+        let state = self.state(node, "score")?;
+        if !self.competes(node) || self.scoring == Scoring::Never {
+            return Err(bad(node, "score", "an open, paused or complete node"));
+        }
+        self.steps.outstanding += 1;
+        let known = match state {
+            State::Paused => {
+                let paused = self.tree.node(node);
+                paused.is_empty_step() || paused.partial_score.is_some()
+            }
+            _ => self.is_read(node),
+        };
+        match known {
+            true => self.report(node),
+            false => self.steps.ready.push(node),
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of a closed node's chain is still to be scored.
+    pub(super) fn is_read(&self, node: NodeId) -> bool {
+        let path = self.tree.path(node);
+        path.into_iter().all(|id| {
+            let node = self.tree.node(id);
+            node.is_empty_step() || node.score.is_some()
+        })
+    }
+
+    pub(super) fn competes(&self, node: NodeId) -> bool {
+        let node = self.tree.node(node);
+        matches!(node.state, State::Open | State::Paused) || node.is_complete()
+    }
+}
+
+fn bad(node: NodeId, verb: &str, wanted: &str) -> SearchError {
+    let what = format!("it asked to {verb} {node:?}, which is not {wanted}");
+    SearchError::BadAction(what)
+}

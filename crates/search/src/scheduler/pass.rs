@@ -1,0 +1,157 @@
+//! One forward pass over everything that grows: queued steps start, and what closes goes to its problem.
+
+use super::{Owner, Scheduler, steps};
+use crate::error::{GenError, SearchError};
+use crate::event::Event;
+use crate::generator::PassOutput;
+use crate::tree::NodeId;
+
+impl Scheduler<'_, '_> {
+    /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
+    ///
+    /// Within a problem, steps start strictly in order: none overtakes one that waits for memory,
+    /// so that what a problem gets does not depend on timing. Steps written ahead never make
+    /// another one wait.
+    pub(super) fn start_steps(&mut self) -> bool {
+        let mut started = self.start_queued();
+        if self.blocked && self.drop_all_speculative() {
+            started |= self.start_queued();
+        }
+        if !self.blocked {
+            for (&index, live) in &mut self.live {
+                if !live.config().speculate {
+                    continue;
+                }
+                for (chain, node) in live.start_speculative(&mut self.cx) {
+                    self.owners.insert(chain, Owner::speculative(index, node));
+                }
+            }
+        }
+        started
+    }
+
+    pub(super) fn start_queued(&mut self) -> bool {
+        let mut started = false;
+        self.blocked = false;
+        for (&index, live) in &mut self.live {
+            loop {
+                match live.start_next(&mut self.cx, &mut self.summary.ledger) {
+                    steps::Start::Started(chain, node) => {
+                        self.owners.insert(chain, Owner::step(index, node));
+                        started = true;
+                    }
+                    steps::Start::NoMemory => {
+                        self.blocked = true;
+                        break;
+                    }
+                    steps::Start::NothingQueued => break,
+                }
+            }
+        }
+        started
+    }
+
+    /// Throws away all that is written ahead. Returns whether there was something.
+    pub(super) fn drop_all_speculative(&mut self) -> bool {
+        let mut dropped = false;
+        for live in self.live.values_mut() {
+            for at in 0..live.resources.len() {
+                if live.resources[at].speculative.is_some() {
+                    live.drop_speculative(NodeId(at as u32), &mut self.cx);
+                    dropped = true;
+                }
+            }
+        }
+        self.book();
+        dropped
+    }
+
+    /// One forward pass over everything that grows. Returns whether there was one.
+    pub(super) fn pass(&mut self) -> Result<bool, SearchError> {
+        let rows = self.cx.models.generator.active();
+        if rows == 0 {
+            return Ok(false);
+        }
+        if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
+            scorer.evict_borrowed();
+        }
+        let before = self.cx.models.clock.now();
+        let PassOutput {
+            steps: mut closed,
+            failed,
+        } = match self.cx.models.generator.pass() {
+            Ok(output) => output,
+            Err(error @ GenError::Lost(_)) => return Err(error.into()),
+            Err(error) => {
+                self.fail_active(&error);
+                return Ok(true);
+            }
+        };
+        let seconds = self.seconds_since(before);
+
+        for live in self.live.values_mut() {
+            let own = live.steps.growing + live.speculation.running;
+            if own > 0 {
+                live.bill.ledger.forward_passes += 1;
+                live.bill.ledger.seconds.generate += seconds * own as f64 / rows as f64;
+            }
+        }
+        self.summary.ledger.forward_passes += 1;
+        self.summary.ledger.seconds.generate += seconds;
+        self.note_memory();
+
+        // Steps written ahead first: what closes after them may throw them away.
+        let owners = &self.owners;
+        closed.sort_by_key(|step| {
+            !owners
+                .get(&step.chain)
+                .is_some_and(|owner| owner.speculative)
+        });
+        for step in closed {
+            let owner = self.owners.remove(&step.chain);
+            let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));
+            let Some((live, owner)) = found else {
+                let what = format!("a step closed for {:?}, which was not growing", step.chain);
+                return Err(SearchError::BadStep(what));
+            };
+            if owner.speculative {
+                live.close_speculative(owner.node, step);
+                continue;
+            }
+            live.steps.growing -= 1;
+            live.close(owner.node, step, &mut self.cx);
+        }
+        self.book();
+        for (chain, error) in failed {
+            if matches!(error, GenError::Lost(_)) {
+                return Err(error.into());
+            }
+            let Some(owner) = self.owners.get(&chain) else {
+                let what = format!("{chain:?} failed, which was not growing");
+                return Err(SearchError::BadStep(what));
+            };
+            self.end(owner.index, |live, cx| live.fail(error.to_string(), cx));
+        }
+
+        self.update_clock();
+        self.cx.event(Event::Pass {
+            rows,
+            in_flight: self.live.len(),
+            ledger: &self.summary.ledger,
+        });
+        Ok(true)
+    }
+
+    /// Ends every problem that has a step in the pass that failed.
+    pub(super) fn fail_active(&mut self, error: &GenError) {
+        let active: Vec<usize> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.steps.growing + live.speculation.running > 0)
+            .map(|(&index, _)| index)
+            .collect();
+        for index in active {
+            self.end(index, |live, cx| live.fail(error.to_string(), cx));
+        }
+    }
+}
