@@ -5,8 +5,28 @@ use std::path::Path;
 
 use crate::run::root;
 
-/// Crates without circles. Those that have some are being mended, and join when they are.
-const CRATES: &[&str] = &["crates/engine", "crates/generator", "crates/prm"];
+/// Where no module uses another that uses it: crates, and modules inside them.
+const PLACES: &[(&str, &[&str])] = &[
+    ("crates/beamgen", &[]),
+    ("crates/cli", &[]),
+    ("crates/cli", &["bench"]),
+    ("crates/engine", &[]),
+    ("crates/eval", &[]),
+    ("crates/generator", &[]),
+    ("crates/hub", &[]),
+    ("crates/labels", &[]),
+    ("crates/prm", &[]),
+    ("crates/search", &[]),
+    ("crates/search", &["scheduler"]),
+    ("crates/train", &[]),
+    ("crates/train", &["tune"]),
+];
+
+/// A configuration names its strategy by a row of the table, and a row makes its strategy of the configuration.
+const KNOWN: &[&str] = &[
+    "config -> strategy -> config",
+    "strategy -> config -> strategy",
+];
 
 /// A path of names, from the crate's root.
 type Names = Vec<String>;
@@ -123,9 +143,13 @@ fn home(
     path
 }
 
-/// Which modules at the top of a crate use which others. What a module and those inside it are to
-/// each other is their own affair.
-fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+/// Which modules inside `within` use which others there; an empty path is the crate's root. What a module and
+/// those inside it are to each other is their own affair.
+fn uses(source: &Path, within: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let child = |path: &[String]| {
+        let is_inside = path.len() > within.len() && path.iter().zip(within).all(|(a, b)| a == b);
+        is_inside.then(|| path[within.len()].clone())
+    };
     let mut all = BTreeMap::new();
     modules(source, &[], &mut all);
     let mut handed_on = BTreeMap::new();
@@ -139,7 +163,7 @@ fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     }
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (module, code) in &all {
-        let Some(from) = module.first() else { continue };
+        let Some(from) = child(module) else { continue };
         let inline = code.split("crate::").skip(1).map(|rest| {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
             paths(&format!("crate::{}", &rest[..end.unwrap_or(rest.len())])).remove(0)
@@ -148,10 +172,10 @@ fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
             let Some(path) = absolute(&path, module, &all) else {
                 continue;
             };
-            if let Some(to) = home(&path, &handed_on, &all).first()
+            if let Some(to) = child(&home(&path, &handed_on, &all))
                 && to != from
             {
-                graph.entry(from.clone()).or_default().insert(to.clone());
+                graph.entry(from.clone()).or_default().insert(to);
             }
         }
     }
@@ -195,11 +219,13 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
 
 #[test]
 fn modules_do_not_import_each_other_in_circles() {
-    for name in CRATES {
-        let graph = uses(&root().join(name).join("src"));
+    for (name, within) in PLACES {
+        let graph = uses(&root().join(name).join("src"), within);
         let edges: usize = graph.values().map(BTreeSet::len).sum();
-        assert!(edges > 4, "{name}: only {edges} imports found");
-        assert_eq!(circles(&graph), [""; 0], "{name}");
+        assert!(edges > 4, "{name} {within:?}: only {edges} imports found");
+        let mut found = circles(&graph);
+        found.retain(|circle| *name != "crates/search" || !KNOWN.contains(&circle.as_str()));
+        assert_eq!(found, [""; 0], "{name} {within:?}");
     }
 }
 
@@ -222,8 +248,8 @@ fn circles_are_found() {
     write("c.rs", "mod d;\nuse d::Other;\n");
     write("c/d.rs", "use super::super::b::B;\nuse super::Thing;\n");
     write("b.rs", "#[cfg(test)]\nmod tests { use crate::a::A; }\n");
-    assert_eq!(circles(&uses(folder.path())), [""; 0]);
+    assert_eq!(circles(&uses(folder.path(), &[])), [""; 0]);
     write("b.rs", "fn f() -> crate::a::A {}\n");
-    let found = circles(&uses(folder.path()));
+    let found = circles(&uses(folder.path(), &[]));
     assert_eq!(found.first().map(String::as_str), Some("a -> c -> b -> a"));
 }

@@ -10,6 +10,13 @@ use crate::prepare::{OwnParts, Prepared, Wanted};
 use crate::source::Downloads;
 use crate::{Config, EngineBench, Error, Pair, Solver};
 
+impl Solver {
+    /// A solver with the bundled models and the default settings, until told otherwise.
+    pub fn builder() -> SolverBuilder {
+        SolverBuilder::default()
+    }
+}
+
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
     config: Config,

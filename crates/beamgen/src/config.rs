@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use beamgen_engine::{EngineConfig, WeightType};
-use beamgen_search::{ConfigError, GeneratorConfig, SearchConfig, Settings};
+use beamgen_search::{Aggregation, ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::Error;
-use crate::pair::Header;
-use crate::solver::Defaults;
+use crate::pair_header::Header;
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
 ///
@@ -228,6 +227,32 @@ pub fn lay_over(under: &mut Table, over: &Table) {
                 under.insert(key.clone(), value.clone());
             }
         }
+    }
+}
+
+/// How a request's settings act on this solver.
+#[derive(Clone, Copy)]
+pub(crate) struct Defaults {
+    outcome_scorer: bool,
+}
+
+impl Defaults {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            outcome_scorer: config.models.scorer == ScorerKind::Orm,
+        }
+    }
+
+    /// Greedy decoding is temperature 0 whatever is written, and an outcome model, trained on the
+    /// end of chains only, is read there.
+    pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
+        if settings.search.strategy.spec().is_greedy() {
+            settings.generator.sampling.temperature = Some(0.0);
+        }
+        if self.outcome_scorer {
+            settings.search.aggregation = Aggregation::Last;
+        }
+        settings
     }
 }
 

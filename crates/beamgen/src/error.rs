@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use beamgen_search::{ConfigError, SearchError};
 
-use crate::memory::human_size;
+use crate::size::human_size;
 
 /// Why a solver could not be built, or a run stopped. Every message is one line.
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,13 @@
 //! Pairs of published models by name, each a TOML file in `configs/pairs/`.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use beamgen_engine::parse_size;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::config::lay_over;
 use crate::config::{SettingsFile, parse, read};
+use crate::pair_header::{Fits, PairMemory};
 use crate::{Config, Error};
 
 /// Name and text of every file in `configs/pairs/`, by name.
@@ -44,87 +43,6 @@ pub struct Pair {
     pub download: Option<u64>,
     #[serde(skip)]
     settings: Table,
-}
-
-/// The smallest machine that a pair runs on with a search of its own length: weights in bfloat16
-/// unless the pair's settings say int8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Fits {
-    /// A laptop with 16 GB of memory, 12 of them free.
-    #[serde(rename = "laptop")]
-    Laptop,
-    /// A card with 24 GB, 22 of them for the models.
-    #[serde(rename = "one card")]
-    OneCard,
-    /// Two such cards, or one of 48 GB.
-    #[serde(rename = "two cards")]
-    TwoCards,
-}
-
-impl Fits {
-    /// All of them, the smallest first.
-    pub const ALL: [Self; 3] = [Self::Laptop, Self::OneCard, Self::TwoCards];
-
-    /// The name in files and output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Laptop => "laptop",
-            Self::OneCard => "one card",
-            Self::TwoCards => "two cards",
-        }
-    }
-
-    /// Bytes that models and caches may take.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::Laptop => 12_000_000_000,
-            Self::OneCard => 22_000_000_000,
-            Self::TwoCards => 44_000_000_000,
-        }
-    }
-}
-
-impl fmt::Display for Fits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Bytes of weights, buffers, and the keys and values of one chain in each model, for two ways to
-/// keep the weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PairMemory {
-    /// With the weights in bfloat16.
-    #[serde(deserialize_with = "size")]
-    pub bf16: u64,
-    /// With the weights in 8 bits.
-    #[serde(deserialize_with = "size")]
-    pub int8: u64,
-}
-
-/// The table `[pair]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Header {
-    name: String,
-    summary: String,
-    fits: Option<Fits>,
-    memory: Option<PairMemory>,
-    #[serde(default, deserialize_with = "optional_size")]
-    download: Option<u64>,
-}
-
-/// A size as a string, such as `"18.3 GB"`.
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let bytes = parse_size(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
-    Ok(bytes as u64)
-}
-
-fn optional_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    size(from).map(Some)
 }
 
 impl Pair {
@@ -388,9 +306,9 @@ mod figures {
     use serde_json::json;
 
     use super::*;
-    use crate::memory::{MemoryPlan, human_size};
     use crate::prepare::{longest_chain, memory};
     use crate::{KNOWN_MODELS, KnownModel, ModelKind};
+    use crate::{MemoryPlan, human_size};
 
     fn known(name: &Path) -> &'static KnownModel {
         let name = name.to_str().unwrap();

@@ -12,7 +12,8 @@ use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
 use beamgen_search::{Answers, GenError, Generator, Problem, Scorer};
 use serde_json::{Map, Value};
 
-use crate::memory::{MemoryPlan, ModelMemory, human_size, kept_as};
+use crate::memory::{MemoryPlan, ModelMemory, kept_as};
+use crate::size::human_size;
 use crate::solver::Writer;
 use crate::source::{Downloads, OpenedModel, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};

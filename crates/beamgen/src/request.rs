@@ -8,7 +8,7 @@ use beamgen_search::{
     StrategyKind,
 };
 
-use crate::service::Progress;
+use crate::progress::Progress;
 
 /// A problem with the settings of its search. [`Solver::request`](crate::Solver::request) makes one
 /// with the solver's own settings; what is to be different is set on it. Requests with different

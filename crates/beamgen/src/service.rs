@@ -17,10 +17,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beamgen_search::{
-    CancelToken, Cause, ConfigError, Event, Finish, Intake, Next, NodeId, ProblemResult,
-    RunSummary, Settings, Sink, Stopped,
+    CancelToken, Cause, ConfigError, Event, Intake, Next, ProblemResult, RunSummary, Settings,
+    Sink, Stopped,
 };
 
+use crate::config::Defaults;
+use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 use crate::solver::WallClock;
 use crate::{Error, Solver};
@@ -64,67 +66,10 @@ pub enum ServiceError {
     Lost(Cause),
 }
 
-/// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
-/// moment; the result's tree is numbered anew.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Progress {
-    /// It left the queue.
-    Started,
-    /// A step closed.
-    StepClosed {
-        /// The step.
-        node: NodeId,
-        /// The step before it.
-        parent: Option<NodeId>,
-        /// Its text, boundary included.
-        text: String,
-    },
-    /// A step got its score.
-    StepScored {
-        /// The step.
-        node: NodeId,
-        /// The probability that it is right.
-        score: f32,
-    },
-    /// A chain was dropped in favour of better ones.
-    ChainPruned {
-        /// Its last step.
-        node: NodeId,
-    },
-    /// A chain grows no further.
-    ChainFinished {
-        /// Its last step.
-        node: NodeId,
-        /// Why.
-        finish: Finish,
-    },
-    /// Memory ran out; the problem will start again from nothing.
-    Restarted,
-}
-
-impl Progress {
-    fn of(event: &Event<'_>) -> Option<(usize, Self)> {
-        Some(match *event {
-            Event::ProblemStarted { index, .. } => (index, Self::Started),
-            Event::StepClosed { index, tree, node } => {
-                let step = tree.node(node);
-                let (parent, text) = (step.parent, step.text.clone());
-                (index, Self::StepClosed { node, parent, text })
-            }
-            Event::StepScored {
-                index, node, score, ..
-            } => (index, Self::StepScored { node, score }),
-            Event::ChainPruned { index, node, .. } => (index, Self::ChainPruned { node }),
-            Event::ChainFinished {
-                index,
-                node,
-                finish,
-                ..
-            } => (index, Self::ChainFinished { node, finish }),
-            Event::ProblemRestarted { index } => (index, Self::Restarted),
-            Event::ProblemDone { .. } | Event::Pass { .. } => return None,
-        })
+impl Solver {
+    /// Puts the solver on a thread of its own, which any number of threads hand requests to.
+    pub fn spawn(self, options: ServiceOptions) -> Service {
+        Service::start(self, options)
     }
 }
 
@@ -354,7 +299,7 @@ impl Running {
 struct QueueIntake {
     shared: Arc<Shared>,
     running: Rc<RefCell<Running>>,
-    solver: crate::solver::Defaults,
+    solver: Defaults,
 }
 
 impl Intake for QueueIntake {

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
-    Aggregation, Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem,
-    ProblemResult, RequestList, RunSummary, Scorer, Settings, Sink,
+    Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
+    RequestList, RunSummary, Scorer, Settings, Sink,
 };
 use serde_json::{Map, Value};
 
-use crate::builder::SolverBuilder;
+use crate::config::Defaults;
 use crate::request::Request;
-use crate::service::{Service, ServiceOptions};
 use crate::{Config, Error, ScorerKind};
 
 /// Solves problems by step-wise search: a generator, a scorer, and the search between them.
@@ -32,11 +31,6 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// A solver with the bundled models and the default settings, until told otherwise.
-    pub fn builder() -> SolverBuilder {
-        SolverBuilder::default()
-    }
-
     /// The settings as they act.
     pub fn config(&self) -> &Config {
         &self.config
@@ -174,11 +168,6 @@ impl Solver {
         self.serve(WallClock::start(), &mut intake, &mut sink)
     }
 
-    /// Puts the solver on a thread of its own, which any number of threads hand requests to.
-    pub fn spawn(self, options: ServiceOptions) -> Service {
-        Service::start(self, options)
-    }
-
     pub(crate) fn serve(
         &mut self,
         clock: WallClock,
@@ -288,32 +277,6 @@ impl Writer {
             Self::Model(generator) => &mut **generator,
             Self::Own(generator) => &mut **generator,
         }
-    }
-}
-
-/// How a request's settings act on this solver.
-#[derive(Clone, Copy)]
-pub(crate) struct Defaults {
-    outcome_scorer: bool,
-}
-
-impl Defaults {
-    pub(crate) fn of(config: &Config) -> Self {
-        Self {
-            outcome_scorer: config.models.scorer == ScorerKind::Orm,
-        }
-    }
-
-    /// Greedy decoding is temperature 0 whatever is written, and an outcome model, trained on the
-    /// end of chains only, is read there.
-    pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
-        if settings.search.strategy.spec().is_greedy() {
-            settings.generator.sampling.temperature = Some(0.0);
-        }
-        if self.outcome_scorer {
-            settings.search.aggregation = Aggregation::Last;
-        }
-        settings
     }
 }
 

@@ -11,7 +11,8 @@ use beamgen_labels::LabelsError;
 
 use crate::nearest::nearest;
 
-use crate::interrupt;
+/// The exit code after Ctrl-C: 128 and the signal's number, as shells have it.
+pub const INTERRUPTED: u8 = 130;
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Failure {
         match self {
             Self::Input(_) => ExitCode::from(2),
             Self::Run(_) => ExitCode::FAILURE,
-            Self::Interrupted(_) => ExitCode::from(interrupt::EXIT_CODE),
+            Self::Interrupted(_) => ExitCode::from(INTERRUPTED),
             Self::ReaderLeft => ExitCode::SUCCESS,
         }
     }

@@ -8,10 +8,7 @@ use beamgen::{CancelToken, Event, ProblemResult, Request, RunSummary, Solver};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-use crate::failure::Failure;
-
-/// The exit code after Ctrl-C: 128 and the signal's number, as shells have it.
-pub const EXIT_CODE: u8 = 130;
+use crate::failure::{Failure, INTERRUPTED};
 
 /// Whether Ctrl-C was pressed.
 #[derive(Clone, Debug, Default)]
@@ -23,9 +20,12 @@ impl Interrupt {
         let pressed = Arc::new(AtomicBool::new(false));
         // Handlers run in this order: at the first signal the flag is not set yet. Where there can
         // be no handlers, Ctrl-C ends the process as it always does.
-        let _ =
-            flag::register_conditional_shutdown(SIGINT, i32::from(EXIT_CODE), Arc::clone(&pressed))
-                .and_then(|_| flag::register(SIGINT, Arc::clone(&pressed)));
+        let _ = flag::register_conditional_shutdown(
+            SIGINT,
+            i32::from(INTERRUPTED),
+            Arc::clone(&pressed),
+        )
+        .and_then(|_| flag::register(SIGINT, Arc::clone(&pressed)));
         Self(pressed)
     }
 

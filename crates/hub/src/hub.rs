@@ -12,33 +12,13 @@ use crate::files::{missing, needed, shards};
 use crate::http::{Client, file_url};
 use crate::id::{is_commit, safe_path};
 use crate::repo_dir::{RepoDir, hf_repo};
-use crate::{HubConfig, HubError, ModelId};
+use crate::{HubConfig, HubError, ModelId, Progress};
 
 /// A hub and its cache.
 #[derive(Debug)]
 pub struct Hub {
     config: HubConfig,
     client: Client,
-}
-
-/// Progress of a download.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Progress<'a> {
-    /// Bytes of a file are in the cache. Reported at the beginning, too: a resumed file has some.
-    Bytes {
-        /// The file.
-        file: &'a str,
-        /// Bytes so far; fewer than before if the file has to be begun anew.
-        done: u64,
-        /// Bytes of the file, if the hub says.
-        total: Option<u64>,
-    },
-    /// Another process is downloading the file.
-    Waiting {
-        /// The file.
-        file: &'a str,
-    },
 }
 
 /// A model that is in the cache.

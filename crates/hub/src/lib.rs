@@ -49,10 +49,12 @@ mod files;
 mod http;
 mod hub;
 mod id;
+mod progress;
 mod repo_dir;
 
 pub use cached::{CachedModel, CachedRevision};
 pub use config::HubConfig;
 pub use error::{HubError, NameError, PathError, RequestError, RequestTarget};
-pub use hub::{Fetched, Hub, Progress};
+pub use hub::{Fetched, Hub};
 pub use id::ModelId;
+pub use progress::Progress;

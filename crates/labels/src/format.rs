@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::export::Targets;
 use crate::field::Record;
+use crate::targets::Targets;
 use crate::{LabelledChain, LabelsError, Reason};
 
 mod bigbench_mistake;

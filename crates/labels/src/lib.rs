@@ -21,6 +21,7 @@ mod reason;
 mod rule;
 mod split;
 mod stat;
+mod targets;
 
 pub use beamgen_eval::Place;
 pub use chain::{LabelledChain, LabelledStep, Policy, Rollouts};

@@ -1,16 +1,11 @@
 //! Writing a trained model as a Hugging Face checkpoint folder (bf16).
 
+use crate::json::write_json;
 use crate::model::{EPS, MAX_POSITIONS, Model, ROPE_THETA};
 use crate::{Error, Result, tokenizer};
 use candle_core::{DType, Device, Tensor};
 use std::{collections::HashMap, path::Path};
 use tokenizers::Tokenizer;
-
-/// Pretty JSON with a final newline.
-pub fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Empty(e.to_string()))?;
-    std::fs::write(path, text + "\n").map_err(|e| Error::Io(path.to_owned(), e))
-}
 
 /// What the checkpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ pub mod config;
 pub mod detect;
 pub mod evaluation;
 pub mod export;
+mod json;
 pub mod lm;
 pub mod mining;
 pub mod model;

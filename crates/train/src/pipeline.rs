@@ -103,7 +103,7 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
                 .into(),
         )),
         Ok(_) => Ok(()),
-        Err(_) => export::write_json(&path, &now),
+        Err(_) => crate::json::write_json(&path, &now),
     }
 }
 

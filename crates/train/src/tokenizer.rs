@@ -123,7 +123,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         "model_max_length": crate::model::MAX_POSITIONS,
         "chat_template": CHAT_TEMPLATE,
     });
-    crate::export::write_json(&dir.join("tokenizer_config.json"), &config)?;
+    crate::json::write_json(&dir.join("tokenizer_config.json"), &config)?;
     let generation = serde_json::json!({
         "bos_token_id": id(BEGIN)?,
         "eos_token_id": id(END)?,
@@ -131,7 +131,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         "do_sample": true,
         "temperature": 1.0,
     });
-    crate::export::write_json(&dir.join("generation_config.json"), &generation)
+    crate::json::write_json(&dir.join("generation_config.json"), &generation)
 }
 
 /// The tokens of a whole training text: prompt, then each line with its newline, then the end.

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use crate::export::Targets;
 use crate::field::{self, Record};
+use crate::targets::Targets;
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
 pub static FORMAT: Format = Format {

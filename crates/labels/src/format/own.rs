@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::export::Targets;
 use crate::field::Record;
+use crate::targets::Targets;
 use crate::{Format, LabelledChain, Reason};
 
 pub static FORMAT: Format = Format {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::export::Targets;
 use crate::field::{self, Record};
 use crate::format::math_shepherd::problem_and_steps;
+use crate::targets::Targets;
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
 pub static FORMAT: Format = Format {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::export::{Kind, Targets};
 use crate::field::{self, Record};
+use crate::targets::{Kind, Targets};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
 pub static FORMAT: Format = Format {

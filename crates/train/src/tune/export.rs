@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Decoder;
 use super::decoder::{EMBEDDING, HEAD};
-use crate::export::write_json;
+use crate::json::write_json;
 use crate::{Error, Result};
 
 /// Text files of a checkpoint that go into the new folder as they are.

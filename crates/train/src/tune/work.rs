@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Example, Recipe};
-use crate::export::write_json;
+use crate::json::write_json;
 use crate::{Error, Result};
 
 /// What decides the bytes that a run writes: an interrupted one goes on only with the same.
