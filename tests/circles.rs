@@ -22,7 +22,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("crates/train", &["tune"]),
 ];
 
-/// A configuration names its strategy by a row of the table, and a row makes its strategy of the configuration.
+/// A configuration names a row of the table of strategies, and a row makes its strategy of the
+/// configuration.
 const KNOWN: &[&str] = &[
     "config -> strategy -> config",
     "strategy -> config -> strategy",
@@ -143,8 +144,8 @@ fn home(
     path
 }
 
-/// Which modules inside `within` use which others there; an empty path is the crate's root. What a module and
-/// those inside it are to each other is their own affair.
+/// Which modules inside `within` use which others there; an empty path is the crate's root. What a
+/// module and those inside it are to each other is their own affair.
 fn uses(source: &Path, within: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let child = |path: &[String]| {
         let is_inside = path.len() > within.len() && path.iter().zip(within).all(|(a, b)| a == b);
@@ -252,4 +253,10 @@ fn circles_are_found() {
     write("b.rs", "fn f() -> crate::a::A {}\n");
     let found = circles(&uses(folder.path(), &[]));
     assert_eq!(found.first().map(String::as_str), Some("a -> c -> b -> a"));
+
+    assert_eq!(circles(&uses(folder.path(), &["c"])), [""; 0]);
+    write("c/e.rs", "use super::d::Other;\n");
+    write("c/d.rs", "use super::e::More;\n");
+    let found = circles(&uses(folder.path(), &["c"]));
+    assert_eq!(found, ["d -> e -> d", "e -> d -> e"]);
 }

@@ -230,7 +230,7 @@ pub fn lay_over(under: &mut Table, over: &Table) {
     }
 }
 
-/// How a request's settings act on this solver.
+/// How a request's settings act on a solver with these settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
     outcome_scorer: bool,

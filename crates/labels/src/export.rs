@@ -27,10 +27,8 @@ impl Format {
         let kinds = chains.iter().map(|chain| Targets::new(rule, chain).kind);
         let kind = kinds.max().unwrap_or(Kind::Hard);
         Some(chains.iter().map(move |chain| {
-            let targets = Targets {
-                kind,
-                ..Targets::new(rule, chain)
-            };
+            let mut targets = Targets::new(rule, chain);
+            targets.kind = kind;
             if targets.labels().is_empty() && !std::ptr::eq(self, Self::own()) {
                 return Err(Reason::new("no step has a label"));
             }

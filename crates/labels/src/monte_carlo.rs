@@ -41,9 +41,9 @@ pub struct MonteCarlo {
     /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside searches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mine: Option<Mine>,
-    /// Whether problems whose chains are all right or all wrong are left out: no rollouts, and no chain comes
-    /// out. What a reward model is for is the choice among a problem's chains, and those give nothing
-    /// to choose from (so OmegaPRM leaves out what is too easy or too hard).
+    /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts,
+    /// and no chain of them comes out. A reward model chooses among a problem's chains, and there is
+    /// nothing to choose among these. OmegaPRM (2406.06592) leaves out too easy and too hard ones, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
 }

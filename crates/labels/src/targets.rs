@@ -17,7 +17,7 @@ pub enum Kind {
 /// The labels of one chain, up to the last step that has one.
 pub struct Targets {
     pub(crate) kind: Kind,
-    pub(crate) labels: Vec<Option<f64>>,
+    labels: Vec<Option<f64>>,
 }
 
 impl Targets {

@@ -1,5 +1,5 @@
-//! Which problems are in flight: let in while there is room, ended when they are overdue, and set back where the memory
-//! does not suffice for all.
+//! Which problems are in flight. They are let in while there is room, ended when they are overdue,
+//! and set back when memory is too short for all.
 
 use super::Scheduler;
 use super::active::ActiveProblem;

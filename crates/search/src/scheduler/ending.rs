@@ -1,4 +1,4 @@
-//! How chains end, and the whole search.
+//! How a chain ends, and how the search of a problem does.
 
 use super::Context;
 use super::active::{ActiveProblem, Stage};

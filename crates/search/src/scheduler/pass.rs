@@ -1,4 +1,5 @@
-//! One forward pass over everything that grows: queued steps start, and what closes goes to its problem.
+//! One forward pass over everything that grows. Queued steps start before it; what closes in it goes
+//! to its problem.
 
 use super::{Owner, Scheduler, steps};
 use crate::error::{GenError, SearchError};

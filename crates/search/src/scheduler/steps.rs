@@ -1,5 +1,5 @@
-//! The steps of a problem, from the queue to the strategy: started, closed, merged with equal ones, and scored
-//! or reported.
+//! The steps of a problem, from the queue to the strategy: they start, close, are merged with equal
+//! ones, and are scored or reported.
 
 use super::Context;
 use super::active::ActiveProblem;
