@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::files::missing;
+use crate::files::{Part, missing};
 use crate::id::{is_commit, is_gguf};
 
 /// A repository in the cache.
@@ -94,7 +94,7 @@ fn revision(mut refs: Vec<String>, commit: String, path: PathBuf) -> CachedRevis
         commit,
         refs,
         bytes: found.iter().map(|(_, found)| found.len()).sum(),
-        is_complete: missing(&path, None).is_empty(),
+        is_complete: missing(&path, None, Part::Whole).is_empty(),
         gguf,
         modified: found.iter().filter_map(|(_, f)| f.modified().ok()).max(),
         path,

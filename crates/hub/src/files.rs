@@ -52,10 +52,19 @@ pub(crate) struct Needed {
     pub index: Option<&'static str>,
 }
 
+/// How much of a model is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    /// All but the weights. (A GGUF file is one piece.)
+    Tokenizer,
+}
+
 /// What to fetch of a repository that lists `listed`.
 pub(crate) fn needed(
     listed: &BTreeSet<String>,
     gguf: Option<&str>,
+    part: Part,
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
@@ -71,6 +80,9 @@ pub(crate) fn needed(
     if gguf.is_none() {
         let optional = OPTIONAL.iter().filter(|name| listed.contains(**name));
         files.extend(optional.map(|name| (*name).to_owned()));
+        if part == Part::Tokenizer {
+            return Ok(Needed { files, index });
+        }
         let Some(weights) = WEIGHTS.iter().find(|w| listed.contains(w.name())) else {
             let gguf = listed.iter().filter(|name| is_gguf(name)).cloned();
             return Err(target.failed(RequestError::NoWeights {
@@ -113,7 +125,7 @@ pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
 }
 
 /// The needed files that a snapshot folder lacks.
-pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>) -> Vec<String> {
+pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<String> {
     let has = |name: &str| snapshot.join(name).is_file();
     if let Some(file) = gguf {
         return if has(file) {
@@ -124,6 +136,9 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>) -> Vec<String> {
     }
     let required = REQUIRED.iter().filter(|name| !has(name));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
+    if part == Part::Tokenizer {
+        return missing;
+    }
     match WEIGHTS.iter().find(|weights| has(weights.name())) {
         None => missing.push("model.safetensors".to_owned()),
         Some(Weights::Whole(_)) => (),
@@ -157,7 +172,9 @@ mod tests {
 
     fn files(names: &str) -> Vec<String> {
         let all = listed(&format!("config.json tokenizer.json {names}"));
-        needed(&all, None, &target()).expect("enough").files
+        needed(&all, None, Part::Whole, &target())
+            .expect("enough")
+            .files
     }
 
     #[test]
@@ -185,7 +202,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_named() {
         let refused = |names: &str, gguf: Option<&str>| {
-            needed(&listed(names), gguf, &target())
+            needed(&listed(names), gguf, Part::Whole, &target())
                 .expect_err("refused")
                 .to_string()
         };

@@ -8,7 +8,7 @@ use hf_hub::api::RepoInfo;
 use crate::blob::{self, TransferError, with_retries};
 use crate::cached::{CachedModel, scan};
 use crate::error::{RequestError, RequestTarget};
-use crate::files::{missing, needed, shards};
+use crate::files::{Part, missing, needed, shards};
 use crate::http::{Client, file_url};
 use crate::id::{is_commit, safe_path};
 use crate::repo_dir::{RepoDir, hf_repo};
@@ -60,8 +60,30 @@ impl Hub {
         id: &ModelId,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Fetched, HubError> {
+        self.fetch_part(id, Part::Whole, progress)
+    }
+
+    /// [`fetch`](Self::fetch) without the weights, for a model that a server runs. (A GGUF file is one
+    /// piece, and comes whole.)
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub fn fetch_tokenizer(
+        &self,
+        id: &ModelId,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Fetched, HubError> {
+        self.fetch_part(id, Part::Tokenizer, progress)
+    }
+
+    fn fetch_part(
+        &self,
+        id: &ModelId,
+        part: Part,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
-        let known = self.in_cache(&repo, id);
+        let known = self.in_cache(&repo, id, part);
         match known {
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
             Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
@@ -76,11 +98,11 @@ impl Hub {
                         ..known
                     })
                 }
-                listing => self.download(&repo, id, listing, progress),
+                listing => self.download(&repo, id, part, listing, progress),
             },
             Err(_) => {
                 let listing = self.listing(id, self.config.retries);
-                self.download(&repo, id, listing, progress)
+                self.download(&repo, id, part, listing, progress)
             }
         }
     }
@@ -107,12 +129,12 @@ impl Hub {
     }
 
     /// The model as it is in the cache, or the names of the files that are missing there.
-    fn in_cache(&self, repo: &RepoDir, id: &ModelId) -> Result<Fetched, Vec<String>> {
+    fn in_cache(&self, repo: &RepoDir, id: &ModelId, part: Part) -> Result<Fetched, Vec<String>> {
         let Some(commit) = repo.commit(id) else {
             return Err(vec![]);
         };
         let snapshot = repo.snapshot(&commit);
-        let missing_files = missing(&snapshot, id.file());
+        let missing_files = missing(&snapshot, id.file(), part);
         if !missing_files.is_empty() {
             return Err(if snapshot.is_dir() {
                 missing_files
@@ -179,13 +201,14 @@ impl Hub {
         &self,
         repo: &RepoDir,
         id: &ModelId,
+        part: Part,
         listing: Result<(String, BTreeSet<String>), TransferError>,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Fetched, HubError> {
         let target = self.target(id);
         let (commit, listed) = listing.map_err(|stop| stop.at(&target))?;
         let snapshot = repo.snapshot(&commit);
-        let needed = needed(&listed, id.file(), &target)?;
+        let needed = needed(&listed, id.file(), part, &target)?;
 
         let mut new = Vec::new();
         let mut download_file = |file: &str| -> Result<PathBuf, HubError> {
