@@ -1,8 +1,11 @@
 //! From a hidden state to a probability.
 
+use std::path::Path;
+
 use beamgen_engine::{Model, ModelConfig, Tokenizer, Weights};
 
-use crate::spec::{HeadSpec, LayerSpec, Normaliser};
+use crate::error::Error;
+use crate::spec::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
 
 /// What a log-ratio lacks without one.
@@ -202,6 +205,30 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
     tokens.iter().map(id).collect()
 }
 
+impl PrmSpec {
+    /// The ids of the label tokens that a head of tokens reads; `None` for other heads. `model` is a path
+    /// for messages.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`]: a label is not one token of the model.
+    pub fn label_ids(
+        &self,
+        tokenizer: &Tokenizer,
+        model: &Path,
+    ) -> Result<Option<Vec<u32>>, Error> {
+        let HeadSpec::Tokens(tokens) = &self.head else {
+            return Ok(None);
+        };
+        let ids = token_ids(tokens, tokenizer).map_err(|fault| Error::Unfit {
+            spec: self.name.clone(),
+            field: fault.field,
+            model: model.to_owned(),
+            reason: fault.reason,
+        })?;
+        Ok(Some(ids))
+    }
+}
+
 /// Rows of the language-model head.
 fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
     let mut weight = Vec::new();
@@ -229,8 +256,8 @@ impl Normaliser {
         Err(fault("normaliser", reason))
     }
 
-    /// `None` if the numbers give none.
-    pub(crate) fn probability(self, outputs: &[f64]) -> Option<f32> {
+    /// The probability that the outputs of a head stand for; `None` if they give none.
+    pub fn probability(self, outputs: &[f64]) -> Option<f32> {
         let value = match self {
             Self::Softmax(class) => {
                 let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

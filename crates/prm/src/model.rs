@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
-use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer};
+use beamgen_search::{ScoreError, ScoreId, score_chains};
 
 use crate::chains::Chains;
 use crate::engines::Engines;
@@ -10,7 +10,7 @@ use crate::head::{Head, NO_LOGITS};
 use crate::segments::Segments;
 use crate::spec::{HeadSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
-use crate::written::{Written, steps_of};
+use crate::written::Written;
 
 /// A process reward model over the engine's forkable cache.
 #[derive(Debug)]
@@ -151,26 +151,7 @@ impl RewardModel {
         &mut self,
         chains: &[(&str, &[&str])],
     ) -> Result<Vec<Result<Vec<f32>, ScoreError>>, ScoreError> {
-        let mut results: Vec<Result<Vec<f32>, ScoreError>> = Vec::with_capacity(chains.len());
-        let mut items = Vec::new();
-        let mut places = Vec::new();
-        for &(problem, steps) in chains {
-            let steps = steps_of(steps);
-            let result = self.open_text(problem).map(|id| {
-                places.push(results.len());
-                items.push(ScoreItem { id, steps });
-                Vec::new()
-            });
-            results.push(result);
-        }
-        let scored = self.score(&items);
-        for item in &items {
-            self.release(item.id);
-        }
-        for (place, scored) in places.into_iter().zip(scored?) {
-            results[place] = scored.map(|scored| scored.probabilities);
-        }
-        Ok(results)
+        score_chains(self, chains)
     }
 
     /// A chain as tokens, to be held against the code that a model was published with.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use beamgen_search::{Cause, Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
+use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
 
 use crate::model::RewardModel;
 
@@ -98,18 +98,10 @@ impl RewardModel {
             ends: Vec::with_capacity(item.steps.len()),
         };
         for (i, step) in item.steps.iter().enumerate() {
-            if step.text.trim().is_empty() {
-                return Err(ScoreError::Failed("an empty step cannot be scored".into()));
-            }
+            let number = chain.steps() + i + 1;
             let mark = self
                 .segments
-                .write(
-                    &prompt.text,
-                    step,
-                    chain.steps() + i + 1,
-                    &mut planned.tokens,
-                )
-                .map_err(|error| ScoreError::Failed(Cause::new(error)))?;
+                .append(&prompt.text, step, number, &mut planned.tokens)?;
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use beamgen_engine::Tokenizer;
-use beamgen_search::{Cause, ScoreError, StepRef};
+use beamgen_search::{Cause, ScoreError, StepRef, steps_of};
 
 use crate::error::Error;
 use crate::segments::Segments;
@@ -49,6 +49,36 @@ impl ChainWriter {
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
         self.segments.written(problem, steps)
     }
+
+    /// The prompt of a problem: its text and its tokens.
+    ///
+    /// # Errors
+    /// The problem cannot be written.
+    pub fn prompt(&self, problem: &str) -> Result<(String, Vec<u32>), ScoreError> {
+        let prompt = self.segments.open(problem);
+        let prompt = prompt.map_err(|error| ScoreError::Prompt(error.to_string()))?;
+        Ok((prompt.text, prompt.tokens))
+    }
+
+    /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the step with the
+    /// number `index`, from 1. Returns the index of the token at which its score is read.
+    ///
+    /// # Errors
+    /// The step is empty or cannot be written.
+    pub fn append(
+        &self,
+        prompt: &str,
+        step: &StepRef<'_>,
+        index: usize,
+        tokens: &mut Vec<u32>,
+    ) -> Result<usize, ScoreError> {
+        self.segments.append(prompt, step, index, tokens)
+    }
+
+    /// See [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
+    pub fn share_tokens(&mut self, same_tokenizer: bool) {
+        self.segments.share(same_tokenizer);
+    }
 }
 
 impl Segments {
@@ -61,24 +91,24 @@ impl Segments {
             read_at: Vec::new(),
         };
         for (i, step) in steps_of(steps).iter().enumerate() {
-            let read = self
-                .write(&prompt.text, step, i + 1, &mut written.tokens)
-                .map_err(|error| ScoreError::Failed(Cause::new(error)))?;
+            let read = self.append(&prompt.text, step, i + 1, &mut written.tokens)?;
             written.read_at.push(read);
         }
         Ok(written)
     }
-}
 
-/// Steps that are not empty, without tokens of a generator.
-pub(crate) fn steps_of<'a>(texts: &[&'a str]) -> Vec<StepRef<'a>> {
-    texts
-        .iter()
-        .filter(|text| !text.trim().is_empty())
-        .map(|&text| StepRef {
-            text,
-            tokens: &[],
-            finish: None,
-        })
-        .collect()
+    /// See [`ChainWriter::append`].
+    pub(crate) fn append(
+        &self,
+        prompt: &str,
+        step: &StepRef<'_>,
+        index: usize,
+        tokens: &mut Vec<u32>,
+    ) -> Result<usize, ScoreError> {
+        if step.text.trim().is_empty() {
+            return Err(ScoreError::Failed("an empty step cannot be scored".into()));
+        }
+        let read = self.write(prompt, step, index, tokens);
+        read.map_err(|error| ScoreError::Failed(Cause::new(error)))
+    }
 }

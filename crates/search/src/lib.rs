@@ -25,6 +25,7 @@ mod event;
 mod finish;
 mod generation;
 mod generator;
+mod given;
 mod ledger;
 mod problem;
 mod request;
@@ -46,6 +47,7 @@ pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
     ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
+pub use given::{score_chains, steps_of};
 pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
 pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
