@@ -21,6 +21,15 @@ const EDGES: &[(&str, &[&str])] = &[
         "beamgen-prm",
         &["beamgen-engine", "beamgen-files", "beamgen-search"],
     ),
+    (
+        "beamgen-remote",
+        &[
+            "beamgen-engine",
+            "beamgen-generator",
+            "beamgen-prm",
+            "beamgen-search",
+        ],
+    ),
     ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
     (
         "beamgen-labels",
@@ -37,6 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-generator",
             "beamgen-hub",
             "beamgen-prm",
+            "beamgen-remote",
             "beamgen-search",
             "beamgen-world",
         ],

@@ -9,7 +9,7 @@ use crate::run::{Place, Ran};
 const HOSTILE: &str = "\x1b]0;title\x07\x1b[2J\x08\x08\r\u{9b}31m\u{202e}\u{2066}\u{2028}\x7f";
 
 /// The characters of `text` that act on a terminal.
-fn acting(text: &str) -> Vec<char> {
+fn acting(text: &str) -> String {
     let acts = |c: &char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
             || "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}".contains(*c)
@@ -22,7 +22,7 @@ fn acting(text: &str) -> Vec<char> {
 #[track_caller]
 fn assert_harmless(name: &str, ran: &Ran) {
     for text in [&ran.stdout, &ran.stderr] {
-        assert_eq!(acting(text), [], "{name}: {text:?}");
+        assert_eq!(acting(text), "", "{name}: {text:?}");
     }
 }
 
@@ -131,7 +131,7 @@ fn names_in_errors_cannot_act_on_the_terminal() {
     let ran = place.run(&["score", "chains.jsonl"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("chain \\x1b]0;"), "{}", ran.stderr);
-    assert_eq!(acting(&ran.stderr), [], "{}", ran.stderr);
+    assert_eq!(acting(&ran.stderr), "", "{}", ran.stderr);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_results_folder_holds_no_markup_formula_or_escape_of_its_input() {
     assert_harmless("plan", &place.run(&["bench", file, "--plan"]).ok());
 
     let report = place.read("out/README.md");
-    assert_eq!(acting(&report), [], "{report}");
+    assert_eq!(acting(&report), "", "{report}");
     assert!(!report.contains("<script>"), "{report}");
     let mut columns = 0;
     for line in report.lines() {
@@ -200,7 +200,7 @@ fn a_results_folder_holds_no_markup_formula_or_escape_of_its_input() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "svg") {
             let text = std::fs::read_to_string(&path).expect("UTF-8");
-            assert_eq!(acting(&text), [], "{}", path.display());
+            assert_eq!(acting(&text), "", "{}", path.display());
             assert!(!text.contains("<script>"), "{}", path.display());
             figures += 1;
         }

@@ -6,7 +6,7 @@ use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
 use beamgen_search::{Answers, Generator, PerStep, Scorer, StepScorer};
 
-use crate::prepare::{OwnParts, Prepared, Wanted};
+use crate::prepare::{Identity, OwnParts, Prepared, Wanted};
 use crate::source::Downloads;
 use crate::{Config, EngineBench, Error, Pair, Solver};
 
@@ -33,6 +33,8 @@ impl Default for SolverBuilder {
                 scorer: None,
                 answers: Box::new(MathAnswers),
                 load_scorer: false,
+                #[cfg(feature = "remote")]
+                keys: crate::served::Keys::default(),
             },
             downloads: None,
         }
@@ -89,7 +91,7 @@ impl SolverBuilder {
         name: impl Into<String>,
         generator: impl Generator + Send + 'static,
     ) -> Self {
-        self.own.generator = Some((name.into(), Box::new(generator)));
+        self.own.generator = Some((Identity::Named(name.into()), Box::new(generator)));
         self
     }
 
@@ -98,7 +100,7 @@ impl SolverBuilder {
     /// do.
     #[must_use]
     pub fn scorer(mut self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
-        self.own.scorer = Some((name.into(), Box::new(scorer)));
+        self.own.scorer = Some((Identity::Named(name.into()), Box::new(scorer)));
         self
     }
 
@@ -118,6 +120,25 @@ impl SolverBuilder {
         scorer: impl StepScorer + Send + 'static,
     ) -> Self {
         self.scorer(name, PerStep::new(scorer))
+    }
+
+    /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins over the
+    /// settings' key file.
+    ///
+    /// [`ModelsConfig::generator_server`]: crate::ModelsConfig::generator_server
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn generator_key(mut self, key: beamgen_remote::ApiKey) -> Self {
+        self.own.keys.generator = Some(key);
+        self
+    }
+
+    /// The key of the servers that run the reward model, likewise.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn prm_key(mut self, key: beamgen_remote::ApiKey) -> Self {
+        self.own.keys.prm = Some(key);
+        self
     }
 
     /// Loads the scorer even if the settings never ask it: requests with other settings may.

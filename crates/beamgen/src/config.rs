@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 use crate::Error;
 use crate::pair_header::Header;
+use crate::server_config::ServerConfig;
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
 ///
@@ -84,6 +85,12 @@ pub struct ModelsConfig {
     /// The model that an implicit reward model is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_reference: Option<PathBuf>,
+    /// Servers that run the generator, in place of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_server: Option<ServerConfig>,
+    /// Servers that run the reward model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prm_server: Option<ServerConfig>,
     /// Numbers that weights are kept in. They are computed with in float32 all the same, but for int8, which
     /// quantises activations, too.
     pub dtype: WeightType,

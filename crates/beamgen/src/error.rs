@@ -115,6 +115,25 @@ pub enum Error {
     /// There is no generator: the models were prepared to score given chains.
     #[error("there is no generator: only the reward model was prepared")]
     NoGenerator,
+    /// A server's model whose tokenizer is not known here.
+    #[error(
+        "the {role} server has the model {model:?}, whose tokenizer is not on this machine and is on no hub: name a folder or a model of the hub that has it (--{role})"
+    )]
+    NoTokenizer {
+        /// `generator` or `prm`.
+        role: &'static str,
+        /// As the server calls it.
+        model: String,
+    },
+    /// Servers were named, and this build has no code for them.
+    #[error(
+        "this build leaves servers of other engines out; build it in: cargo build --release --features remote"
+    )]
+    NoRemote,
+    /// A server cannot be used.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Remote(#[from] beamgen_remote::Error),
     /// The run broke.
     #[error(transparent)]
     Search(#[from] SearchError),

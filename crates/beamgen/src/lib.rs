@@ -64,6 +64,12 @@ mod pair_header;
 mod prepare;
 mod progress;
 mod request;
+#[cfg(feature = "remote")]
+mod served;
+#[cfg(not(feature = "remote"))]
+#[path = "not_served.rs"]
+mod served;
+mod server_config;
 mod service;
 mod size;
 mod solver;
@@ -79,6 +85,9 @@ pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
 pub use beamgen_prm::{PrmSpec, RewardModel};
+/// Generators and reward models on vLLM, SGLang or llama.cpp.
+#[cfg(feature = "remote")]
+pub use beamgen_remote as remote;
 /// Strategies: the table of them, their keys, and what a strategy of one's own implements.
 pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
@@ -87,7 +96,7 @@ pub use beamgen_search::{
     Ledger, Memory, Node, NodeId, OpenedProblem, PassOutput, PerStep, Problem, ProblemResult,
     PruneReason, Pruned, RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult,
     Scored, Scorer, SearchConfig, SearchError, Seconds, Settings, Source, State, StepOutput,
-    StepPlan, StepRef, StepScorer, Stopped, Submitted,
+    StepPlan, StepRef, StepScorer, Stopped, Submitted, score_chains,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
@@ -100,6 +109,7 @@ pub use pair_header::{Fits, PairMemory};
 pub use prepare::Prepared;
 pub use progress::Progress;
 pub use request::Request;
+pub use server_config::ServerConfig;
 pub use service::{Service, ServiceError, ServiceOptions, Ticket};
 pub use size::human_size;
 pub use solver::{IntoRequest, Solver};

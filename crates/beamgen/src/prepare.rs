@@ -13,8 +13,8 @@ use beamgen_search::{Answers, GenError, Generator, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
+use crate::served::Served;
 use crate::size::human_size;
-use crate::solver::Writer;
 use crate::source::{Downloads, OpenedModel, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
 
@@ -31,6 +31,8 @@ pub struct Prepared {
     own: OwnParts,
     plan: MemoryPlan,
     notes: Vec<String>,
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
+    served: Served,
 }
 
 /// A reward model, and the one it is compared with if it is a log-ratio.
@@ -86,11 +88,21 @@ impl Loaded {
     }
 }
 
-/// What the builder was given in place of models, each with the name that stands for it in run
-/// files.
+/// What stands for a part in run files.
+pub(crate) enum Identity {
+    /// The name that the builder was given.
+    Named(String),
+    /// What servers are, and how they are asked.
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
+    Served(Map<String, Value>),
+}
+
+/// What the builder was given in place of models, each with what stands for it in run files.
 pub(crate) struct OwnParts {
-    pub generator: Option<(String, Box<dyn Generator + Send>)>,
-    pub scorer: Option<(String, Box<dyn Scorer + Send>)>,
+    pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
+    pub scorer: Option<(Identity, Box<dyn Scorer + Send>)>,
+    #[cfg(feature = "remote")]
+    pub keys: crate::served::Keys,
     pub answers: Box<dyn Answers + Send>,
     /// Whether the scorer is wanted even if the default settings never ask it.
     pub load_scorer: bool,
@@ -111,8 +123,13 @@ impl Prepared {
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let config = config.resolved();
+        let mut config = config.resolved();
         let mut notes = Vec::new();
+        let mut served = Served::open(&config)?;
+        let written = match wanted {
+            Wanted::RewardModel => None,
+            Wanted::Pair => served.generator(&mut config, &mut own, &mut downloads, &mut notes)?,
+        };
         let generator = match wanted {
             Wanted::RewardModel => None,
             Wanted::Pair if own.generator.is_some() => None,
@@ -123,10 +140,18 @@ impl Prepared {
             }
         };
         let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
-        let prompts = prompts.transpose()?;
+        let mut prompts = prompts.transpose()?;
+        let mut tokens_of = generator.as_ref().map(|opened| opened.checkpoint.clone());
+        if let Some((written, checkpoint)) = written {
+            (prompts, tokens_of) = (Some(written), Some(checkpoint));
+        }
         let has_kind = config.models.scorer != ScorerKind::None;
         let scores =
             wanted == Wanted::RewardModel || config.uses_scorer() || (own.load_scorer && has_kind);
+        if scores {
+            let generator = tokens_of.as_ref();
+            served.scorer(&config, generator, &mut own, &mut downloads, &mut notes)?;
+        }
         own.scorer.take_if(|_| !scores);
         let judge = match scores && own.scorer.is_none() {
             true => Some(Judge::open(
@@ -168,6 +193,7 @@ impl Prepared {
             own,
             plan,
             notes,
+            served,
         })
     }
 
@@ -229,8 +255,8 @@ impl Prepared {
             self.notes.extend_from_slice(generator.notes());
         }
         let generator = match (loaded.generator, self.own.generator) {
-            (Some(generator), _) => Writer::Model(Box::new(generator)),
-            (None, Some((_, own))) => Writer::Own(own),
+            (Some(generator), _) => Box::new(generator),
+            (None, Some((_, own))) => own,
             (None, None) => return Err(Error::NoGenerator),
         };
         let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
@@ -243,6 +269,8 @@ impl Prepared {
             notes: self.notes,
             has_bundled,
             effective,
+            #[cfg(feature = "remote")]
+            served: self.served.connections,
         })
     }
 
@@ -254,6 +282,13 @@ impl Prepared {
         effective.insert("isa".into(), isa.into());
         let kv: u64 = self.plan.models.iter().map(|model| model.kv).sum();
         effective.insert("kv_bytes".into(), kv.into());
+        #[cfg(feature = "remote")]
+        for (role, connection, facts) in &self.served.connections {
+            let mut facts = serde_json::to_value(facts).unwrap_or_default();
+            let addresses = connection.addresses().map(ToString::to_string);
+            facts["urls"] = addresses.collect::<Vec<_>>().into();
+            effective.insert(format!("{role}_server"), facts);
+        }
         Ok(effective)
     }
 
@@ -261,17 +296,25 @@ impl Prepared {
     fn identity(&self) -> Result<Map<String, Value>, Error> {
         let mut models = Map::new();
         let written_by = match (&self.generator, &self.own.generator) {
-            (Some(generator), _) => generator.fingerprint.clone(),
-            (None, Some((name, _))) => name.clone(),
+            (Some(generator), _) => generator.fingerprint.clone().into(),
+            (None, Some((Identity::Named(name), _))) => name.clone().into(),
+            (None, Some((Identity::Served(facts), _))) => Value::Object(facts.clone()),
             (None, None) => return Err(Error::NoGenerator),
         };
-        models.insert("generator".into(), written_by.into());
-        let scored_by = match (&self.own.scorer, &self.judge) {
-            (Some((name, _)), _) => name.as_str(),
-            (None, Some(_)) => self.config.models.scorer.name(),
-            (None, None) => ScorerKind::None.name(),
-        };
-        models.insert("scorer".into(), scored_by.into());
+        models.insert("generator".into(), written_by);
+        match (&self.own.scorer, &self.judge) {
+            (Some((Identity::Named(name), _)), _) => {
+                models.insert("scorer".into(), name.clone().into());
+            }
+            (Some((Identity::Served(facts), _)), _) => models.extend(facts.clone()),
+            (None, judge) => {
+                let kind = match judge {
+                    Some(_) => self.config.models.scorer,
+                    None => ScorerKind::None,
+                };
+                models.insert("scorer".into(), kind.name().into());
+            }
+        }
         if let Some(judge) = &self.judge {
             judge.identify(&mut models);
         }
@@ -344,17 +387,21 @@ impl Prepared {
         load(self)
     }
 
-    /// Loads the reward model alone.
+    /// Loads the reward model alone, for [`score_chains`](crate::score_chains).
     ///
     /// # Errors
     /// What is at fault: file, field or tensor; or there is none.
-    pub fn reward_model(&mut self) -> Result<RewardModel, Error> {
-        self.or_on_cpu(|this| {
+    pub fn reward_model(&mut self) -> Result<Box<dyn Scorer + Send>, Error> {
+        if let Some((_, scorer)) = self.own.scorer.take() {
+            return Ok(scorer);
+        }
+        let model = self.or_on_cpu(|this| {
             let pool = ThreadPool::new(this.config.engine.threads);
             let engine = this.engine_config("prm");
             let judge = this.judge.as_ref().ok_or(Error::NoScorer)?;
             judge.load(&this.config, &this.compute, engine, None, pool)
-        })
+        })?;
+        Ok(Box::new(model))
     }
 
     fn engine_config(&self, role: &str) -> EngineConfig {
@@ -533,14 +580,7 @@ impl Judge {
         if let Some(reference) = &self.reference {
             models.insert("reference".into(), reference.fingerprint.clone().into());
         }
-        // Whatever file or name it came from.
-        let spec = PrmSpec {
-            name: String::new(),
-            ..self.spec.clone()
-        };
-        let spec = serde_json::to_vec(&spec).unwrap_or_default();
-        let spec = fingerprint::of_files([("spec", spec.as_slice())]);
-        models.insert("prm_format".into(), spec.into());
+        judge_identity(&self.spec, models);
     }
 
     fn load(
@@ -572,6 +612,17 @@ impl Judge {
     }
 }
 
+/// How a reward model is read, whatever file or name that came from.
+pub(crate) fn judge_identity(spec: &PrmSpec, models: &mut Map<String, Value>) {
+    let spec = PrmSpec {
+        name: String::new(),
+        ..spec.clone()
+    };
+    let spec = serde_json::to_vec(&spec).unwrap_or_default();
+    let spec = fingerprint::of_files([("spec", spec.as_slice())]);
+    models.insert("prm_format".into(), spec.into());
+}
+
 /// The prompts of a generator that can be one.
 fn prompts(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
@@ -579,7 +630,8 @@ fn prompts(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
             return Err(beamgen_generator::Error::NoHead);
         }
         let tokenizer = Arc::clone(&generator.tokenizer);
-        Prompts::new(tokenizer, &generator.config, &config.generator)
+        let context = generator.config.max_position_embeddings;
+        Prompts::new(tokenizer, context, &config.generator)
     };
     write().map_err(|error| generator.blame(error))
 }

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use beamgen_generator::LmGenerator;
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
     RequestList, RunSummary, Scorer, Settings, Sink,
@@ -21,13 +20,19 @@ use crate::{Config, Error, ScorerKind};
 /// thread; runs take it by `&mut`, for one thread drives the models.
 pub struct Solver {
     pub(crate) config: Config,
-    pub(crate) generator: Writer,
+    pub(crate) generator: Box<dyn Generator + Send>,
     pub(crate) scorer: Option<Box<dyn Scorer + Send>>,
     pub(crate) answers: Box<dyn Answers + Send>,
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
     pub(crate) has_bundled: bool,
     pub(crate) effective: Map<String, Value>,
+    #[cfg(feature = "remote")]
+    pub(crate) served: Vec<(
+        &'static str,
+        Arc<beamgen_remote::Connection>,
+        beamgen_remote::ServerFacts,
+    )>,
 }
 
 impl Solver {
@@ -175,7 +180,7 @@ impl Solver {
         sink: &mut dyn Sink,
     ) -> Result<RunSummary, Error> {
         let models = Models {
-            generator: self.generator.as_dyn(),
+            generator: &mut *self.generator,
             scorer: self
                 .scorer
                 .as_deref_mut()
@@ -191,12 +196,18 @@ impl Solver {
         Defaults::of(&self.config)
     }
 
+    /// What the servers of each role (`generator`, `prm`) were asked so far; empty where no servers were named.
+    #[cfg(feature = "remote")]
+    pub fn traffic(&self) -> Vec<(&'static str, beamgen_remote::Traffic)> {
+        let served = self.served.iter();
+        served
+            .map(|(role, connection, _)| (*role, connection.traffic()))
+            .collect()
+    }
+
     /// Bytes of keys and values that chains hold in both models now; 0 between runs.
     pub fn cache_bytes(&self) -> u64 {
-        let generator = match &self.generator {
-            Writer::Model(generator) => generator.memory(),
-            Writer::Own(generator) => generator.memory(),
-        };
+        let generator = self.generator.memory();
         let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
         generator.used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
     }
@@ -206,13 +217,8 @@ impl Solver {
     /// # Errors
     /// Why it does not.
     pub fn check(&self, problem: &Problem) -> Result<(), Error> {
-        let Writer::Model(generator) = &self.generator else {
-            return Ok(());
-        };
-        match generator.prompt(&problem.text) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::Refused(error.to_string())),
-        }
+        let checked = self.generator.check(problem);
+        checked.map_err(|error| Error::Refused(error.to_string()))
     }
 
     /// What the run really uses, for people who look at a run file later: the tier of instructions,
@@ -230,11 +236,7 @@ impl Solver {
     /// [`identity`](Self::identity) of a search with these settings.
     pub fn identity_of(&self, settings: &Settings) -> Map<String, Value> {
         let settings = self.defaults().resolve(settings.clone());
-        let generator = match &self.generator {
-            Writer::Model(generator) => generator.resolve(&settings.generator),
-            Writer::Own(_) => Ok(settings.generator.clone()),
-        };
-        let generator = generator.unwrap_or(settings.generator);
+        let generator = self.generator.resolve(&settings.generator);
         let mut models = self.models.clone();
         if !settings.search.uses_scores() {
             models.insert("scorer".into(), ScorerKind::None.name().into());
@@ -260,23 +262,6 @@ impl Solver {
             search.remove("in_flight");
         }
         identity
-    }
-}
-
-/// What writes the chains.
-pub(crate) enum Writer {
-    /// A language model in our engine.
-    Model(Box<LmGenerator>),
-    /// Whatever the builder was given.
-    Own(Box<dyn Generator + Send>),
-}
-
-impl Writer {
-    fn as_dyn(&mut self) -> &mut dyn Generator {
-        match self {
-            Self::Model(generator) => &mut **generator,
-            Self::Own(generator) => &mut **generator,
-        }
     }
 }
 

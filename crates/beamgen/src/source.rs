@@ -7,7 +7,7 @@ use beamgen_engine::{
     ChatTemplate, Checkpoint, Compute, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
     Weights,
 };
-use beamgen_hub::{Hub, ModelId, Progress};
+use beamgen_hub::{Fetched, Hub, HubError, ModelId, Progress};
 use beamgen_prm::UnloadedModel;
 
 use crate::bundled::Bundled;
@@ -38,9 +38,28 @@ impl Source {
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Error> {
-        let Some(name) = name else {
-            return Ok(Self::Bundled(bundled));
-        };
+        match name {
+            None => Ok(Self::Bundled(bundled)),
+            Some(name) => Self::named(name, downloads, notes, Hub::fetch),
+        }
+    }
+
+    /// As [`find`](Self::find), for a model whose weights are not read here.
+    #[cfg(feature = "remote")]
+    pub(crate) fn tokenizer(
+        name: &Path,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        Self::named(name, downloads, notes, Hub::fetch_tokenizer)
+    }
+
+    fn named(
+        name: &Path,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+        fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress<'_>)) -> Result<Fetched, HubError>,
+    ) -> Result<Self, Error> {
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
@@ -53,7 +72,7 @@ impl Source {
         match (id, downloads) {
             (Some(id), Some(Downloads { hub, observe })) => {
                 let name = id.to_string();
-                let fetched = hub.fetch(&id, &mut |progress| observe(&name, progress))?;
+                let fetched = fetch(hub, &id, &mut |progress| observe(&name, progress))?;
                 notes.extend(fetched.note);
                 Ok(Self::Local(fetched.path))
             }

@@ -28,7 +28,9 @@ pub fn hub(offline: bool) -> Result<Hub, Failure> {
 pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.settings().models;
     let named = [&models.generator, &models.prm, &models.prm_reference];
-    if named.into_iter().flatten().all(|name| name.exists()) {
+    // A server may say that it has its model from a hub.
+    let served = models.generator_server.is_some() || models.prm_server.is_some();
+    if !served && named.into_iter().flatten().all(|name| name.exists()) {
         return Ok(builder);
     }
     let hub = hub(models.offline)?;

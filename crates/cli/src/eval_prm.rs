@@ -12,7 +12,7 @@ mod tests;
 use std::io::{self, Write};
 use std::path::Path;
 
-use beamgen::RewardModel;
+use beamgen::Scorer;
 use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
 use beamgen::eval::quality::{Measure, ScoredChain};
 use beamgen::eval::{GivenChain, GivenChains};
@@ -134,7 +134,7 @@ fn measured(args: &EvalPrmArgs) -> Result<Rows, Failure> {
     let mut rows = Vec::new();
     for set in &sets {
         let mut judged = Vec::with_capacity(set.chains.len());
-        judge(&mut model, &set.chains, &mut progress, |chain, scores| {
+        judge(&mut *model, &set.chains, &mut progress, |chain, scores| {
             let label = chain.label.and_then(beamgen::eval::Label::first_error);
             judged.push(Judged { label, scores });
         })?;
@@ -159,7 +159,7 @@ fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
     for set in &mut sets {
         let mut rows = set.rows.iter_mut();
         judge(
-            &mut reward_model,
+            &mut *reward_model,
             &set.chains,
             &mut progress,
             |_, scores| {
@@ -208,7 +208,7 @@ fn first_errors(report: &folder::Measured) -> Rows {
 
 /// Scores chains in order; `each` gets the scores, or `None` for a chain that the model refused.
 fn judge(
-    model: &mut RewardModel,
+    model: &mut dyn Scorer,
     chains: &[GivenChain],
     progress: &mut Progress,
     mut each: impl FnMut(&GivenChain, Option<Vec<f32>>),

@@ -32,6 +32,7 @@ mod progress;
 mod report;
 mod score;
 mod scorer;
+mod servers;
 mod settings;
 mod show;
 mod solve;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use beamgen::eval::{GivenChain, GivenChains};
-use beamgen::{Aggregation, Config, RewardModel};
+use beamgen::{Aggregation, Config, Scorer, score_chains};
 use beamgen_labels::LabelledChain;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let mut model = settings::reward_model(config, chains.problems())?;
     let started = Instant::now();
     let (mut steps, mut refused) = (0, 0);
-    each(&mut model, &chains.chains, |chain, scores| {
+    each(&mut *model, &chains.chains, |chain, scores| {
         let mut out = io::stdout().lock();
         match &scores {
             Ok(scores) => steps += scores.len(),
@@ -91,14 +91,18 @@ pub fn given(id: String, chain: &LabelledChain) -> GivenChain {
 
 /// The reward model as it was named.
 pub fn scorer(config: &Config) -> String {
-    let named = config.models.prm.as_ref();
-    named.map_or("bundled".to_owned(), |path| path.display().to_string())
+    let models = &config.models;
+    match (&models.prm, &models.prm_server) {
+        (Some(name), _) => name.display().to_string(),
+        (None, Some(server)) => server.urls.join(","),
+        (None, None) => "bundled".to_owned(),
+    }
 }
 
 /// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its scores
 /// or the reason why it has none.
 pub fn each(
-    model: &mut RewardModel,
+    model: &mut dyn Scorer,
     chains: &[GivenChain],
     mut each: impl FnMut(&GivenChain, Result<Vec<f32>, String>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -112,9 +116,7 @@ pub fn each(
             .zip(&steps)
             .map(|(chain, steps)| (chain.problem.as_str(), steps.as_slice()))
             .collect();
-        let scores = model
-            .whole_chains(&items)
-            .map_err(|error| Failure::Run(error.into()))?;
+        let scores = score_chains(model, &items).map_err(|error| Failure::Run(error.into()))?;
         for (chain, scores) in some.iter().zip(scores) {
             each(chain, scores.map_err(|error| error.to_string()))?;
         }

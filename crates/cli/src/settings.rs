@@ -4,7 +4,8 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{
-    Choose, Config, GenError, Pair, Prepared, RewardModel, ScorerKind, Solver, StrategyName,
+    Choose, Config, GenError, Pair, Prepared, Scorer, ScorerKind, ServerConfig, Solver,
+    StrategyName,
 };
 use toml::{Table, Value};
 
@@ -17,6 +18,7 @@ use crate::foreign;
 use crate::output;
 use crate::plan;
 use crate::scorer;
+use crate::servers;
 
 /// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
 /// other flags over all.
@@ -48,6 +50,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     if flags.generator.is_some() {
         config.models.generator.clone_from(&flags.generator);
     }
+    set_urls(&mut config.models.generator_server, &flags.generator_url);
     set_models(&mut config, &flags.models);
     resolve_words(&mut config);
     Ok(config)
@@ -133,6 +136,14 @@ pub fn set_models(config: &mut Config, flags: &ModelFlags) {
     if flags.prm_format.is_some() {
         models.prm_format.clone_from(&flags.prm_format);
     }
+    set_urls(&mut models.prm_server, &flags.prm_url);
+}
+
+/// Puts the addresses of servers over the configuration's.
+fn set_urls(server: &mut Option<ServerConfig>, urls: &[String]) {
+    if !urls.is_empty() {
+        server.get_or_insert_default().urls = urls.to_vec();
+    }
 }
 
 fn set<T: Copy>(field: &mut T, flag: Option<T>) {
@@ -206,8 +217,10 @@ pub fn solver_with(
     long: LongProblems,
 ) -> Result<Solver, Failure> {
     config.check()?;
-    let own_generator = config.models.generator.is_some();
-    let bundled_scorer = config.models.prm.is_none()
+    let models = &config.models;
+    let own_generator = models.generator.is_some() || models.generator_server.is_some();
+    let bundled_scorer = models.prm.is_none()
+        && models.prm_server.is_none()
         && matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
     if own_generator && bundled_scorer && config.uses_scorer() {
         let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
@@ -215,7 +228,7 @@ pub fn solver_with(
         return Err(Failure::Input(message.to_owned()));
     }
     let builder = download::attach(Solver::builder().config(config))?;
-    let prepared = scorer::attach(builder).prepare()?;
+    let prepared = scorer::attach(servers::with_keys(builder)?).prepare()?;
     for (problems, count) in sets {
         if let LongProblems::Refuse(advice) = long {
             check_lengths(&prepared, problems, *count, advice)?;
@@ -238,9 +251,9 @@ pub fn solver_with(
 pub fn reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
-) -> Result<RewardModel, Failure> {
+) -> Result<Box<dyn Scorer + Send>, Failure> {
     let builder = download::attach(Solver::builder().config(config))?;
-    let mut prepared = builder.prepare_reward_model()?;
+    let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
     let tell = |prepared: &Prepared| {

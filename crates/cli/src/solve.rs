@@ -14,6 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::palette::Palette;
 use crate::progress::Progress;
+use crate::servers;
 use crate::settings::{self, LongProblems, ShowPlan};
 use crate::show::{self, Graded, Marks};
 
@@ -53,6 +54,9 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     let resumed = problems.problems[..count]
         .iter()
         .filter_map(|problem| finished.get(&problem.id));
+    for line in servers::traffic(&solver) {
+        output::note(format_args!("{line}"));
+    }
     report.finish(resumed, &summary)
 }
 

@@ -2,7 +2,7 @@
 
 /// What ends a step, in bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Cuts {
+pub struct Cuts {
     /// Each belongs to the step it ends.
     pub boundaries: Vec<Vec<u8>>,
     /// At the beginning of a line, each begins the next step.

@@ -26,7 +26,9 @@ mod prompts;
 mod step;
 
 pub use beamgen_search::{GeneratorConfig, SamplingSettings};
+pub use cut::Cuts;
 pub use error::Error;
 pub use lm::LmGenerator;
-pub use plan::{sampling_params, sampling_settings};
+pub use plan::{Plans, WritingPlan, sampling_params, sampling_settings};
 pub use prompts::Prompts;
+pub use step::{Closing, Step, StopRules, Verdict};

@@ -1,6 +1,6 @@
 //! The generator: its chains, what they may take, and what becomes of a token. [`calls`] is what a search asks of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
@@ -12,23 +12,17 @@ use beamgen_search::{Cause, ChainId, DecodeMode, GenError, GeneratorConfig, Step
 use crate::branch_point::{BranchId, BranchPoints};
 use crate::error::Error;
 use crate::memory::branch_pages;
-use crate::plan::WritingPlan;
+use crate::plan::{Plans, WritingPlan};
 use crate::step::{Closing, Step, Verdict};
 
 mod calls;
-
-/// Settings that are kept resolved; of more than these, some are resolved again.
-const MOST_PLANS: usize = 16;
 
 /// Steps from a language model over the engine's forkable cache.
 #[derive(Debug)]
 pub struct LmGenerator {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
-    /// The settings it was made with.
-    defaults: Arc<WritingPlan>,
-    /// Other settings that problems came with lately, the newest last.
-    plans: VecDeque<Arc<WritingPlan>>,
+    plans: Plans,
     sampler: Sampler,
     /// Chains whose next token comes from the logits at hand, and from which row of them.
     drawing: Vec<(ChainId, usize)>,
@@ -95,10 +89,11 @@ impl LmGenerator {
         if !engine.model().has_head() {
             return Err(Error::NoHead);
         }
-        let defaults = WritingPlan::new(&config, &tokenizer, engine.model().config())?;
+        let model = engine.model().config();
+        tokenizer.check(model)?;
+        let context = model.max_position_embeddings;
         Ok(Self {
-            defaults: Arc::new(defaults),
-            plans: VecDeque::new(),
+            plans: Plans::new(&config, Arc::clone(&tokenizer), context)?,
             engine,
             tokenizer,
             sampler: Sampler::new(),
@@ -118,34 +113,7 @@ impl LmGenerator {
     /// The settings it was made with, as they act: those that were not set are what the checkpoint
     /// says.
     pub fn config(&self) -> &GeneratorConfig {
-        &self.defaults.config
-    }
-
-    /// Other settings as they act.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn resolve(&self, config: &GeneratorConfig) -> Result<GeneratorConfig, Error> {
-        let model = self.engine.model().config();
-        Ok(WritingPlan::new(config, &self.tokenizer, model)?.config)
-    }
-
-    /// How problems with these settings are written; made once for all of them.
-    fn plan(&mut self, config: &GeneratorConfig) -> Result<Arc<WritingPlan>, Error> {
-        if self.defaults.given == *config || self.defaults.config == *config {
-            return Ok(Arc::clone(&self.defaults));
-        }
-        let known = self.plans.iter().find(|plan| plan.given == *config);
-        if let Some(known) = known {
-            return Ok(Arc::clone(known));
-        }
-        let model = self.engine.model().config();
-        let plan = Arc::new(WritingPlan::new(config, &self.tokenizer, model)?);
-        if self.plans.len() == MOST_PLANS {
-            self.plans.pop_front();
-        }
-        self.plans.push_back(Arc::clone(&plan));
-        Ok(plan)
+        &self.plans.defaults().config
     }
 
     /// What the checkpoint's generation_config.json asks for and does not get, a line each.
@@ -187,11 +155,11 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        self.defaults.prompts.tokens(problem)
+        self.plans.defaults().prompts.tokens(problem)
     }
 
     fn context(&self) -> usize {
-        self.engine.model().config().max_position_embeddings
+        self.plans.context()
     }
 
     /// # Panics
@@ -208,12 +176,8 @@ impl LmGenerator {
     }
 
     fn room(&self, chain: &Chain) -> usize {
-        room(
-            &chain.plan.config,
-            self.context(),
-            chain.prompt_tokens,
-            chain.sampled,
-        )
+        let context = self.context();
+        chain.plan.room(context, chain.prompt_tokens, chain.sampled)
     }
 
     /// Tokens of its next step that a chain may have to read: all but the one that closes it.
@@ -322,7 +286,7 @@ impl LmGenerator {
             chain.history.push(sampled.token);
         }
         let plan = Arc::clone(&chain.plan);
-        let room = room(&plan.config, context, chain.prompt_tokens, chain.sampled);
+        let room = plan.room(context, chain.prompt_tokens, chain.sampled);
         let (State::Waiting(_, step) | State::Decoding(_, step)) = &mut chain.state else {
             unreachable!("chains in other states sample nothing")
         };
@@ -415,10 +379,4 @@ fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
 
 fn failed(error: beamgen_engine::Error) -> GenError {
     GenError::Lost(Cause::new(error))
-}
-
-/// Tokens that a chain of `sampled` tokens may still sample.
-fn room(config: &GeneratorConfig, context: usize, prompt_tokens: usize, sampled: usize) -> usize {
-    let limit = config.max_chain_tokens.min(context - prompt_tokens);
-    limit.saturating_sub(sampled)
 }

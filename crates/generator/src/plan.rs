@@ -1,8 +1,9 @@
 //! How a problem's chains are written: its settings, resolved against the checkpoint.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use beamgen_engine::{ModelConfig, SamplingParams, Tokenizer};
+use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_search::{GeneratorConfig, SamplingSettings};
 
 use crate::cut::Cuts;
@@ -10,29 +11,110 @@ use crate::error::Error;
 use crate::prompts::Prompts;
 use crate::step::StopRules;
 
+/// Settings that are kept resolved; of more than these, some are resolved again.
+const MOST_PLANS: usize = 16;
+
+/// The settings that a generator's problems come with, each resolved once.
+#[derive(Debug)]
+pub struct Plans {
+    tokenizer: Arc<Tokenizer>,
+    context: usize,
+    /// The settings that the generator was made with.
+    defaults: Arc<WritingPlan>,
+    /// Other settings that problems came with lately, the newest last.
+    recent: VecDeque<Arc<WritingPlan>>,
+}
+
+impl Plans {
+    /// Plans of a generator with this tokenizer, whose model holds `context` tokens.
+    ///
+    /// # Errors
+    /// As [`WritingPlan::new`].
+    pub fn new(
+        defaults: &GeneratorConfig,
+        tokenizer: Arc<Tokenizer>,
+        context: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            defaults: Arc::new(WritingPlan::new(defaults, &tokenizer, context)?),
+            tokenizer,
+            context,
+            recent: VecDeque::new(),
+        })
+    }
+
+    /// The settings that the generator was made with.
+    pub fn defaults(&self) -> &WritingPlan {
+        &self.defaults
+    }
+
+    /// Tokens that the model holds.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// Other settings as they act.
+    ///
+    /// # Errors
+    /// As [`WritingPlan::new`].
+    pub fn resolve(&self, config: &GeneratorConfig) -> Result<GeneratorConfig, Error> {
+        Ok(WritingPlan::new(config, &self.tokenizer, self.context)?.config)
+    }
+
+    /// How problems with these settings are written; made once for all of them.
+    ///
+    /// # Errors
+    /// As [`WritingPlan::new`].
+    pub fn get(&mut self, config: &GeneratorConfig) -> Result<Arc<WritingPlan>, Error> {
+        if self.defaults.given == *config || self.defaults.config == *config {
+            return Ok(Arc::clone(&self.defaults));
+        }
+        let known = self.recent.iter().find(|plan| plan.given == *config);
+        if let Some(known) = known {
+            return Ok(Arc::clone(known));
+        }
+        let plan = Arc::new(WritingPlan::new(config, &self.tokenizer, self.context)?);
+        if self.recent.len() == MOST_PLANS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Arc::clone(&plan));
+        Ok(plan)
+    }
+}
+
 /// Settings as they act. All chains of a problem share them.
 #[derive(Debug)]
-pub(crate) struct WritingPlan {
+pub struct WritingPlan {
     /// As they were given.
     pub given: GeneratorConfig,
     /// What was left open is as the checkpoint says.
     pub config: GeneratorConfig,
+    /// How tokens are sampled.
     pub sampling: SamplingParams,
+    /// What ends a step.
     pub rules: StopRules,
+    /// How a problem becomes a prompt.
     pub prompts: Prompts,
 }
 
 impl WritingPlan {
+    /// Settings resolved against a checkpoint whose model holds `context` tokens.
+    ///
     /// # Errors
-    /// A setting is out of range, the tokenizer does not fit the model or names no end-of-text
-    /// token, or the chat template does not compile.
+    /// A setting is out of range, the tokenizer names no end-of-text token, or the chat template does
+    /// not compile.
     pub fn new(
         given: &GeneratorConfig,
         tokenizer: &Arc<Tokenizer>,
-        model: &ModelConfig,
+        context: usize,
     ) -> Result<Self, Error> {
         given.validate()?;
-        let prompts = Prompts::new(Arc::clone(tokenizer), model, given)?;
+        let prompts = Prompts::new(Arc::clone(tokenizer), context, given)?;
         let mut config = given.clone();
         config.date = prompts.date();
         let sampling = from_search(config.sampling).or(tokenizer.generation().sampling);
@@ -55,6 +137,12 @@ impl WritingPlan {
             rules,
             prompts,
         })
+    }
+
+    /// Tokens that a chain behind a prompt of `prompt_tokens` may still have after `sampled`.
+    pub fn room(&self, context: usize, prompt_tokens: usize, sampled: usize) -> usize {
+        let limit = self.config.max_chain_tokens.min(context - prompt_tokens);
+        limit.saturating_sub(sampled)
     }
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, ModelConfig, Tokenizer};
+use beamgen_engine::{ChatTemplate, Tokenizer};
 use beamgen_search::{GenError, GeneratorConfig};
 
 use crate::error::Error;
@@ -15,17 +15,17 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The prompts of a generator with this tokenizer, model and settings.
+    /// The prompts of a generator with this tokenizer and these settings, whose model holds `context`
+    /// tokens.
     ///
     /// # Errors
-    /// The tokenizer does not fit the model or names no end-of-text token, the chat template does
-    /// not compile, or the date is none.
+    /// The tokenizer names no end-of-text token, the chat template does not compile, or the date is
+    /// none.
     pub fn new(
         tokenizer: Arc<Tokenizer>,
-        model: &ModelConfig,
+        context: usize,
         config: &GeneratorConfig,
     ) -> Result<Self, Error> {
-        tokenizer.check(model)?;
         if tokenizer.eos_ids().is_empty() {
             return Err(Error::NoEndOfText);
         }
@@ -37,7 +37,7 @@ impl Prompts {
             tokenizer,
             template,
             system: config.system_prompt.clone(),
-            context: model.max_position_embeddings,
+            context,
         })
     }
 

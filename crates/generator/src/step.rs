@@ -7,9 +7,12 @@ use crate::cut::{Cuts, whole_characters};
 
 /// What ends a step.
 #[derive(Debug, Clone)]
-pub(crate) struct StopRules {
+pub struct StopRules {
+    /// Where its text ends.
     pub cuts: Cuts,
+    /// A closed step with one of these ends the chain.
     pub answer_markers: Vec<String>,
+    /// Most tokens of a step.
     pub max_step_tokens: usize,
     /// 0 if steps end at cuts alone.
     pub step_tokens: usize,
@@ -17,8 +20,10 @@ pub(crate) struct StopRules {
 
 /// The tokens of a step so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub struct Step {
+    /// How it is to be written.
     pub plan: StepPlan,
+    /// What was sampled.
     pub tokens: Vec<u32>,
     /// What was carried here and what the tokens stand for; not always whole characters.
     bytes: Vec<u8>,
@@ -29,16 +34,18 @@ pub(crate) struct Step {
 
 /// Whether a step goes on after a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// It is not at its end.
     GoesOn,
     /// Paused where its plan says.
     Paused,
+    /// It is closed.
     Closed(Closing),
 }
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Closing {
+pub struct Closing {
     /// The chain goes on if there is no reason to finish.
     pub finish: Option<Finish>,
     /// How many of the bytes are the step's.
@@ -101,15 +108,20 @@ impl Step {
         } else {
             None
         };
-        if limit.is_some() {
-            return Verdict::Closed(Closing {
-                finish: limit,
-                end: whole_characters(&self.bytes),
-            });
+        if let Some(limit) = limit {
+            return Verdict::Closed(self.cut_at(limit));
         }
         match self.plan.mode == DecodeMode::PauseAfter(self.tokens.len()) {
             true => Verdict::Paused,
             false => Verdict::GoesOn,
+        }
+    }
+
+    /// Cut where it is, between characters.
+    pub fn cut_at(&self, limit: Finish) -> Closing {
+        Closing {
+            finish: Some(limit),
+            end: whole_characters(&self.bytes),
         }
     }
 

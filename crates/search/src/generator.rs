@@ -141,4 +141,19 @@ pub trait Generator {
 
     /// Its cache memory now.
     fn memory(&self) -> Memory;
+
+    /// Whether [`open`](Self::open) would take a problem with the settings that the generator was made with; by
+    /// default it would.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn check(&self, _problem: &Problem) -> Result<(), GenError> {
+        Ok(())
+    }
+
+    /// Settings as they act: what is left open has the value that the model gives it. By default nothing is
+    /// filled in.
+    fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {
+        settings.clone()
+    }
 }

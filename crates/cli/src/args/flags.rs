@@ -118,6 +118,20 @@ pub struct SettingFlags {
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled.
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub generator: Option<PathBuf>,
+    /// Servers that run the generator, e.g. http://HOST:8000
+    ///
+    /// vLLM, SGLang or llama.cpp's server; several addresses with commas between them. --generator then names
+    /// the model whose tokenizer and chat template are used [default: the one that the servers say they have].
+    /// A key comes from the environment variable BEAMGEN_GENERATOR_KEY. Other settings: --set
+    /// models.generator_server.KEY=VALUE.
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub generator_url: Vec<String>,
     #[command(flatten)]
     pub models: ModelFlags,
 }
@@ -156,6 +170,16 @@ pub struct ModelFlags {
     /// none, which is the same as --scorer none.
     #[arg(long, value_name = "MODEL")]
     pub prm: Option<PathBuf>,
+    /// Servers that run the reward model, as --generator-url
+    ///
+    /// A key comes from the environment variable BEAMGEN_PRM_KEY.
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub prm_url: Vec<String>,
     /// How the reward model's input and scores are read
     ///
     /// auto, a family (`beamgen models` lists them) or a TOML file [default: auto]

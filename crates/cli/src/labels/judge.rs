@@ -27,7 +27,7 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
         .collect();
     let mut progress = Progress::new(chains.len(), "chains");
     let (mut at, mut refused) = (0, 0);
-    score::each(&mut model, &given, |given, scores| {
+    score::each(&mut *model, &given, |given, scores| {
         let chain = &mut chains[at];
         at += 1;
         match scores {

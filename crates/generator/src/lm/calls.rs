@@ -61,7 +61,7 @@ impl Generator for LmGenerator {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
-        let plan = self.plan(settings);
+        let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
         let prompt = plan.prompts.tokens(&problem.text)?;
         let prompt_tokens = prompt.len();
@@ -237,5 +237,14 @@ impl Generator for LmGenerator {
             capacity_tokens: kv.pages_total * kv.page_bytes
                 / bytes_per_token(&self.engine) as usize,
         }
+    }
+    fn check(&self, problem: &Problem) -> Result<(), GenError> {
+        let prompts = &self.plans.defaults().prompts;
+        prompts.tokens(&problem.text).map(drop)
+    }
+
+    fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {
+        let resolved = self.plans.resolve(settings);
+        resolved.unwrap_or_else(|_| settings.clone())
     }
 }

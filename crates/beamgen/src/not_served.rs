@@ -1,0 +1,43 @@
+//! In place of `served.rs` where the feature `remote` is left out.
+
+use beamgen_engine::Checkpoint;
+use beamgen_generator::Prompts;
+
+use crate::prepare::OwnParts;
+use crate::source::Downloads;
+use crate::{Config, Error};
+
+/// No servers.
+#[derive(Default)]
+pub(crate) struct Served;
+
+impl Served {
+    pub(crate) fn open(config: &Config) -> Result<Self, Error> {
+        let models = &config.models;
+        match models.generator_server.is_some() || models.prm_server.is_some() {
+            true => Err(Error::NoRemote),
+            false => Ok(Self),
+        }
+    }
+
+    pub(crate) fn generator(
+        &mut self,
+        _: &mut Config,
+        _: &mut OwnParts,
+        _: &mut Option<Downloads>,
+        _: &mut Vec<String>,
+    ) -> Result<Option<(Prompts, Checkpoint)>, Error> {
+        Ok(None)
+    }
+
+    pub(crate) fn scorer(
+        &mut self,
+        _: &Config,
+        _: Option<&Checkpoint>,
+        _: &mut OwnParts,
+        _: &mut Option<Downloads>,
+        _: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! Models that servers run, in the place of the builder's own parts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beamgen_engine::{Checkpoint, Tokenizer, Weights};
+use beamgen_generator::Prompts;
+use beamgen_prm::{PrmSpec, same_tokenizer};
+use beamgen_remote::{ApiKey, Connection, Remote, ServerFacts, Servers};
+use beamgen_search::Generator;
+use serde_json::{Map, Value};
+
+use crate::prepare::{Identity, OwnParts, judge_identity};
+use crate::source::{Downloads, Source};
+use crate::{Config, Error, ServerConfig};
+
+/// The largest key file read, in bytes.
+const MOST_KEY: u64 = 1 << 16;
+
+/// The servers of a solver.
+#[derive(Default)]
+pub(crate) struct Served {
+    /// None if nobody named a server.
+    remote: Option<Remote>,
+    /// By role, with what was found out about them.
+    pub(crate) connections: Vec<(&'static str, Arc<Connection>, ServerFacts)>,
+}
+
+/// The servers' keys where they come from the caller, by role.
+#[derive(Default)]
+pub(crate) struct Keys {
+    pub(crate) generator: Option<ApiKey>,
+    pub(crate) prm: Option<ApiKey>,
+}
+
+impl Served {
+    pub(crate) fn open(config: &Config) -> Result<Self, Error> {
+        let models = &config.models;
+        let wanted = models.generator_server.is_some() || models.prm_server.is_some();
+        Ok(Self {
+            remote: wanted.then(Remote::new).transpose()?,
+            connections: Vec::new(),
+        })
+    }
+
+    /// Puts a generator on servers in the place of the builder's own, if the settings name servers. Returns
+    /// its prompts, and where its tokenizer is.
+    pub(crate) fn generator(
+        &mut self,
+        config: &mut Config,
+        own: &mut OwnParts,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<(Prompts, Checkpoint)>, Error> {
+        let (Some(remote), Some(server)) = (&self.remote, &config.models.generator_server) else {
+            return Ok(None);
+        };
+        let servers = servers(server, own.keys.generator.clone())?;
+        let connection = remote.connect("generator", &servers)?;
+        let name = config.models.generator.clone();
+        let model = ServedModel::open(&connection, name, "generator", downloads, notes)?;
+        let context = connection.context();
+        let tokenizer = Arc::clone(&model.tokenizer);
+        let (generator, facts) = remote.generator(connection, tokenizer, &config.generator)?;
+        config.generator = generator.resolve(&config.generator);
+        let prompts = Prompts::new(model.tokenizer, context, &config.generator)?;
+        let connection = Arc::clone(generator.connection());
+        let identity = identity(&facts, &model.fingerprint);
+        note_seeds(&connection, &facts, notes);
+        self.connections.push(("generator", connection, facts));
+        own.generator = Some((Identity::Served(identity), Box::new(generator)));
+        Ok(Some((prompts, model.checkpoint)))
+    }
+
+    /// Puts a scorer on servers in the place of the builder's own, if the settings name servers.
+    pub(crate) fn scorer(
+        &mut self,
+        config: &Config,
+        generator: Option<&Checkpoint>,
+        own: &mut OwnParts,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
+            return Ok(());
+        };
+        let servers = servers(server, own.keys.prm.clone())?;
+        let connection = remote.connect("prm", &servers)?;
+        let name = config.models.prm.clone();
+        let model = ServedModel::open(&connection, name, "prm", downloads, notes)?;
+        let place = model.checkpoint.path().display().to_string();
+        let format = config.models.prm_format.as_deref();
+        let spec = match format.filter(|name| *name != "auto") {
+            Some(format) => PrmSpec::choose(format),
+            None => {
+                // Where the weights lie on this machine, they show what the model is.
+                let weights = Weights::load(model.checkpoint.clone());
+                let weights = weights.or_else(|_| Weights::from_tensors([]))?;
+                PrmSpec::of(&model.checkpoint, &weights)
+            }
+        };
+        let spec = spec.map_err(|error| Error::from(error).at(place.clone()))?;
+        let (mut scorer, facts) = remote.scorer(connection, model.tokenizer, &spec)?;
+        if let Some(generator) = generator {
+            scorer.share_tokens(same_tokenizer(model.checkpoint, generator.clone())?);
+        }
+        let route = facts.route.as_deref().unwrap_or_default();
+        notes.push(format!(
+            "{place} is read as {} (--prm-format), by {route}",
+            spec.name
+        ));
+        if route == "/pooling" {
+            notes.push(format!(
+                "{}: this route reads each chain from its first token for every step; run here (--prm without \
+                 --prm-url), a step is read once",
+                server.urls.join(", ")
+            ));
+        }
+        let mut identity = identity(&facts, &model.fingerprint);
+        identity.insert("scorer".into(), config.models.scorer.name().into());
+        judge_identity(&spec, &mut identity);
+        self.connections
+            .push(("prm", Arc::clone(scorer.connection()), facts));
+        own.scorer = Some((Identity::Served(identity), Box::new(scorer)));
+        Ok(())
+    }
+}
+
+/// The tokenizer of a model that servers run.
+struct ServedModel {
+    checkpoint: Checkpoint,
+    tokenizer: Arc<Tokenizer>,
+    fingerprint: String,
+}
+
+impl ServedModel {
+    /// By the name that was given or else the one that the servers have it from.
+    fn open(
+        connection: &Connection,
+        name: Option<PathBuf>,
+        role: &'static str,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let given = name.is_some();
+        let own = || PathBuf::from(connection.source().unwrap_or(connection.model()));
+        let name = name.unwrap_or_else(own);
+        let source = match Source::tokenizer(&name, downloads, notes) {
+            Err(_) if !given => Err(Error::NoTokenizer {
+                role,
+                model: connection.model().to_owned(),
+            }),
+            source => source,
+        }?;
+        let checkpoint = source.checkpoint();
+        let place = checkpoint.path().display().to_string();
+        let tokenizer = Tokenizer::load(checkpoint.clone());
+        let tokenizer = tokenizer.map_err(|error| Error::from(error).at(place))?;
+        Ok(Self {
+            fingerprint: fingerprint(&checkpoint)?,
+            tokenizer: Arc::new(tokenizer),
+            checkpoint,
+        })
+    }
+}
+
+/// Of the files that decide what is sent: the weights are the servers'.
+fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
+    let mut files = Vec::new();
+    for name in [
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+        "chat_template.jinja",
+    ] {
+        if let Some(text) = checkpoint.text(name)? {
+            files.push((name, text));
+        }
+    }
+    let files = files.iter().map(|(name, text)| (*name, text.as_bytes()));
+    Ok(crate::fingerprint::of_files(files))
+}
+
+/// What decides the results of a served model, as far as it can be known.
+fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
+    let mut identity = Map::new();
+    identity.insert("engine".into(), facts.engine.clone().into());
+    if let Some(version) = &facts.version {
+        identity.insert("version".into(), version.clone().into());
+    }
+    identity.insert("model".into(), facts.model.clone().into());
+    identity.insert("context".into(), facts.context.into());
+    identity.insert("tokenizer".into(), tokenizer.into());
+    if let Some(route) = &facts.route {
+        identity.insert("route".into(), route.clone().into());
+    }
+    identity
+}
+
+fn note_seeds(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
+    let first = connection.addresses().next();
+    let address = first.map(ToString::to_string).unwrap_or_default();
+    notes.push(match facts.seed_repeats {
+        Some(false) => format!(
+            "{address}: equal requests with equal seeds gave different tokens, so a run cannot be repeated ({} promises: {})",
+            facts.engine, facts.promise
+        ),
+        _ => format!(
+            "{address}: results may differ from run to run in rare tokens ({} promises: {})",
+            facts.engine, facts.promise
+        ),
+    });
+}
+
+fn servers(config: &ServerConfig, key: Option<ApiKey>) -> Result<Servers, Error> {
+    let key = match (&config.key_file, key) {
+        (_, Some(key)) => Some(key),
+        (None, None) => None,
+        (Some(path), None) => {
+            let text = beamgen_files::read_text_file(path, MOST_KEY);
+            let text = text.map_err(|source| Error::Unreadable {
+                path: path.clone(),
+                source,
+            })?;
+            let key = ApiKey::new(&text);
+            Some(key.map_err(|error| Error::from(error).at(path.display().to_string()))?)
+        }
+    };
+    let mut servers = Servers::at(config.urls.clone());
+    servers.engine.clone_from(&config.engine);
+    servers.model.clone_from(&config.model);
+    servers.key = key;
+    servers.plain_http_key = config.plain_http_key;
+    servers.in_flight = config.in_flight;
+    servers.first_byte = Duration::from_secs(config.first_byte_seconds);
+    servers.patience = Duration::from_secs(config.patience_seconds);
+    Ok(servers)
+}

@@ -1,0 +1,270 @@
+//! One request to one server: no retries, no redirects, no proxies that nobody asked for.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::address::{Address, ApiKey};
+use crate::error::{Error, Failure};
+
+/// The largest answer that is read, in bytes.
+const MOST_BYTES: usize = 64 << 20;
+/// Characters of what a server says that are repeated in an error.
+const MOST_SAID: usize = 300;
+const CONNECT: Duration = Duration::from_secs(10);
+const EVENTS: &[u8] = b"text/event-stream";
+
+/// A route with what is sent there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Call {
+    /// Begins with a slash.
+    pub route: &'static str,
+    /// What is posted as JSON; without it the route is only read.
+    pub body: Option<Value>,
+}
+
+impl Call {
+    pub fn get(route: &'static str) -> Self {
+        Self { route, body: None }
+    }
+
+    pub fn post(route: &'static str, body: Value) -> Self {
+        Self {
+            route,
+            body: Some(body),
+        }
+    }
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// For the first byte of an answer, which an engine sends when the step is done; and for a whole stream of
+    /// events, which it sends meanwhile.
+    pub first_byte: Duration,
+    /// For the rest of an answer, or for the next event of a stream.
+    pub rest: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    patience: Patience,
+}
+
+impl Client {
+    pub fn new(patience: Patience) -> Result<Self, Error> {
+        // Whoever was first has chosen the same: the program's other requests are ring's, too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
+            // A key goes where it was meant to go, and nowhere else.
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .pool_max_idle_per_host(usize::MAX)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| Error::Runtime(whole(&error)))?;
+        Ok(Self { http, patience })
+    }
+
+    /// Makes a request. Dropping the future closes the connection, at which the engines that are known
+    /// here stop generating. `session` is the same for all requests of a problem, for routers.
+    pub async fn send(
+        &self,
+        address: &Address,
+        key: Option<&ApiKey>,
+        session: &str,
+        call: &Call,
+    ) -> Result<Value, Failure> {
+        let Patience { first_byte, rest } = self.patience;
+        let mut again = true;
+        let response = loop {
+            let request = self.request(address, key, session, call);
+            match timeout(first_byte, request.send()).await {
+                Err(_) => return Err(Failure::Silent(first_byte)),
+                Ok(Err(error)) if error.is_connect() || error.is_builder() => {
+                    return Err(Failure::Unreachable(whole(&error)));
+                }
+                // A server may close a connection that was kept for the next request, just as that is sent.
+                Ok(Err(_)) if again => again = false,
+                Ok(Err(error)) => return Err(Failure::Cut(whole(&error))),
+                Ok(Ok(response)) => break response,
+            }
+        };
+        let status = response.status();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+            .map(Duration::from_secs);
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let is_stream = content_type.is_some_and(|value| value.as_bytes().starts_with(EVENTS));
+        let whole = match is_stream {
+            true => first_byte,
+            false => rest,
+        };
+        let text = match timeout(whole, body(response, rest)).await {
+            Err(_) => return Err(late(whole)),
+            Ok(text) => text?,
+        };
+        if !status.is_success() {
+            return Err(Failure::Status {
+                status: status.as_u16(),
+                message: said(&text),
+                retry_after,
+            });
+        }
+        match is_stream {
+            true => events(&text),
+            false => json(&text),
+        }
+    }
+}
+
+impl Client {
+    fn request(
+        &self,
+        address: &Address,
+        key: Option<&ApiKey>,
+        session: &str,
+        call: &Call,
+    ) -> reqwest::RequestBuilder {
+        let url = address.route(call.route);
+        let request = match &call.body {
+            None => self.http.get(url),
+            Some(body) => self
+                .http
+                .post(url)
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.to_string()),
+        };
+        let request = request
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header("X-Session-ID", session)
+            .header("X-SMG-Routing-Key", session);
+        match key {
+            Some(key) => request.header(AUTHORIZATION, format!("Bearer {}", key.expose())),
+            None => request,
+        }
+    }
+}
+
+fn late(limit: Duration) -> Failure {
+    Failure::Cut(format!(
+        "it was not complete after {} s",
+        limit.as_secs_f64()
+    ))
+}
+
+fn json(text: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(text).map_err(|error| {
+        let text = one_line(&String::from_utf8_lossy(text));
+        Failure::Answer(format!("{error}: {text:?}"))
+    })
+}
+
+/// The events of a stream (server-sent events), as a list.
+fn events(text: &[u8]) -> Result<Value, Failure> {
+    let text = String::from_utf8_lossy(text);
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let data = data.map(str::trim).filter(|data| *data != "[DONE]");
+    let events = data.map(|data| {
+        let event = json(data.as_bytes())?;
+        match event["error"].is_null() {
+            true => Ok(event),
+            false => Err(Failure::Cut(said(data.as_bytes()))),
+        }
+    });
+    events.collect::<Result<_, _>>().map(Value::Array)
+}
+
+async fn body(mut response: reqwest::Response, idle: Duration) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    loop {
+        let Ok(chunk) = timeout(idle, response.chunk()).await else {
+            return Err(late(idle));
+        };
+        match chunk {
+            Err(error) => return Err(Failure::Cut(whole(&error))),
+            Ok(None) => return Ok(text),
+            Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => {
+                return Err(Failure::Answer(format!(
+                    "it has more than {MOST_BYTES} bytes"
+                )));
+            }
+            Ok(Some(more)) => text.extend_from_slice(&more),
+        }
+    }
+}
+
+/// An error with its causes: reqwest's own says little.
+fn whole(error: &reqwest::Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    one_line(&last.to_string())
+}
+
+/// What a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string), a
+/// `detail`, or the text.
+fn said(text: &[u8]) -> String {
+    let json: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
+    let message = [
+        &json["error"]["message"],
+        &json["error"],
+        &json["message"],
+        &json["detail"],
+    ]
+    .into_iter()
+    .find_map(Value::as_str);
+    match message {
+        Some(message) => one_line(message),
+        None => one_line(&String::from_utf8_lossy(text)),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(MOST_SAID) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_a_list_and_an_error_among_them_is_one() {
+        let text = b": hello\n\ndata: {\"a\": 1}\n\ndata:{\"b\": 2}\r\n\r\ndata: [DONE]\n\n";
+        assert_eq!(events(text), Ok(serde_json::json!([{"a": 1}, {"b": 2}])));
+        let error = events(b"data: {\"error\": {\"message\": \"engine died\"}}\n\n");
+        assert_eq!(error, Err(Failure::Cut("engine died".into())));
+        assert!(matches!(events(b"data: {\"a\":"), Err(Failure::Answer(_))));
+    }
+
+    #[test]
+    fn what_servers_say_is_one_line() {
+        for (text, expected) in [
+            (
+                r#"{"error":{"message":"no\nsuch model","code":404}}"#,
+                "no such model",
+            ),
+            (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
+            (r#"{"object":"error","message":"too long"}"#, "too long"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            ("<html>\n502\n</html>", "<html> 502 </html>"),
+            ("", ""),
+        ] {
+            assert_eq!(said(text.as_bytes()), expected);
+        }
+        assert!(said("é".repeat(10_000).as_bytes()).chars().count() <= MOST_SAID + 1);
+    }
+}

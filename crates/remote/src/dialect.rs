@@ -1,0 +1,146 @@
+//! What an engine is asked and how it answers: one file an engine, one row in the table here.
+
+mod llama_cpp;
+mod sglang;
+mod vllm;
+
+use std::fmt::Debug;
+
+use beamgen_engine::SamplingParams;
+use serde_json::Value;
+
+use crate::client::Call;
+
+/// The engines that are known, in the order in which a server is held to be one of them.
+pub(crate) const DIALECTS: &[&dyn Dialect] = &[&vllm::Vllm, &sglang::SgLang, &llama_cpp::LlamaCpp];
+
+/// The rest of a step, to be sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ask {
+    /// Prompt and chain so far.
+    pub ids: Vec<u32>,
+    pub max_tokens: usize,
+    /// Everything is sent, for what is left out comes from the server's own settings.
+    pub sampling: SamplingParams,
+    /// Below 2^31, which all engines take.
+    pub seed: u32,
+    /// Strings to stop behind.
+    pub stop: Vec<String>,
+}
+
+/// Why a server stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// At one of the strings, or at something else that is not the end of the text.
+    Stop,
+    /// An end-of-text token.
+    Eos,
+    /// The number of tokens asked for, or the model's context.
+    Limit,
+}
+
+/// What a server sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Generated {
+    pub tokens: Vec<u32>,
+    /// Natural logarithms, one a token, of the model's own distribution.
+    pub logprobs: Vec<f32>,
+    pub end: End,
+    pub usage: Usage,
+}
+
+/// What a server says of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Usage {
+    pub prompt: Option<u64>,
+    /// Of those, how many it had in its cache.
+    pub cached: Option<u64>,
+}
+
+/// What a server says it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct About {
+    pub version: Option<String>,
+    pub model: Option<String>,
+    /// Where the server has the model from: a folder, or a name of the hub.
+    pub source: Option<String>,
+    /// Tokens of a prompt and what follows it.
+    pub context: Option<usize>,
+}
+
+/// Requests and answers of one engine.
+pub(crate) trait Dialect: Debug + Send + Sync {
+    /// As users call it.
+    fn name(&self) -> &'static str;
+
+    /// A route that only this engine has.
+    fn about(&self) -> Call;
+
+    /// What the answer there says, if it is this engine's.
+    fn is_about(&self, answer: &Value) -> Option<About>;
+
+    /// A route that a living server answers at once.
+    fn health(&self) -> &'static str {
+        "/health"
+    }
+
+    fn generate(&self, model: &str, ask: &Ask) -> Call;
+
+    /// # Errors
+    /// What is missing in the answer.
+    fn generated(&self, answer: &Value) -> Result<Generated, String>;
+
+    /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
+    fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
+
+    /// The logits of `labels`, in their order.
+    ///
+    /// # Errors
+    /// What is missing in the answer: a label, say. There is no default for it.
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
+
+    /// The tokens of a text, without those that are added to any text.
+    fn tokenize(&self, model: &str, text: &str) -> Call;
+
+    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>>;
+
+    /// What the engine promises of equal requests, for the record.
+    fn promise(&self) -> &'static str;
+}
+
+/// An engine by its name.
+pub(crate) fn named(name: &str) -> Option<&'static dyn Dialect> {
+    DIALECTS.iter().copied().find(|d| d.name() == name)
+}
+
+/// The ids at a place of an answer.
+fn ids(value: &Value) -> Option<Vec<u32>> {
+    let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    value.as_array()?.iter().map(id).collect()
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| !number.is_nan())
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn count(value: &Value) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
+}
+
+/// Refuses an answer whose tokens and log-probabilities do not go together.
+fn checked(generated: Generated) -> Result<Generated, String> {
+    let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
+    match tokens == logprobs {
+        true => Ok(generated),
+        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities")),
+    }
+}
+
+/// What is named but not found in an answer.
+fn without(field: &str) -> impl Fn() -> String + '_ {
+    move || format!("without `{field}`")
+}

@@ -1,0 +1,141 @@
+//! vLLM: `POST /v1/completions` with token ids. Fields it does not know it ignores, so the start-up probe
+//! looks at what they do.
+
+use serde_json::{Value, json};
+
+use super::{
+    About, Ask, Dialect, End, Generated, Usage, checked, count, ids, number, string, without,
+};
+use crate::client::Call;
+
+#[derive(Debug)]
+pub(crate) struct Vllm;
+
+const COMPLETIONS: &str = "/v1/completions";
+
+impl Dialect for Vllm {
+    fn name(&self) -> &'static str {
+        "vllm"
+    }
+
+    /// `/version` would do, but does not name the model.
+    fn about(&self) -> Call {
+        Call::get("/v1/models")
+    }
+
+    fn is_about(&self, answer: &Value) -> Option<About> {
+        let model = &answer["data"][0];
+        (model["owned_by"] == "vllm").then(|| About {
+            version: None,
+            model: string(&model["id"]),
+            source: string(&model["root"]),
+            context: count(&model["max_model_len"]),
+        })
+    }
+
+    fn generate(&self, model: &str, ask: &Ask) -> Call {
+        let s = ask.sampling;
+        Call::post(
+            COMPLETIONS,
+            json!({
+                "model": model,
+                "prompt": ask.ids,
+                "max_tokens": ask.max_tokens,
+                "temperature": s.temperature,
+                "top_p": s.top_p,
+                "top_k": s.top_k,
+                "min_p": s.min_p,
+                "repetition_penalty": s.repetition_penalty,
+                "presence_penalty": 0.0,
+                "frequency_penalty": 0.0,
+                "seed": ask.seed,
+                "stop": ask.stop,
+                "include_stop_str_in_output": true,
+                "skip_special_tokens": false,
+                "return_token_ids": true,
+                "logprobs": 0,
+                "n": 1,
+                "stream": false,
+            }),
+        )
+    }
+
+    fn generated(&self, answer: &Value) -> Result<Generated, String> {
+        let choice = &answer["choices"][0];
+        let logprobs = choice["logprobs"]["token_logprobs"].as_array();
+        let logprobs = logprobs.ok_or_else(without("logprobs.token_logprobs"))?;
+        let logprob = |value: &Value| number(value).map(|number| number as f32);
+        checked(Generated {
+            tokens: ids(&choice["token_ids"])
+                .ok_or("without `token_ids`: vLLM 0.10.2 or newer is needed")?,
+            logprobs: logprobs
+                .iter()
+                .map(logprob)
+                .collect::<Option<_>>()
+                .ok_or("a log-probability is no number")?,
+            end: match (choice["finish_reason"].as_str(), &choice["stop_reason"]) {
+                (Some("length"), _) => End::Limit,
+                (Some("stop"), Value::Null) => End::Eos,
+                (Some("stop"), _) => End::Stop,
+                (other, _) => return Err(format!("`finish_reason` is {other:?}")),
+            },
+            usage: usage(answer),
+        })
+    }
+
+    fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call {
+        Call::post(
+            COMPLETIONS,
+            json!({
+                "model": model,
+                "prompt": ids,
+                "max_tokens": 1,
+                "temperature": 0.0,
+                "top_p": 1.0,
+                "top_k": 0,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "logprobs": 0,
+                "logprob_token_ids": labels,
+                "return_tokens_as_token_ids": true,
+                "n": 1,
+                "stream": false,
+            }),
+        )
+    }
+
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+        let found = &answer["choices"][0]["logprobs"]["top_logprobs"][0];
+        let of = |label: &u32| {
+            number(&found[format!("token_id:{label}")]).ok_or_else(|| {
+                format!("without a log-probability of label token {label}: vLLM 0.26 or newer is needed (`logprob_token_ids`)")
+            })
+        };
+        let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
+        Ok((logits, usage(answer)))
+    }
+
+    fn tokenize(&self, model: &str, text: &str) -> Call {
+        Call::post(
+            "/tokenize",
+            json!({"model": model, "prompt": text, "add_special_tokens": false}),
+        )
+    }
+
+    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>> {
+        ids(&answer["tokens"])
+    }
+
+    fn promise(&self) -> &'static str {
+        "equal seeds, equal noise; logits depend on what else is in a batch unless VLLM_BATCH_INVARIANT=1"
+    }
+}
+
+/// The cached part is there with `--enable-prompt-tokens-details`.
+fn usage(answer: &Value) -> Usage {
+    let usage = &answer["usage"];
+    Usage {
+        prompt: usage["prompt_tokens"].as_u64(),
+        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
+    }
+}

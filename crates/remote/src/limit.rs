@@ -1,0 +1,163 @@
+//! How many requests a server is given at once: more while it serves them, half when it says that it
+//! has too many (additive increase, multiplicative decrease; Chiu and Jain, 1989).
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// What came back too soon after a cut was asked before it.
+const ONE_CUT: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Limit {
+    state: Mutex<State>,
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    most: usize,
+    allowed: f64,
+    in_flight: usize,
+    cut: Option<Instant>,
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.in_flight < self.allowed as usize
+    }
+}
+
+/// A request that may be made. Dropped when it is over.
+#[derive(Debug)]
+pub(crate) struct Permit<'a>(&'a Limit);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.in_flight -= 1);
+        self.0.freed.notify_one();
+    }
+}
+
+impl Limit {
+    pub fn new(most: usize) -> Self {
+        let most = most.max(1);
+        Self {
+            state: Mutex::new(State {
+                most,
+                allowed: most as f64,
+                in_flight: 0,
+                cut: None,
+            }),
+            freed: Notify::new(),
+        }
+    }
+
+    fn change<T>(&self, how: impl FnOnce(&mut State) -> T) -> T {
+        how(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until one more request may be made; who waits longest is first.
+    pub async fn permit(&self) -> Permit<'_> {
+        loop {
+            let freed = self.freed.notified();
+            let taken = self.change(|state| {
+                let room = state.has_room();
+                state.in_flight += usize::from(room);
+                room
+            });
+            if taken {
+                return Permit(self);
+            }
+            freed.await;
+        }
+    }
+
+    /// A request was served.
+    pub fn served(&self) {
+        let more = self.change(|state| {
+            let before = state.allowed as usize;
+            state.allowed = (state.allowed + 1.0 / state.allowed).min(state.most as f64);
+            state.allowed as usize > before
+        });
+        if more {
+            self.freed.notify_one();
+        }
+    }
+
+    /// The server has too many.
+    pub fn refused(&self, now: Instant) {
+        self.change(|state| {
+            let again = state
+                .cut
+                .is_some_and(|cut| now.duration_since(cut) < ONE_CUT);
+            if !again {
+                state.allowed = (state.allowed / 2.0).max(1.0);
+                state.cut = Some(now);
+            }
+        });
+    }
+
+    /// Requests that are under way.
+    #[cfg(test)]
+    fn in_flight(&self) -> usize {
+        self.change(|state| state.in_flight)
+    }
+
+    /// Requests that may be under way.
+    #[cfg(test)]
+    fn allowed(&self) -> usize {
+        self.change(|state| state.allowed as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_halves_once_a_second_and_grows_by_one_a_round() {
+        let (limit, now) = (Limit::new(64), Instant::now());
+        for _ in 0..10 {
+            limit.refused(now);
+        }
+        assert_eq!(limit.allowed(), 32);
+        limit.refused(now + ONE_CUT);
+        assert_eq!(limit.allowed(), 16);
+        for _ in 0..17 {
+            limit.served();
+        }
+        assert_eq!(limit.allowed(), 17);
+        for _ in 0..10_000 {
+            limit.served();
+        }
+        assert_eq!(limit.allowed(), 64);
+        for second in 2..40 {
+            limit.refused(now + ONE_CUT * second);
+        }
+        assert_eq!(limit.allowed(), 1);
+    }
+
+    #[test]
+    fn no_more_than_allowed_are_under_way() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let limit = Limit::new(2);
+            let first = limit.permit().await;
+            let _second = limit.permit().await;
+            assert_eq!(limit.in_flight(), 2);
+            let third = limit.permit();
+            tokio::pin!(third);
+            let waits = std::future::poll_fn(|cx| {
+                std::task::Poll::Ready(third.as_mut().poll(cx).is_pending())
+            });
+            assert!(waits.await);
+            drop(first);
+            let _third = third.await;
+            assert_eq!(limit.in_flight(), 2);
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! What is tried before the first problem: not whether a server takes a field, but whether it acts on it.
+
+use beamgen_engine::{SamplingParams, Tokenizer};
+use beamgen_prm::{ChainWriter, Normaliser};
+use serde_json::Value;
+
+use crate::client::Call;
+use crate::dialect::{Ask, End, Generated};
+use crate::error::{Error, Failure};
+use crate::route::Route;
+use crate::servers::{Connection, ServerFacts};
+
+/// Scripts, digits, spaces, line breaks, what is not a letter: tokenizers that agree here are the same.
+const TEXT: &str = "Question: 3.14 + 12345 = ?\n\n  Löwe  naïve 漢字かな 한국어 🦀\tI'll can't\r\n{x}^2 \\frac{1}{2}";
+const SEED: u32 = 20_240_611;
+
+fn unfit(connection: &Connection, reason: impl Into<String>) -> Error {
+    let address = connection.addresses().next();
+    Error::Unfit {
+        address: address.map(ToString::to_string).unwrap_or_default(),
+        reason: reason.into(),
+    }
+}
+
+/// Refuses a server whose tokens mean something else.
+pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
+    let Some(remote) = connection.tokenize(TEXT).await else {
+        // A server without that route: its answers are held against the vocabulary.
+        return Ok(());
+    };
+    let own = local.encode(TEXT, false)?;
+    if own == remote {
+        return Ok(());
+    }
+    let at = own.iter().zip(&remote).take_while(|(a, b)| a == b).count();
+    let shown = |ids: &[u32]| match ids.get(at) {
+        Some(id) => format!("{id}"),
+        None => "the end".to_owned(),
+    };
+    Err(unfit(
+        connection,
+        format!(
+            "its model {} has another tokenizer than {}: token {} of a probe text is {} there and {} here",
+            connection.model(),
+            local.checkpoint().display(),
+            at + 1,
+            shown(&remote),
+            shown(&own)
+        ),
+    ))
+}
+
+/// Tries what a generator needs, and notes what was found.
+pub(crate) async fn generator(
+    connection: &Connection,
+    local: &Tokenizer,
+) -> Result<ServerFacts, Error> {
+    tokenizer(connection, local).await?;
+    let ids = local.encode("1, 2, 3, 4, 5, 6, 7, 8,", true)?;
+    let ask = |temperature: f32, max_tokens| Ask {
+        ids: ids.clone(),
+        max_tokens,
+        sampling: SamplingParams {
+            temperature,
+            ..SamplingParams::default()
+        },
+        seed: SEED,
+        stop: vec!["\n".into()],
+    };
+    let all = |ask: Ask| async move {
+        let call = connection.dialect.generate(connection.model(), &ask);
+        let read = |answer: &Value| connection.dialect.generated(answer);
+        connection.each::<Generated>(&call, read).await
+    };
+    for generated in all(ask(0.0, 2)).await? {
+        let count = generated.tokens.len();
+        let short = generated.end == End::Limit && count != 2;
+        if count > 2 || short {
+            return Err(unfit(
+                connection,
+                format!("it gave {count} tokens where 2 were asked for"),
+            ));
+        }
+        if generated.logprobs.iter().any(|logprob| *logprob > 1e-3) {
+            return Err(unfit(connection, "its log-probabilities are above 0"));
+        }
+    }
+    let (one, two) = (all(ask(1.0, 12)).await?, all(ask(1.0, 12)).await?);
+    let equal = one
+        .iter()
+        .zip(&two)
+        .all(|(one, two)| one.tokens == two.tokens);
+    Ok(ServerFacts {
+        seed_repeats: Some(equal),
+        ..connection.facts()
+    })
+}
+
+/// Tries to score a chain of two steps, and finds the route if there are two.
+pub(crate) async fn scorer(
+    connection: &Connection,
+    writer: &ChainWriter,
+    normaliser: Normaliser,
+    route: Route,
+) -> Result<(Route, ServerFacts), Error> {
+    let written = writer
+        .written("What is 1 + 1?", &["1 + 1 is 2.", "The answer is 2."])
+        .map_err(|error| unfit(connection, error.to_string()))?;
+    let mut routes = vec![route];
+    if routes[0] == Route::Classify {
+        routes.push(Route::Steps);
+    }
+    let mut first = None;
+    for route in routes {
+        // Two tags have two rows; the other routes read the last step alone.
+        let end = written.read_at.last().map_or(0, |read| read + 1);
+        let ids = match route {
+            Route::Steps => &written.tokens[..],
+            Route::Labels(_) | Route::Classify => &written.tokens[..end],
+        };
+        let call: Call = route.call(connection.dialect, connection.model(), ids);
+        let rows = written.read_at.len();
+        let read = |answer: &Value| route.scores(connection.dialect, normaliser, rows, answer);
+        match connection.each(&call, read).await {
+            Ok(_) => {
+                let facts = ServerFacts {
+                    route: Some(route.name().to_owned()),
+                    ..connection.facts()
+                };
+                return Ok((route, facts));
+            }
+            Err(error) => first = first.or(Some((route, error))),
+        }
+    }
+    Err(match first {
+        Some((
+            route @ (Route::Classify | Route::Steps),
+            Error::Server {
+                failure: Failure::Status { status: 404, .. },
+                ..
+            },
+        )) => unfit(
+            connection,
+            format!(
+                "it has no route {}: start it with --runner pooling and --pooler-config for this model",
+                route.name()
+            ),
+        ),
+        Some((_, error)) => error,
+        None => unfit(connection, "it gives no scores"),
+    })
+}

@@ -1,0 +1,256 @@
+//! The servers of one role: each problem is pinned to one, so that its prefixes stay cached there; one
+//! that dies is left out until it answers again.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::address::{Address, ApiKey};
+use crate::client::{Call, Client};
+use crate::error::Failure;
+use crate::limit::Limit;
+use crate::retry::{self, Kind};
+
+/// How often a dead server is asked whether it is back.
+const REVIVAL: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub address: Address,
+    pub limit: Limit,
+    down: AtomicBool,
+    pub requests: AtomicU64,
+    pub failures: AtomicU64,
+}
+
+/// All servers of a role, which serve the same model.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    pub servers: Vec<Server>,
+    pub client: Client,
+    pub key: Option<ApiKey>,
+    /// How long a request is made again and again.
+    pub patience: Duration,
+    /// A route that a living server answers at once.
+    pub health: &'static str,
+    /// A server is back.
+    revived: Notify,
+    pub retries: AtomicU64,
+}
+
+/// A request that brought no answer, and from where.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CallError {
+    pub address: String,
+    pub failure: Failure,
+    /// Whether every other request would fail as well.
+    pub lost: bool,
+}
+
+impl std::fmt::Display for CallError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.address, self.failure)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl Replicas {
+    pub fn new(
+        addresses: Vec<Address>,
+        client: Client,
+        key: Option<ApiKey>,
+        in_flight: usize,
+        patience: Duration,
+        health: &'static str,
+    ) -> Self {
+        let server = |address| Server {
+            address,
+            limit: Limit::new(in_flight),
+            down: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        };
+        Self {
+            servers: addresses.into_iter().map(server).collect(),
+            client,
+            key,
+            patience,
+            health,
+            revived: Notify::new(),
+            retries: AtomicU64::new(0),
+        }
+    }
+
+    /// The server of a problem: the first living one in an order of its own (rendezvous hashing), so
+    /// that a death moves the problems of the dead one only.
+    fn server_of(&self, session: u64) -> Option<usize> {
+        let alive = |i: &usize| !self.servers[*i].down.load(Ordering::Relaxed);
+        (0..self.servers.len()).filter(alive).max_by_key(|&i| {
+            let mut hasher = DefaultHasher::new();
+            (session, &self.servers[i].address).hash(&mut hasher);
+            hasher.finish()
+        })
+    }
+
+    /// Makes a request for a problem until it is answered, refused, or patience ends. `read` takes what
+    /// is wanted out of the answer.
+    pub async fn call<T>(
+        self: &Arc<Self>,
+        session: u64,
+        call: &Call,
+        read: impl Fn(&Value) -> Result<T, String>,
+    ) -> Result<T, CallError> {
+        let header = format!("{session:016x}");
+        let mut first_failure: Option<Instant> = None;
+        let mut attempt = 0;
+        loop {
+            let Some(at) = self.server_of(session) else {
+                self.wait_for_revival(first_failure).await?;
+                continue;
+            };
+            let server = &self.servers[at];
+            let permit = server.limit.permit().await;
+            attempt += 1;
+            server.requests.fetch_add(1, Ordering::Relaxed);
+            let (client, key) = (&self.client, self.key.as_ref());
+            let answer = client.send(&server.address, key, &header, call).await;
+            drop(permit);
+            let answer = answer.and_then(|answer| read(&answer).map_err(Failure::Answer));
+            let failure = match answer {
+                Ok(answer) => {
+                    server.limit.served();
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            server.failures.fetch_add(1, Ordering::Relaxed);
+            let kind = retry::kind(&failure);
+            match kind {
+                Kind::Busy => server.limit.refused(Instant::now()),
+                Kind::Down => self.leave_out(at),
+                Kind::Accident | Kind::Refused | Kind::Hopeless => {}
+            }
+            let since = *first_failure.get_or_insert_with(Instant::now);
+            let wait = retry::wait(&failure, attempt, since.elapsed(), self.patience, jitter());
+            let Some(wait) = wait else {
+                let others = self.servers.iter().any(|s| !s.down.load(Ordering::Relaxed));
+                return Err(CallError {
+                    address: server.address.to_string(),
+                    lost: kind == Kind::Refused || (kind == Kind::Down && !others),
+                    failure,
+                });
+            };
+            self.retries.fetch_add(1, Ordering::Relaxed);
+            // Another server need not be waited for.
+            if kind != Kind::Down || self.server_of(session).is_none() {
+                sleep(wait).await;
+            }
+        }
+    }
+
+    /// Waits until a server is back, at most until patience ends.
+    async fn wait_for_revival(&self, since: Option<Instant>) -> Result<(), CallError> {
+        let left = since.map_or(self.patience, |since| {
+            self.patience.saturating_sub(since.elapsed())
+        });
+        let revived = self.revived.notified();
+        let back = self.servers.iter().any(|s| !s.down.load(Ordering::Relaxed));
+        if back || tokio::time::timeout(left, revived).await.is_ok() {
+            return Ok(());
+        }
+        let addresses: Vec<String> = self.servers.iter().map(|s| s.address.to_string()).collect();
+        Err(CallError {
+            address: addresses.join(", "),
+            failure: Failure::Unreachable(format!(
+                "no server for {} s",
+                self.patience.as_secs_f64()
+            )),
+            lost: true,
+        })
+    }
+
+    /// Takes a server out until it answers again.
+    fn leave_out(self: &Arc<Self>, at: usize) {
+        if self.servers[at].down.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let replicas: Weak<Self> = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                let Some(replicas) = replicas.upgrade() else {
+                    return;
+                };
+                let server = &replicas.servers[at];
+                let health = Call::get(replicas.health);
+                let key = replicas.key.as_ref();
+                let answer = replicas
+                    .client
+                    .send(&server.address, key, "", &health)
+                    .await;
+                // A route that answers with an empty body, or with a word, is alive as well.
+                if matches!(answer, Ok(_) | Err(Failure::Answer(_))) {
+                    server.down.store(false, Ordering::Relaxed);
+                    replicas.revived.notify_waiters();
+                    return;
+                }
+                drop(replicas);
+                sleep(REVIVAL).await;
+            }
+        });
+    }
+}
+
+/// In `0.0..1.0`, another one each time. It decides no result.
+fn jitter() -> f64 {
+    let mut hasher = DefaultHasher::new();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos()).hash(&mut hasher);
+    (hasher.finish() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Patience;
+
+    fn replicas(count: usize) -> Replicas {
+        let address = |i| Address::parse(&format!("http://127.0.0.1:{}", 9000 + i)).unwrap();
+        let patience = Patience {
+            first_byte: Duration::from_secs(1),
+            rest: Duration::from_secs(1),
+        };
+        Replicas::new(
+            (0..count).map(address).collect(),
+            Client::new(patience).unwrap(),
+            None,
+            8,
+            Duration::from_secs(1),
+            "/health",
+        )
+    }
+
+    #[test]
+    fn problems_are_spread_and_only_those_of_a_dead_server_move() {
+        let replicas = replicas(4);
+        let before: Vec<_> = (0..4000).map(|s| replicas.server_of(s).unwrap()).collect();
+        for i in 0..4 {
+            let share = before.iter().filter(|&&at| at == i).count();
+            assert!((800..1200).contains(&share), "{share} of 4000 at {i}");
+        }
+        replicas.servers[2].down.store(true, Ordering::Relaxed);
+        let after: Vec<_> = (0..4000).map(|s| replicas.server_of(s).unwrap()).collect();
+        assert!(after.iter().all(|&at| at != 2));
+        let moved = before.iter().zip(&after).filter(|(b, a)| b != a);
+        assert!(moved.clone().count() > 0 && moved.into_iter().all(|(before, _)| *before == 2));
+        for server in &replicas.servers {
+            server.down.store(true, Ordering::Relaxed);
+        }
+        assert_eq!(replicas.server_of(1), None);
+    }
+}

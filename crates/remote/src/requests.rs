@@ -1,0 +1,54 @@
+//! The thread that makes the requests.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+
+/// A runtime of its own, so that it works whether or not the caller has one.
+#[derive(Debug)]
+pub(crate) struct Requests(Option<Runtime>);
+
+impl Requests {
+    pub fn start() -> Result<Self, Error> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("beamgen-remote")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Runtime(error.to_string()))?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime().spawn(future)
+    }
+
+    /// Waits for a future, on a thread of its own: this one may be another runtime's, which must not block.
+    pub fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| self.runtime().block_on(future));
+            waiting
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+impl Drop for Requests {
+    /// Without waiting for what is under way, which another runtime's thread may not do.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

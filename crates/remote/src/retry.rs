@@ -1,0 +1,125 @@
+//! Which requests are made again, and when.
+
+use std::time::Duration;
+
+use crate::error::Failure;
+
+/// The first wait; it doubles with each attempt.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(10);
+/// More than this a server may not ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(120);
+
+/// What a failure means for the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The server has too much to do: the same request is welcome later.
+    Busy,
+    /// The server or the way to it is down. A seeded request may be made again, also elsewhere.
+    Down,
+    /// It may have been an accident: once more.
+    Accident,
+    /// It would fail again, and so would every other request: a wrong key, a model that is not there.
+    Refused,
+    /// This request would fail again.
+    Hopeless,
+}
+
+pub(crate) fn kind(failure: &Failure) -> Kind {
+    match failure {
+        Failure::Unreachable(_) | Failure::Silent(_) | Failure::Cut(_) => Kind::Down,
+        Failure::Answer(_) => Kind::Accident,
+        Failure::Status { status, .. } => match status {
+            408 | 429 | 503 => Kind::Busy,
+            502 | 504 => Kind::Down,
+            300..=399 | 401 | 403 | 404 | 405 => Kind::Refused,
+            500.. => Kind::Accident,
+            _ => Kind::Hopeless,
+        },
+    }
+}
+
+/// How long to wait before attempt `attempt` (from 1) is followed by the next; `None`: it is the last.
+/// `spent` is the time since the first failure, `jitter` a number in `0.0..1.0`.
+pub(crate) fn wait(
+    failure: &Failure,
+    attempt: u32,
+    spent: Duration,
+    patience: Duration,
+    jitter: f64,
+) -> Option<Duration> {
+    match kind(failure) {
+        Kind::Refused | Kind::Hopeless => return None,
+        Kind::Accident if attempt > 1 => return None,
+        Kind::Accident | Kind::Busy | Kind::Down => {}
+    }
+    if spent >= patience {
+        return None;
+    }
+    let doubled = FIRST * 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
+    let own = doubled.min(LONGEST).mul_f64(0.5 + 0.5 * jitter);
+    Some(match failure {
+        // Not all at the same moment.
+        Failure::Status {
+            retry_after: Some(asked),
+            ..
+        } => (*asked).min(LONGEST_ASKED) + FIRST.mul_f64(jitter),
+        _ => own,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16) -> Failure {
+        Failure::Status {
+            status,
+            message: String::new(),
+            retry_after: None,
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_would_fail_again_is_not_made_again() {
+        for code in [301, 307, 400, 401, 403, 404, 405, 413, 422] {
+            assert_eq!(
+                wait(&status(code), 1, Duration::ZERO, MINUTE, 0.5),
+                None,
+                "{code}"
+            );
+        }
+        for failure in [status(500), Failure::Answer("x".into())] {
+            assert!(wait(&failure, 1, Duration::ZERO, MINUTE, 0.5).is_some());
+            assert_eq!(wait(&failure, 2, Duration::ZERO, MINUTE, 0.5), None);
+        }
+    }
+
+    #[test]
+    fn waits_double_up_to_a_cap_until_patience_ends() {
+        let cut = Failure::Cut(String::new());
+        for failure in [status(429), status(503), status(502), status(504), cut] {
+            let mut before = Duration::ZERO;
+            for attempt in 1..40 {
+                let next = wait(&failure, attempt, Duration::ZERO, MINUTE, 0.999).unwrap();
+                assert!(next >= before && next <= LONGEST);
+                before = next;
+            }
+            assert_eq!(wait(&failure, 1, MINUTE, MINUTE, 0.5), None);
+        }
+    }
+
+    #[test]
+    fn a_server_says_when_to_come_back() {
+        let after = |seconds| Failure::Status {
+            status: 503,
+            message: String::new(),
+            retry_after: Some(Duration::from_secs(seconds)),
+        };
+        let waits = |seconds| wait(&after(seconds), 1, Duration::ZERO, MINUTE, 0.0).unwrap();
+        assert_eq!(waits(7), Duration::from_secs(7));
+        assert_eq!(waits(1_000_000), LONGEST_ASKED);
+    }
+}

@@ -1,0 +1,178 @@
+//! How a reward model is asked on a server, which follows from how it is read.
+
+use beamgen_engine::Tokenizer;
+use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
+use serde_json::{Value, json};
+
+use crate::client::Call;
+use crate::dialect::{Dialect, Usage};
+
+/// What a server does for a score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// It gives the logits of these tokens behind a step, as any generator's server can.
+    Labels(Vec<u32>),
+    /// It classifies the chain up to a step (`--runner pooling`, task `classify`). It reads the new step
+    /// alone, for its prefix is cached.
+    Classify,
+    /// It gives a row for every step of a chain (pooling of type `STEP`). It reads the whole chain each time.
+    Steps,
+}
+
+impl Route {
+    /// The route for a reward model; for a head of the model's own, the first of two to be tried.
+    ///
+    /// # Errors
+    /// Why the engine cannot, and what can.
+    pub fn of(
+        spec: &PrmSpec,
+        tokenizer: &Tokenizer,
+        dialect: &dyn Dialect,
+    ) -> Result<Self, String> {
+        const LOCAL: &str = "run it in beamgen instead: --prm without --prm-url";
+        let engine = dialect.name();
+        match (&spec.head, spec.normaliser) {
+            (HeadSpec::Tokens(_), _) => {
+                let ids = spec
+                    .label_ids(tokenizer, tokenizer.checkpoint())
+                    .map_err(|error| error.to_string())?;
+                let ids = ids.unwrap_or_default();
+                match ids[..] {
+                    [_] => Err(format!(
+                        "{}: the probability of one label alone needs the logits themselves, and servers give \
+                         their shares; {LOCAL}",
+                        spec.name
+                    )),
+                    _ => Ok(Self::Labels(ids)),
+                }
+            }
+            (HeadSpec::LogRatio(_), _) => Err(format!(
+                "{}: a log-ratio needs the probabilities of a prompt's tokens, at which servers read all of it \
+                 again; {LOCAL}",
+                spec.name
+            )),
+            (HeadSpec::Linear(_), _) if engine != "vllm" => Err(format!(
+                "{}: {engine} has no route for a head of the model's own; vLLM has (--runner pooling), or {LOCAL}",
+                spec.name
+            )),
+            (HeadSpec::Linear(_), Normaliser::Clamp) => Err(format!(
+                "{}: vLLM squeezes the number of a value head, which has to be read as it is; {LOCAL}",
+                spec.name
+            )),
+            (HeadSpec::Linear(layers), _) if layers.len() > 1 => Ok(Self::Steps),
+            (HeadSpec::Linear(_), _) => Ok(Self::Classify),
+        }
+    }
+
+    /// In words, for the record.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Labels(_) => "label tokens",
+            Self::Classify => "/classify",
+            Self::Steps => "/pooling",
+        }
+    }
+
+    /// Asks for the scores of a chain: of its last step, or of all with [`Route::Steps`].
+    pub fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
+        match self {
+            Self::Labels(labels) => dialect.label_logits(model, ids, labels),
+            Self::Classify => Call::post("/classify", json!({"model": model, "input": ids})),
+            Self::Steps => Call::post("/pooling", json!({"model": model, "input": ids})),
+        }
+    }
+
+    /// The probabilities in an answer, one for each of the `steps` that a row was asked for.
+    pub fn scores(
+        &self,
+        dialect: &dyn Dialect,
+        normaliser: Normaliser,
+        steps: usize,
+        answer: &Value,
+    ) -> Result<(Vec<f32>, Usage), String> {
+        let usage = || Usage {
+            prompt: answer["usage"]["prompt_tokens"].as_u64(),
+            cached: answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64(),
+        };
+        match self {
+            Self::Labels(labels) => {
+                let (logits, usage) = dialect.labels(answer, labels)?;
+                let score = normaliser.probability(&logits);
+                Ok((
+                    vec![score.ok_or("label logits that are no numbers")?],
+                    usage,
+                ))
+            }
+            Self::Classify => {
+                let row = &answer["data"][0]["probs"];
+                Ok((vec![of_classes(row, normaliser)?], usage()))
+            }
+            Self::Steps => {
+                let rows = answer["data"][0]["data"].as_array();
+                let rows = rows.ok_or("without `data`")?;
+                if rows.len() != steps {
+                    return Err(format!(
+                        "{} rows for {steps} steps: is the step tag of its --pooler-config that of the model?",
+                        rows.len()
+                    ));
+                }
+                let scores = rows.iter().map(|row| of_classes(row, normaliser));
+                Ok((scores.collect::<Result<_, _>>()?, usage()))
+            }
+        }
+    }
+}
+
+/// The probability in a row that the server has normalised.
+fn of_classes(row: &Value, normaliser: Normaliser) -> Result<f32, String> {
+    let row = row.as_array().ok_or("a row without probabilities")?;
+    let (class, sum) = match normaliser {
+        Normaliser::Softmax(class) => (class, Some(1.0)),
+        Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
+    };
+    let values: Option<Vec<f64>> = row.iter().map(Value::as_f64).collect();
+    let values = values.ok_or("a row with something that is no number")?;
+    let total: f64 = values.iter().sum();
+    let normalised = values.iter().all(|value| (0.0..=1.0).contains(value))
+        && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
+        && (sum.is_some() || values.len() == 1);
+    if !normalised {
+        return Err(format!("{values:?} are no probabilities of classes"));
+    }
+    let value = values.get(class);
+    value
+        .map(|&value| value as f32)
+        .ok_or_else(|| format!("{} classes, and class {class} is wanted", values.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::named;
+
+    #[test]
+    fn rows_are_counted_and_have_to_be_probabilities() {
+        let vllm = named("vllm").unwrap();
+        let scores = |answer: Value, steps| {
+            let softmax = Normaliser::Softmax(1);
+            Route::Steps
+                .scores(vllm, softmax, steps, &answer)
+                .map(|(scores, _)| scores)
+        };
+        let rows = json!({"data": [{"data": [[0.25, 0.75], [1.0, 0.0]]}]});
+        assert_eq!(scores(rows.clone(), 2), Ok(vec![0.75, 0.0]));
+        assert!(scores(rows, 3).unwrap_err().contains("2 rows for 3 steps"));
+        for bad in [
+            json!({"data": []}),
+            json!({"data": [{"data": [[0.25]]}]}),
+            json!({"data": [{"data": [[-3.0, 4.0]]}]}),
+            json!({"data": [{"data": [["x", 1.0]]}]}),
+            json!({"data": [{"data": [null]}]}),
+        ] {
+            assert!(scores(bad.clone(), 1).is_err(), "{bad}");
+        }
+        let one = json!({"data": [{"probs": [0.125]}]});
+        let sigmoid = Route::Classify.scores(vllm, Normaliser::Sigmoid, 1, &one);
+        assert_eq!(sigmoid.unwrap().0, [0.125]);
+    }
+}

@@ -1,0 +1,322 @@
+//! Step scores from a reward model that a server runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use beamgen_prm::{ChainWriter, Normaliser};
+use beamgen_search::{
+    BatchId, Cause, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
+    Submitted,
+};
+
+use crate::inbox::{Inbox, Sender};
+use crate::prefix::Prefix;
+use crate::replicas::CallError;
+use crate::requests::Requests;
+use crate::route::Route;
+use crate::servers::Connection;
+
+/// The longest that a search waits for scores before it looks around.
+const TURN: Duration = Duration::from_millis(20);
+
+/// A scorer whose reward model runs on other servers. Every new step is asked for once; what a server has
+/// in its cache of the chain before it, it does not read again.
+#[derive(Debug)]
+pub struct RemoteScorer {
+    connection: Arc<Connection>,
+    requests: Arc<Requests>,
+    writer: ChainWriter,
+    normaliser: Normaliser,
+    route: Arc<Route>,
+    chains: BTreeMap<ScoreId, Chain>,
+    next: u64,
+    done: Inbox<(BatchId, ScoreResult)>,
+    /// Numbers of the batches of [`Scorer::score`], which nobody collects, count down.
+    next_own: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Chain {
+    session: u64,
+    /// The prompt's text.
+    prompt: Arc<str>,
+    tokens: Prefix,
+    steps: usize,
+}
+
+/// A request for scores of one chain.
+struct Wanted {
+    ids: Vec<u32>,
+    /// Rows that the answer has to have; the last ones are of the new steps.
+    rows: usize,
+    /// How many of the rows are wanted.
+    new: usize,
+    /// New tokens of the chain.
+    tokens: usize,
+}
+
+/// A batch on its way.
+struct Batch {
+    id: BatchId,
+    left: usize,
+    results: Vec<Result<Scored, ScoreError>>,
+    done: Sender<(BatchId, ScoreResult)>,
+}
+
+impl Batch {
+    /// Takes in the result of an item. The last one sends the batch.
+    fn take(&mut self, item: usize, result: Result<Scored, ScoreError>) {
+        self.results[item] = result;
+        self.left -= 1;
+        self.send_if_done();
+    }
+
+    fn send_if_done(&mut self) {
+        if self.left > 0 {
+            return;
+        }
+        let results = std::mem::take(&mut self.results);
+        let lost =
+            |result: &&Result<Scored, ScoreError>| matches!(result, Err(ScoreError::Lost(_)));
+        let result = match results.iter().find(lost) {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(results),
+        };
+        self.done.send((self.id, result));
+    }
+}
+
+impl RemoteScorer {
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        requests: Arc<Requests>,
+        writer: ChainWriter,
+        normaliser: Normaliser,
+        route: Route,
+        done: Inbox<(BatchId, ScoreResult)>,
+    ) -> Self {
+        Self {
+            connection,
+            requests,
+            writer,
+            normaliser,
+            route: Arc::new(route),
+            chains: BTreeMap::new(),
+            next: 0,
+            done,
+            next_own: u64::MAX,
+        }
+    }
+
+    /// See [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens).
+    pub fn share_tokens(&mut self, same_tokenizer: bool) {
+        self.writer.share_tokens(same_tokenizer);
+    }
+
+    /// The servers, for what they are and what they were asked.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    fn insert(&mut self, chain: Chain) -> ScoreId {
+        self.next += 1;
+        let id = ScoreId(self.next);
+        self.chains.insert(id, chain);
+        id
+    }
+
+    /// Appends the steps of an item to its chain, and lists the requests that they take.
+    fn plan(&mut self, item: &ScoreItem<'_>) -> Result<Vec<Wanted>, ScoreError> {
+        let chain = self.chains.get_mut(&item.id).expect("no such scored chain");
+        let before = chain.tokens.len();
+        let mut tokens = Vec::new();
+        let mut marks = Vec::with_capacity(item.steps.len());
+        for (i, step) in item.steps.iter().enumerate() {
+            let number = chain.steps + i + 1;
+            marks.push(
+                self.writer
+                    .append(&chain.prompt, step, number, &mut tokens)?,
+            );
+        }
+        let (whole, context) = (before + tokens.len(), self.connection.context());
+        // A label's place is behind the last token.
+        if whole >= context {
+            return Err(ScoreError::TooLong {
+                tokens: whole,
+                context,
+            });
+        }
+        let added = tokens.len();
+        chain.tokens.push(tokens);
+        chain.steps += item.steps.len();
+        let ids = chain.tokens.tokens(0);
+        Ok(match *self.route {
+            Route::Steps => vec![Wanted {
+                rows: chain.steps,
+                new: item.steps.len(),
+                tokens: added,
+                ids,
+            }],
+            Route::Labels(_) | Route::Classify => {
+                let mut read = 0;
+                let wanted = |&mark: &usize| {
+                    let new = mark + 1 - read;
+                    read = mark + 1;
+                    Wanted {
+                        ids: ids[..before + mark + 1].to_vec(),
+                        rows: 1,
+                        new: 1,
+                        tokens: new,
+                    }
+                };
+                marks.iter().map(wanted).collect()
+            }
+        })
+    }
+
+    fn start(&mut self, id: BatchId, items: &[ScoreItem<'_>]) {
+        let batch = Arc::new(Mutex::new(Batch {
+            id,
+            left: items.len(),
+            results: vec![Ok(Scored::default()); items.len()],
+            done: self.done.sender(),
+        }));
+        let lock = |batch: &Mutex<Batch>, take: &mut dyn FnMut(&mut Batch)| {
+            take(&mut batch.lock().unwrap_or_else(PoisonError::into_inner));
+        };
+        if items.is_empty() {
+            lock(&batch, &mut Batch::send_if_done);
+        }
+        for (at, item) in items.iter().enumerate() {
+            let session = self.chains.get(&item.id).map_or(0, |chain| chain.session);
+            let wanted = match self.plan(item) {
+                Ok(wanted) => wanted,
+                Err(error) => {
+                    lock(&batch, &mut |batch| batch.take(at, Err(error.clone())));
+                    continue;
+                }
+            };
+            let (connection, route) = (Arc::clone(&self.connection), Arc::clone(&self.route));
+            let (normaliser, batch) = (self.normaliser, Arc::clone(&batch));
+            self.requests.spawn(async move {
+                let mut scored = Scored::default();
+                let mut result = Ok(());
+                // One after the other: each step finds the one before it in the cache.
+                for wanted in wanted {
+                    let asked = ask(
+                        &connection,
+                        &route,
+                        normaliser,
+                        session,
+                        &wanted,
+                        &mut scored,
+                    );
+                    result = asked.await;
+                    if result.is_err() {
+                        break;
+                    }
+                }
+                lock(&batch, &mut |batch| {
+                    batch.take(at, result.clone().map(|()| scored.clone()))
+                });
+            });
+        }
+    }
+}
+
+async fn ask(
+    connection: &Connection,
+    route: &Route,
+    normaliser: Normaliser,
+    session: u64,
+    wanted: &Wanted,
+    scored: &mut Scored,
+) -> Result<(), ScoreError> {
+    let answer = connection
+        .score(session, route, normaliser, &wanted.ids, wanted.rows)
+        .await;
+    let (scores, usage) = answer.map_err(|error: CallError| match error.lost {
+        true => ScoreError::Lost(Cause::new(error)),
+        false => ScoreError::Failed(Cause::new(error)),
+    })?;
+    let new = scores.len().saturating_sub(wanted.new);
+    scored.probabilities.extend_from_slice(&scores[new..]);
+    // What the server says it found in its cache; if it does not say, what it could have.
+    let cached = match (usage.cached, route) {
+        (Some(cached), _) => usize::try_from(cached).unwrap_or(usize::MAX),
+        (None, Route::Steps) => 0,
+        (None, _) => wanted.ids.len() - wanted.tokens,
+    };
+    let cached = cached.min(wanted.ids.len());
+    scored.reused_tokens += cached;
+    scored.read_tokens += wanted.ids.len() - cached;
+    Ok(())
+}
+
+impl Scorer for RemoteScorer {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
+        let (text, tokens) = self.writer.prompt(&problem.text)?;
+        let context = self.connection.context();
+        if tokens.len() >= context {
+            return Err(ScoreError::TooLong {
+                tokens: tokens.len(),
+                context,
+            });
+        }
+        let mut prefix = Prefix::default();
+        prefix.push(tokens);
+        Ok(self.insert(Chain {
+            session: key,
+            prompt: text.into(),
+            tokens: prefix,
+            steps: 0,
+        }))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        let copy = self.chains.get(&id).expect("no such scored chain").clone();
+        self.insert(copy)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.chains.remove(&id).expect("no such scored chain");
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        let id = BatchId(self.next_own);
+        self.next_own -= 1;
+        self.start(id, items);
+        let mut others = Vec::new();
+        loop {
+            for (batch, result) in self.done.take() {
+                if batch == id {
+                    let sender = self.done.sender();
+                    others.into_iter().for_each(|other| sender.send(other));
+                    return result;
+                }
+                others.push((batch, result));
+            }
+            self.done.wait(TURN);
+        }
+    }
+
+    fn submit(&mut self, batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
+        self.start(batch, items);
+        Submitted::Pending
+    }
+
+    fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
+        let mut done = self.done.take();
+        if done.is_empty() && wait {
+            self.done.wait(TURN);
+            done = self.done.take();
+        }
+        done
+    }
+
+    /// The servers manage theirs.
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}

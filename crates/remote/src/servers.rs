@@ -1,0 +1,407 @@
+//! The servers of a role as the user names them, and what they turned out to be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use beamgen_prm::Normaliser;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::address::{Address, ApiKey};
+use crate::client::{Call, Client, Patience};
+use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named};
+use crate::error::{Error, Failure};
+use crate::replicas::{CallError, Replicas};
+use crate::route::Route;
+
+/// Servers of one model, and how they are asked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Servers {
+    /// `http://HOST:PORT`, one or more. Each problem is pinned to one of them.
+    pub urls: Vec<String>,
+    /// `vllm`, `sglang` or `llama.cpp`; absent: as the servers say.
+    pub engine: Option<String>,
+    /// The model's name on the servers; absent: the one they serve.
+    pub model: Option<String>,
+    /// Sent as `Authorization: Bearer`.
+    pub key: Option<ApiKey>,
+    /// Lets the key be sent unencrypted to another machine.
+    pub plain_http_key: bool,
+    /// Most requests at a server at once. It is given fewer when it says that it has too many.
+    pub in_flight: usize,
+    /// Longest wait for the first byte of an answer, in which a whole step is generated.
+    pub first_byte: Duration,
+    /// Longest wait for the rest of an answer once it began.
+    pub rest: Duration,
+    /// How long a request that fails for want of a server is made again and again.
+    pub patience: Duration,
+}
+
+impl Servers {
+    /// Servers at these addresses, with the default settings.
+    pub fn at(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            urls: urls.into_iter().map(Into::into).collect(),
+            engine: None,
+            model: None,
+            key: None,
+            plain_http_key: false,
+            in_flight: 256,
+            first_byte: Duration::from_secs(300),
+            rest: Duration::from_secs(60),
+            patience: Duration::from_secs(120),
+        }
+    }
+}
+
+/// What the servers of a role are; part of a run's identity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ServerFacts {
+    /// `vllm`, `sglang` or `llama.cpp`.
+    pub engine: String,
+    /// Of the engine, where it says.
+    pub version: Option<String>,
+    /// The model's name on the servers.
+    pub model: String,
+    /// Tokens that a chain may have with its prompt.
+    pub context: usize,
+    /// Whether equal requests with equal seeds gave equal tokens, twice in a row, when the run began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed_repeats: Option<bool>,
+    /// How a reward model is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// What the engine promises of equal requests.
+    pub promise: String,
+}
+
+/// What the servers of a role were asked so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Requests, those that were made again included.
+    pub requests: u64,
+    /// Of those, the ones that failed.
+    pub failures: u64,
+    /// Requests that were made again: the tokens may then be others.
+    pub retries: u64,
+    /// Tokens of the prompts, as the servers count.
+    pub prompt_tokens: u64,
+    /// Of those, the ones that were in a server's cache; absent if no server tells.
+    pub cached_tokens: Option<u64>,
+    /// Tokens of prompts whose answers told what was cached.
+    pub told_tokens: u64,
+    /// Tokens that were sampled behind the end of a step, and dropped.
+    pub discarded_tokens: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    prompt: AtomicU64,
+    cached: AtomicU64,
+    told: AtomicU64,
+    discarded: AtomicU64,
+}
+
+/// Servers that answered.
+#[derive(Debug)]
+pub struct Connection {
+    replicas: Arc<Replicas>,
+    pub(crate) dialect: &'static dyn Dialect,
+    about: About,
+    model: String,
+    context: usize,
+    counts: Counts,
+}
+
+impl Connection {
+    /// Finds out what the servers are.
+    pub(crate) async fn open(role: &'static str, servers: &Servers) -> Result<Self, Error> {
+        let addresses: Vec<Address> = servers
+            .urls
+            .iter()
+            .map(|url| Address::parse(url))
+            .collect::<Result<_, _>>()?;
+        if addresses.is_empty() {
+            return Err(Error::NoServer { role });
+        }
+        if servers.key.is_some()
+            && !servers.plain_http_key
+            && let Some(open) = addresses.iter().find(|address| address.is_open())
+        {
+            let address = open.to_string();
+            return Err(Error::OpenKey { address });
+        }
+        let client = Client::new(Patience {
+            first_byte: servers.first_byte,
+            rest: servers.rest,
+        })?;
+        let wanted = match &servers.engine {
+            None => None,
+            Some(name) => Some(named(name).ok_or_else(|| Error::Unfit {
+                address: addresses[0].to_string(),
+                reason: format!(
+                    "unknown engine {name:?} (known: {})",
+                    DIALECTS.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ")
+                ),
+            })?),
+        };
+        let mut found: Option<(&'static dyn Dialect, About)> = None;
+        for address in &addresses {
+            let this = recognise(&client, address, servers.key.as_ref(), wanted).await?;
+            match &found {
+                None => found = Some(this),
+                Some((dialect, about))
+                    if dialect.name() != this.0.name()
+                        || about.model != this.1.model
+                        || about.context != this.1.context =>
+                {
+                    return Err(Error::Unfit {
+                        address: address.to_string(),
+                        reason: format!(
+                            "it is {}, and {} is {}: servers of one role have to be alike",
+                            shown(this.0, &this.1),
+                            addresses[0],
+                            shown(*dialect, about)
+                        ),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        let Some((dialect, about)) = found else {
+            return Err(Error::NoServer { role });
+        };
+        let unfit = |reason: &str| Error::Unfit {
+            address: addresses[0].to_string(),
+            reason: reason.to_owned(),
+        };
+        let model = servers.model.clone().or_else(|| about.model.clone());
+        let model = model.ok_or_else(|| unfit("it does not name its model"))?;
+        let context = about.context.filter(|&context| context > 0);
+        let context = context.ok_or_else(|| unfit("it does not say how many tokens it takes"))?;
+        let replicas = Replicas::new(
+            addresses,
+            client,
+            servers.key.clone(),
+            servers.in_flight,
+            servers.patience,
+            dialect.health(),
+        );
+        Ok(Self {
+            replicas: Arc::new(replicas),
+            dialect,
+            about,
+            model,
+            context,
+            counts: Counts::default(),
+        })
+    }
+
+    /// `vllm`, `sglang` or `llama.cpp`.
+    pub fn engine(&self) -> &'static str {
+        self.dialect.name()
+    }
+
+    /// The model's name on the servers.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Where the servers have the model from: a folder of theirs, or a name of the hub.
+    pub fn source(&self) -> Option<&str> {
+        self.about.source.as_deref()
+    }
+
+    /// Tokens that a chain may have with its prompt.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// The addresses, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.replicas.servers.iter().map(|server| &server.address)
+    }
+
+    /// What the servers are.
+    pub fn facts(&self) -> ServerFacts {
+        ServerFacts {
+            engine: self.engine().to_owned(),
+            version: self.about.version.clone(),
+            model: self.model.clone(),
+            context: self.context,
+            seed_repeats: None,
+            route: None,
+            promise: self.dialect.promise().to_owned(),
+        }
+    }
+
+    /// What the servers were asked so far.
+    pub fn traffic(&self) -> Traffic {
+        let sum = |count: fn(&crate::replicas::Server) -> &AtomicU64| {
+            let servers = self.replicas.servers.iter();
+            servers
+                .map(|server| count(server).load(Ordering::Relaxed))
+                .sum()
+        };
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let told = count(&self.counts.told);
+        Traffic {
+            requests: sum(|server| &server.requests),
+            failures: sum(|server| &server.failures),
+            retries: count(&self.replicas.retries),
+            prompt_tokens: count(&self.counts.prompt),
+            cached_tokens: (told > 0).then(|| count(&self.counts.cached)),
+            told_tokens: told,
+            discarded_tokens: count(&self.counts.discarded),
+        }
+    }
+
+    pub(crate) fn note_discarded(&self, tokens: usize) {
+        self.counts
+            .discarded
+            .fetch_add(tokens as u64, Ordering::Relaxed);
+    }
+
+    fn note(&self, tokens: usize, usage: Usage) {
+        let prompt = usage.prompt.unwrap_or(tokens as u64);
+        self.counts.prompt.fetch_add(prompt, Ordering::Relaxed);
+        if let Some(cached) = usage.cached {
+            self.counts.told.fetch_add(prompt, Ordering::Relaxed);
+            self.counts
+                .cached
+                .fetch_add(cached.min(prompt), Ordering::Relaxed);
+        }
+    }
+
+    /// Samples the rest of a step.
+    pub(crate) async fn generate(&self, session: u64, ask: &Ask) -> Result<Generated, CallError> {
+        let call = self.dialect.generate(&self.model, ask);
+        let read = |answer: &Value| self.dialect.generated(answer);
+        let generated = self.replicas.call(session, &call, read).await?;
+        self.note(ask.ids.len(), generated.usage);
+        Ok(generated)
+    }
+
+    /// Scores of the `rows` steps that a route reads of a chain.
+    pub(crate) async fn score(
+        &self,
+        session: u64,
+        route: &Route,
+        normaliser: Normaliser,
+        ids: &[u32],
+        rows: usize,
+    ) -> Result<(Vec<f32>, Usage), CallError> {
+        let call = route.call(self.dialect, &self.model, ids);
+        let read = |answer: &Value| route.scores(self.dialect, normaliser, rows, answer);
+        let scored = self.replicas.call(session, &call, read).await?;
+        self.note(ids.len(), scored.1);
+        Ok(scored)
+    }
+
+    /// The tokens of a text, if the server has a route for that.
+    pub(crate) async fn tokenize(&self, text: &str) -> Option<Vec<u32>> {
+        let call = self.dialect.tokenize(&self.model, text);
+        let read = |answer: &Value| self.dialect.tokenized(answer).ok_or_else(String::new);
+        self.replicas.call(0, &call, read).await.ok()
+    }
+
+    /// A request to each server, for what every one of them has to do right.
+    pub(crate) async fn each<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(&Value) -> Result<T, String>,
+    ) -> Result<Vec<T>, Error> {
+        let mut all = Vec::new();
+        for server in &self.replicas.servers {
+            let key = self.replicas.key.as_ref();
+            let answer = self
+                .replicas
+                .client
+                .send(&server.address, key, "", call)
+                .await;
+            let answer = answer.and_then(|answer| read(&answer).map_err(Failure::Answer));
+            all.push(answer.map_err(|failure| Error::Server {
+                address: server.address.to_string(),
+                failure,
+            })?);
+        }
+        Ok(all)
+    }
+}
+
+fn shown(dialect: &dyn Dialect, about: &About) -> String {
+    let model = about.model.as_deref().unwrap_or("a model without a name");
+    let context = about.context.unwrap_or(0);
+    format!("{} with {model} ({context} tokens)", dialect.name())
+}
+
+/// Which engine a server is, and what it says of itself.
+async fn recognise(
+    client: &Client,
+    address: &Address,
+    key: Option<&ApiKey>,
+    wanted: Option<&'static dyn Dialect>,
+) -> Result<(&'static dyn Dialect, About), Error> {
+    let mut seen: Vec<(Call, Result<Value, Failure>)> = Vec::new();
+    for &dialect in DIALECTS {
+        if wanted.is_some_and(|wanted| wanted.name() != dialect.name()) {
+            continue;
+        }
+        let call = dialect.about();
+        if !seen.iter().any(|(known, _)| *known == call) {
+            let answer = client.send(address, key, "", &call).await;
+            if let Err(failure @ (Failure::Unreachable(_) | Failure::Silent(_))) = answer {
+                return Err(Error::Server {
+                    address: address.to_string(),
+                    failure,
+                });
+            }
+            seen.push((call.clone(), answer));
+        }
+        let answer = seen.iter().find(|(known, _)| *known == call);
+        if let Some((_, Ok(answer))) = answer
+            && let Some(mut about) = dialect.is_about(answer)
+        {
+            if about.version.is_none() {
+                let version = client.send(address, key, "", &Call::get("/version")).await;
+                about.version = version
+                    .ok()
+                    .and_then(|answer| answer["version"].as_str().map(str::to_owned));
+            }
+            return Ok((dialect, about));
+        }
+    }
+    let refused = seen.into_iter().find_map(|(_, answer)| match answer {
+        Err(
+            failure @ Failure::Status {
+                status: 401 | 403 | 500..,
+                ..
+            },
+        ) => Some(failure),
+        _ => None,
+    });
+    Err(match refused {
+        Some(failure) => Error::Server {
+            address: address.to_string(),
+            failure,
+        },
+        None => Error::Unfit {
+            address: address.to_string(),
+            reason: match wanted {
+                Some(wanted) => format!("it does not answer as {} does", wanted.name()),
+                None => format!(
+                    "it answers as none of {}",
+                    DIALECTS
+                        .iter()
+                        .map(|d| d.name())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            },
+        },
+    })
+}

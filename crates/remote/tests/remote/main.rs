@@ -1,0 +1,11 @@
+//! Generators and scorers over servers: against the local models, and against servers that fail.
+
+#[path = "../../../generator/tests/tiny/mod.rs"]
+mod tiny;
+
+mod brain;
+mod fake;
+mod faults;
+mod generating;
+mod runs;
+mod scoring;
