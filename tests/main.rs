@@ -37,6 +37,8 @@ mod score;
 )]
 #[path = "../crates/hub/tests/server.rs"]
 mod server;
+#[cfg(feature = "remote")]
+mod servers;
 mod show;
 mod special_files;
 mod strategies;

@@ -6,7 +6,8 @@ use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
 use beamgen_search::{Answers, Generator, PerStep, Scorer, StepScorer};
 
-use crate::prepare::{Identity, OwnParts, Prepared, Wanted};
+use crate::own::{Identity, OwnParts};
+use crate::prepare::{Prepared, Wanted};
 use crate::source::Downloads;
 use crate::{Config, EngineBench, Error, Pair, Solver};
 
@@ -34,7 +35,7 @@ impl Default for SolverBuilder {
                 answers: Box::new(MathAnswers),
                 load_scorer: false,
                 #[cfg(feature = "remote")]
-                keys: crate::served::Keys::default(),
+                keys: crate::own::Keys::default(),
             },
             downloads: None,
         }

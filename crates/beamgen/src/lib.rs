@@ -59,6 +59,7 @@ mod error;
 mod fingerprint;
 mod known;
 mod memory;
+mod own;
 mod pair;
 mod pair_header;
 mod prepare;

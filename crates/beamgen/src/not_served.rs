@@ -3,7 +3,7 @@
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
 
-use crate::prepare::OwnParts;
+use crate::own::OwnParts;
 use crate::source::Downloads;
 use crate::{Config, Error};
 

@@ -9,14 +9,15 @@ use beamgen_engine::{
 };
 use beamgen_generator::{LmGenerator, Prompts};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
-use beamgen_search::{Answers, GenError, Generator, Problem, Scorer};
+use beamgen_search::{GenError, Problem, Scorer};
 use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
+use crate::own::{Identity, OwnParts, format_identity};
 use crate::served::Served;
 use crate::size::human_size;
 use crate::source::{Downloads, OpenedModel, Source};
-use crate::{Config, Error, ScorerKind, Solver, bundled, fingerprint};
+use crate::{Config, Error, ScorerKind, Solver, bundled};
 
 /// Tokens that a prompt is taken to have where memory is planned.
 const PROMPT: usize = 2048;
@@ -86,26 +87,6 @@ impl Loaded {
             checkpoint,
         })
     }
-}
-
-/// What stands for a part in run files.
-pub(crate) enum Identity {
-    /// The name that the builder was given.
-    Named(String),
-    /// What servers are, and how they are asked.
-    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
-    Served(Map<String, Value>),
-}
-
-/// What the builder was given in place of models, each with what stands for it in run files.
-pub(crate) struct OwnParts {
-    pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
-    pub scorer: Option<(Identity, Box<dyn Scorer + Send>)>,
-    #[cfg(feature = "remote")]
-    pub keys: crate::served::Keys,
-    pub answers: Box<dyn Answers + Send>,
-    /// Whether the scorer is wanted even if the default settings never ask it.
-    pub load_scorer: bool,
 }
 
 /// Which models are wanted.
@@ -580,7 +561,7 @@ impl Judge {
         if let Some(reference) = &self.reference {
             models.insert("reference".into(), reference.fingerprint.clone().into());
         }
-        judge_identity(&self.spec, models);
+        format_identity(&self.spec, models);
     }
 
     fn load(
@@ -610,17 +591,6 @@ impl Judge {
         RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
             .map_err(|error| Error::from(error).at(place))
     }
-}
-
-/// How a reward model is read, whatever file or name that came from.
-pub(crate) fn judge_identity(spec: &PrmSpec, models: &mut Map<String, Value>) {
-    let spec = PrmSpec {
-        name: String::new(),
-        ..spec.clone()
-    };
-    let spec = serde_json::to_vec(&spec).unwrap_or_default();
-    let spec = fingerprint::of_files([("spec", spec.as_slice())]);
-    models.insert("prm_format".into(), spec.into());
 }
 
 /// The prompts of a generator that can be one.

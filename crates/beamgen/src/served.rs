@@ -11,7 +11,7 @@ use beamgen_remote::{ApiKey, Connection, Remote, ServerFacts, Servers};
 use beamgen_search::Generator;
 use serde_json::{Map, Value};
 
-use crate::prepare::{Identity, OwnParts, judge_identity};
+use crate::own::{Identity, OwnParts, format_identity};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, ServerConfig};
 
@@ -25,13 +25,6 @@ pub(crate) struct Served {
     remote: Option<Remote>,
     /// By role, with what was found out about them.
     pub(crate) connections: Vec<(&'static str, Arc<Connection>, ServerFacts)>,
-}
-
-/// The servers' keys where they come from the caller, by role.
-#[derive(Default)]
-pub(crate) struct Keys {
-    pub(crate) generator: Option<ApiKey>,
-    pub(crate) prm: Option<ApiKey>,
 }
 
 impl Served {
@@ -119,7 +112,7 @@ impl Served {
         }
         let mut identity = identity(&facts, &model.fingerprint);
         identity.insert("scorer".into(), config.models.scorer.name().into());
-        judge_identity(&spec, &mut identity);
+        format_identity(&spec, &mut identity);
         self.connections
             .push(("prm", Arc::clone(scorer.connection()), facts));
         own.scorer = Some((Identity::Served(identity), Box::new(scorer)));

@@ -84,6 +84,9 @@ pub(crate) async fn generator(
         if generated.logprobs.iter().any(|logprob| *logprob > 1e-3) {
             return Err(unfit(connection, "its log-probabilities are above 0"));
         }
+        if generated.logprobs.iter().all(|logprob| *logprob == 0.0) {
+            return Err(unfit(connection, "it gives no log-probabilities"));
+        }
     }
     let (one, two) = (all(ask(1.0, 12)).await?, all(ask(1.0, 12)).await?);
     let equal = one

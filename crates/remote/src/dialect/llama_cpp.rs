@@ -1,5 +1,7 @@
-//! llama.cpp's server: `POST /completion` with token ids. It is read as a stream, for an answer in one piece leaves
-//! out the probabilities of the tokens that it stopped at.
+//! llama.cpp's server: `POST /completion` with token ids.
+//!
+//! It leaves out the probabilities of some tokens: those that it stopped at, and those that end within a character.
+//! These count as certain, which is little: they are one or two of a step.
 
 use serde_json::{Value, json};
 
@@ -61,38 +63,38 @@ impl Dialect for LlamaCpp {
                 "n_probs": 1,
                 "post_sampling_probs": false,
                 "cache_prompt": true,
-                "stream": true,
+                "stream": false,
             }),
         )
     }
 
     fn generated(&self, answer: &Value) -> Result<Generated, String> {
-        let events = answer.as_array().ok_or("without events")?;
-        let last = events.last().filter(|event| event["stop"] == true);
-        let last = last.ok_or("without an end")?;
-        let entries = events
-            .iter()
-            .filter_map(|event| event["completion_probabilities"].as_array())
-            .flatten();
-        let entries: Vec<(u32, f32)> = entries
-            .map(|entry| {
-                let id = u32::try_from(entry["id"].as_u64()?).ok()?;
-                Some((id, number(&entry["logprob"])? as f32))
-            })
-            .collect::<Option<_>>()
-            .ok_or("a token without its id or its log-probability")?;
-        let end = match last["stop_type"].as_str() {
+        // Absent where it would be empty.
+        let entries = answer["completion_probabilities"].as_array();
+        let mut known = entries.into_iter().flatten().peekable();
+        let tokens = ids(&answer["tokens"]).ok_or_else(without("tokens"))?;
+        let logprobs = tokens.iter().map(|&token| {
+            let Some(entry) = known.next_if(|entry| entry["id"] == token) else {
+                return Ok(0.0);
+            };
+            let logprob = number(&entry["logprob"]).ok_or("a log-probability is no number")?;
+            Ok(logprob as f32)
+        });
+        let logprobs = logprobs.collect::<Result<_, String>>()?;
+        if known.next().is_some() {
+            return Err("probabilities of tokens that are not there".into());
+        }
+        let end = match answer["stop_type"].as_str() {
             Some("eos") => End::Eos,
             Some("word") => End::Stop,
             Some("limit") => End::Limit,
             other => return Err(format!("`stop_type` is {other:?}")),
         };
-        let (tokens, logprobs) = entries.into_iter().unzip();
         Ok(Generated {
             tokens,
             logprobs,
             end,
-            usage: usage(last),
+            usage: usage(answer),
         })
     }
 

@@ -305,22 +305,31 @@ impl Brain {
             seed: body["seed"].as_u64().unwrap(),
             stop: strings(&body["stop"]),
         });
-        let mut events: Vec<Value> = answer
-            .tokens
-            .iter()
-            .map(|t| {
-                json!({"content": "x", "tokens": [t.token], "stop": false,
-                    "completion_probabilities": [{"id": t.token, "logprob": t.logprob}]})
-            })
-            .collect();
         let stop = match &answer.stopped {
             None => "limit",
             Some(stop) if stop.is_empty() => "eos",
             Some(_) => "word",
         };
-        let timings = json!({"cache_n": answer.cached, "prompt_n": 1});
-        events.push(json!({"content": "", "tokens": [], "stop": true, "stop_type": stop, "timings": timings}));
-        Reply::Events(events)
+        let tokens: Vec<u32> = answer.tokens.iter().map(|t| t.token).collect();
+        // As the server does: not those that it stopped at, nor those that end within a character.
+        let left_out = answer
+            .stopped
+            .iter()
+            .filter(|stop| !stop.is_empty())
+            .count();
+        let shown = answer.tokens.len() - left_out;
+        let whole = |t: &&Sampled| std::str::from_utf8(self.tokenizer.token_bytes(t.token)).is_ok();
+        let probabilities: Vec<Value> = answer.tokens[..shown]
+            .iter()
+            .filter(whole)
+            .map(|t| json!({"id": t.token, "logprob": t.logprob}))
+            .collect();
+        let mut body = json!({"content": "x", "tokens": tokens, "stop": true, "stop_type": stop,
+            "timings": {"cache_n": answer.cached, "prompt_n": 1}});
+        if !probabilities.is_empty() {
+            body["completion_probabilities"] = probabilities.into();
+        }
+        Reply::Json(200, body)
     }
 }
 

@@ -1,0 +1,46 @@
+//! Parts that are not models of this process, and what stands for parts in run files.
+
+use beamgen_prm::PrmSpec;
+use beamgen_search::{Answers, Generator, Scorer};
+use serde_json::{Map, Value};
+
+use crate::fingerprint;
+
+/// What stands for a part in run files.
+pub(crate) enum Identity {
+    /// The name that the builder was given.
+    Named(String),
+    /// What servers are, and how they are asked.
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
+    Served(Map<String, Value>),
+}
+
+/// What the builder was given in place of models, each with what stands for it in run files.
+pub(crate) struct OwnParts {
+    pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
+    pub scorer: Option<(Identity, Box<dyn Scorer + Send>)>,
+    #[cfg(feature = "remote")]
+    pub keys: Keys,
+    pub answers: Box<dyn Answers + Send>,
+    /// Whether the scorer is wanted even if the default settings never ask it.
+    pub load_scorer: bool,
+}
+
+/// The servers' keys where they come from the caller, by role.
+#[cfg(feature = "remote")]
+#[derive(Default)]
+pub(crate) struct Keys {
+    pub(crate) generator: Option<beamgen_remote::ApiKey>,
+    pub(crate) prm: Option<beamgen_remote::ApiKey>,
+}
+
+/// How a reward model is read, whatever file or name that came from.
+pub(crate) fn format_identity(spec: &PrmSpec, models: &mut Map<String, Value>) {
+    let spec = PrmSpec {
+        name: String::new(),
+        ..spec.clone()
+    };
+    let spec = serde_json::to_vec(&spec).unwrap_or_default();
+    let spec = fingerprint::of_files([("spec", spec.as_slice())]);
+    models.insert("prm_format".into(), spec.into());
+}
