@@ -15,7 +15,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// Characters of what a server says that are repeated in an error.
 const MOST_SAID: usize = 300;
 const CONNECT: Duration = Duration::from_secs(10);
-const EVENTS: &[u8] = b"text/event-stream";
 
 /// A route with what is sent there.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +41,9 @@ impl Call {
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// For the first byte of an answer, which an engine sends when the step is done; and for a whole stream of
-    /// events, which it sends meanwhile.
+    /// For the first byte of an answer, which an engine sends when the step is done.
     pub first_byte: Duration,
-    /// For the rest of an answer, or for the next event of a stream.
+    /// For the rest of it.
     pub rest: Duration,
 }
 
@@ -102,14 +100,11 @@ impl Client {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
-        let content_type = response.headers().get(CONTENT_TYPE);
-        let is_stream = content_type.is_some_and(|value| value.as_bytes().starts_with(EVENTS));
-        let whole = match is_stream {
-            true => first_byte,
-            false => rest,
-        };
-        let text = match timeout(whole, body(response, rest)).await {
-            Err(_) => return Err(late(whole)),
+        let text = match timeout(rest, body(response)).await {
+            Err(_) => {
+                let reason = format!("it was not complete after {} s", rest.as_secs_f64());
+                return Err(Failure::Cut(reason));
+            }
             Ok(text) => text?,
         };
         if !status.is_success() {
@@ -119,14 +114,12 @@ impl Client {
                 retry_after,
             });
         }
-        match is_stream {
-            true => events(&text),
-            false => json(&text),
-        }
+        serde_json::from_slice(&text).map_err(|error| {
+            let text = one_line(&String::from_utf8_lossy(&text));
+            Failure::Answer(format!("{error}: {text:?}"))
+        })
     }
-}
 
-impl Client {
     fn request(
         &self,
         address: &Address,
@@ -144,7 +137,7 @@ impl Client {
                 .body(body.to_string()),
         };
         let request = request
-            .header(ACCEPT, "application/json, text/event-stream")
+            .header(ACCEPT, "application/json")
             .header("X-Session-ID", session)
             .header("X-SMG-Routing-Key", session);
         match key {
@@ -154,42 +147,10 @@ impl Client {
     }
 }
 
-fn late(limit: Duration) -> Failure {
-    Failure::Cut(format!(
-        "it was not complete after {} s",
-        limit.as_secs_f64()
-    ))
-}
-
-fn json(text: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(text).map_err(|error| {
-        let text = one_line(&String::from_utf8_lossy(text));
-        Failure::Answer(format!("{error}: {text:?}"))
-    })
-}
-
-/// The events of a stream (server-sent events), as a list.
-fn events(text: &[u8]) -> Result<Value, Failure> {
-    let text = String::from_utf8_lossy(text);
-    let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
-    let data = data.map(str::trim).filter(|data| *data != "[DONE]");
-    let events = data.map(|data| {
-        let event = json(data.as_bytes())?;
-        match event["error"].is_null() {
-            true => Ok(event),
-            false => Err(Failure::Cut(said(data.as_bytes()))),
-        }
-    });
-    events.collect::<Result<_, _>>().map(Value::Array)
-}
-
-async fn body(mut response: reqwest::Response, idle: Duration) -> Result<Vec<u8>, Failure> {
+async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     loop {
-        let Ok(chunk) = timeout(idle, response.chunk()).await else {
-            return Err(late(idle));
-        };
-        match chunk {
+        match response.chunk().await {
             Err(error) => return Err(Failure::Cut(whole(&error))),
             Ok(None) => return Ok(text),
             Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => {
@@ -240,15 +201,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn events_are_a_list_and_an_error_among_them_is_one() {
-        let text = b": hello\n\ndata: {\"a\": 1}\n\ndata:{\"b\": 2}\r\n\r\ndata: [DONE]\n\n";
-        assert_eq!(events(text), Ok(serde_json::json!([{"a": 1}, {"b": 2}])));
-        let error = events(b"data: {\"error\": {\"message\": \"engine died\"}}\n\n");
-        assert_eq!(error, Err(Failure::Cut("engine died".into())));
-        assert!(matches!(events(b"data: {\"a\":"), Err(Failure::Answer(_))));
-    }
 
     #[test]
     fn what_servers_say_is_one_line() {

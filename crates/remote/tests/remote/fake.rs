@@ -33,7 +33,6 @@ pub enum Reply {
     Json(u16, Value),
     /// With headers.
     With(u16, Vec<(&'static str, String)>, String),
-    Events(Vec<Value>),
     /// Says nothing until the client is gone.
     Hang,
     /// The first bytes of an answer, and nothing until the client is gone.
@@ -217,15 +216,6 @@ fn answer(mut stream: &TcpStream, reply: Reply, gone: &AtomicUsize) -> Option<()
         }
         Reply::With(status, headers, text) => {
             let all = head(status, json, &headers, text.len()) + &text;
-            stream.write_all(all.as_bytes()).ok()
-        }
-        Reply::Events(events) => {
-            let mut text = ": here it comes\n\n".to_owned();
-            events
-                .iter()
-                .for_each(|event| text += &format!("data: {event}\n\n"));
-            text += "data: [DONE]\n\n";
-            let all = head(200, "text/event-stream; charset=utf-8", &[], text.len()) + &text;
             stream.write_all(all.as_bytes()).ok()
         }
         Reply::Hang => wait_for_the_end(stream, gone),
