@@ -185,6 +185,14 @@ pub struct ModelsArgs {
     /// downloaded.
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub generator: Option<PathBuf>,
+    /// Show what these servers are (as do addresses of --prm-url)
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        help_heading = "Models"
+    )]
+    pub generator_url: Vec<String>,
     /// Print one JSON object for each model
     #[arg(long)]
     pub json: bool,

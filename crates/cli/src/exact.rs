@@ -63,8 +63,7 @@ impl Scorer for ExactScorer {
             let probabilities = item.steps.iter().map(probability).collect();
             Ok(Ok(Scored {
                 probabilities,
-                read_tokens: 0,
-                reused_tokens: 0,
+                ..Scored::default()
             }))
         };
         items.iter().map(score).collect()

@@ -13,11 +13,16 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plan::{self, size};
 use crate::printable;
+use crate::servers;
 use crate::settings;
 use crate::table::{Table, grouped};
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let flags = &args.models;
+    if !args.generator_url.is_empty() || !flags.prm_url.is_empty() {
+        let roles = [("generator", &args.generator_url), ("prm", &flags.prm_url)];
+        return servers::show(roles, args.json);
+    }
     if args.generator.is_some() || flags.prm.is_some() || flags.pair.is_some() {
         return needs(args);
     }

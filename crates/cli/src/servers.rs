@@ -1,31 +1,37 @@
 //! Models on servers of other engines: their keys, and what they were asked in a run.
 
 use beamgen::SolverBuilder;
+#[cfg(feature = "remote")]
+use beamgen::remote::{ApiKey, Remote, Servers};
 
 use crate::failure::Failure;
+#[cfg(feature = "remote")]
+use crate::{output, printable, table::grouped};
+
+/// The key of a role's servers, if the environment has one.
+#[cfg(feature = "remote")]
+fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
+    let name = format!("BEAMGEN_{}_KEY", role.to_uppercase());
+    let Ok(value) = std::env::var(&name) else {
+        return Ok(None);
+    };
+    let key = ApiKey::new(&value);
+    key.map(Some)
+        .map_err(|error| Failure::Input(format!("{name}: {error}")))
+}
 
 /// Gives the builder the servers' keys, which come from the environment.
 #[cfg(feature = "remote")]
 pub fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
-    use beamgen::remote::ApiKey;
-
-    let key = |name: &str| -> Result<Option<ApiKey>, Failure> {
-        let Ok(value) = std::env::var(name) else {
-            return Ok(None);
-        };
-        let key = ApiKey::new(&value);
-        key.map(Some)
-            .map_err(|error| Failure::Input(format!("{name}: {error}")))
-    };
     let models = &builder.settings().models;
     let (generator, prm) = (
         models.generator_server.is_some(),
         models.prm_server.is_some(),
     );
-    if generator && let Some(key) = key("BEAMGEN_GENERATOR_KEY")? {
+    if generator && let Some(key) = key("generator")? {
         builder = builder.generator_key(key);
     }
-    if prm && let Some(key) = key("BEAMGEN_PRM_KEY")? {
+    if prm && let Some(key) = key("prm")? {
         builder = builder.prm_key(key);
     }
     Ok(builder)
@@ -77,4 +83,52 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
         );
     }
     line
+}
+
+/// Shows what servers are. Those of a role are asked together.
+#[cfg(feature = "remote")]
+pub fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), Failure> {
+    use std::io::Write;
+
+    let remote = Remote::new().map_err(beamgen::Error::from)?;
+    let mut out = std::io::stdout().lock();
+    for (role, urls) in roles {
+        if urls.is_empty() {
+            continue;
+        }
+        let mut servers = Servers::at(urls);
+        servers.key = key(role)?;
+        let connection = remote
+            .connect(role, &servers)
+            .map_err(beamgen::Error::from)?;
+        let (facts, source) = (connection.facts(), connection.source());
+        if json {
+            let row = serde_json::json!({
+                "role": role, "urls": urls, "server": facts, "source": source,
+            });
+            output::json_line(&mut out, &row)?;
+            continue;
+        }
+        let version = facts.version.unwrap_or_default();
+        writeln!(out, "{role}  {}", urls.join(", "))?;
+        for (name, value) in [
+            ("engine", format!("{} {version}", facts.engine)),
+            ("model", facts.model),
+            ("from", source.unwrap_or("not said").to_owned()),
+            (
+                "context",
+                format!("{} tokens", grouped(facts.context as u64)),
+            ),
+            ("promises", facts.promise),
+        ] {
+            writeln!(out, "  {name:<9}{}", printable::line(value.trim_end()))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Refuses: this build has no code for servers.
+#[cfg(not(feature = "remote"))]
+pub fn show(_: [(&'static str, &Vec<String>); 2], _: bool) -> Result<(), Failure> {
+    Err(beamgen::Error::NoRemote.into())
 }

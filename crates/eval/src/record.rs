@@ -56,8 +56,8 @@ pub struct Record {
     pub tree: Option<ChainTree>,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 /// A step of the chosen chain.
@@ -86,6 +86,9 @@ pub struct Spent {
     pub forward_passes: u64,
     /// Largest cache memory of both models together, in bytes.
     pub peak_kv_bytes: u64,
+    /// Requests to servers that had to be made again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
     /// Wall-clock seconds: a problem's share of the work, or all of a run.
     pub seconds: f64,
     /// Of these, seconds in the generator.
@@ -106,6 +109,7 @@ impl Spent {
             reused_tokens: ledger.reused_tokens,
             forward_passes: ledger.forward_passes,
             peak_kv_bytes: ledger.peak_kv_bytes,
+            retries: ledger.retries,
             seconds,
             generate_seconds: ledger.seconds.generate,
             score_seconds: ledger.seconds.score,
@@ -120,6 +124,7 @@ impl Spent {
         self.reused_tokens += other.reused_tokens;
         self.forward_passes += other.forward_passes;
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
+        self.retries += other.retries;
         self.seconds += other.seconds;
         self.generate_seconds += other.generate_seconds;
         self.score_seconds += other.score_seconds;

@@ -28,6 +28,9 @@ use crate::servers::Connection;
 /// passes.
 const TURN: Duration = Duration::from_millis(20);
 
+/// What came of a request, and how often it was made again.
+pub(crate) type Answered = Result<(Generated, u32), CallError>;
+
 /// A generator whose model runs on other servers.
 #[derive(Debug)]
 pub struct RemoteGenerator {
@@ -40,7 +43,7 @@ pub struct RemoteGenerator {
     next_chain: u64,
     /// Chains whose step was carried to them whole.
     leftovers: Vec<ChainId>,
-    answers: Inbox<(ChainId, Result<Generated, CallError>)>,
+    answers: Inbox<(ChainId, Answered)>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,7 +93,7 @@ impl RemoteGenerator {
         requests: Arc<Requests>,
         tokenizer: Arc<Tokenizer>,
         config: &GeneratorConfig,
-        answers: Inbox<(ChainId, Result<Generated, CallError>)>,
+        answers: Inbox<(ChainId, Answered)>,
     ) -> Result<Self, beamgen_generator::Error> {
         Ok(Self {
             plans: Plans::new(config, tokenizer, connection.context())?,
@@ -351,10 +354,15 @@ impl Generator for RemoteGenerator {
         }
         for (id, answer) in answers {
             match answer {
-                Ok(generated) => match self.take(id, generated) {
-                    Ok(step) => output.steps.extend(step),
-                    Err(reason) => output.failed.push((id, GenError::Failed(reason.into()))),
-                },
+                Ok((generated, retries)) => {
+                    if retries > 0 {
+                        output.retried.push((id, retries));
+                    }
+                    match self.take(id, generated) {
+                        Ok(step) => output.steps.extend(step),
+                        Err(reason) => output.failed.push((id, GenError::Failed(reason.into()))),
+                    }
+                }
                 Err(error) if error.lost => return Err(GenError::Lost(Cause::new(error))),
                 Err(error) => {
                     if self.chains.contains_key(&id) {

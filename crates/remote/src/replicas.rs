@@ -99,13 +99,13 @@ impl Replicas {
     }
 
     /// Makes a request for a problem until it is answered, refused, or patience ends. `read` takes what
-    /// is wanted out of the answer.
+    /// is wanted out of the answer. Returns that, and how often the request had to be made again.
     pub async fn call<T>(
         self: &Arc<Self>,
         session: u64,
         call: &Call,
         read: impl Fn(&Value) -> Result<T, String>,
-    ) -> Result<T, CallError> {
+    ) -> Result<(T, u32), CallError> {
         let header = format!("{session:016x}");
         let mut first_failure: Option<Instant> = None;
         let mut attempt = 0;
@@ -125,7 +125,7 @@ impl Replicas {
             let failure = match answer {
                 Ok(answer) => {
                     server.limit.served();
-                    return Ok(answer);
+                    return Ok((answer, attempt - 1));
                 }
                 Err(failure) => failure,
             };

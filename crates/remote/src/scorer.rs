@@ -236,7 +236,7 @@ async fn ask(
     let answer = connection
         .score(session, route, normaliser, &wanted.ids, wanted.rows)
         .await;
-    let (scores, usage) = answer.map_err(|error: CallError| match error.lost {
+    let (scores, usage, retries) = answer.map_err(|error: CallError| match error.lost {
         true => ScoreError::Lost(Cause::new(error)),
         false => ScoreError::Failed(Cause::new(error)),
     })?;
@@ -249,6 +249,7 @@ async fn ask(
         (None, _) => wanted.ids.len() - wanted.tokens,
     };
     let cached = cached.min(wanted.ids.len());
+    scored.retries += retries;
     scored.reused_tokens += cached;
     scored.read_tokens += wanted.ids.len() - cached;
     Ok(())

@@ -278,15 +278,19 @@ impl Connection {
     }
 
     /// Samples the rest of a step.
-    pub(crate) async fn generate(&self, session: u64, ask: &Ask) -> Result<Generated, CallError> {
+    pub(crate) async fn generate(
+        &self,
+        session: u64,
+        ask: &Ask,
+    ) -> Result<(Generated, u32), CallError> {
         let call = self.dialect.generate(&self.model, ask);
         let read = |answer: &Value| self.dialect.generated(answer);
         let generated = self.replicas.call(session, &call, read).await?;
-        self.note(ask.ids.len(), generated.usage);
+        self.note(ask.ids.len(), generated.0.usage);
         Ok(generated)
     }
 
-    /// Scores of the `rows` steps that a route reads of a chain.
+    /// Scores of the `rows` steps that a route reads of a chain, and how often the request was made again.
     pub(crate) async fn score(
         &self,
         session: u64,
@@ -294,19 +298,20 @@ impl Connection {
         normaliser: Normaliser,
         ids: &[u32],
         rows: usize,
-    ) -> Result<(Vec<f32>, Usage), CallError> {
+    ) -> Result<(Vec<f32>, Usage, u32), CallError> {
         let call = route.call(self.dialect, &self.model, ids);
         let read = |answer: &Value| route.scores(self.dialect, normaliser, rows, answer);
-        let scored = self.replicas.call(session, &call, read).await?;
-        self.note(ids.len(), scored.1);
-        Ok(scored)
+        let ((scores, usage), retries) = self.replicas.call(session, &call, read).await?;
+        self.note(ids.len(), usage);
+        Ok((scores, usage, retries))
     }
 
     /// The tokens of a text, if the server has a route for that.
     pub(crate) async fn tokenize(&self, text: &str) -> Option<Vec<u32>> {
         let call = self.dialect.tokenize(&self.model, text);
         let read = |answer: &Value| self.dialect.tokenized(answer).ok_or_else(String::new);
-        self.replicas.call(0, &call, read).await.ok()
+        let answer = self.replicas.call(0, &call, read).await;
+        answer.ok().map(|(tokens, _)| tokens)
     }
 
     /// A request to each server, for what every one of them has to do right.

@@ -48,13 +48,15 @@ pub struct PassOutput {
     pub steps: Vec<StepOutput>,
     /// Chains in the middle of a step that failed, and why. Each ends its problem.
     pub failed: Vec<(ChainId, GenError)>,
+    /// Of the chains among these: requests to a server that had to be made again.
+    pub retried: Vec<(ChainId, u32)>,
 }
 
 impl From<Vec<StepOutput>> for PassOutput {
     fn from(steps: Vec<StepOutput>) -> Self {
         Self {
             steps,
-            failed: Vec::new(),
+            ..Self::default()
         }
     }
 }

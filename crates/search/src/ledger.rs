@@ -22,6 +22,10 @@ pub struct Ledger {
     /// Largest cache memory of both models together. For one problem: that of its distinct live
     /// tokens when the strategy was woken. In a total: all pages in use at once.
     pub peak_kv_bytes: u64,
+    /// Requests to servers that had to be made again. What was sampled after one may differ from what another
+    /// run samples there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
     /// A pass shared by many problems is charged by rows, a scorer call by tokens.
     pub seconds: Seconds,
 }
@@ -55,10 +59,15 @@ impl AddAssign for Ledger {
         self.forward_passes += other.forward_passes;
         self.score_passes += other.score_passes;
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
+        self.retries += other.retries;
         self.seconds.generate += other.seconds.generate;
         self.seconds.score += other.seconds.score;
         self.seconds.search += other.seconds.search;
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Where time comes from. The search has no clock of its own, so that tests can bring theirs.

@@ -39,6 +39,8 @@ pub struct Scored {
     pub read_tokens: usize,
     /// Tokens of the chain so far that were found in the cache and not read again.
     pub reused_tokens: usize,
+    /// Requests to a server that had to be made again.
+    pub retries: u32,
 }
 
 /// What a call for scores gives: one result per item, or why the whole call failed.

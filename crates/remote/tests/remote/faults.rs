@@ -38,6 +38,12 @@ fn solve(servers: &Servers) -> (Vec<ProblemResult>, Result<RunSummary, SearchErr
     let mut generator = connect(&remote, servers).unwrap();
     let (results, outcome) = run(&mut generator, &settings("beam", 4, 1.0), &problems(6));
     let retries = generator.connection().traffic().retries;
+    if let Ok(summary) = &outcome {
+        let counted: u64 = results.iter().map(|result| result.ledger.retries).sum();
+        assert_eq!(summary.ledger.retries, counted);
+        // Those of a request that failed in the end are no problem's.
+        assert!(counted <= retries && (counted > 0 || retries == 0 || summary.failed > 0));
+    }
     (results, outcome, retries)
 }
 

@@ -80,6 +80,7 @@ impl Scheduler<'_, '_> {
         let PassOutput {
             steps: mut closed,
             failed,
+            retried,
         } = match self.cx.models.generator.pass() {
             Ok(output) => output,
             Err(error @ GenError::Lost(_)) => return Err(error.into()),
@@ -100,6 +101,13 @@ impl Scheduler<'_, '_> {
         self.summary.ledger.forward_passes += 1;
         self.summary.ledger.seconds.generate += seconds;
         self.note_memory();
+        for (chain, requests) in retried {
+            self.summary.ledger.retries += u64::from(requests);
+            let owner = self.owners.get(&chain);
+            if let Some(live) = owner.and_then(|owner| self.live.get_mut(&owner.index)) {
+                live.bill.ledger.retries += u64::from(requests);
+            }
+        }
 
         // Steps written ahead first: what closes after them may throw them away.
         let owners = &self.owners;

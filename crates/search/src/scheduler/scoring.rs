@@ -255,10 +255,15 @@ impl Scheduler<'_, '_> {
             };
             // The requests of a problem are adjacent.
             let first = last != Some(request.index);
+            let retries = scored
+                .as_ref()
+                .map_or(0, |scored| u64::from(scored.retries));
+            self.summary.ledger.retries += retries;
             if let Some(live) = self.asker(request) {
                 let ledger = &mut live.bill.ledger;
                 ledger.scored_tokens += tokens;
                 ledger.reused_tokens += reused;
+                ledger.retries += retries;
                 ledger.seconds.score += seconds * share;
                 ledger.score_passes += u64::from(first);
             }
