@@ -10,6 +10,7 @@ mod conclude;
 mod consensus;
 mod contents;
 mod ending;
+mod live;
 mod node;
 mod pass;
 mod pruning;
@@ -19,7 +20,7 @@ mod speculative;
 mod steps;
 mod votes;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,8 @@ use crate::scorer::Scorer;
 use crate::tree::NodeId;
 pub use adapters::{Callbacks, RequestList};
 
-use active::{ActiveProblem, Stage};
+use active::{ActiveProblem, Passes, Stage};
+use live::{Live, Look};
 use scoring::PendingBatches;
 
 /// What a run works with.
@@ -136,7 +138,8 @@ pub fn serve<'s>(
         intake,
         closed: false,
         in_flight: in_flight.max(1),
-        live: BTreeMap::new(),
+        live: Live::default(),
+        passes: Passes::default(),
         owners: HashMap::new(),
         batches: PendingBatches::default(),
         set_back: VecDeque::new(),
@@ -198,8 +201,8 @@ struct Scheduler<'m, 's> {
     /// Whether the intake is closed.
     closed: bool,
     in_flight: usize,
-    /// Problems in flight by their position in the input; the first is the oldest.
-    live: BTreeMap<usize, ActiveProblem>,
+    live: Live,
+    passes: Passes,
     /// Whose step each active chain is.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,
@@ -227,7 +230,7 @@ impl Scheduler<'_, '_> {
             outcome = self.turn();
         }
         // Stopped or failed: nothing stays behind in the models.
-        for (_, mut live) in std::mem::take(&mut self.live) {
+        for (_, live) in std::mem::take(&mut self.live).iter_mut() {
             live.release_all(&mut self.cx);
             live.bill_run(&mut self.summary.ledger);
         }
@@ -257,7 +260,7 @@ impl Scheduler<'_, '_> {
 
     /// Ends a problem before its strategy is done, and hands its result over.
     fn end(&mut self, index: usize, how: impl FnOnce(&mut ActiveProblem, &mut Context<'_, '_>)) {
-        if let Some(live) = self.live.get_mut(&index) {
+        if let Some(live) = self.live.get_mut(index) {
             how(live, &mut self.cx);
         }
         self.book();
@@ -267,7 +270,10 @@ impl Scheduler<'_, '_> {
     /// Takes over from the problems what concerns the run: tokens sampled, chains that changed
     /// hands or were dropped.
     fn book(&mut self) {
-        for (&index, live) in &mut self.live {
+        for index in self.live.changed(Look::Book) {
+            let Some(live) = self.live.get_mut_quietly(index) else {
+                continue;
+            };
             live.bill_run(&mut self.summary.ledger);
             for (chain, node) in live.speculation.adopted.drain(..) {
                 self.owners.insert(chain, Owner::step(index, node));
@@ -280,15 +286,14 @@ impl Scheduler<'_, '_> {
 
     /// Asks the strategies of problems with news. Returns whether there was one.
     fn wake(&mut self) -> Result<bool, SearchError> {
-        let news: Vec<usize> = self
-            .live
-            .iter()
-            .filter(|(_, live)| live.has_news() || live.stage == Stage::Done)
-            .map(|(&index, _)| index)
-            .collect();
+        let mut news = self.live.changed(Look::Wake);
+        news.retain(|&index| {
+            let live = self.live.get(index);
+            live.is_some_and(|live| live.has_news() || live.stage == Stage::Done)
+        });
         for &index in &news {
             let before = self.cx.models.clock.now();
-            if let Some(live) = self.live.get_mut(&index) {
+            if let Some(live) = self.live.get_mut(index) {
                 live.wake(&mut self.cx);
                 live.bill.ledger.seconds.search += self
                     .cx
@@ -310,10 +315,11 @@ impl Scheduler<'_, '_> {
     /// Turns a problem that needs nothing more into its result.
     fn conclude_idle(&mut self, index: usize) {
         let done = |live: &ActiveProblem| live.stage == Stage::Done;
-        if !self.live.get(&index).is_some_and(done) {
+        if !self.live.get(index).is_some_and(done) {
             return;
         }
-        if let Some(live) = self.live.remove(&index) {
+        if let Some(mut live) = self.live.remove(index) {
+            live.charge_passes(self.passes);
             let result = conclude::result(live, self.cx.models.answers, self.cx.models.clock);
             self.hand_over(result);
         }

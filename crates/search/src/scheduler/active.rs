@@ -50,6 +50,8 @@ pub(super) struct ActiveProblem {
     pub dropped: Vec<ChainId>,
     /// Batches at the scorer that have steps of this problem.
     pub batches: usize,
+    /// The lists of changed problems that have this one, a bit each.
+    pub noted: u8,
     /// Whether another problem was in flight at any time since the start.
     pub ran_beside_others: bool,
     /// Why the search ended before its strategy was done, if it did.
@@ -95,7 +97,19 @@ pub(super) struct Bill {
     pub reused: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,
+    /// Rows that it has in a pass, and the passes up to where these are charged.
+    pub rows: usize,
+    pub charged: Passes,
 }
+
+/// The generator's passes so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Passes {
+    pub count: u64,
+    /// The sum over all passes of the seconds that each took for a row.
+    pub seconds_a_row: f64,
+}
+
 impl ActiveProblem {
     /// Opens the problem in both models; the inner error is the result of a refused problem.
     pub fn open(
@@ -187,6 +201,7 @@ impl ActiveProblem {
             },
             dropped: Vec::new(),
             batches: 0,
+            noted: 0,
             ran_beside_others: false,
             stopped: None,
             error: None,
@@ -200,6 +215,19 @@ impl ActiveProblem {
 
     pub fn resources(&mut self, node: NodeId) -> &mut NodeResources {
         &mut self.resources[node.index()]
+    }
+
+    /// Charges the passes since the last time, in which it had as many rows as then. How many rows it has is to be
+    /// noted here before each pass that has another number of them.
+    pub fn charge_passes(&mut self, passes: Passes) {
+        let bill = &mut self.bill;
+        if bill.rows > 0 {
+            bill.ledger.forward_passes += passes.count - bill.charged.count;
+            let seconds = passes.seconds_a_row - bill.charged.seconds_a_row;
+            bill.ledger.seconds.generate += bill.rows as f64 * seconds;
+        }
+        bill.charged = passes;
+        bill.rows = self.steps.growing + self.speculation.running;
     }
 
     /// Whether the strategy is to be asked.

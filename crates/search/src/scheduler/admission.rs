@@ -3,10 +3,11 @@
 
 use super::Scheduler;
 use super::active::ActiveProblem;
+use super::live::overdue;
 use crate::error::SearchError;
 use crate::event::Event;
 use crate::request::{Next, Request};
-use crate::result::{ProblemResult, Stopped};
+use crate::result::ProblemResult;
 
 impl Scheduler<'_, '_> {
     /// Lets problems in while there is room. Returns whether one came.
@@ -31,11 +32,6 @@ impl Scheduler<'_, '_> {
             admitted = true;
             self.begin(index, request)?;
         }
-        if self.live.len() > 1 {
-            for live in self.live.values_mut() {
-                live.ran_beside_others = true;
-            }
-        }
         Ok(admitted)
     }
 
@@ -49,7 +45,8 @@ impl Scheduler<'_, '_> {
             index,
             problem: &request.problem,
         });
-        if let Some(stopped) = self.overdue(&request) {
+        let now = self.cx.models.clock.now();
+        if let Some(stopped) = overdue(request.cancel.as_ref(), request.deadline, now) {
             let mut result = ProblemResult::unsearched(index, request.problem);
             result.stopped = Some(stopped);
             self.hand_over(result);
@@ -59,7 +56,7 @@ impl Scheduler<'_, '_> {
         self.next_epoch += 1;
         match ActiveProblem::open(index, epoch, request, &mut self.cx)? {
             Ok(live) => {
-                let live = self.live.entry(index).or_insert(live);
+                let live = self.live.insert(index, live);
                 let start = live.start;
                 let actions = live.strategy.begin(start);
                 live.follow(actions, &mut self.cx);
@@ -70,24 +67,10 @@ impl Scheduler<'_, '_> {
         Ok(())
     }
 
-    /// Why a request is to be ended now, if it is.
-    pub(super) fn overdue(&self, request: &Request) -> Option<Stopped> {
-        let cancelled = request.cancel.as_ref().is_some_and(|c| c.is_cancelled());
-        if cancelled {
-            return Some(Stopped::Cancelled);
-        }
-        let deadline = request.deadline?;
-        (self.cx.models.clock.now() >= deadline).then_some(Stopped::Deadline)
-    }
-
     /// Ends the problems that were cancelled or whose deadline is over. Their memory is free at
     /// once. Returns whether there was one.
     pub(super) fn end_overdue(&mut self) -> bool {
-        let due: Vec<(usize, Stopped)> = self
-            .live
-            .iter()
-            .filter_map(|(&index, live)| Some((index, self.overdue(&live.request)?)))
-            .collect();
+        let due = self.live.overdue(self.cx.models.clock.now());
         for &(index, stopped) in &due {
             self.end(index, |live, cx| live.stop(stopped, cx));
         }
@@ -101,7 +84,7 @@ impl Scheduler<'_, '_> {
     /// alone. A problem left alone, but in a state that company brought it to, begins again on its
     /// own. Only a problem that was alone from its start gives up chains.
     pub(super) fn break_deadlock(&mut self) {
-        let Some((&youngest, live)) = self.live.iter_mut().next_back() else {
+        let Some((youngest, live)) = self.live.youngest_mut() else {
             return;
         };
         if live.steps.queue.is_empty() {
@@ -123,7 +106,7 @@ impl Scheduler<'_, '_> {
     }
 
     pub(super) fn set_problem_back(&mut self, index: usize) {
-        let Some(mut live) = self.live.remove(&index) else {
+        let Some(mut live) = self.live.remove(index) else {
             return;
         };
         live.release_all(&mut self.cx);

@@ -1,6 +1,7 @@
 //! One forward pass over everything that grows. Queued steps start before it; what closes in it goes
 //! to its problem.
 
+use super::live::Look;
 use super::{Owner, Scheduler, steps};
 use crate::error::{GenError, SearchError};
 use crate::event::Event;
@@ -18,8 +19,8 @@ impl Scheduler<'_, '_> {
         if self.blocked && self.drop_all_speculative() {
             started |= self.start_queued();
         }
-        if !self.blocked {
-            for (&index, live) in &mut self.live {
+        if !self.blocked && self.live.speculates() {
+            for (index, live) in self.live.iter_mut() {
                 if !live.config().speculate {
                     continue;
                 }
@@ -34,19 +35,26 @@ impl Scheduler<'_, '_> {
     pub(super) fn start_queued(&mut self) -> bool {
         let mut started = false;
         self.blocked = false;
-        for (&index, live) in &mut self.live {
-            loop {
+        for index in self.live.changed(Look::Start) {
+            let mut any = false;
+            while let Some(live) = self.live.get_mut_quietly(index) {
                 match live.start_next(&mut self.cx, &mut self.summary.ledger) {
                     steps::Start::Started(chain, node) => {
                         self.owners.insert(chain, Owner::step(index, node));
-                        started = true;
+                        any = true;
                     }
                     steps::Start::NoMemory => {
                         self.blocked = true;
+                        self.live.again(Look::Start, index);
                         break;
                     }
                     steps::Start::NothingQueued => break,
                 }
+            }
+            if any {
+                started = true;
+                self.live.again(Look::Book, index);
+                self.live.again(Look::Rows, index);
             }
         }
         started
@@ -55,7 +63,7 @@ impl Scheduler<'_, '_> {
     /// Throws away all that is written ahead. Returns whether there was something.
     pub(super) fn drop_all_speculative(&mut self) -> bool {
         let mut dropped = false;
-        for live in self.live.values_mut() {
+        for (_, live) in self.live.iter_mut() {
             for at in 0..live.resources.len() {
                 if live.resources[at].speculative.is_some() {
                     live.drop_speculative(NodeId(at as u32), &mut self.cx);
@@ -76,6 +84,11 @@ impl Scheduler<'_, '_> {
         if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
             scorer.evict_borrowed();
         }
+        for index in self.live.changed(Look::Rows) {
+            if let Some(live) = self.live.get_mut_quietly(index) {
+                live.charge_passes(self.passes);
+            }
+        }
         let before = self.cx.models.clock.now();
         let PassOutput {
             steps: mut closed,
@@ -91,20 +104,15 @@ impl Scheduler<'_, '_> {
         };
         let seconds = self.seconds_since(before);
 
-        for live in self.live.values_mut() {
-            let own = live.steps.growing + live.speculation.running;
-            if own > 0 {
-                live.bill.ledger.forward_passes += 1;
-                live.bill.ledger.seconds.generate += seconds * own as f64 / rows as f64;
-            }
-        }
+        self.passes.count += 1;
+        self.passes.seconds_a_row += seconds / rows as f64;
         self.summary.ledger.forward_passes += 1;
         self.summary.ledger.seconds.generate += seconds;
         self.note_memory();
         for (chain, requests) in retried {
             self.summary.ledger.retries += u64::from(requests);
             let owner = self.owners.get(&chain);
-            if let Some(live) = owner.and_then(|owner| self.live.get_mut(&owner.index)) {
+            if let Some(live) = owner.and_then(|owner| self.live.get_mut(owner.index)) {
                 live.bill.ledger.retries += u64::from(requests);
             }
         }
@@ -118,7 +126,7 @@ impl Scheduler<'_, '_> {
         });
         for step in closed {
             let owner = self.owners.remove(&step.chain);
-            let found = owner.and_then(|owner| Some((self.live.get_mut(&owner.index)?, owner)));
+            let found = owner.and_then(|owner| Some((self.live.get_mut(owner.index)?, owner)));
             let Some((live, owner)) = found else {
                 let what = format!("a step closed for {:?}, which was not growing", step.chain);
                 return Err(SearchError::BadStep(what));
@@ -157,7 +165,7 @@ impl Scheduler<'_, '_> {
             .live
             .iter()
             .filter(|(_, live)| live.steps.growing + live.speculation.running > 0)
-            .map(|(&index, _)| index)
+            .map(|(index, _)| index)
             .collect();
         for index in active {
             self.end(index, |live, cx| live.fail(error.to_string(), cx));

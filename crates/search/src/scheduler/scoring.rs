@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::active::{ActiveProblem, Stage};
 use super::contents::ContentId;
+use super::live::Look;
 use super::{Context, Scheduler};
 use crate::error::{ScoreError, SearchError};
 use crate::event::Event;
@@ -46,16 +47,17 @@ impl Scheduler<'_, '_> {
             self.collect_scores(false)?;
         }
         let stalled = self.cx.models.generator.active() == 0;
-        let due = |live: &ActiveProblem| {
+        let due_now = |live: &ActiveProblem| {
             let rests = live.steps.growing == 0 && live.steps.queue.is_empty();
             live.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
         };
-        let mut due: Vec<usize> = self
-            .live
-            .iter()
-            .filter(|(_, live)| due(live))
-            .map(|(&index, _)| index)
-            .collect();
+        // What is due follows from what happened to a problem, unless nothing is being written any more.
+        let changed = self.live.changed(Look::Score);
+        let mut due: Vec<usize> = match stalled {
+            true => self.live.iter().map(|(index, _)| index).collect(),
+            false => changed,
+        };
+        due.retain(|&index| self.live.get(index).is_some_and(due_now));
         let any = !due.is_empty();
         loop {
             self.share_out(&due);
@@ -65,10 +67,10 @@ impl Scheduler<'_, '_> {
             }
             self.read(requests)?;
             let live = &self.live;
-            due.retain(|index| live.get(index).is_some_and(|live| live.batches == 0));
+            due.retain(|index| live.get(*index).is_some_and(|live| live.batches == 0));
         }
         for index in &due {
-            if let Some(live) = self.live.get_mut(index) {
+            if let Some(live) = self.live.get_mut(*index) {
                 if live.stage == Stage::FinalScoring {
                     live.done(&mut self.cx);
                 } else {
@@ -82,7 +84,7 @@ impl Scheduler<'_, '_> {
     /// Tells the nodes whose texts have a score.
     fn share_out(&mut self, due: &[usize]) {
         for index in due {
-            let Some(live) = self.live.get_mut(index) else {
+            let Some(live) = self.live.get_mut(*index) else {
                 continue;
             };
             for node in std::mem::take(&mut live.steps.ready) {
@@ -103,7 +105,7 @@ impl Scheduler<'_, '_> {
     fn gather(&mut self, due: &[usize]) -> Vec<ScoreRequest> {
         let mut requests = Vec::new();
         for &index in due {
-            let Some(live) = self.live.get_mut(&index) else {
+            let Some(live) = self.live.get_mut(index) else {
                 continue;
             };
             for (from, steps) in live.beginnings() {
@@ -128,13 +130,12 @@ impl Scheduler<'_, '_> {
     /// Hands a batch to the scorer, and takes the scores in if they are there at once.
     fn read(&mut self, requests: Vec<ScoreRequest>) -> Result<(), SearchError> {
         let before = self.cx.models.clock.now();
-        let items: Vec<ScoreItem<'_>> = requests
-            .iter()
-            .map(|request| ScoreItem {
-                id: request.id,
-                steps: step_refs(&self.live[&request.index], &request.steps),
-            })
-            .collect();
+        let item = |request: &ScoreRequest| {
+            let live = self.live.get(request.index)?;
+            Some((request.id, step_refs(live, &request.steps)))
+        };
+        let items = requests.iter().filter_map(item);
+        let items: Vec<ScoreItem<'_>> = items.map(|(id, steps)| ScoreItem { id, steps }).collect();
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
@@ -148,7 +149,7 @@ impl Scheduler<'_, '_> {
                 let mut indices: Vec<usize> = requests.iter().map(|r| r.index).collect();
                 indices.dedup();
                 for index in indices {
-                    if let Some(live) = self.live.get_mut(&index) {
+                    if let Some(live) = self.live.get_mut(index) {
                         live.batches += 1;
                     }
                 }
@@ -184,7 +185,7 @@ impl Scheduler<'_, '_> {
 
     /// The problem that asked, unless it is gone or was begun again.
     fn asker(&mut self, request: &ScoreRequest) -> Option<&mut ActiveProblem> {
-        let live = self.live.get_mut(&request.index)?;
+        let live = self.live.get_mut(request.index)?;
         (live.epoch == request.epoch).then_some(live)
     }
 
@@ -218,7 +219,7 @@ impl Scheduler<'_, '_> {
         let mut last = None;
         for request in requests {
             if last != Some(request.index)
-                && let Some(live) = self.live.get_mut(&request.index)
+                && let Some(live) = self.live.get_mut(request.index)
             {
                 live.note_memory(&self.cx.models);
             }
@@ -314,7 +315,7 @@ impl Scheduler<'_, '_> {
         if let (Some(handle), Some(scorer)) = (handle, self.cx.models.scorer.as_mut()) {
             scorer.release(handle);
         }
-        if let Some(live) = self.live.get_mut(&request.index) {
+        if let Some(live) = self.live.get_mut(request.index) {
             for node in ready {
                 live.finish(node, finish, &mut self.cx);
                 if live.stage == Stage::Searching {

@@ -1,0 +1,182 @@
+//! The problems in flight, and which of them something happened to: a turn of the scheduler looks at these alone, so
+//! that what a step costs does not grow with the number of problems in flight.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::active::ActiveProblem;
+use crate::request::CancelToken;
+use crate::result::Stopped;
+
+/// What the scheduler looks at problems for. Each has its own list of those that changed since.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Look {
+    /// Steps to start.
+    Start,
+    /// Steps to score.
+    Score,
+    /// Strategies to wake.
+    Wake,
+    /// What concerns the run.
+    Book,
+    /// How many rows a pass has of each.
+    Rows,
+}
+
+const LOOKS: usize = 5;
+
+/// Problems in flight by their position in the input; the first is the oldest.
+#[derive(Default)]
+pub(super) struct Live {
+    problems: BTreeMap<usize, ActiveProblem>,
+    /// By [`Look`]: the problems that changed.
+    changed: [Vec<usize>; LOOKS],
+    /// Those that somebody or the time may end.
+    limits: Vec<(usize, Option<CancelToken>, Option<Duration>)>,
+    /// How many write steps ahead.
+    speculating: usize,
+}
+
+impl Live {
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.problems.len()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&ActiveProblem> {
+        self.problems.get(&index)
+    }
+
+    /// A problem to be changed.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut ActiveProblem> {
+        let problem = self.problems.get_mut(&index)?;
+        note(&mut self.changed, problem);
+        Some(problem)
+    }
+
+    /// A problem to be changed in a way that [`again`](Self::again) tells of.
+    pub fn get_mut_quietly(&mut self, index: usize) -> Option<&mut ActiveProblem> {
+        self.problems.get_mut(&index)
+    }
+
+    pub fn insert(&mut self, index: usize, problem: ActiveProblem) -> &mut ActiveProblem {
+        let (cancel, deadline) = (&problem.request.cancel, problem.request.deadline);
+        if cancel.is_some() || deadline.is_some() {
+            self.limits.push((index, cancel.clone(), deadline));
+        }
+        self.speculating += usize::from(problem.config().speculate);
+        if self.problems.len() == 1 {
+            self.problems
+                .values_mut()
+                .for_each(|only| only.ran_beside_others = true);
+        }
+        let beside = !self.problems.is_empty();
+        let problem = self.problems.entry(index).or_insert(problem);
+        problem.ran_beside_others |= beside;
+        note(&mut self.changed, problem);
+        problem
+    }
+
+    pub fn remove(&mut self, index: usize) -> Option<ActiveProblem> {
+        let problem = self.problems.remove(&index)?;
+        self.limits.retain(|limit| limit.0 != index);
+        self.speculating -= usize::from(problem.config().speculate);
+        Some(problem)
+    }
+
+    pub fn youngest_mut(&mut self) -> Option<(usize, &mut ActiveProblem)> {
+        let (&index, problem) = self.problems.iter_mut().next_back()?;
+        note(&mut self.changed, problem);
+        Some((index, problem))
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &ActiveProblem)> {
+        self.problems
+            .iter()
+            .map(|(&index, problem)| (index, problem))
+    }
+
+    /// All of them, in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut ActiveProblem)> {
+        let changed = &mut self.changed;
+        self.problems.iter_mut().map(|(&index, problem)| {
+            note(changed, problem);
+            (index, problem)
+        })
+    }
+
+    /// Whether there is one that writes steps ahead.
+    pub fn speculates(&self) -> bool {
+        self.speculating > 0
+    }
+
+    /// Those that changed since the last such look, in order.
+    pub fn changed(&mut self, look: Look) -> Vec<usize> {
+        let mut indices = std::mem::take(&mut self.changed[look as usize]);
+        indices.sort_unstable();
+        indices.retain(|index| {
+            let problem = self.problems.get_mut(index);
+            let noted = problem.map(|problem| {
+                let noted = problem.noted & look.bit() != 0;
+                problem.noted &= !look.bit();
+                noted
+            });
+            noted == Some(true)
+        });
+        indices
+    }
+
+    /// Looks at a problem again the next time.
+    pub fn again(&mut self, look: Look, index: usize) {
+        if let Some(problem) = self.problems.get_mut(&index)
+            && problem.noted & look.bit() == 0
+        {
+            problem.noted |= look.bit();
+            self.changed[look as usize].push(index);
+        }
+    }
+
+    /// The problems that were cancelled or whose time is over, in order.
+    pub fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
+        let mut overdue: Vec<(usize, Stopped)> = self
+            .limits
+            .iter()
+            .filter_map(|(index, cancel, deadline)| {
+                Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
+            })
+            .collect();
+        overdue.sort_unstable_by_key(|(index, _)| *index);
+        overdue
+    }
+}
+
+/// Why a request is to be ended now, if it is.
+pub(super) fn overdue(
+    cancel: Option<&CancelToken>,
+    deadline: Option<Duration>,
+    now: Duration,
+) -> Option<Stopped> {
+    if cancel.is_some_and(CancelToken::is_cancelled) {
+        return Some(Stopped::Cancelled);
+    }
+    (now >= deadline?).then_some(Stopped::Deadline)
+}
+
+impl Look {
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+fn note(changed: &mut [Vec<usize>; LOOKS], problem: &mut ActiveProblem) {
+    for (look, list) in changed.iter_mut().enumerate() {
+        if problem.noted & (1 << look) == 0 {
+            list.push(problem.index);
+        }
+    }
+    problem.noted = (1 << LOOKS) - 1;
+}
