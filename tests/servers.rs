@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -160,7 +161,63 @@ fn chains_and_scores_over_llama_cpp_are_those_of_the_local_engine() {
     }
 }
 
-/// The server dies in the middle, for good: what is done is in the run file, and `--resume` goes on at another one.
+/// Forty problems, two at a time, so that a run can be stopped in its middle.
+fn forty(place: &Place) {
+    let problems: String = (0..40)
+        .map(|i| format!("{{\"problem\": \"{i} + 4\", \"answer\": {}}}\n", i + 4))
+        .collect();
+    place.write("p.jsonl", &problems);
+}
+
+fn forty_args<'a>(url: &'a str, out: &'a str) -> Vec<&'a str> {
+    let mut args = vec![
+        "solve",
+        "p.jsonl",
+        "--out",
+        out,
+        "--strategy",
+        "majority",
+        "-n",
+        "4",
+    ];
+    args.extend([
+        "--scorer",
+        "none",
+        "--in-flight",
+        "2",
+        "--generator-url",
+        url,
+    ]);
+    args.extend(["--set", "models.generator_server.patience_seconds=1"]);
+    args.extend(BABBLE);
+    args
+}
+
+fn records(place: &Place, out: &str) -> usize {
+    let text = std::fs::read_to_string(place.path(out)).unwrap_or_default();
+    text.lines().count().saturating_sub(1)
+}
+
+/// Starts the run and waits until some problems are done.
+fn begun(place: &Place, url: &str) -> Child {
+    let mut command = place.command(&forty_args(url, "run.jsonl"));
+    let running = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let until = Instant::now() + Duration::from_secs(60);
+    while records(place, "run.jsonl") < 5 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.expect("it runs")
+}
+
+fn resumed(place: &Place, url: &str) {
+    let mut args = forty_args(url, "run.jsonl");
+    args.push("--resume");
+    let ran = place.run(&args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(records(place, "run.jsonl"), 40);
+}
+
+/// The server dies for good: what is done is in the run file, and `--resume` goes on at another one.
 #[test]
 fn a_run_whose_server_died_is_resumed_at_another() {
     let gguf = fixture("formats/llama.gguf");
@@ -168,69 +225,33 @@ fn a_run_whose_server_died_is_resumed_at_another() {
         return;
     };
     let place = Place::new();
-    let problems: String = (0..40)
-        .map(|i| format!("{{\"problem\": \"{i} + 4\", \"answer\": {}}}\n", i + 4))
-        .collect();
-    place.write("p.jsonl", &problems);
-    let args = |url: &str| {
-        let mut args = vec![
-            "solve",
-            "p.jsonl",
-            "--out",
-            "run.jsonl",
-            "--strategy",
-            "majority",
-            "-n",
-            "4",
-        ];
-        args.extend([
-            "--scorer",
-            "none",
-            "--in-flight",
-            "2",
-            "--set",
-            "models.generator_server.patience_seconds=1",
-        ]);
-        args.extend(BABBLE);
-        args.extend(["--generator-url"]);
-        let mut args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        args.push(url.to_owned());
-        args
-    };
-    let first = args(&server.url);
-    let first: Vec<&str> = first.iter().map(String::as_str).collect();
-    let running = place
-        .command(&first)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn();
-    let running = running.expect("it runs");
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let lines = || {
-        std::fs::read_to_string(place.path("run.jsonl"))
-            .unwrap_or_default()
-            .lines()
-            .count()
-    };
-    while lines() < 6 && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    forty(&place);
+    let running = begun(&place, &server.url);
     drop(server);
     let output = running.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("cannot be reached"), "{stderr}");
-    let done = lines() - 1;
+    let done = records(&place, "run.jsonl");
     assert!((5..40).contains(&done), "{done} done");
-    let Some(other) = LlamaServer::start(&gguf, None) else {
+    let other = LlamaServer::start(&gguf, None).expect("there was one before");
+    resumed(&place, &other.url);
+}
+
+#[test]
+fn a_run_that_was_killed_is_resumed() {
+    let gguf = fixture("formats/llama.gguf");
+    let Some(server) = LlamaServer::start(&gguf, None) else {
         return;
     };
-    let second = args(&other.url);
-    let mut second: Vec<&str> = second.iter().map(String::as_str).collect();
-    second.push("--resume");
-    let ran = place.run(&second);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert_eq!(lines() - 1, 40);
+    let place = Place::new();
+    forty(&place);
+    let mut running = begun(&place, &server.url);
+    running.kill().expect("it is ours");
+    running.wait().expect("it ends");
+    let done = records(&place, "run.jsonl");
+    assert!((5..40).contains(&done), "{done} done");
+    resumed(&place, &server.url);
 }
 
 #[test]
