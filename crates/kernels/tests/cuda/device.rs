@@ -2,7 +2,7 @@
 
 use beamgen_kernels::cuda::{CudaError, Graph, Number, Staging, rmsnorm};
 
-use crate::helpers::{assert_same_bits, device, download, noise, upload};
+use crate::helpers::{assert_same_bits, device, download, noise, own_device, upload};
 
 #[test]
 fn what_is_written_is_read() {
@@ -131,7 +131,9 @@ fn lists_move_while_the_last_ones_are_read() {
 
 #[test]
 fn a_graph_ends_after_its_last_replay() {
-    let Some(device) = device() else { return };
+    let Some(device) = &own_device() else {
+        return;
+    };
     let x = upload(device, Number::F32, &[3.0, -4.0]);
     let ones = upload(device, Number::F32, &[1.0; 2]);
     let mut out = device.alloc(8).expect("memory");
@@ -147,7 +149,9 @@ fn a_graph_ends_after_its_last_replay() {
 
 #[test]
 fn a_copy_from_the_host_cannot_be_recorded() {
-    let Some(device) = device() else { return };
+    let Some(device) = &own_device() else {
+        return;
+    };
     let mut buffer = device.upload(&[1u32]).expect("memory");
     let error = Graph::record(device, || buffer.write(0, &[2u32])).expect_err("refused");
     assert!(error.to_string().contains("recorded"), "{error}");

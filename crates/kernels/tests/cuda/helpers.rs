@@ -24,6 +24,11 @@ pub fn device() -> Option<&'static Device> {
     device.as_ref()
 }
 
+/// A device with a stream of its own, for what records: the other tests share one, and would be recorded too.
+pub fn own_device() -> Option<Device> {
+    device().map(|_| Device::open(0).expect("a device"))
+}
+
 /// Uniform in -1..1, the same for the same seed.
 pub fn noise(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
