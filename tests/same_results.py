@@ -4,7 +4,7 @@
     tests/same_results.py OLD_BINARY NEW_BINARY [PROBLEMS.jsonl ...]
 
 Runs every strategy that both know on the bundled sample and on the files given, and compares
-answers, texts and scores of all steps, the chain's score, how it ended, and the tokens it cost.
+answers, texts and scores of all steps, the chain's score, how it ended, and the tokens and passes it cost.
 Exits with 1 if anything differs.
 """
 import json
@@ -31,6 +31,7 @@ def results(binary, file, strategy):
         kept[record["id"]] = (
             record["answer"], record["steps"], record["score"], record["finish"],
             ledger["generated_tokens"], ledger["scored_tokens"], ledger["prompt_tokens"],
+            ledger["reused_tokens"], ledger["forward_passes"],
         )
     return kept
 
