@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::run::{Place, Ran, root};
 
-const PROBLEM: &str =
+pub const PROBLEM: &str =
     "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
-const CHAIN: &str = "{\"problem\": \"Mia has 34 pens.\", \"steps\": [\"34 it is.\"]}\n";
+pub const CHAIN: &str = "{\"problem\": \"Mia has 34 pens.\", \"steps\": [\"34 it is.\"]}\n";
 
 /// A folder with problems, chains, and a tiny checkpoint `m`.
-fn place(fixture: &str) -> Place {
+pub fn place(fixture: &str) -> Place {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     place.write("chains.jsonl", CHAIN);
@@ -34,7 +34,7 @@ fn solved_by(place: &Place) -> Ran {
     place.run(&args.split(' ').collect::<Vec<_>>())
 }
 
-fn refused_prm(place: &Place, name: &str, words: &[&str]) {
+pub fn refused_prm(place: &Place, name: &str, words: &[&str]) {
     for args in [
         ["solve", "p.jsonl"],
         ["score", "chains.jsonl"],
@@ -50,7 +50,7 @@ fn refused_prm(place: &Place, name: &str, words: &[&str]) {
 type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Writes the weights of `m` anew.
-fn retensor(place: &Place, change: impl FnOnce(&mut Tensors)) {
+pub fn retensor(place: &Place, change: impl FnOnce(&mut Tensors)) {
     let path = place.path("m/model.safetensors");
     let bytes = std::fs::read(&path).expect("the weights");
     let read = SafeTensors::deserialize(&bytes).expect("safetensors");
@@ -445,149 +445,6 @@ fn gguf_files_that_lie() {
 }
 
 #[test]
-fn formats_of_reward_models() {
-    const HEAD: &str = "[head]\ntokens = [\"+\", \"-\"]\n";
-    let linear = |name: &str| format!("[[head.linear]]\nweight = \"{name}\"\n");
-    let cases: [(&str, String, &[&str]); 10] = [
-        (
-            "a key",
-            format!("nomaliser = \"sigmoid\"\n{HEAD}"),
-            &["prm.toml:1", "nomaliser"],
-        ),
-        ("not TOML", "normaliser = \n".to_owned(), &["prm.toml:1"]),
-        (
-            "no head",
-            "normaliser = \"sigmoid\"\n".to_owned(),
-            &["prm.toml", "head"],
-        ),
-        (
-            "a tag of many tokens",
-            format!(
-                "normaliser = {{ softmax = 0 }}\n[step]\ntext = \"{{{{ step }}}} the end\"\ntag = \"the end\"\n{HEAD}"
-            ),
-            &["prm.toml", "step.tag", "the end", "not one"],
-        ),
-        (
-            "a step without its tag",
-            format!(
-                "normaliser = {{ softmax = 0 }}\n[step]\ntext = \"{{{{ step }}}}\"\ntag = \"+\"\n{HEAD}"
-            ),
-            &["prm.toml", "step.tag", "+"],
-        ),
-        (
-            "a class too many",
-            format!("normaliser = {{ softmax = 2 }}\n{HEAD}"),
-            &["prm.toml", "normaliser", "does not have"],
-        ),
-        (
-            "a tensor that is missing",
-            format!("normaliser = \"sigmoid\"\n{}", linear("value.weight")),
-            &["prm.toml", "head.linear", "value.weight"],
-        ),
-        (
-            "a tensor of another shape",
-            format!(
-                "normaliser = \"sigmoid\"\n{}",
-                linear("model.layers.0.self_attn.k_proj.bias")
-            ),
-            &["prm.toml", "head.linear", "k_proj.bias", "[16]"],
-        ),
-        (
-            "a word that is many tokens",
-            "normaliser = { softmax = 0 }\n[head]\ntokens = [\"certainly\", \"-\"]\n".to_owned(),
-            &["prm.toml", "head.tokens", "certainly", "not one"],
-        ),
-        (
-            "a text that is no Jinja",
-            format!("normaliser = {{ softmax = 0 }}\n[step]\ntext = \"{{{{ step\"\n{HEAD}"),
-            &["prm.toml", "step.text"],
-        ),
-    ];
-    for (name, toml, words) in cases {
-        let here = place("prm/reference");
-        here.write("m/prm.toml", &toml);
-        refused_prm(&here, name, words);
-        // The same file by its path.
-        std::fs::rename(here.path("m/prm.toml"), here.path("prm.toml")).expect("renamed");
-        let args = [
-            "score",
-            "chains.jsonl",
-            "--prm",
-            "m",
-            "--prm-format",
-            "prm.toml",
-        ];
-        here.run(&args).assert_refused(name, words);
-    }
-    let here = place("prm/reference");
-    refused_prm(
-        &here,
-        "not recognised",
-        &["m:", "not recognised", "math-shepherd", "prm.toml"],
-    );
-    let args = ["score", "chains.jsonl", "--prm", "m", "--prm-format"];
-    let format = |format: &str, words: &[&str]| {
-        here.run(&[&args[..], &[format]].concat())
-            .assert_refused(format, words);
-    };
-    format("math-sheperd", &["math-sheperd", "math-shepherd", "TOML"]);
-    format("none.toml", &["none.toml", "No such file"]);
-    format(
-        "implicit-prm",
-        &["beamgen: m:", "implicit-prm", "--prm-reference"],
-    );
-    format(
-        "qwen2.5-math-prm",
-        &["does not fit m:", "qwen2.5-math-prm", "score.0.weight"],
-    );
-}
-
-#[test]
-fn references() {
-    let here = place("prm/EurusPRM-Stage2");
-    std::fs::rename(here.path("m"), here.path("EurusPRM")).expect("renamed");
-    here.copy(
-        &root().join("tests/fixtures/prm/math-shepherd-mistral-7b-prm"),
-        "other",
-    );
-    here.copy(
-        &root().join("tests/fixtures/prm/trl-token-classification"),
-        "headless",
-    );
-    let args = ["score", "chains.jsonl", "--prm"];
-    let refused = |prm: &[&str], words: &[&str]| {
-        here.run(&[&args[..], prm].concat())
-            .assert_refused(&prm.join(" "), words);
-    };
-    refused(
-        &["EurusPRM"],
-        &["EurusPRM", "implicit-prm", "--prm-reference"],
-    );
-    refused(
-        &["EurusPRM", "--prm-reference", "none"],
-        &["none", "ORG/NAME"],
-    );
-    refused(
-        &["EurusPRM", "--prm-reference", "other"],
-        &["EurusPRM", "reference", "tokenizer"],
-    );
-    refused(
-        &["EurusPRM", "--prm-reference", "headless"],
-        &["EurusPRM", "language-model head"],
-    );
-    refused(
-        &[
-            "other",
-            "--prm-format",
-            "math-shepherd",
-            "--prm-reference",
-            "EurusPRM",
-        ],
-        &["EurusPRM", "math-shepherd", "leave it out"],
-    );
-}
-
-#[test]
 fn names_and_numbers() {
     let here = place("prm/reference");
     let refused = |args: &[&str], words: &[&str]| {
@@ -618,118 +475,4 @@ fn names_and_numbers() {
         !Path::new(&here.path("hf")).exists(),
         "nobody wrote to the cache"
     );
-}
-
-/// A generator without a reward model.
-const ALONE: [&str; 4] = ["solve", "p.jsonl", "--scorer", "none"];
-
-/// A copy of the bundled generator as `m`.
-fn abacus() -> Place {
-    let place = Place::new();
-    place.write("p.jsonl", PROBLEM);
-    place.write("chains.jsonl", CHAIN);
-    place.copy(&root().join("models/abacus/generator"), "m");
-    place
-}
-
-#[test]
-fn a_generator_whose_weights_are_not_numbers() {
-    let place = abacus();
-    retensor(&place, |tensors| {
-        for (_, _, data) in tensors.values_mut() {
-            // NaN in bfloat16.
-            data.as_chunks_mut().0.fill([0xC0, 0x7F]);
-        }
-    });
-    let args = [&ALONE[..], &["--generator", "m", "--strategy", "greedy"]].concat();
-    let ran = place.run(&args);
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    let last = ran.stderr.lines().last().expect("a line");
-    for word in [
-        "beamgen: ",
-        "generator",
-        "m: the model's logits are not numbers",
-    ] {
-        assert!(last.contains(word), "{word}: {}", ran.stderr);
-    }
-}
-
-#[test]
-fn chat_templates_that_would_take_all_time_or_memory() {
-    let cases = [
-        "{% for i in range(60000) %}{% for j in range(60000) %}x{% endfor %}{% endfor %}",
-        "{% set n = namespace(s='ab') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-        "{{ '%1000000000d'|format(5) }}",
-        "{{ messages[0].content|indent(1000000000) }}",
-        "{% set n = 100000000 %}{{ raise_exception('x' * n) }}",
-        "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
-    ];
-    let long = ["+1", ".b", "|upper"].map(|part| format!("{{{{ 1{} }}}}", part.repeat(20_000)));
-    let tags = "{%".repeat(2_000_000);
-    for source in cases
-        .iter()
-        .copied()
-        .chain(long.iter().map(String::as_str))
-        .chain([&*tags])
-    {
-        let place = abacus();
-        place.write("m/chat_template.jinja", source);
-        let name = &source[..source.len().min(60)];
-        let args = [&ALONE[..], &["--generator", "m", "--strategy", "greedy"]].concat();
-        place
-            .run_within_a_minute(&args)
-            .assert_refused(name, &["the chat template"]);
-        std::fs::remove_file(place.path("m/chat_template.jinja")).expect("removed");
-        for field in ["first", "text"] {
-            let format = format!(
-                "normaliser = {{ softmax = 0 }}\n[step]\n{field} = {source:?}\n\
-                 [head]\ntokens = [\"1\", \"2\"]\n"
-            );
-            place.write("m/prm.toml", format);
-            place
-                .run_within_a_minute(&["score", "chains.jsonl", "--prm", "m"])
-                .assert_refused(name, &["m"]);
-        }
-    }
-}
-
-#[test]
-fn devices_and_fifos_among_the_files_of_a_checkpoint() {
-    for file in [
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-    ] {
-        let place = abacus();
-        let path = place.path(&format!("m/{file}"));
-        let args = [&ALONE[..], &["--generator", "m", "--strategy", "greedy"]].concat();
-        for device in ["/dev/zero", "/dev/full", "fifo"] {
-            std::fs::remove_file(&path).ok();
-            if device == "fifo" {
-                let made = std::process::Command::new("mkfifo").arg(&path).status();
-                assert!(made.expect("mkfifo runs").success());
-            } else {
-                std::os::unix::fs::symlink(device, &path).expect("a link");
-            }
-            place
-                .run_within_a_minute(&args)
-                .assert_refused(&format!("{file} {device}"), &[file, "not a regular file"]);
-        }
-    }
-    for device in ["/dev/zero", "/dev/full"] {
-        let place = abacus();
-        std::os::unix::fs::symlink(device, place.path("m.gguf")).expect("a link");
-        place
-            .run_within_a_minute(
-                &[
-                    &ALONE[..],
-                    &["--generator", "m.gguf", "--strategy", "greedy"],
-                ]
-                .concat(),
-            )
-            .assert_refused(device, &["m.gguf", "not a regular file"]);
-    }
 }

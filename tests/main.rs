@@ -4,6 +4,7 @@
 mod bad_checkpoints;
 mod bad_hub;
 mod bad_inputs;
+mod bad_reward_models;
 mod bench;
 mod bench_engine;
 mod circles;
@@ -15,6 +16,7 @@ mod effective;
 mod escapes;
 mod eval_prm_report;
 mod foreign;
+mod hostile_checkpoints;
 mod in_flight;
 mod interrupt;
 mod json;

@@ -1,5 +1,6 @@
-//! The real binary over a real server of another engine: llama.cpp's, which the wheel xllamacpp has, on the tiny GGUF
-//! files of tests/fixtures. `BEAMGEN_TEST_XLLAMACPP` names the Python that has it.
+//! The real binary over a real server of another engine: llama.cpp's, which the wheel xllamacpp
+//! has, on the tiny GGUF files of tests/fixtures. `BEAMGEN_TEST_XLLAMACPP` names the Python that
+//! has it.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -89,6 +90,14 @@ fn trees(place: &Place, name: &str, args: &[&str]) -> Vec<Value> {
     let text = place.read(name);
     let record = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
     let mut records: Vec<Value> = text.lines().skip(1).map(record).collect();
+    let header = record(text.lines().next().expect("a header"));
+    let models = &header["settings"]["models"];
+    for role in ["generator", "prm"] {
+        if args.contains(&format!("--{role}-url").as_str()) && models.get(role).is_some() {
+            assert_eq!(models[role]["engine"], "llama.cpp", "{models}");
+            assert!(models[role]["tokenizer"].is_string(), "{models}");
+        }
+    }
     // They are written as they are done.
     records.sort_by_key(|record| record["id"].to_string());
     records
@@ -217,7 +226,8 @@ fn resumed(place: &Place, url: &str) {
     assert_eq!(records(place, "run.jsonl"), 40);
 }
 
-/// The server dies for good: what is done is in the run file, and `--resume` goes on at another one.
+/// The server dies for good: what is done is in the run file, and `--resume` goes on at another
+/// one.
 #[test]
 fn a_run_whose_server_died_is_resumed_at_another() {
     let gguf = fixture("formats/llama.gguf");

@@ -123,8 +123,8 @@ impl SolverBuilder {
         self.scorer(name, PerStep::new(scorer))
     }
 
-    /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins over the
-    /// settings' key file.
+    /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins
+    /// over the settings' key file.
     ///
     /// [`ModelsConfig::generator_server`]: crate::ModelsConfig::generator_server
     #[cfg(feature = "remote")]

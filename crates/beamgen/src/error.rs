@@ -117,7 +117,7 @@ pub enum Error {
     NoGenerator,
     /// A server's model whose tokenizer is not known here.
     #[error(
-        "the {role} server has the model {model:?}, whose tokenizer is not on this machine and is on no hub: name a folder or a model of the hub that has it (--{role})"
+        "the {role} server has the model {model:?}, whose tokenizer is not on this machine and is on no hub: name a folder or a model of the hub that has it"
     )]
     NoTokenizer {
         /// `generator` or `prm`.

@@ -45,8 +45,8 @@
 //! shows what happens as it happens ([`Event`]). A problem's result is the same alone and among
 //! hundreds.
 //!
-//! This crate is the only one that names both models. It reads files and the clock; it never prints
-//! and never looks at the environment.
+//! This crate names both models, as does `remote` for those that servers run. It reads files and
+//! the clock; it never prints and never looks at the environment.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

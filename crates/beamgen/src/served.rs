@@ -37,8 +37,8 @@ impl Served {
         })
     }
 
-    /// Puts a generator on servers in the place of the builder's own, if the settings name servers. Returns
-    /// its prompts, and where its tokenizer is.
+    /// Puts a generator on servers in the place of the builder's own, if the settings name servers.
+    /// Returns its prompts, and where its tokenizer is.
     pub(crate) fn generator(
         &mut self,
         config: &mut Config,
@@ -99,19 +99,18 @@ impl Served {
             scorer.share_tokens(same_tokenizer(model.checkpoint, generator.clone())?);
         }
         let route = facts.route.as_deref().unwrap_or_default();
-        notes.push(format!(
-            "{place} is read as {} (--prm-format), by {route}",
-            spec.name
-        ));
+        notes.push(format!("{place} is read as {}, by {route}", spec.name));
         if route == "/pooling" {
             notes.push(format!(
-                "{}: this route reads each chain from its first token for every step; run here (--prm without \
-                 --prm-url), a step is read once",
+                "{}: this route reads each chain from its first token for every step; a reward model in this \
+                 process reads a step once",
                 server.urls.join(", ")
             ));
         }
-        let mut identity = identity(&facts, &model.fingerprint);
+        let prm = identity(&facts, &model.fingerprint);
+        let mut identity = Map::new();
         identity.insert("scorer".into(), config.models.scorer.name().into());
+        identity.insert("prm".into(), prm.into());
         format_identity(&spec, &mut identity);
         self.connections
             .push(("prm", Arc::clone(scorer.connection()), facts));

@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-/// Servers that run the generator or the reward model: `[models.generator_server]`, `[models.prm_server]`.
-/// The model's name beside it then says whose tokenizer and chat template are used; its weights are not read.
+/// Servers that run the generator (`[models.generator_server]`) or the reward model
+/// (`[models.prm_server]`). The model named in `[models]` then says whose tokenizer and chat
+/// template are used. Its weights are not read.
 ///
 /// Acts in builds with the feature `remote`; others refuse it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
-    /// `http://HOST:PORT`, one or several. Each problem is pinned to one of them. A file may also give one
-    /// string, or call it `url`.
-    #[serde(alias = "url", deserialize_with = "one_or_more")]
+    /// `http://HOST:PORT`, one or several. Each problem is pinned to one of them.
     pub urls: Vec<String>,
     /// `vllm`, `sglang` or `llama.cpp`; absent: as the servers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,18 +46,4 @@ impl Default for ServerConfig {
             patience_seconds: 120,
         }
     }
-}
-
-/// A string, or a list of them.
-fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "an address or a list of addresses")]
-    enum Strings {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match Strings::deserialize(from)? {
-        Strings::One(one) => vec![one],
-        Strings::More(more) => more,
-    })
 }

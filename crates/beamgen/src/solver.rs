@@ -196,7 +196,8 @@ impl Solver {
         Defaults::of(&self.config)
     }
 
-    /// What the servers of each role (`generator`, `prm`) were asked so far; empty where no servers were named.
+    /// What the servers of each role (`generator`, `prm`) were asked so far; empty where no servers
+    /// were named.
     #[cfg(feature = "remote")]
     pub fn traffic(&self) -> Vec<(&'static str, beamgen_remote::Traffic)> {
         let served = self.served.iter();

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Engine, IdleKv, Logits, SampleRequest, SampleRow, Sampled, Sampler, SeqId, Tokenizer,
 };
-use beamgen_search::{Cause, ChainId, DecodeMode, GenError, GeneratorConfig, StepOutput};
+use beamgen_search::{Cause, ChainId, GenError, GeneratorConfig, StepOutput};
 
 use crate::branch_point::{BranchId, BranchPoints};
 use crate::error::Error;
@@ -360,20 +359,13 @@ fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     let (State::Waiting(_, step) | State::Decoding(_, step)) = &chain.state else {
         unreachable!("chains in other states sample nothing")
     };
-    let key = Key {
-        seed: chain.plan.config.seed,
-        problem: chain.problem,
-        chain: step.plan.stream,
-    };
-    let mut params = chain.plan.sampling;
-    if step.plan.mode == DecodeMode::Greedy {
-        params.temperature = 0.0;
-    }
     SampleRow {
         row,
         history: &chain.history,
-        params,
-        draw: key.at(chain.sampled as u32),
+        params: chain.plan.sampling(step.plan.mode),
+        draw: chain
+            .plan
+            .draw(chain.problem, step.plan.stream, chain.sampled),
     }
 }
 

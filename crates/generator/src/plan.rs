@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use beamgen_engine::rng::{Draw, Key};
 use beamgen_engine::{SamplingParams, Tokenizer};
-use beamgen_search::{GeneratorConfig, SamplingSettings};
+use beamgen_search::{DecodeMode, GeneratorConfig, SamplingSettings, child_stream};
 
 use crate::cut::Cuts;
 use crate::error::Error;
@@ -106,8 +107,8 @@ impl WritingPlan {
     /// Settings resolved against a checkpoint whose model holds `context` tokens.
     ///
     /// # Errors
-    /// A setting is out of range, the tokenizer names no end-of-text token, or the chat template does
-    /// not compile.
+    /// A setting is out of range, the tokenizer names no end-of-text token, or the chat template
+    /// does not compile.
     pub fn new(
         given: &GeneratorConfig,
         tokenizer: &Arc<Tokenizer>,
@@ -137,6 +138,30 @@ impl WritingPlan {
             rules,
             prompts,
         })
+    }
+
+    /// What the strategy of a problem with this key draws from.
+    pub fn strategy_seed(&self, key: u64) -> u64 {
+        child_stream(self.config.seed, 0) ^ key
+    }
+
+    /// How a step of this mode is sampled.
+    pub fn sampling(&self, mode: DecodeMode) -> SamplingParams {
+        let mut params = self.sampling;
+        if mode == DecodeMode::Greedy {
+            params.temperature = 0.0;
+        }
+        params
+    }
+
+    /// The random numbers of the token at `position` of a chain of the problem with this key.
+    pub fn draw(&self, key: u64, stream: u64, position: usize) -> Draw {
+        let key = Key {
+            seed: self.config.seed,
+            problem: key,
+            chain: stream,
+        };
+        key.at(position as u32)
     }
 
     /// Tokens that a chain behind a prompt of `prompt_tokens` may still have after `sampled`.

@@ -15,8 +15,8 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The prompts of a generator with this tokenizer and these settings, whose model holds `context`
-    /// tokens.
+    /// The prompts of a generator with this tokenizer and these settings, whose model holds
+    /// `context` tokens.
     ///
     /// # Errors
     /// The tokenizer names no end-of-text token, the chat template does not compile, or the date is

@@ -63,8 +63,8 @@ impl Hub {
         self.fetch_part(id, Part::Whole, progress)
     }
 
-    /// [`fetch`](Self::fetch) without the weights, for a model that a server runs. (A GGUF file is one
-    /// piece, and comes whole.)
+    /// [`fetch`](Self::fetch) without the weights, for a model that a server runs. (A GGUF file is
+    /// one piece, and comes whole.)
     ///
     /// # Errors
     /// As [`fetch`](Self::fetch).

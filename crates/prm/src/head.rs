@@ -206,8 +206,8 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
 }
 
 impl PrmSpec {
-    /// The ids of the label tokens that a head of tokens reads; `None` for other heads. `model` is a path
-    /// for messages.
+    /// The ids of the label tokens that a head of tokens reads; `None` for other heads. `model` is
+    /// a path for messages.
     ///
     /// # Errors
     /// [`Error::Unfit`]: a label is not one token of the model.

@@ -60,8 +60,9 @@ impl ChainWriter {
         Ok((prompt.text, prompt.tokens))
     }
 
-    /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the step with the
-    /// number `index`, from 1. Returns the index of the token at which its score is read.
+    /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the
+    /// step with the number `index`, from 1. Returns the index of the token at which its score is
+    /// read.
     ///
     /// # Errors
     /// The step is empty or cannot be written.

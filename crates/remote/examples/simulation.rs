@@ -4,11 +4,11 @@
 //! cargo run --release -p beamgen-remote --example simulation [-- PLOT.svg]
 //! ```
 //!
-//! The scheduler is the real one and its seconds are real; the servers are models. A server decodes all its requests
-//! together, one token each in `TOKEN + ROW * requests` seconds, and its front takes `REQUEST` seconds of one thread
-//! for each request, which is what vLLM 0.32 takes (4.9 to 7.1 ms each on the machine of serving-facts 1.6). `TOKEN`
-//! and `ROW` stand for a 7B model on one card of the H100's kind; they are assumed, not measured. A reward model's
-//! server answers a request in `SCORE` seconds and takes `REQUEST` for it. There is one of those for every
+//! The scheduler is the real one and its seconds are real; the servers are models. A server decodes
+//! all its requests together, one token each in `TOKEN + ROW * requests` seconds, and its front
+//! takes `REQUEST` seconds of one thread for each request. vLLM 0.32 took 4.9 to 7.1 ms of two CPU cores for a request of a tiny model. `TOKEN` and `ROW` stand for a 7B model on one
+//! card of the H100's kind; they are assumed, not measured. A reward model's server answers a
+//! request in `SCORE` seconds and takes `REQUEST` for it. There is one of those for every
 //! generator's server. Problems are pinned to servers.
 
 use std::cell::RefCell;
@@ -514,8 +514,8 @@ fn main() {
         "| servers | problems | in flight | chains alive | seconds (virtual) | steps/s | problems/s | servers idle | scheduler busy | its cost, us/step |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    // Enough in flight for every server to be full with 16 chains a problem; and then a hundred thousand chains,
-    // which 64 servers of this kind cannot use.
+    // Enough in flight for every server to be full with 16 chains a problem; and then a hundred
+    // thousand chains, which 64 servers of this kind cannot use.
     let sizes = [1, 4, 16, 64].into_iter().flat_map(|replicas| {
         [10, 100, 1000, 10_000].map(|problems| (replicas, problems, problems.min(32 * replicas)))
     });

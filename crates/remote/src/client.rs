@@ -70,8 +70,9 @@ impl Client {
         Ok(Self { http, patience })
     }
 
-    /// Makes a request. Dropping the future closes the connection, at which the engines that are known
-    /// here stop generating. `session` is the same for all requests of a problem, for routers.
+    /// Makes a request. Dropping the future closes the connection, at which the engines that are
+    /// known here stop generating. `session` is the same for all requests of a problem, for
+    /// routers.
     pub async fn send(
         &self,
         address: &Address,
@@ -88,7 +89,8 @@ impl Client {
                 Ok(Err(error)) if error.is_connect() || error.is_builder() => {
                     return Err(Failure::Unreachable(whole(&error)));
                 }
-                // A server may close a connection that was kept for the next request, just as that is sent.
+                // A server may close a connection that was kept for the next request, just as that
+                // is sent.
                 Ok(Err(_)) if again => again = false,
                 Ok(Err(error)) => return Err(Failure::Cut(whole(&error))),
                 Ok(Ok(response)) => break response,
@@ -172,8 +174,8 @@ fn whole(error: &reqwest::Error) -> String {
     one_line(&last.to_string())
 }
 
-/// What a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string), a
-/// `detail`, or the text.
+/// What a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
+/// a `detail`, or the text.
 fn said(text: &[u8]) -> String {
     let json: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = [

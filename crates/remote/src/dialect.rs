@@ -7,7 +7,7 @@ mod vllm;
 use std::fmt::Debug;
 
 use beamgen_engine::SamplingParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::Call;
 
@@ -73,8 +73,10 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// As users call it.
     fn name(&self) -> &'static str;
 
-    /// A route that only this engine has.
-    fn about(&self) -> Call;
+    /// Where the engine says what it is: the list of models, unless it has a route that says more.
+    fn about(&self) -> Call {
+        Call::get("/v1/models")
+    }
 
     /// What the answer there says, if it is this engine's.
     fn is_about(&self, answer: &Value) -> Option<About>;
@@ -100,9 +102,10 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
 
     /// The tokens of a text, without those that are added to any text.
-    fn tokenize(&self, model: &str, text: &str) -> Call;
-
-    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>>;
+    fn tokenize(&self, model: &str, text: &str) -> Call {
+        let body = json!({"model": model, "prompt": text, "add_special_tokens": false});
+        Call::post("/tokenize", body)
+    }
 
     /// What the engine promises of equal requests, for the record.
     fn promise(&self) -> &'static str;
@@ -111,6 +114,28 @@ pub(crate) trait Dialect: Debug + Send + Sync {
 /// An engine by its name.
 pub(crate) fn named(name: &str) -> Option<&'static dyn Dialect> {
     DIALECTS.iter().copied().find(|d| d.name() == name)
+}
+
+/// The names of all engines, for messages.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name()).collect();
+    names.join(", ")
+}
+
+/// The first model of an OpenAI list of models, if `owner` serves it.
+fn listed(answer: &Value, owner: &str) -> Option<About> {
+    let model = &answer["data"][0];
+    (model["owned_by"] == owner).then(|| About {
+        version: None,
+        model: string(&model["id"]),
+        source: string(&model["root"]),
+        context: count(&model["max_model_len"]),
+    })
+}
+
+/// The tokens in the answer of a route that tokenises.
+pub(crate) fn tokenised(answer: &Value) -> Result<Vec<u32>, String> {
+    ids(&answer["tokens"]).ok_or_else(without("tokens"))
 }
 
 /// The ids at a place of an answer.

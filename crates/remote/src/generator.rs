@@ -1,31 +1,31 @@
 //! Steps from a language model that a server runs.
 //!
-//! A step is one request: the tokens of the chain go there, those of its rest come back, and they are cut
-//! here by the rules of the local generator. A server stops at a boundary's text within one answer; where
-//! a boundary begins in one answer and ends in the next, or was white space alone, the step is asked for
-//! again and goes on. What a server sampled behind the end of a step is dropped.
+//! A step is one request. The tokens of the chain go to the server, and the tokens of the step come
+//! back. They are cut here, by the rules of the local generator. A server sees a boundary only
+//! within one answer. If a boundary spans two answers, or was white space alone, another request
+//! asks for the rest of the step. What a server sampled behind the end of a step is dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beamgen_engine::rng::Key;
 use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_generator::{Closing, Plans, Step, Verdict, WritingPlan};
 use beamgen_search::{
     Cause, ChainId, DecodeMode, Finish, GenError, Generator, GeneratorConfig, Memory,
-    OpenedProblem, PassOutput, Problem, Source, StepOutput, StepPlan, child_stream,
+    OpenedProblem, PassOutput, Problem, Source, StepOutput, StepPlan,
 };
 use tokio::task::AbortHandle;
 
 use crate::dialect::{Ask, End, Generated};
 use crate::inbox::Inbox;
+use crate::prefix::Prefix;
 use crate::replicas::CallError;
 use crate::requests::Requests;
 use crate::servers::Connection;
 
-/// The longest that a pass waits when nothing happens: deadlines and new requests are looked at between
-/// passes.
+/// The longest that a pass waits when nothing happens. Deadlines and new requests are looked at
+/// between passes.
 const TURN: Duration = Duration::from_millis(20);
 
 /// What came of a request, and how often it was made again.
@@ -54,7 +54,7 @@ struct Chain {
     /// Tokens sampled in all steps so far.
     sampled: usize,
     /// The prompt and the steps that are closed.
-    prefix: crate::prefix::Prefix,
+    prefix: Prefix,
     /// What the last token stands for behind the end of the last step.
     leftover: Vec<u8>,
     state: State,
@@ -76,8 +76,7 @@ enum State {
     Paused(Step),
 }
 
-/// A request that is given up when nobody waits for it any more: then its connection is closed, and the
-/// server stops.
+/// A request under way. When it is dropped its connection is closed, and the server stops.
 #[derive(Debug)]
 struct Request(AbortHandle);
 
@@ -138,20 +137,12 @@ impl RemoteGenerator {
         let max_tokens = longest.saturating_sub(step.tokens.len()).min(room).max(1);
         let mut ids = chain.prefix.tokens(step.tokens.len());
         ids.extend_from_slice(&step.tokens);
-        let mut sampling = plan.sampling;
-        if step.plan.mode == DecodeMode::Greedy {
-            sampling.temperature = 0.0;
-        }
-        let key = Key {
-            seed: plan.config.seed,
-            problem: chain.problem,
-            chain: step.plan.stream,
-        };
+        let mut draw = plan.draw(chain.problem, step.plan.stream, chain.sampled);
         let ask = Ask {
             ids,
             max_tokens,
-            sampling,
-            seed: key.at(chain.sampled as u32).bits() >> 1,
+            sampling: plan.sampling(step.plan.mode),
+            seed: draw.bits() >> 1,
             stop: plan
                 .config
                 .boundaries
@@ -263,8 +254,8 @@ impl Generator for RemoteGenerator {
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
         let prompt = plan.prompts.tokens(&problem.text)?;
         let prompt_tokens = prompt.len();
-        let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
-        let mut prefix = crate::prefix::Prefix::default();
+        let strategy_seed = plan.strategy_seed(key);
+        let mut prefix = Prefix::default();
         prefix.push(prompt);
         let chain = self.insert(Chain {
             plan,
@@ -282,7 +273,7 @@ impl Generator for RemoteGenerator {
         })
     }
 
-    /// Always starts: servers have queues, and how much they are given at once is decided request by request.
+    /// Always starts. Each server's limit decides when the request is sent.
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let id = match source {
             Source::Itself(id) => id,
@@ -388,6 +379,7 @@ impl Generator for RemoteGenerator {
             capacity_tokens: usize::MAX,
         }
     }
+
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
         let prompts = &self.plans.defaults().prompts;
         prompts.tokens(&problem.text).map(drop)

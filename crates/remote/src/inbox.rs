@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Rings when an answer came for any of those who share it: the search waits for steps and for scores at
-/// the same time.
+/// Rings when an answer came for any of those who share it: the search waits for steps and for
+/// scores at the same time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bell(Arc<(Mutex<u64>, Condvar)>);
 
@@ -76,8 +76,8 @@ impl<T> Inbox<T> {
         std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until the bell rings, for this inbox or another one, if it has not rung since the last look;
-    /// at most so long.
+    /// Waits until the bell rings for any inbox that shares it, at most so long. Returns at once if
+    /// it rang since the last look.
     pub fn wait(&self, longest: Duration) {
         let quiet = |count: &mut u64| *count == self.heard;
         let waited = self

@@ -1,10 +1,11 @@
 //! Generators and reward models that other engines serve: vLLM, SGLang and llama.cpp's server.
 //!
-//! [`Remote::generator`] and [`Remote::scorer`] give the search what the local models give it, by the same
-//! rules: chat template, tokenizer and step boundaries are local, and **token ids** go both ways, so that no
-//! text is tokenised twice in two ways. One request is one step of one chain, with a seed that follows from
-//! the chain; a chain that is pruned closes its connection, at which the engines stop. What a server cannot
-//! do exactly is refused before the first problem, with the nearest way that works.
+//! [`Remote::generator`] and [`Remote::scorer`] give the search what the local models give it, by
+//! the same rules: chat template, tokenizer and step boundaries are local, and **token ids** go
+//! both ways, so that no text is tokenised twice in two ways. One request is one step of one chain,
+//! with a seed that follows from the chain; a chain that is pruned closes its connection, at which
+//! the engines stop. What a server cannot do exactly is refused before the first problem, with the
+//! nearest way that works.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -76,7 +77,8 @@ impl Remote {
     /// Finds out what servers are. `role` is for messages.
     ///
     /// # Errors
-    /// An address is none, a server does not answer, is of no engine that is known, or they are not alike.
+    /// An address is none, a server does not answer, is of no engine that is known, or they are not
+    /// alike.
     pub fn connect(&self, role: &'static str, servers: &Servers) -> Result<Connection, Error> {
         self.requests.wait(Connection::open(role, servers))
     }
@@ -84,8 +86,8 @@ impl Remote {
     /// A generator over these servers. What it needs of them is tried first.
     ///
     /// # Errors
-    /// The tokenizer is another model's, a server does not act on what it is sent, or a setting cannot be
-    /// followed.
+    /// The tokenizer is another model's, a server does not act on what it is sent, or a setting
+    /// cannot be followed.
     pub fn generator(
         &self,
         connection: Connection,
@@ -105,11 +107,12 @@ impl Remote {
         Ok((generator, facts))
     }
 
-    /// A scorer over these servers, for a reward model that is read as `spec` says. A chain is scored first.
+    /// A scorer over these servers, for a reward model that is read as `spec` says. A chain is
+    /// scored first.
     ///
     /// # Errors
-    /// The engine cannot serve such a reward model exactly, the tokenizer is another model's, or the server
-    /// gives no scores.
+    /// The engine cannot serve such a reward model exactly, the tokenizer is another model's, or
+    /// the server gives no scores.
     pub fn scorer(
         &self,
         connection: Connection,

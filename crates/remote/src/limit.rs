@@ -1,12 +1,12 @@
-//! How many requests a server is given at once: more while it serves them, half when it says that it
-//! has too many (additive increase, multiplicative decrease; Chiu and Jain, 1989).
+//! How many requests a server is given at once: more while it serves them, half when it says that
+//! it has too many (additive increase, multiplicative decrease; Chiu and Jain, 1989).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// What came back too soon after a cut was asked before it.
+/// Refusals within this time after a cut answer requests that were made before it.
 const ONE_CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

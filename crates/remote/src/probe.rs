@@ -1,16 +1,18 @@
-//! What is tried before the first problem: not whether a server takes a field, but whether it acts on it.
+//! What is tried before the first problem. A server may take a field and ignore it, so what counts
+//! is what it does.
 
 use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
 use serde_json::Value;
 
 use crate::client::Call;
-use crate::dialect::{Ask, End, Generated};
+use crate::dialect::{Ask, End, Generated, tokenised};
 use crate::error::{Error, Failure};
 use crate::route::Route;
 use crate::servers::{Connection, ServerFacts};
 
-/// Scripts, digits, spaces, line breaks, what is not a letter: tokenizers that agree here are the same.
+/// Several scripts, digits, spaces, line breaks and signs. Two tokenizers that agree here are taken
+/// to be the same.
 const TEXT: &str = "Question: 3.14 + 12345 = ?\n\n  Löwe  naïve 漢字かな 한국어 🦀\tI'll can't\r\n{x}^2 \\frac{1}{2}";
 const SEED: u32 = 20_240_611;
 
@@ -24,14 +26,20 @@ fn unfit(connection: &Connection, reason: impl Into<String>) -> Error {
 
 /// Refuses a server whose tokens mean something else.
 pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
-    let Some(remote) = connection.tokenize(TEXT).await else {
+    let call = connection.dialect.tokenize(connection.model(), TEXT);
+    let remote = match connection.each(&call, tokenised).await {
+        Ok(remote) => remote,
         // A server without that route: its answers are held against the vocabulary.
-        return Ok(());
+        Err(Error::Server {
+            failure: Failure::Status { status: 404, .. },
+            ..
+        }) => return Ok(()),
+        Err(error) => return Err(error),
     };
     let own = local.encode(TEXT, false)?;
-    if own == remote {
+    let Some(remote) = remote.into_iter().find(|remote| *remote != own) else {
         return Ok(());
-    }
+    };
     let at = own.iter().zip(&remote).take_while(|(a, b)| a == b).count();
     let shown = |ids: &[u32]| match ids.get(at) {
         Some(id) => format!("{id}"),

@@ -1,4 +1,4 @@
-//! The servers of one role: each problem is pinned to one, so that its prefixes stay cached there; one
+//! The servers of one role. Each problem is pinned to one, where its prefixes stay cached. A server
 //! that dies is left out until it answers again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -87,8 +87,8 @@ impl Replicas {
         }
     }
 
-    /// The server of a problem: the first living one in an order of its own (rendezvous hashing), so
-    /// that a death moves the problems of the dead one only.
+    /// The server of a problem, by rendezvous hashing: when a server dies, only its own problems
+    /// move.
     fn server_of(&self, session: u64) -> Option<usize> {
         let alive = |i: &usize| !self.servers[*i].down.load(Ordering::Relaxed);
         (0..self.servers.len()).filter(alive).max_by_key(|&i| {
@@ -98,8 +98,9 @@ impl Replicas {
         })
     }
 
-    /// Makes a request for a problem until it is answered, refused, or patience ends. `read` takes what
-    /// is wanted out of the answer. Returns that, and how often the request had to be made again.
+    /// Makes a request for a problem until it is answered or refused, or patience ends. `read`
+    /// takes what is wanted out of the answer. Returns that, and how often the request had to be
+    /// made again.
     pub async fn call<T>(
         self: &Arc<Self>,
         session: u64,
@@ -108,7 +109,7 @@ impl Replicas {
     ) -> Result<(T, u32), CallError> {
         let header = format!("{session:016x}");
         let mut first_failure: Option<Instant> = None;
-        let mut attempt = 0;
+        let (mut attempt, mut accidents) = (0, 0);
         loop {
             let Some(at) = self.server_of(session) else {
                 self.wait_for_revival(first_failure).await?;
@@ -134,10 +135,12 @@ impl Replicas {
             match kind {
                 Kind::Busy => server.limit.refused(Instant::now()),
                 Kind::Down => self.leave_out(at),
-                Kind::Accident | Kind::Refused | Kind::Hopeless => {}
+                Kind::Accident => accidents += 1,
+                Kind::Refused | Kind::Hopeless => {}
             }
             let since = *first_failure.get_or_insert_with(Instant::now);
-            let wait = retry::wait(&failure, attempt, since.elapsed(), self.patience, jitter());
+            let (spent, patience) = (since.elapsed(), self.patience);
+            let wait = retry::wait(&failure, attempt, accidents, spent, patience, jitter());
             let Some(wait) = wait else {
                 let others = self.servers.iter().any(|s| !s.down.load(Ordering::Relaxed));
                 return Err(CallError {
@@ -193,8 +196,13 @@ impl Replicas {
                     .client
                     .send(&server.address, key, "", &health)
                     .await;
-                // A route that answers with an empty body, or with a word, is alive as well.
-                if matches!(answer, Ok(_) | Err(Failure::Answer(_))) {
+                // An empty body, or a word, is an answer, too; so is that there is no such route.
+                let alive = match answer {
+                    Ok(_) | Err(Failure::Answer(_)) => true,
+                    Err(Failure::Status { status, .. }) => status < 500,
+                    Err(_) => false,
+                };
+                if alive {
                     server.down.store(false, Ordering::Relaxed);
                     replicas.revived.notify_waiters();
                     return;

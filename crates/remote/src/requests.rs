@@ -33,7 +33,8 @@ impl Requests {
         self.runtime().spawn(future)
     }
 
-    /// Waits for a future, on a thread of its own: this one may be another runtime's, which must not block.
+    /// Waits for a future, on a thread of its own: this one may be another runtime's, which must
+    /// not block.
     pub fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| self.runtime().block_on(future));

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Down,
     /// It may have been an accident: once more.
     Accident,
-    /// It would fail again, and so would every other request: a wrong key, a model that is not there.
+    /// It would fail again, and so would every other request: the key is wrong, say.
     Refused,
     /// This request would fail again.
     Hopeless,
@@ -39,18 +39,20 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
-/// How long to wait before attempt `attempt` (from 1) is followed by the next; `None`: it is the last.
-/// `spent` is the time since the first failure, `jitter` a number in `0.0..1.0`.
+/// How long to wait after the attempt with the number `attempt`, from 1; `None` if it was the last.
+/// `accidents` counts the failures of [`Kind::Accident`] so far, this one included. `spent` is the
+/// time since the first failure, `jitter` a number in `0.0..1.0`.
 pub(crate) fn wait(
     failure: &Failure,
     attempt: u32,
+    accidents: u32,
     spent: Duration,
     patience: Duration,
     jitter: f64,
 ) -> Option<Duration> {
     match kind(failure) {
         Kind::Refused | Kind::Hopeless => return None,
-        Kind::Accident if attempt > 1 => return None,
+        Kind::Accident if accidents > 1 => return None,
         Kind::Accident | Kind::Busy | Kind::Down => {}
     }
     if spent >= patience {
@@ -86,14 +88,16 @@ mod tests {
     fn what_would_fail_again_is_not_made_again() {
         for code in [301, 307, 400, 401, 403, 404, 405, 413, 422] {
             assert_eq!(
-                wait(&status(code), 1, Duration::ZERO, MINUTE, 0.5),
+                wait(&status(code), 1, 0, Duration::ZERO, MINUTE, 0.5),
                 None,
                 "{code}"
             );
         }
         for failure in [status(500), Failure::Answer("x".into())] {
-            assert!(wait(&failure, 1, Duration::ZERO, MINUTE, 0.5).is_some());
-            assert_eq!(wait(&failure, 2, Duration::ZERO, MINUTE, 0.5), None);
+            // Also after failures of other kinds.
+            assert!(wait(&failure, 1, 1, Duration::ZERO, MINUTE, 0.5).is_some());
+            assert!(wait(&failure, 9, 1, Duration::ZERO, MINUTE, 0.5).is_some());
+            assert_eq!(wait(&failure, 2, 2, Duration::ZERO, MINUTE, 0.5), None);
         }
     }
 
@@ -103,11 +107,11 @@ mod tests {
         for failure in [status(429), status(503), status(502), status(504), cut] {
             let mut before = Duration::ZERO;
             for attempt in 1..40 {
-                let next = wait(&failure, attempt, Duration::ZERO, MINUTE, 0.999).unwrap();
+                let next = wait(&failure, attempt, 0, Duration::ZERO, MINUTE, 0.999).unwrap();
                 assert!(next >= before && next <= LONGEST);
                 before = next;
             }
-            assert_eq!(wait(&failure, 1, MINUTE, MINUTE, 0.5), None);
+            assert_eq!(wait(&failure, 1, 0, MINUTE, MINUTE, 0.5), None);
         }
     }
 
@@ -118,7 +122,7 @@ mod tests {
             message: String::new(),
             retry_after: Some(Duration::from_secs(seconds)),
         };
-        let waits = |seconds| wait(&after(seconds), 1, Duration::ZERO, MINUTE, 0.0).unwrap();
+        let waits = |seconds| wait(&after(seconds), 1, 0, Duration::ZERO, MINUTE, 0.0).unwrap();
         assert_eq!(waits(7), Duration::from_secs(7));
         assert_eq!(waits(1_000_000), LONGEST_ASKED);
     }

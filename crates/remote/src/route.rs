@@ -12,10 +12,11 @@ use crate::dialect::{Dialect, Usage};
 pub(crate) enum Route {
     /// It gives the logits of these tokens behind a step, as any generator's server can.
     Labels(Vec<u32>),
-    /// It classifies the chain up to a step (`--runner pooling`, task `classify`). It reads the new step
-    /// alone, for its prefix is cached.
+    /// It classifies the chain up to a step (vLLM with `--runner pooling`, task `classify`). The
+    /// prefix is cached, so it reads the new step alone.
     Classify,
-    /// It gives a row for every step of a chain (pooling of type `STEP`). It reads the whole chain each time.
+    /// It gives a row for every step of a chain (pooling of type `STEP`), and reads all of it each
+    /// time.
     Steps,
 }
 
@@ -29,7 +30,7 @@ impl Route {
         tokenizer: &Tokenizer,
         dialect: &dyn Dialect,
     ) -> Result<Self, String> {
-        const LOCAL: &str = "run it in beamgen instead: --prm without --prm-url";
+        const LOCAL: &str = "run it in this process instead of on a server";
         let engine = dialect.name();
         match (&spec.head, spec.normaliser) {
             (HeadSpec::Tokens(_), _) => {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client, Patience};
-use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named};
+use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named, names};
 use crate::error::{Error, Failure};
 use crate::replicas::{CallError, Replicas};
 use crate::route::Route;
@@ -68,7 +68,7 @@ pub struct ServerFacts {
     pub model: String,
     /// Tokens that a chain may have with its prompt.
     pub context: usize,
-    /// Whether equal requests with equal seeds gave equal tokens, twice in a row, when the run began.
+    /// Whether two equal requests with the same seed gave the same tokens when the run began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed_repeats: Option<bool>,
     /// How a reward model is asked.
@@ -143,10 +143,7 @@ impl Connection {
             None => None,
             Some(name) => Some(named(name).ok_or_else(|| Error::Unfit {
                 address: addresses[0].to_string(),
-                reason: format!(
-                    "unknown engine {name:?} (known: {})",
-                    DIALECTS.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ")
-                ),
+                reason: format!("unknown engine {name:?} (known: {})", names()),
             })?),
         };
         let mut found: Option<(&'static dyn Dialect, About)> = None;
@@ -290,7 +287,8 @@ impl Connection {
         Ok(generated)
     }
 
-    /// Scores of the `rows` steps that a route reads of a chain, and how often the request was made again.
+    /// Scores of the `rows` steps that a route reads of a chain, and how often the request was made
+    /// again.
     pub(crate) async fn score(
         &self,
         session: u64,
@@ -304,14 +302,6 @@ impl Connection {
         let ((scores, usage), retries) = self.replicas.call(session, &call, read).await?;
         self.note(ids.len(), usage);
         Ok((scores, usage, retries))
-    }
-
-    /// The tokens of a text, if the server has a route for that.
-    pub(crate) async fn tokenize(&self, text: &str) -> Option<Vec<u32>> {
-        let call = self.dialect.tokenize(&self.model, text);
-        let read = |answer: &Value| self.dialect.tokenized(answer).ok_or_else(String::new);
-        let answer = self.replicas.call(0, &call, read).await;
-        answer.ok().map(|(tokens, _)| tokens)
     }
 
     /// A request to each server, for what every one of them has to do right.
@@ -398,14 +388,7 @@ async fn recognise(
             address: address.to_string(),
             reason: match wanted {
                 Some(wanted) => format!("it does not answer as {} does", wanted.name()),
-                None => format!(
-                    "it answers as none of {}",
-                    DIALECTS
-                        .iter()
-                        .map(|d| d.name())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
+                None => format!("it answers as none of {}", names()),
             },
         },
     })

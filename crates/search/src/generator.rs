@@ -144,8 +144,8 @@ pub trait Generator {
     /// Its cache memory now.
     fn memory(&self) -> Memory;
 
-    /// Whether [`open`](Self::open) would take a problem with the settings that the generator was made with; by
-    /// default it would.
+    /// Whether [`open`](Self::open) would take a problem with the settings that the generator was
+    /// made with; by default it would.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -153,8 +153,8 @@ pub trait Generator {
         Ok(())
     }
 
-    /// Settings as they act: what is left open has the value that the model gives it. By default nothing is
-    /// filled in.
+    /// Settings as they act: what is left open has the value that the model gives it. By default
+    /// nothing is filled in.
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {
         settings.clone()
     }

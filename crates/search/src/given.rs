@@ -4,8 +4,8 @@ use crate::error::ScoreError;
 use crate::problem::Problem;
 use crate::scorer::{ScoreItem, Scorer, StepRef};
 
-/// Probabilities of all steps of many chains, each a problem's text and its steps, with or without their
-/// boundaries. Empty steps are no steps and get no score.
+/// Probabilities of all steps of many chains, each a problem's text and its steps, with or without
+/// their boundaries. Empty steps are no steps and get no score.
 ///
 /// # Errors
 /// The inner error concerns one chain alone, the outer one the model itself.

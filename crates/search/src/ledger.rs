@@ -22,8 +22,8 @@ pub struct Ledger {
     /// Largest cache memory of both models together. For one problem: that of its distinct live
     /// tokens when the strategy was woken. In a total: all pages in use at once.
     pub peak_kv_bytes: u64,
-    /// Requests to servers that had to be made again. What was sampled after one may differ from what another
-    /// run samples there.
+    /// Requests to servers that had to be made again. What was sampled after one may differ from
+    /// what another run samples there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
     /// A pass shared by many problems is charged by rows, a scorer call by tokens.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use beamgen_engine::{Append, Want};
 use beamgen_search::{
     ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput, Problem,
-    Source, StepPlan, child_stream,
+    Source, StepPlan,
 };
 
 use super::{Chain, LmGenerator, Row, State, failed};
@@ -70,7 +70,7 @@ impl Generator for LmGenerator {
             true => Vec::new(),
             false => prompt.clone(),
         };
-        let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
+        let strategy_seed = plan.strategy_seed(key);
         let branch = self.branches.insert(seq, prompt);
         let chain = self.insert(Chain {
             plan,
@@ -238,6 +238,7 @@ impl Generator for LmGenerator {
                 / bytes_per_token(&self.engine) as usize,
         }
     }
+
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
         let prompts = &self.plans.defaults().prompts;
         prompts.tokens(&problem.text).map(drop)

@@ -24,7 +24,8 @@ pub fn device() -> Option<&'static Device> {
     device.as_ref()
 }
 
-/// A device with a stream of its own, for what records: the other tests share one, and would be recorded too.
+/// A device with its own stream, for tests that record a graph. The other tests share a stream, and
+/// their work would be recorded, too.
 pub fn own_device() -> Option<Device> {
     device().map(|_| Device::open(0).expect("a device"))
 }

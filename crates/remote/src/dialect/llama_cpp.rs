@@ -1,7 +1,7 @@
 //! llama.cpp's server: `POST /completion` with token ids.
 //!
-//! It leaves out the probabilities of some tokens: those that it stopped at, and those that end within a character.
-//! These count as certain, which is little: they are one or two of a step.
+//! It leaves out the probabilities of some tokens: of those that it stopped at, and of those that
+//! end within a character. Here they count as certain. That is one or two tokens of most steps.
 
 use serde_json::{Value, json};
 
@@ -135,10 +135,6 @@ impl Dialect for LlamaCpp {
             "/tokenize",
             json!({"content": text, "add_special": false, "parse_special": true}),
         )
-    }
-
-    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>> {
-        ids(&answer["tokens"])
     }
 
     fn promise(&self) -> &'static str {

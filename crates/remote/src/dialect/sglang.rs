@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, count, ids, number, string, without,
-};
+use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
 use crate::client::Call;
 
 #[derive(Debug)]
@@ -17,18 +15,8 @@ impl Dialect for SgLang {
         "sglang"
     }
 
-    fn about(&self) -> Call {
-        Call::get("/v1/models")
-    }
-
     fn is_about(&self, answer: &Value) -> Option<About> {
-        let model = &answer["data"][0];
-        (model["owned_by"] == "sglang").then(|| About {
-            version: None,
-            model: string(&model["id"]),
-            source: string(&model["root"]),
-            context: count(&model["max_model_len"]),
-        })
+        listed(answer, "sglang")
     }
 
     /// `/health` computes a token.
@@ -121,17 +109,6 @@ impl Dialect for SgLang {
         };
         let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
         Ok((logits, usage(meta)))
-    }
-
-    fn tokenize(&self, model: &str, text: &str) -> Call {
-        Call::post(
-            "/tokenize",
-            json!({"model": model, "prompt": text, "add_special_tokens": false}),
-        )
-    }
-
-    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>> {
-        ids(&answer["tokens"])
     }
 
     fn promise(&self) -> &'static str {

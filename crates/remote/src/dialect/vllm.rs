@@ -1,11 +1,9 @@
-//! vLLM: `POST /v1/completions` with token ids. Fields it does not know it ignores, so the start-up probe
-//! looks at what they do.
+//! vLLM: `POST /v1/completions` with token ids. It ignores fields that it does not know, so the
+//! start-up probe looks at what they do.
 
 use serde_json::{Value, json};
 
-use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, count, ids, number, string, without,
-};
+use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
 use crate::client::Call;
 
 #[derive(Debug)]
@@ -18,19 +16,8 @@ impl Dialect for Vllm {
         "vllm"
     }
 
-    /// `/version` would do, but does not name the model.
-    fn about(&self) -> Call {
-        Call::get("/v1/models")
-    }
-
     fn is_about(&self, answer: &Value) -> Option<About> {
-        let model = &answer["data"][0];
-        (model["owned_by"] == "vllm").then(|| About {
-            version: None,
-            model: string(&model["id"]),
-            source: string(&model["root"]),
-            context: count(&model["max_model_len"]),
-        })
+        listed(answer, "vllm")
     }
 
     fn generate(&self, model: &str, ask: &Ask) -> Call {
@@ -113,17 +100,6 @@ impl Dialect for Vllm {
         };
         let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
         Ok((logits, usage(answer)))
-    }
-
-    fn tokenize(&self, model: &str, text: &str) -> Call {
-        Call::post(
-            "/tokenize",
-            json!({"model": model, "prompt": text, "add_special_tokens": false}),
-        )
-    }
-
-    fn tokenized(&self, answer: &Value) -> Option<Vec<u32>> {
-        ids(&answer["tokens"])
     }
 
     fn promise(&self) -> &'static str {

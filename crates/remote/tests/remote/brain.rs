@@ -1,5 +1,5 @@
-//! Servers of the three engines around one tiny model of random weights: their routes, names and habits as far as
-//! they are documented or were seen.
+//! Servers of the three engines around one tiny model of random weights: their routes, names and
+//! habits as far as they are documented or were seen.
 
 use std::sync::{Arc, Mutex};
 

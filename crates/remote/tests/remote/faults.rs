@@ -16,7 +16,8 @@ use crate::runs::*;
 /// Requests of the probe: afterwards the search begins.
 const PROBE: usize = 3;
 
-/// A server that answers steps by `fault` where it says so, given how many steps were asked for before.
+/// A server that answers steps by `fault` where it says so, given how many steps were asked for
+/// before.
 fn faulty(fault: impl Fn(usize, &Seen) -> Option<Reply> + Send + Sync + 'static) -> Fake {
     let brain = Brain::new(Plays::Vllm);
     let count = AtomicUsize::new(0);
@@ -212,6 +213,25 @@ fn one_of_three_dead_is_left_out() {
     let (results, outcome, _) = solve(&servers(urls));
     outcome.unwrap();
     assert_same(&expected, &results, "one dead");
+}
+
+/// Whether a server is back is asked at a route that not every one has.
+#[test]
+fn a_server_without_a_health_route_comes_back() {
+    let expected = untroubled();
+    let brain = Brain::new(Plays::Vllm);
+    let cut = AtomicUsize::new(0);
+    let server = Fake::start(move |seen| match seen.path.as_str() {
+        "/health" => Reply::Json(404, json!({"detail": "Not Found"})),
+        "/v1/completions" if cut.fetch_add(1, Ordering::SeqCst) == PROBE + 4 => {
+            Reply::Cut(json!({"choices": [{"token_ids": [1, 2, 3]}]}))
+        }
+        _ => brain.reply(seen),
+    });
+    let (results, outcome, retries) = solve(&servers([server.url()]));
+    outcome.unwrap();
+    assert_same(&expected, &results, "no health route");
+    assert!(retries > 0);
 }
 
 #[test]

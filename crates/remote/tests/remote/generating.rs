@@ -1,5 +1,5 @@
-//! What is generated over servers is what the local generator generates, where that can be compared, and it is the
-//! same each time.
+//! What is generated over servers is what the local generator generates, where that can be
+//! compared, and it is the same each time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,6 +112,29 @@ fn what_a_server_says_of_its_context_is_the_context() {
             assert_eq!(chains(expected), chains(found), "{plays:?}");
         }
     }
+}
+
+/// A boundary that a server misses, as one that spans two answers, is found here.
+#[test]
+fn what_a_server_samples_behind_a_step_is_dropped() {
+    let brain = Brain::new(Plays::Vllm);
+    let server = Fake::start(move |seen| {
+        let mut seen = seen.clone();
+        if seen.body["stop"].is_array() {
+            seen.body["stop"] = json!([]);
+        }
+        brain.reply(&seen)
+    });
+    let remote = Remote::new().unwrap();
+    let mut generator = connect(&remote, &servers([server.url()])).unwrap();
+    let settings = settings("greedy", 1, 0.0);
+    let (expected, _) = run(&mut local(), &settings, &problems(12));
+    let (found, outcome) = run(&mut generator, &settings, &problems(12));
+    outcome.unwrap();
+    for (expected, found) in expected.iter().zip(&found) {
+        assert_eq!(chains(expected), chains(found));
+    }
+    assert!(generator.connection().traffic().discarded_tokens > 0);
 }
 
 /// The server's own context is smaller than what it said: its silence about it is noticed.

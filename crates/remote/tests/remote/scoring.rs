@@ -320,7 +320,7 @@ fn what_no_server_does_exactly_is_refused_with_what_does() {
     };
     let ratio = refusal("EurusPRM-Stage2", true);
     assert!(
-        ratio.contains("log-ratio") && ratio.contains("without --prm-url"),
+        ratio.contains("log-ratio") && ratio.contains("in this process"),
         "{ratio}"
     );
     let head = refusal("qwen2.5-math-prm", false);
@@ -337,7 +337,8 @@ fn what_no_server_does_exactly_is_refused_with_what_does() {
     );
 }
 
-/// A tag that the server does not look for gives rows for nothing; a label that is missing is no zero.
+/// A tag that the server does not look for gives rows for nothing; a label that is missing is no
+/// zero.
 #[test]
 fn rows_and_labels_that_are_missing_are_errors() {
     let refusal = |name: &'static str, change: fn(&mut Value)| {

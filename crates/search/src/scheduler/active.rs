@@ -217,8 +217,8 @@ impl ActiveProblem {
         &mut self.resources[node.index()]
     }
 
-    /// Charges the passes since the last time, in which it had as many rows as then. How many rows it has is to be
-    /// noted here before each pass that has another number of them.
+    /// Charges the passes since the last call. In each of them the problem had the number of rows
+    /// that was noted then. To be called before a pass in which that number has changed.
     pub fn charge_passes(&mut self, passes: Passes) {
         let bill = &mut self.bill;
         if bill.rows > 0 {

@@ -1,5 +1,5 @@
-//! The problems in flight, and which of them something happened to: a turn of the scheduler looks at these alone, so
-//! that what a step costs does not grow with the number of problems in flight.
+//! The problems in flight, and which of them something happened to: a turn of the scheduler looks
+//! at these alone, so that what a step costs does not grow with the number of problems in flight.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

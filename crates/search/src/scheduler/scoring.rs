@@ -51,7 +51,8 @@ impl Scheduler<'_, '_> {
             let rests = live.steps.growing == 0 && live.steps.queue.is_empty();
             live.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
         };
-        // What is due follows from what happened to a problem, unless nothing is being written any more.
+        // What is due follows from what happened to a problem, unless nothing is being written any
+        // more.
         let changed = self.live.changed(Look::Score);
         let mut due: Vec<usize> = match stalled {
             true => self.live.iter().map(|(index, _)| index).collect(),
