@@ -93,7 +93,7 @@ fn formats_of_reward_models() {
     format("none.toml", &["none.toml", "No such file"]);
     format(
         "implicit-prm",
-        &["beamgen: m:", "implicit-prm", "--prm-reference"],
+        &["beamgen: m:", "implicit-prm", "prm_reference"],
     );
     format(
         "qwen2.5-math-prm",
@@ -120,7 +120,7 @@ fn references() {
     };
     refused(
         &["EurusPRM"],
-        &["EurusPRM", "implicit-prm", "--prm-reference"],
+        &["EurusPRM", "implicit-prm", "prm_reference"],
     );
     refused(
         &["EurusPRM", "--prm-reference", "none"],

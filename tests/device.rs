@@ -69,7 +69,7 @@ fn devices_that_do_not_serve() {
         (
             "cuda",
             &[("EMULATED_CUDA_MEMORY", "1000000")],
-            &["free", "--device cpu"],
+            &["free", "device cpu"],
         ),
         ("gpu", &[], &["gpu", "cuda:N"]),
     ];

@@ -1,13 +1,12 @@
 //! All settings of a run, in one struct that is also a TOML file.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use beamgen_engine::{EngineConfig, WeightType};
 use beamgen_search::{Aggregation, ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use toml::{Table, Value};
 
 use crate::Error;
@@ -101,8 +100,26 @@ pub struct ModelsConfig {
 }
 
 /// What judges the steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(
+    serialize_all = "kebab-case",
+    parse_err_ty = ConfigError,
+    parse_err_fn = ScorerKind::unknown
+)]
 pub enum ScorerKind {
     /// The process reward model: trained on the label of every step.
     #[default]
@@ -117,38 +134,17 @@ pub enum ScorerKind {
 }
 
 impl ScorerKind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Prm, Self::Orm, Self::Exact, Self::None];
-
     /// The name in settings and output.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Prm => "prm",
-            Self::Orm => "orm",
-            Self::Exact => "exact",
-            Self::None => "none",
+        self.into()
+    }
+
+    fn unknown(name: &str) -> ConfigError {
+        ConfigError::Unknown {
+            field: "scorer",
+            value: name.to_owned(),
+            known: Self::VARIANTS.join(", "),
         }
-    }
-}
-
-impl fmt::Display for ScorerKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ScorerKind {
-    type Err = ConfigError;
-
-    fn from_str(name: &str) -> Result<Self, ConfigError> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| ConfigError::Unknown {
-                field: "scorer",
-                value: name.to_owned(),
-                known: Self::ALL.map(Self::name).join(", "),
-            })
     }
 }
 

@@ -10,7 +10,7 @@ use beamgen_engine::{
 };
 
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
-use crate::prepare::{device_choice, on_device};
+use crate::prepare::plan::{device_choice, on_device};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
 

@@ -53,7 +53,7 @@ pub enum Error {
     Hub(#[from] beamgen_hub::HubError),
     /// An implicit reward model without the model that it is compared with.
     #[error(
-        "{}: is read as {format}, which needs a second model: add --prm-reference with the one it was trained from",
+        "{}: is read as {format}, which needs a second model: name the one it was trained from as prm_reference",
         prm.display()
     )]
     NoReference {
@@ -73,9 +73,9 @@ pub enum Error {
     /// Weights and buffers do not fit into memory.
     #[error(
         "the models need {} ({} for weights and buffers, the rest for one chain each), {} of the {} that are free on the {device} may be \
-         used: take smaller models, {}, or lower --kv-memory (a full context counts up to that), -n, --in-flight or engine.max_rows",
+         used: take smaller models, {}, or lower the KV memory (a full context counts up to that), n, in_flight or engine.max_rows",
         human_size(*needed), human_size(*fixed), human_size(*usable), human_size(*available),
-        if device == "cpu" { "--dtype int8 or --kv-dtype bf16" } else { "--dtype bf16 or --device cpu" }
+        if device == "cpu" { "dtype int8 or kv_dtype bf16" } else { "dtype bf16 or device cpu" }
     )]
     Memory {
         /// Bytes of weights, buffers and one chain in each model.

@@ -282,8 +282,8 @@ mod tests {
         assert!(fitted(1000, 100, vec![model(700, 1)]).is_ok());
         let error = fitted(1000, 100, vec![model(900, 1)]).unwrap_err();
         let error = error.to_string();
-        assert!(error.contains("--dtype"), "{error}");
-        assert!(error.contains("--kv-memory"), "{error}");
+        assert!(error.contains("dtype int8"), "{error}");
+        assert!(error.contains("KV memory"), "{error}");
     }
 
     /// A device's memory is taken at once, so no more than is of use.

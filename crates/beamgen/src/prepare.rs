@@ -1,26 +1,26 @@
 //! From settings to models: everything that can be wrong is found, and what is needed is known, before
 //! any weight is read.
 
+pub(crate) mod plan;
+mod reward;
+
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType,
-    ModelConfig, ThreadPool, WeightType, Weights,
+    Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType,
 };
 use beamgen_generator::{LmGenerator, Prompts};
-use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel, same_tokenizer};
+use beamgen_prm::same_tokenizer;
 use beamgen_search::{GenError, Problem, Scorer};
 use serde_json::{Map, Value};
 
-use crate::memory::{MemoryPlan, ModelMemory, kept_as};
-use crate::own::{Identity, OwnParts, format_identity};
+use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
+use self::reward::RewardModels;
+use crate::memory::MemoryPlan;
+use crate::own::{Identity, OwnParts};
 use crate::served::Served;
-use crate::size::human_size;
 use crate::source::{Downloads, OpenedModel, Source};
 use crate::{Config, Error, ScorerKind, Solver, bundled};
-
-/// Tokens that a prompt is taken to have where memory is planned.
-const PROMPT: usize = 2048;
 
 /// Models that were found and fit, with what they will need.
 pub struct Prepared {
@@ -28,22 +28,12 @@ pub struct Prepared {
     compute: Compute,
     generator: Option<OpenedModel>,
     prompts: Option<Prompts>,
-    judge: Option<Judge>,
+    reward: Option<RewardModels>,
     own: OwnParts,
     plan: MemoryPlan,
     notes: Vec<String>,
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
     served: Served,
-}
-
-/// A reward model, and the one it is compared with if it is a log-ratio.
-struct Judge {
-    prm: OpenedModel,
-    spec: PrmSpec,
-    reference: Option<OpenedModel>,
-    /// Whose weights are the generator's.
-    prm_shares: bool,
-    reference_shares: bool,
 }
 
 /// A generator that was loaded.
@@ -134,8 +124,8 @@ impl Prepared {
             served.scorer(&config, generator, &mut own, &mut downloads, &mut notes)?;
         }
         own.scorer.take_if(|_| !scores);
-        let judge = match scores && own.scorer.is_none() {
-            true => Some(Judge::open(
+        let reward = match scores && own.scorer.is_none() {
+            true => Some(RewardModels::open(
                 &config,
                 generator.as_ref(),
                 &mut downloads,
@@ -143,25 +133,25 @@ impl Prepared {
             )?),
             false => None,
         };
-        let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), judge.as_ref());
-        let judges = judge.iter().flat_map(Judge::models);
-        let bundled = generator.iter().chain(judges).all(|model| model.bundled);
+        let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), reward.as_ref());
+        let rewards = reward.iter().flat_map(RewardModels::models);
+        let bundled = generator.iter().chain(rewards).all(|model| model.bundled);
         let choice = device_choice(&config, bundled);
         let (compute, plan) = on_device(choice, &mut notes, plan)?;
         if !compute.is_cpu() && config.models.dtype == WeightType::Auto {
-            let judges = judge.iter().flat_map(Judge::models);
+            let rewards = reward.iter().flat_map(RewardModels::models);
             let unpacked = generator
                 .iter()
-                .chain(judges)
+                .chain(rewards)
                 .filter(|m| m.weights.has_blocks());
             notes.extend(unpacked.map(|model| {
                 let path = model.checkpoint.path().display();
-                format!("{path}: unpacked to float32 on a CUDA device; --dtype bf16 takes half of that and is faster")
+                format!("{path}: unpacked to float32 on a CUDA device; dtype bf16 takes half of that and is faster")
             }));
         }
         if compute.is_cpu() && config.models.dtype == WeightType::Auto {
-            let judges = judge.iter().flat_map(Judge::models);
-            for model in generator.iter().chain(judges) {
+            let rewards = reward.iter().flat_map(RewardModels::models);
+            for model in generator.iter().chain(rewards) {
                 notes.extend(unpacked(model, &config, &compute)?);
             }
         }
@@ -170,7 +160,7 @@ impl Prepared {
             compute,
             generator,
             prompts,
-            judge,
+            reward,
             own,
             plan,
             notes,
@@ -209,15 +199,15 @@ impl Prepared {
 
     /// Whether all models are those that every build carries.
     pub fn is_bundled(&self) -> bool {
-        let judges = self.judge.iter().flat_map(Judge::models);
-        self.generator.iter().chain(judges).all(|m| m.bundled)
+        let rewards = self.reward.iter().flat_map(RewardModels::models);
+        self.generator.iter().chain(rewards).all(|m| m.bundled)
     }
 
     /// Whether one of the models is bundled: it knows the problems of [the bundled
     /// world](crate::bundled) only.
     pub fn has_bundled(&self) -> bool {
-        let judges = self.judge.iter().flat_map(Judge::models);
-        self.generator.iter().chain(judges).any(|m| m.bundled)
+        let rewards = self.reward.iter().flat_map(RewardModels::models);
+        self.generator.iter().chain(rewards).any(|m| m.bundled)
     }
 
     /// Loads generator and reward model.
@@ -283,21 +273,21 @@ impl Prepared {
             (None, None) => return Err(Error::NoGenerator),
         };
         models.insert("generator".into(), written_by);
-        match (&self.own.scorer, &self.judge) {
+        match (&self.own.scorer, &self.reward) {
             (Some((Identity::Named(name), _)), _) => {
                 models.insert("scorer".into(), name.clone().into());
             }
             (Some((Identity::Served(facts), _)), _) => models.extend(facts.clone()),
-            (None, judge) => {
-                let kind = match judge {
+            (None, reward) => {
+                let kind = match reward {
                     Some(_) => self.config.models.scorer,
                     None => ScorerKind::None,
                 };
                 models.insert("scorer".into(), kind.name().into());
             }
         }
-        if let Some(judge) = &self.judge {
-            judge.identify(&mut models);
+        if let Some(reward) = &self.reward {
+            reward.identify(&mut models);
         }
         // On the processor these hold the checkpoints' own values, all of them, and any other rounds. A device
         // rounds what meets the weights to what they are.
@@ -330,10 +320,10 @@ impl Prepared {
             config.generator.clone_from(loaded.generator.config());
         }
         let engine = engine_config(&self.plan, &config, "prm");
-        let judge = self.judge.as_ref().map(|judge| -> Result<_, Error> {
-            let place = judge.prm.checkpoint.clone();
+        let reward = self.reward.as_ref().map(|reward| -> Result<_, Error> {
+            let place = reward.prm.checkpoint.clone();
             let weights = loaded.as_ref().map(|loaded| &loaded.model);
-            let mut prm = judge.load(&config, compute, engine, weights, pool.clone())?;
+            let mut prm = reward.load(&config, compute, engine, weights, pool.clone())?;
             if let Some(loaded) = &mut loaded {
                 prm.share_tokens(same_tokenizer(place, loaded.checkpoint.clone())?);
                 if self.plan.lends {
@@ -345,7 +335,7 @@ impl Prepared {
             Ok(Box::new(prm) as Box<dyn Scorer + Send>)
         });
         Ok(LoadedModels {
-            scorer: judge.transpose()?,
+            scorer: reward.transpose()?,
             generator: loaded.map(|loaded| loaded.generator),
             config,
         })
@@ -362,8 +352,8 @@ impl Prepared {
         }
         let note = format!("the cpu computes, not the {}: {error}", self.compute);
         self.compute = Compute::Cpu;
-        let (generator, judge) = (self.generator.as_ref(), self.judge.as_ref());
-        self.plan = plan(&self.config, &self.compute, generator, judge)?;
+        let (generator, reward) = (self.generator.as_ref(), self.reward.as_ref());
+        self.plan = plan(&self.config, &self.compute, generator, reward)?;
         self.notes.push(note);
         load(self)
     }
@@ -379,217 +369,14 @@ impl Prepared {
         let model = self.or_on_cpu(|this| {
             let pool = ThreadPool::new(this.config.engine.threads);
             let engine = this.engine_config("prm");
-            let judge = this.judge.as_ref().ok_or(Error::NoScorer)?;
-            judge.load(&this.config, &this.compute, engine, None, pool)
+            let reward = this.reward.as_ref().ok_or(Error::NoScorer)?;
+            reward.load(&this.config, &this.compute, engine, None, pool)
         })?;
         Ok(Box::new(model))
     }
 
     fn engine_config(&self, role: &str) -> EngineConfig {
         engine_config(&self.plan, &self.config, role)
-    }
-}
-
-/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of theirs takes less
-/// time than its launches on a device would.
-pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
-    match config.engine.device {
-        DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
-        choice => choice,
-    }
-}
-
-/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device cannot have it, the processor
-/// has it, with a note.
-pub(crate) fn on_device<T>(
-    choice: DeviceChoice,
-    notes: &mut Vec<String>,
-    plan: impl Fn(&Compute) -> Result<T, Error>,
-) -> Result<(Compute, T), Error> {
-    let (compute, instead) = choice.open_or_say()?;
-    notes.extend(instead.map(|error| format!("the cpu computes: {error}")));
-    match plan(&compute) {
-        Err(error) if choice == DeviceChoice::Auto && !compute.is_cpu() => {
-            notes.push(format!("the cpu computes, not the {compute}: {error}"));
-            Ok((Compute::Cpu, plan(&Compute::Cpu)?))
-        }
-        planned => Ok((compute, planned?)),
-    }
-}
-
-/// What the models will need.
-fn plan(
-    config: &Config,
-    compute: &Compute,
-    generator: Option<&OpenedModel>,
-    judge: Option<&Judge>,
-) -> Result<MemoryPlan, Error> {
-    let mut plan = MemoryPlan::new(compute, &config.engine)?;
-    let needs = |role, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
-    if let Some(generator) = generator {
-        plan.models.push(needs("generator", generator, false)?);
-    }
-    if let Some(judge) = judge {
-        let mut prm = needs("prm", &judge.prm, judge.prm_shares)?;
-        let reference = judge
-            .reference
-            .as_ref()
-            .map(|reference| needs("reference", reference, judge.reference_shares));
-        let reference = reference.transpose()?.map(|mut reference| {
-            // The two read the same tokens, out of one share.
-            prm.kv_per_token += reference.kv_per_token;
-            reference.kv_per_token = 0;
-            reference
-        });
-        plan.models.push(prm);
-        plan.models.extend(reference);
-    }
-    let (longest, spare) = longest_chain(config);
-    // Some strategies draw more chains than they keep.
-    plan.no_more_than(
-        2 * config.search.n * config.search.in_flight,
-        longest,
-        spare,
-    );
-    plan.fit(longest, spare)?;
-    Ok(plan)
-}
-
-/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are taken
-/// whole, and a fork's last one twice.
-pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
-    let longest = config.generator.max_chain_tokens + PROMPT;
-    (longest, 2 * config.engine.page_size)
-}
-
-/// The settings, with the share of memory that the plan gives to a model.
-fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
-    let planned = plan.models.iter().find(|model| model.role == role);
-    // 0 would be open.
-    let kv_bytes = planned.and_then(|model| usize::try_from(model.kv.max(1)).ok());
-    EngineConfig {
-        kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
-        ..config.engine.clone()
-    }
-}
-
-impl Judge {
-    fn open(
-        config: &Config,
-        generator: Option<&OpenedModel>,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, Error> {
-        let bundled = match config.models.scorer {
-            ScorerKind::Prm => bundled::PRM,
-            ScorerKind::Orm => bundled::ORM,
-            ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
-        };
-        let models = &config.models;
-        let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
-        let mut prm = OpenedModel::open(&source)?;
-        let format = models.prm_format.as_deref().filter(|name| *name != "auto");
-        let spec = match format {
-            None => PrmSpec::of(&prm.checkpoint, &prm.weights),
-            Some(format) => PrmSpec::choose(format),
-        };
-        let mut spec = spec.map_err(|error| prm.blame(error))?;
-        if format.is_none() && !prm.bundled {
-            let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
-            notes.push(format!("{prm} is read as {format} (--prm-format)"));
-        }
-        if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
-            // Whatever day it is, it is part of the run's identity if it is part of a prompt.
-            let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
-            let today = template.date();
-            spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
-        }
-        if matches!(spec.head, HeadSpec::Linear(_)) {
-            prm.drop_head();
-        }
-        let reference = match (&spec.head, models.prm_reference.as_deref()) {
-            (HeadSpec::LogRatio(_), None) => {
-                return Err(Error::NoReference {
-                    prm: prm.checkpoint.path().to_owned(),
-                    format: spec.name,
-                });
-            }
-            (HeadSpec::LogRatio(_), Some(name)) => {
-                let source = Source::find(Some(name), bundled, downloads, notes)?;
-                Some(OpenedModel::open(&source)?)
-            }
-            (_, None) => None,
-            (_, Some(name)) => {
-                return Err(Error::UselessReference {
-                    reference: name.to_owned(),
-                    format: spec.name,
-                });
-            }
-        };
-        spec.check_fit(
-            prm.unloaded(),
-            reference.as_ref().map(OpenedModel::unloaded),
-        )
-        .map_err(|error| prm.blame(error))?;
-        let shares =
-            |model: &OpenedModel| generator.is_some_and(|generator| model.same_as(generator));
-        let prm_shares = shares(&prm);
-        let reference_shares = reference.as_ref().is_some_and(shares);
-        for (shares, role) in [(prm_shares, "prm"), (reference_shares, "reference")] {
-            if shares {
-                notes.push(format!(
-                    "generator and {role} have the same weights: they are in memory once"
-                ));
-            }
-        }
-        Ok(Self {
-            prm,
-            spec,
-            reference,
-            prm_shares,
-            reference_shares,
-        })
-    }
-
-    fn models(&self) -> impl Iterator<Item = &OpenedModel> {
-        std::iter::once(&self.prm).chain(&self.reference)
-    }
-
-    /// What decides the scores, for the run's identity.
-    fn identify(&self, models: &mut Map<String, Value>) {
-        models.insert("prm".into(), self.prm.fingerprint.clone().into());
-        if let Some(reference) = &self.reference {
-            models.insert("reference".into(), reference.fingerprint.clone().into());
-        }
-        format_identity(&self.spec, models);
-    }
-
-    fn load(
-        &self,
-        config: &Config,
-        compute: &Compute,
-        engine: EngineConfig,
-        generator: Option<&Arc<beamgen_engine::Model>>,
-        pool: ThreadPool,
-    ) -> Result<RewardModel, Error> {
-        let place = self.prm.checkpoint.path().display().to_string();
-        let body = |model: &OpenedModel, shares: bool| -> Result<Body, Error> {
-            let checkpoint = model.checkpoint.clone();
-            let model = match generator.filter(|_| shares) {
-                Some(generator) => Arc::clone(generator),
-                None => Arc::new(model.model(config.models.dtype, compute, &pool)?),
-            };
-            Ok(Body {
-                checkpoint,
-                model: Some(model),
-            })
-        };
-        let prm = body(&self.prm, self.prm_shares)?;
-        let reference = self.reference.as_ref();
-        let reference = reference.map(|r| body(r, self.reference_shares));
-        let spec = Some(self.spec.clone());
-        RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
-            .map_err(|error| Error::from(error).at(place))
     }
 }
 
@@ -604,73 +391,4 @@ fn prompts(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
         Prompts::new(tokenizer, context, &config.generator)
     };
     write().map_err(|error| generator.blame(error))
-}
-
-fn needs(
-    role: &'static str,
-    model: &OpenedModel,
-    config: &Config,
-    compute: &Compute,
-    shares: bool,
-) -> Result<ModelMemory, Error> {
-    let mut memory = memory(role, &model.config, &model.weights, config, compute)
-        .map_err(|error| model.blame(error))?;
-    memory.name = model.checkpoint.path().display().to_string();
-    if shares {
-        memory.weights = 0;
-    }
-    Ok(memory)
-}
-
-/// What a model of this shape needs, without its name.
-pub(crate) fn memory(
-    role: &'static str,
-    model: &ModelConfig,
-    weights: &Weights,
-    config: &Config,
-    compute: &Compute,
-) -> Result<ModelMemory, beamgen_engine::Error> {
-    let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
-    // On a device the logits of a pass stay there.
-    let rows = match !compute.is_cpu() && role == "generator" {
-        true => 4 * model.vocab_size * config.search.n * config.search.in_flight,
-        false => 0,
-    };
-    Ok(ModelMemory {
-        role,
-        name: String::new(),
-        kept_as: kept_as(weights, config.models.dtype),
-        weights: footprint.weights as u64,
-        buffers: (footprint.buffers + rows) as u64,
-        kv: 0,
-        kv_per_token: footprint.kv_per_token as u64,
-        context: model.max_position_embeddings,
-    })
-}
-
-/// A hint for a model whose quantised blocks are unpacked although they could be kept.
-fn unpacked(
-    model: &OpenedModel,
-    config: &Config,
-    compute: &Compute,
-) -> Result<Option<String>, Error> {
-    let stored = model.weights.main_encoding();
-    let Some(stored) = stored.filter(|stored| stored.can_be_kept()) else {
-        return Ok(None);
-    };
-    let bytes = |dtype| -> Result<u64, Error> {
-        let engine = &config.engine;
-        let footprint = model
-            .config
-            .footprint(&model.weights, dtype, engine, compute)
-            .map_err(|error| model.blame(error))?;
-        Ok(footprint.weights as u64)
-    };
-    let (now, kept) = (bytes(WeightType::Auto)?, bytes(WeightType::Int8)?);
-    let path = model.checkpoint.path().display();
-    let (now, kept) = (human_size(now), human_size(kept));
-    Ok(Some(format!(
-        "{path}: {stored} is unpacked to f32, {now}; dtype int8 keeps it as it is, {kept}, and is faster, \
-         but rounds activations to 8 bits"
-    )))
 }

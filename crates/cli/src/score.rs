@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use beamgen::eval::{GivenChain, GivenChains};
-use beamgen::{Aggregation, Config, Scorer, score_chains};
+use beamgen::{Aggregation, Config, ScoreError, Scorer, score_chains};
 use beamgen_labels::LabelledChain;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
 
 fn line<'a>(
     chain: &'a GivenChain,
-    scores: &'a Result<Vec<f32>, String>,
+    scores: &'a Result<Vec<f32>, ScoreError>,
     aggregation: Aggregation,
 ) -> Scored<'a> {
     let known = scores.as_ref().ok();
@@ -75,7 +75,7 @@ fn line<'a>(
         id: &chain.id,
         scores: known.map(Vec::as_slice),
         score: known.and_then(|scores| aggregation.fold(scores.iter().copied())),
-        error: scores.as_ref().err().cloned(),
+        error: scores.as_ref().err().map(ToString::to_string),
     }
 }
 
@@ -104,7 +104,7 @@ pub fn scorer(config: &Config) -> String {
 pub fn each(
     model: &mut dyn Scorer,
     chains: &[GivenChain],
-    mut each: impl FnMut(&GivenChain, Result<Vec<f32>, String>) -> Result<(), Failure>,
+    mut each: impl FnMut(&GivenChain, Result<Vec<f32>, ScoreError>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     for some in chains.chunks(AT_ONCE) {
         let steps: Vec<Vec<&str>> = some
@@ -118,7 +118,7 @@ pub fn each(
             .collect();
         let scores = score_chains(model, &items).map_err(|error| Failure::Run(error.into()))?;
         for (chain, scores) in some.iter().zip(scores) {
-            each(chain, scores.map_err(|error| error.to_string()))?;
+            each(chain, scores)?;
         }
     }
     Ok(())

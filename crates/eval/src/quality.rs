@@ -18,7 +18,7 @@ mod view;
 
 pub use baselines::{Baseline, LENGTH_BINS, LONGEST_POSITION};
 pub use calibration::{BINS, Bin, Binning};
-pub use chain::ScoredChain;
+pub use chain::{InvalidChain, ScoredChain};
 pub use confusion::Confusion;
 use correlation::Moments;
 pub use first_error::Best;

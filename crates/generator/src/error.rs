@@ -15,7 +15,7 @@ pub enum Error {
     NoEndOfText,
     /// The checkpoint gives hidden states only.
     #[error(
-        "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model (--prm)"
+        "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model"
     )]
     NoHead,
     /// The engine refused the checkpoint.

@@ -10,6 +10,7 @@ use beamgen_engine::SamplingParams;
 use serde_json::{Value, json};
 
 use crate::client::Call;
+use crate::error::BadAnswer;
 
 /// The engines that are known, in the order in which a server is held to be one of them.
 pub(crate) const DIALECTS: &[&dyn Dialect] = &[&vllm::Vllm, &sglang::SgLang, &llama_cpp::LlamaCpp];
@@ -90,7 +91,7 @@ pub(crate) trait Dialect: Debug + Send + Sync {
 
     /// # Errors
     /// What is missing in the answer.
-    fn generated(&self, answer: &Value) -> Result<Generated, String>;
+    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer>;
 
     /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
@@ -99,7 +100,7 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     ///
     /// # Errors
     /// What is missing in the answer: a label, say. There is no default for it.
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer>;
 
     /// The tokens of a text, without those that are added to any text.
     fn tokenize(&self, model: &str, text: &str) -> Call {
@@ -134,7 +135,7 @@ fn listed(answer: &Value, owner: &str) -> Option<About> {
 }
 
 /// The tokens in the answer of a route that tokenises.
-pub(crate) fn tokenised(answer: &Value) -> Result<Vec<u32>, String> {
+pub(crate) fn tokenised(answer: &Value) -> Result<Vec<u32>, BadAnswer> {
     ids(&answer["tokens"]).ok_or_else(without("tokens"))
 }
 
@@ -157,15 +158,15 @@ fn count(value: &Value) -> Option<usize> {
 }
 
 /// Refuses an answer whose tokens and log-probabilities do not go together.
-fn checked(generated: Generated) -> Result<Generated, String> {
+fn checked(generated: Generated) -> Result<Generated, BadAnswer> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
     match tokens == logprobs {
         true => Ok(generated),
-        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities")),
+        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities").into()),
     }
 }
 
 /// What is named but not found in an answer.
-fn without(field: &str) -> impl Fn() -> String + '_ {
-    move || format!("without `{field}`")
+fn without(field: &str) -> impl Fn() -> BadAnswer + '_ {
+    move || format!("without `{field}`").into()
 }

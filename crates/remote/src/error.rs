@@ -63,6 +63,23 @@ pub enum Error {
     Engine(#[from] beamgen_engine::Error),
 }
 
+/// What is missing in an answer, or wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(crate) struct BadAnswer(pub String);
+
+impl From<String> for BadAnswer {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+impl From<&str> for BadAnswer {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
 /// What became of a request that brought no answer.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]

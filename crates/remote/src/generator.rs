@@ -18,6 +18,7 @@ use beamgen_search::{
 use tokio::task::AbortHandle;
 
 use crate::dialect::{Ask, End, Generated};
+use crate::error::BadAnswer;
 use crate::inbox::Inbox;
 use crate::prefix::Prefix;
 use crate::replicas::CallError;
@@ -161,7 +162,7 @@ impl RemoteGenerator {
     }
 
     /// Gives a step the tokens that came for it. Returns it if it is closed or paused.
-    fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, String> {
+    fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, BadAnswer> {
         let (tokenizer, context) = (Arc::clone(self.plans.tokenizer()), self.plans.context());
         let Some(chain) = self.chains.get_mut(&id) else {
             // Released meanwhile.
@@ -191,7 +192,7 @@ impl RemoteGenerator {
         let mut used = 0;
         for (&token, &logprob) in tokens.iter().zip(&logprobs) {
             if token as usize >= tokenizer.len() {
-                return Err(format!("token {token}, which the tokenizer does not have"));
+                return Err(format!("token {token}, which the tokenizer does not have").into());
             }
             chain.sampled += 1;
             used += 1;
@@ -351,7 +352,9 @@ impl Generator for RemoteGenerator {
                     }
                     match self.take(id, generated) {
                         Ok(step) => output.steps.extend(step),
-                        Err(reason) => output.failed.push((id, GenError::Failed(reason.into()))),
+                        Err(reason) => output
+                            .failed
+                            .push((id, GenError::Failed(Cause::new(reason)))),
                     }
                 }
                 Err(error) if error.lost => return Err(GenError::Lost(Cause::new(error))),

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client};
-use crate::error::Failure;
+use crate::error::{BadAnswer, Failure};
 use crate::limit::Limit;
 use crate::retry::{self, Kind};
 
@@ -105,7 +105,7 @@ impl Replicas {
         self: &Arc<Self>,
         session: u64,
         call: &Call,
-        read: impl Fn(&Value) -> Result<T, String>,
+        read: impl Fn(&Value) -> Result<T, BadAnswer>,
     ) -> Result<(T, u32), CallError> {
         let header = format!("{session:016x}");
         let mut first_failure: Option<Instant> = None;
@@ -122,7 +122,8 @@ impl Replicas {
             let (client, key) = (&self.client, self.key.as_ref());
             let answer = client.send(&server.address, key, &header, call).await;
             drop(permit);
-            let answer = answer.and_then(|answer| read(&answer).map_err(Failure::Answer));
+            let answer =
+                answer.and_then(|answer| read(&answer).map_err(|bad| Failure::Answer(bad.0)));
             let failure = match answer {
                 Ok(answer) => {
                     server.limit.served();

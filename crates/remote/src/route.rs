@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::Call;
 use crate::dialect::{Dialect, Usage};
+use crate::error::BadAnswer;
 
 /// What a server does for a score.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Route {
         normaliser: Normaliser,
         steps: usize,
         answer: &Value,
-    ) -> Result<(Vec<f32>, Usage), String> {
+    ) -> Result<(Vec<f32>, Usage), BadAnswer> {
         let usage = || Usage {
             prompt: answer["usage"]["prompt_tokens"].as_u64(),
             cached: answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64(),
@@ -115,7 +116,7 @@ impl Route {
                     return Err(format!(
                         "{} rows for {steps} steps: is the step tag of its --pooler-config that of the model?",
                         rows.len()
-                    ));
+                    ).into());
                 }
                 let scores = rows.iter().map(|row| of_classes(row, normaliser));
                 Ok((scores.collect::<Result<_, _>>()?, usage()))
@@ -125,7 +126,7 @@ impl Route {
 }
 
 /// The probability in a row that the server has normalised.
-fn of_classes(row: &Value, normaliser: Normaliser) -> Result<f32, String> {
+fn of_classes(row: &Value, normaliser: Normaliser) -> Result<f32, BadAnswer> {
     let row = row.as_array().ok_or("a row without probabilities")?;
     let (class, sum) = match normaliser {
         Normaliser::Softmax(class) => (class, Some(1.0)),
@@ -138,12 +139,12 @@ fn of_classes(row: &Value, normaliser: Normaliser) -> Result<f32, String> {
         && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
         && (sum.is_some() || values.len() == 1);
     if !normalised {
-        return Err(format!("{values:?} are no probabilities of classes"));
+        return Err(format!("{values:?} are no probabilities of classes").into());
     }
     let value = values.get(class);
     value
         .map(|&value| value as f32)
-        .ok_or_else(|| format!("{} classes, and class {class} is wanted", values.len()))
+        .ok_or_else(|| format!("{} classes, and class {class} is wanted", values.len()).into())
 }
 
 #[cfg(test)]
@@ -162,7 +163,12 @@ mod tests {
         };
         let rows = json!({"data": [{"data": [[0.25, 0.75], [1.0, 0.0]]}]});
         assert_eq!(scores(rows.clone(), 2), Ok(vec![0.75, 0.0]));
-        assert!(scores(rows, 3).unwrap_err().contains("2 rows for 3 steps"));
+        assert!(
+            scores(rows, 3)
+                .unwrap_err()
+                .0
+                .contains("2 rows for 3 steps")
+        );
         for bad in [
             json!({"data": []}),
             json!({"data": [{"data": [[0.25]]}]}),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client, Patience};
 use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named, names};
-use crate::error::{Error, Failure};
+use crate::error::{BadAnswer, Error, Failure};
 use crate::replicas::{CallError, Replicas};
 use crate::route::Route;
 
@@ -308,7 +308,7 @@ impl Connection {
     pub(crate) async fn each<T>(
         &self,
         call: &Call,
-        read: impl Fn(&Value) -> Result<T, String>,
+        read: impl Fn(&Value) -> Result<T, BadAnswer>,
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         for server in &self.replicas.servers {
@@ -318,7 +318,8 @@ impl Connection {
                 .client
                 .send(&server.address, key, "", call)
                 .await;
-            let answer = answer.and_then(|answer| read(&answer).map_err(Failure::Answer));
+            let answer =
+                answer.and_then(|answer| read(&answer).map_err(|bad| Failure::Answer(bad.0)));
             all.push(answer.map_err(|failure| Error::Server {
                 address: server.address.to_string(),
                 failure,

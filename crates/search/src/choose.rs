@@ -1,17 +1,34 @@
 //! Choosing the answer among the finished chains.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray, VariantNames};
 
 use crate::error::ConfigError;
 use crate::finish::Finish;
 use crate::tree::NodeId;
 
 /// How the answer is chosen among the finished chains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(
+    serialize_all = "kebab-case",
+    parse_err_ty = ConfigError,
+    parse_err_fn = Choose::unknown
+)]
 pub enum Choose {
     /// The answer of the chain with the highest score.
     #[default]
@@ -24,32 +41,11 @@ pub enum Choose {
 
 impl Choose {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Best, Self::Majority, Self::Weighted];
+    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
-    /// The name used in configuration, e.g. `"majority"`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Best => "best",
-            Self::Majority => "majority",
-            Self::Weighted => "weighted",
-        }
-    }
-}
-
-impl fmt::Display for Choose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Choose {
-    type Err = ConfigError;
-
-    fn from_str(name: &str) -> Result<Self, ConfigError> {
-        Self::ALL
-            .into_iter()
-            .find(|c| c.name() == name)
-            .ok_or_else(|| ConfigError::unknown("choose", name, Self::ALL.map(Self::name)))
+    fn unknown(name: &str) -> ConfigError {
+        let known = <Self as VariantNames>::VARIANTS;
+        ConfigError::unknown("choose", name, known.iter().copied())
     }
 }
 
@@ -216,7 +212,7 @@ mod tests {
         let mut cut = chain(Some("cut"), 1.0);
         cut.finish = Finish::ChainCap;
         let chains = [cut, chain(None, 0.9), chain(Some("a"), 0.1)];
-        for how in Choose::ALL {
+        for &how in Choose::ALL {
             assert_eq!(choose(&chains, how), Some(2));
             assert_eq!(choose(&chains[..2], how), None);
             assert_eq!(choose(&[], how), None);

@@ -6,13 +6,13 @@ mod adapters;
 mod admission;
 mod afford;
 mod budget;
-mod conclude;
 mod consensus;
 mod contents;
 mod ending;
 mod live;
 mod node;
 mod pass;
+mod problem_result;
 mod pruning;
 mod resources;
 mod scoring;
@@ -320,7 +320,7 @@ impl Scheduler<'_, '_> {
         }
         if let Some(mut live) = self.live.remove(index) {
             live.charge_passes(self.passes);
-            let result = conclude::result(live, self.cx.models.answers, self.cx.models.clock);
+            let result = problem_result::result(live, self.cx.models.answers, self.cx.models.clock);
             self.hand_over(result);
         }
     }

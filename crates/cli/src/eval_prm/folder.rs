@@ -129,7 +129,9 @@ fn read(folder: &Path, sets: usize) -> Result<Vec<Vec<ScoredChain>>, Failure> {
             ))
         };
         let row: Row = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
-        row.chain.check().map_err(fault)?;
+        row.chain
+            .check()
+            .map_err(|error| fault(error.to_string()))?;
         let set = rows.get_mut(row.set);
         set.ok_or_else(|| fault(format!("field \"set\": there are {sets}")))?
             .push(row.chain);

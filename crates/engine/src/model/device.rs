@@ -127,7 +127,7 @@ pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
     }
     Err(Error::Setting {
         field: "dtype",
-        reason: "int8 is computed on the cpu only (--device cpu); a CUDA device takes auto, bf16, f16 and f32".into(),
+        reason: "int8 is computed on the cpu only (device cpu); a CUDA device takes auto, bf16, f16 and f32".into(),
     })
 }
 

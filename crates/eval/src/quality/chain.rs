@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Why a chain cannot be measured: one line, the field first.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidChain(String);
+
 /// A chain, what is known of its steps, and what a model said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,25 +55,31 @@ impl ScoredChain {
     ///
     /// # Errors
     /// Lists of different lengths, a label or a score outside of `[0, 1]`.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), InvalidChain> {
         let steps = self.labels.len();
         if self.lengths.len() != steps {
             let lengths = self.lengths.len();
-            return Err(format!("field \"lengths\": {lengths} of {steps} steps"));
+            return Err(InvalidChain(format!(
+                "field \"lengths\": {lengths} of {steps} steps"
+            )));
         }
         if let Some(scores) = self.scores.as_ref().filter(|s| s.len() != steps) {
-            return Err(format!(
-                "field \"scores\": {} of {steps} steps",
-                scores.len()
-            ));
+            let scores = scores.len();
+            return Err(InvalidChain(format!(
+                "field \"scores\": {scores} of {steps} steps"
+            )));
         }
         let mut labels = self.labels.iter().flatten();
         if let Some(label) = labels.find(|label| !(0.0..=1.0).contains(*label)) {
-            return Err(format!("field \"labels\": {label} is not in 0 to 1"));
+            return Err(InvalidChain(format!(
+                "field \"labels\": {label} is not in 0 to 1"
+            )));
         }
         let mut scores = self.scores.iter().flatten();
         if let Some(score) = scores.find(|score| !(0.0..=1.0).contains(*score)) {
-            return Err(format!("field \"scores\": {score} is not in 0 to 1"));
+            return Err(InvalidChain(format!(
+                "field \"scores\": {score} is not in 0 to 1"
+            )));
         }
         Ok(())
     }

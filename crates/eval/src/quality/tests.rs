@@ -272,7 +272,7 @@ fn rows_that_do_not_fit_together_are_told() {
     let faulty = |change: &dyn Fn(&mut ScoredChain)| {
         let mut chain = good.clone();
         change(&mut chain);
-        chain.check().unwrap_err()
+        chain.check().unwrap_err().to_string()
     };
     assert!(faulty(&|c| c.lengths.clear()).contains("lengths"));
     assert!(faulty(&|c| c.scores = Some(vec![])).contains("scores"));

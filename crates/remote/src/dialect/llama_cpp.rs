@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, count, ids, number, string, without};
 use crate::client::Call;
+use crate::error::BadAnswer;
 
 #[derive(Debug)]
 pub(crate) struct LlamaCpp;
@@ -68,7 +69,7 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, String> {
+    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
         // Absent where it would be empty.
         let entries = answer["completion_probabilities"].as_array();
         let mut known = entries.into_iter().flatten().peekable();
@@ -80,7 +81,7 @@ impl Dialect for LlamaCpp {
             let logprob = number(&entry["logprob"]).ok_or("a log-probability is no number")?;
             Ok(logprob as f32)
         });
-        let logprobs = logprobs.collect::<Result<_, String>>()?;
+        let logprobs = logprobs.collect::<Result<_, BadAnswer>>()?;
         if known.next().is_some() {
             return Err("probabilities of tokens that are not there".into());
         }
@@ -88,7 +89,7 @@ impl Dialect for LlamaCpp {
             Some("eos") => End::Eos,
             Some("word") => End::Stop,
             Some("limit") => End::Limit,
-            other => return Err(format!("`stop_type` is {other:?}")),
+            other => return Err(format!("`stop_type` is {other:?}").into()),
         };
         Ok(Generated {
             tokens,
@@ -116,7 +117,7 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
         let found = answer["completion_probabilities"][0]["top_probs"].as_array();
         let found = found.ok_or_else(without("completion_probabilities[0].top_probs"))?;
         let of = |label: &u32| {

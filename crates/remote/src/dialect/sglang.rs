@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
 use crate::client::Call;
+use crate::error::BadAnswer;
 
 #[derive(Debug)]
 pub(crate) struct SgLang;
@@ -55,7 +56,7 @@ impl Dialect for SgLang {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, String> {
+    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
         let meta = &answer["meta_info"];
         let logprobs = meta["output_token_logprobs"].as_array();
         let logprobs = logprobs.ok_or_else(without("meta_info.output_token_logprobs"))?;
@@ -67,9 +68,9 @@ impl Dialect for SgLang {
             (Some("stop"), _) => End::Stop,
             (Some("abort"), _) => {
                 let message = finish["message"].as_str().unwrap_or("without a reason");
-                return Err(format!("the server gave up: {message}"));
+                return Err(format!("the server gave up: {message}").into());
             }
-            (other, _) => return Err(format!("`finish_reason.type` is {other:?}")),
+            (other, _) => return Err(format!("`finish_reason.type` is {other:?}").into()),
         };
         checked(Generated {
             tokens,
@@ -97,7 +98,7 @@ impl Dialect for SgLang {
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
         let meta = &answer["meta_info"];
         let found = meta["output_token_ids_logprobs"][0].as_array();
         let found = found.ok_or_else(without("meta_info.output_token_ids_logprobs"))?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
 use crate::client::Call;
+use crate::error::BadAnswer;
 
 #[derive(Debug)]
 pub(crate) struct Vllm;
@@ -47,7 +48,7 @@ impl Dialect for Vllm {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, String> {
+    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
         let choice = &answer["choices"][0];
         let logprobs = choice["logprobs"]["token_logprobs"].as_array();
         let logprobs = logprobs.ok_or_else(without("logprobs.token_logprobs"))?;
@@ -64,7 +65,7 @@ impl Dialect for Vllm {
                 (Some("length"), _) => End::Limit,
                 (Some("stop"), Value::Null) => End::Eos,
                 (Some("stop"), _) => End::Stop,
-                (other, _) => return Err(format!("`finish_reason` is {other:?}")),
+                (other, _) => return Err(format!("`finish_reason` is {other:?}").into()),
             },
             usage: usage(answer),
         })
@@ -91,7 +92,7 @@ impl Dialect for Vllm {
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
         let found = &answer["choices"][0]["logprobs"]["top_logprobs"][0];
         let of = |label: &u32| {
             number(&found[format!("token_id:{label}")]).ok_or_else(|| {

@@ -391,7 +391,7 @@ fn p12_one_best_of_n_run_serves_every_smaller_n() {
         }
         results
     };
-    for choose in Choose::ALL {
+    for &choose in Choose::ALL {
         let large = solved(16, choose);
         for k in [1, 2, 5, 16] {
             for (small, large) in solved(k, choose).iter().zip(&large) {

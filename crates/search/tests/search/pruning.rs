@@ -106,7 +106,7 @@ fn only_strategies_that_work_in_rounds_count_them() {
 #[test]
 fn all_answers_are_listed_with_their_votes_the_chosen_one_first() {
     let mut rivals = 0;
-    for choose in Choose::ALL {
+    for &choose in Choose::ALL {
         let config = SearchConfig {
             choose,
             ..best_of(8)

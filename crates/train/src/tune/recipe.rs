@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
+
 /// Which weights are trained. Both limits may hold at once; without any, all weights are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -46,9 +48,10 @@ impl Trained {
 /// `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER` with commas between them; alpha is
 /// twice the rank by default.
 impl FromStr for Trained {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refused = |reason: String| Err(Error::Config(reason));
         let mut trained = Self::ALL;
         if text == "all" {
             return Ok(trained);
@@ -66,13 +69,15 @@ impl FromStr for Trained {
                 ("alpha", _) => {
                     let number = value.parse().ok();
                     alpha = number.filter(|x: &f64| x.is_finite() && *x > 0.0);
-                    alpha.ok_or_else(|| format!("alpha={value}: must be a positive number"))?;
+                    if alpha.is_none() {
+                        return refused(format!("alpha={value}: must be a positive number"));
+                    }
                 }
                 ("top" | "lora", None) => {
-                    return Err(format!("{name}={value}: must be a positive whole number"));
+                    return refused(format!("{name}={value}: must be a positive whole number"));
                 }
                 _ => {
-                    return Err(
+                    return refused(
                         "all, or some of top=LAYERS, lora=RANK and alpha=NUMBER with commas".into(),
                     );
                 }
@@ -80,7 +85,7 @@ impl FromStr for Trained {
         }
         match (&mut trained.lora, alpha) {
             (Some(lora), Some(alpha)) => lora.alpha = alpha,
-            (None, Some(_)) => return Err("alpha belongs to lora=RANK".into()),
+            (None, Some(_)) => return refused("alpha belongs to lora=RANK".into()),
             _ => {}
         }
         Ok(trained)
@@ -194,16 +199,19 @@ mod tests {
 
     #[test]
     fn trained_weights_are_named() {
-        assert_eq!("all".parse(), Ok(Trained::ALL));
-        assert_eq!("top=3".parse(), Ok(Trained::top(3)));
+        assert_eq!("all".parse::<Trained>().unwrap(), Trained::ALL);
+        assert_eq!("top=3".parse::<Trained>().unwrap(), Trained::top(3));
         let adapters = |rank, alpha, top| Trained {
             lora: Some(Lora { rank, alpha }),
             top,
         };
-        assert_eq!("lora=8".parse(), Ok(adapters(8, 16.0, None)));
         assert_eq!(
-            "top=2,lora=8,alpha=4".parse(),
-            Ok(adapters(8, 4.0, Some(2)))
+            "lora=8".parse::<Trained>().unwrap(),
+            adapters(8, 16.0, None)
+        );
+        assert_eq!(
+            "top=2,lora=8,alpha=4".parse::<Trained>().unwrap(),
+            adapters(8, 4.0, Some(2))
         );
         for wrong in [
             "top",

@@ -78,7 +78,7 @@ impl CudaRunner {
             return Err(Error::Setting {
                 field: "repetition_penalty",
                 reason: format!(
-                    "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take --device cpu"
+                    "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take device cpu"
                 ),
             });
         }

@@ -1,0 +1,164 @@
+//! On which device the models are and how much of its memory they take.
+
+use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
+
+use super::reward::RewardModels;
+use crate::memory::{MemoryPlan, ModelMemory, kept_as};
+use crate::size::human_size;
+use crate::source::OpenedModel;
+use crate::{Config, Error};
+
+/// Tokens that a prompt is taken to have where memory is planned.
+const PROMPT: usize = 2048;
+
+/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of theirs takes less
+/// time than its launches on a device would.
+pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
+    match config.engine.device {
+        DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
+        choice => choice,
+    }
+}
+
+/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device cannot have it, the processor
+/// has it, with a note.
+pub(crate) fn on_device<T>(
+    choice: DeviceChoice,
+    notes: &mut Vec<String>,
+    plan: impl Fn(&Compute) -> Result<T, Error>,
+) -> Result<(Compute, T), Error> {
+    let (compute, instead) = choice.open_or_say()?;
+    notes.extend(instead.map(|error| format!("the cpu computes: {error}")));
+    match plan(&compute) {
+        Err(error) if choice == DeviceChoice::Auto && !compute.is_cpu() => {
+            notes.push(format!("the cpu computes, not the {compute}: {error}"));
+            Ok((Compute::Cpu, plan(&Compute::Cpu)?))
+        }
+        planned => Ok((compute, planned?)),
+    }
+}
+
+/// What the models will need.
+pub(super) fn plan(
+    config: &Config,
+    compute: &Compute,
+    generator: Option<&OpenedModel>,
+    reward: Option<&RewardModels>,
+) -> Result<MemoryPlan, Error> {
+    let mut plan = MemoryPlan::new(compute, &config.engine)?;
+    let needs = |role, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
+    if let Some(generator) = generator {
+        plan.models.push(needs("generator", generator, false)?);
+    }
+    if let Some(reward) = reward {
+        let mut prm = needs("prm", &reward.prm, reward.prm_shares)?;
+        let reference = reward
+            .reference
+            .as_ref()
+            .map(|reference| needs("reference", reference, reward.reference_shares));
+        let reference = reference.transpose()?.map(|mut reference| {
+            // The two read the same tokens, out of one share.
+            prm.kv_per_token += reference.kv_per_token;
+            reference.kv_per_token = 0;
+            reference
+        });
+        plan.models.push(prm);
+        plan.models.extend(reference);
+    }
+    let (longest, spare) = longest_chain(config);
+    // Some strategies draw more chains than they keep.
+    plan.no_more_than(
+        2 * config.search.n * config.search.in_flight,
+        longest,
+        spare,
+    );
+    plan.fit(longest, spare)?;
+    Ok(plan)
+}
+
+/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are taken
+/// whole, and a fork's last one twice.
+pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
+    let longest = config.generator.max_chain_tokens + PROMPT;
+    (longest, 2 * config.engine.page_size)
+}
+
+/// The settings, with the share of memory that the plan gives to a model.
+pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
+    let planned = plan.models.iter().find(|model| model.role == role);
+    // 0 would be open.
+    let kv_bytes = planned.and_then(|model| usize::try_from(model.kv.max(1)).ok());
+    EngineConfig {
+        kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
+        ..config.engine.clone()
+    }
+}
+
+fn needs(
+    role: &'static str,
+    model: &OpenedModel,
+    config: &Config,
+    compute: &Compute,
+    shares: bool,
+) -> Result<ModelMemory, Error> {
+    let mut memory = memory(role, &model.config, &model.weights, config, compute)
+        .map_err(|error| model.blame(error))?;
+    memory.name = model.checkpoint.path().display().to_string();
+    if shares {
+        memory.weights = 0;
+    }
+    Ok(memory)
+}
+
+/// What a model of this shape needs, without its name.
+pub(crate) fn memory(
+    role: &'static str,
+    model: &ModelConfig,
+    weights: &Weights,
+    config: &Config,
+    compute: &Compute,
+) -> Result<ModelMemory, beamgen_engine::Error> {
+    let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
+    // On a device the logits of a pass stay there.
+    let rows = match !compute.is_cpu() && role == "generator" {
+        true => 4 * model.vocab_size * config.search.n * config.search.in_flight,
+        false => 0,
+    };
+    Ok(ModelMemory {
+        role,
+        name: String::new(),
+        kept_as: kept_as(weights, config.models.dtype),
+        weights: footprint.weights as u64,
+        buffers: (footprint.buffers + rows) as u64,
+        kv: 0,
+        kv_per_token: footprint.kv_per_token as u64,
+        context: model.max_position_embeddings,
+    })
+}
+
+/// A hint for a model whose quantised blocks are unpacked although they could be kept.
+pub(super) fn unpacked(
+    model: &OpenedModel,
+    config: &Config,
+    compute: &Compute,
+) -> Result<Option<String>, Error> {
+    let stored = model.weights.main_encoding();
+    let Some(stored) = stored.filter(|stored| stored.can_be_kept()) else {
+        return Ok(None);
+    };
+    let bytes = |dtype| -> Result<u64, Error> {
+        let engine = &config.engine;
+        let footprint = model
+            .config
+            .footprint(&model.weights, dtype, engine, compute)
+            .map_err(|error| model.blame(error))?;
+        Ok(footprint.weights as u64)
+    };
+    let (now, kept) = (bytes(WeightType::Auto)?, bytes(WeightType::Int8)?);
+    let path = model.checkpoint.path().display();
+    let (now, kept) = (human_size(now), human_size(kept));
+    Ok(Some(format!(
+        "{path}: {stored} is unpacked to f32, {now}; dtype int8 keeps it as it is, {kept}, and is faster, \
+         but rounds activations to 8 bits"
+    )))
+}

@@ -1,0 +1,141 @@
+//! The reward model that the settings name: found, recognised, checked, and loaded.
+
+use std::sync::Arc;
+
+use beamgen_engine::{ChatTemplate, Compute, EngineConfig, ThreadPool};
+use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel};
+use serde_json::{Map, Value};
+
+use crate::own::format_identity;
+use crate::source::{Downloads, OpenedModel, Source};
+use crate::{Config, Error, ScorerKind, bundled};
+
+/// A reward model, and the one it is compared with if it is a log-ratio.
+pub(super) struct RewardModels {
+    pub(super) prm: OpenedModel,
+    pub(super) spec: PrmSpec,
+    pub(super) reference: Option<OpenedModel>,
+    /// Whose weights are the generator's.
+    pub(super) prm_shares: bool,
+    pub(super) reference_shares: bool,
+}
+
+impl RewardModels {
+    pub(super) fn open(
+        config: &Config,
+        generator: Option<&OpenedModel>,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let bundled = match config.models.scorer {
+            ScorerKind::Prm => bundled::PRM,
+            ScorerKind::Orm => bundled::ORM,
+            ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
+        };
+        let models = &config.models;
+        let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
+        let mut prm = OpenedModel::open(&source)?;
+        let format = models.prm_format.as_deref().filter(|name| *name != "auto");
+        let spec = match format {
+            None => PrmSpec::of(&prm.checkpoint, &prm.weights),
+            Some(format) => PrmSpec::choose(format),
+        };
+        let mut spec = spec.map_err(|error| prm.blame(error))?;
+        if format.is_none() && !prm.bundled {
+            let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
+            notes.push(format!("{prm} is read as {format} (prm_format)"));
+        }
+        if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
+            // Whatever day it is, it is part of the run's identity if it is part of a prompt.
+            let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
+            let today = template.date();
+            spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
+        }
+        if matches!(spec.head, HeadSpec::Linear(_)) {
+            prm.drop_head();
+        }
+        let reference = match (&spec.head, models.prm_reference.as_deref()) {
+            (HeadSpec::LogRatio(_), None) => {
+                return Err(Error::NoReference {
+                    prm: prm.checkpoint.path().to_owned(),
+                    format: spec.name,
+                });
+            }
+            (HeadSpec::LogRatio(_), Some(name)) => {
+                let source = Source::find(Some(name), bundled, downloads, notes)?;
+                Some(OpenedModel::open(&source)?)
+            }
+            (_, None) => None,
+            (_, Some(name)) => {
+                return Err(Error::UselessReference {
+                    reference: name.to_owned(),
+                    format: spec.name,
+                });
+            }
+        };
+        spec.check_fit(
+            prm.unloaded(),
+            reference.as_ref().map(OpenedModel::unloaded),
+        )
+        .map_err(|error| prm.blame(error))?;
+        let shares =
+            |model: &OpenedModel| generator.is_some_and(|generator| model.same_as(generator));
+        let prm_shares = shares(&prm);
+        let reference_shares = reference.as_ref().is_some_and(shares);
+        for (shares, role) in [(prm_shares, "prm"), (reference_shares, "reference")] {
+            if shares {
+                notes.push(format!(
+                    "generator and {role} have the same weights: they are in memory once"
+                ));
+            }
+        }
+        Ok(Self {
+            prm,
+            spec,
+            reference,
+            prm_shares,
+            reference_shares,
+        })
+    }
+
+    pub(super) fn models(&self) -> impl Iterator<Item = &OpenedModel> {
+        std::iter::once(&self.prm).chain(&self.reference)
+    }
+
+    /// What decides the scores, for the run's identity.
+    pub(super) fn identify(&self, models: &mut Map<String, Value>) {
+        models.insert("prm".into(), self.prm.fingerprint.clone().into());
+        if let Some(reference) = &self.reference {
+            models.insert("reference".into(), reference.fingerprint.clone().into());
+        }
+        format_identity(&self.spec, models);
+    }
+
+    pub(super) fn load(
+        &self,
+        config: &Config,
+        compute: &Compute,
+        engine: EngineConfig,
+        generator: Option<&Arc<beamgen_engine::Model>>,
+        pool: ThreadPool,
+    ) -> Result<RewardModel, Error> {
+        let place = self.prm.checkpoint.path().display().to_string();
+        let body = |model: &OpenedModel, shares: bool| -> Result<Body, Error> {
+            let checkpoint = model.checkpoint.clone();
+            let model = match generator.filter(|_| shares) {
+                Some(generator) => Arc::clone(generator),
+                None => Arc::new(model.model(config.models.dtype, compute, &pool)?),
+            };
+            Ok(Body {
+                checkpoint,
+                model: Some(model),
+            })
+        };
+        let prm = body(&self.prm, self.prm_shares)?;
+        let reference = self.reference.as_ref();
+        let reference = reference.map(|r| body(r, self.reference_shares));
+        let spec = Some(self.spec.clone());
+        RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
+            .map_err(|error| Error::from(error).at(place))
+    }
+}

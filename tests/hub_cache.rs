@@ -1,0 +1,145 @@
+//! Models in the hub's cache, through the real binary.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::real_checkpoints::{BABBLE, SHEPHERD, SHORT, assert_scored, fixture, problems};
+use crate::run::Place;
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A repository in the hub's cache as Python's `huggingface_hub` lays it out.
+fn cache(place: &Place, repo: &str, from: &str) -> PathBuf {
+    let folder = format!("hf/hub/models--{}", repo.replace('/', "--"));
+    let snapshot = place.path(&format!("{folder}/snapshots/{COMMIT}"));
+    std::fs::create_dir_all(&snapshot).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a checkpoint") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
+        let bytes = std::fs::read(&path).expect("a file");
+        #[cfg(unix)]
+        {
+            place.write(&format!("{folder}/blobs/etag-of-{file}"), bytes);
+            let blob = format!("../../blobs/etag-of-{file}");
+            std::os::unix::fs::symlink(blob, snapshot.join(file)).expect("a link");
+        }
+        #[cfg(not(unix))]
+        place.write(&format!("{folder}/snapshots/{COMMIT}/{file}"), bytes);
+    }
+    place.write(&format!("{folder}/refs/main"), COMMIT);
+    snapshot
+}
+
+#[test]
+fn models_of_the_hubs_cache() {
+    let place = Place::new();
+    let (generator, judge) = ("org/tiny", "org/math-shepherd-mistral-7b-prm");
+    let snapshot = cache(&place, generator, &fixture("prm/reference"));
+    cache(&place, judge, &fixture(&format!("prm/{SHEPHERD}")));
+    cache(&place, "org/part", &fixture("prm/reference"));
+    let part = place.path(&format!("hf/hub/models--org--part/snapshots/{COMMIT}"));
+    std::fs::remove_file(part.join("tokenizer.json")).expect("removed");
+
+    let rows = place.run(&["models", "--json"]).ok().json();
+    let row = |repo: &str| {
+        let row = rows.iter().find(|row| row["repo"] == repo);
+        row.unwrap_or_else(|| panic!("{repo} in {rows:?}"))
+    };
+    assert_eq!(row(generator)["use"], "generator, qwen2");
+    assert_eq!(row(generator)["complete"], true);
+    assert_eq!(row(generator)["commit"], COMMIT);
+    assert_eq!(row(generator)["refs"], json!(["main"]));
+    assert_eq!(row(generator)["path"], json!(snapshot));
+    assert!(row(generator)["bytes"].as_u64() > Some(10_000));
+    assert_eq!(row(judge)["use"], "prm, math-shepherd");
+    assert_eq!(row("org/part")["use"], "incomplete");
+    assert!(
+        rows.iter()
+            .any(|row| row["known"]["name"] == "Qwen/Qwen2.5-Math-PRM-7B")
+    );
+
+    let table = place.run(&["models"]).ok().stdout;
+    for (model, used) in [
+        (generator, "generator, qwen2"),
+        (judge, "prm, math-shepherd"),
+    ] {
+        let row = table.lines().find(|line| line.contains(model));
+        assert!(
+            row.is_some_and(|row| row.contains(used) && row.contains("main")),
+            "{table}"
+        );
+    }
+
+    place.write("p.jsonl", SHORT);
+    let search = [
+        "solve",
+        "p.jsonl",
+        "--json",
+        "-n",
+        "4",
+        "-m",
+        "2",
+        "--generator",
+        generator,
+        "--prm",
+        judge,
+    ];
+    let search = [&search[..], &BABBLE].concat();
+    let by_variable = place.run(&search).ok();
+    let online = [("HF_HUB_OFFLINE", "0")];
+    let flag = [&search[..], &["--offline"]].concat();
+    let by_flag = place.run_with(&online, &flag).ok();
+    // A branch may have moved; a commit may not, so nobody is asked.
+    let (at, judge_at) = (format!("{generator}@{COMMIT}"), format!("{judge}@{COMMIT}"));
+    let mut pinned = search.clone();
+    for (name, at) in [(generator, &at), (judge, &judge_at)] {
+        let place = search.iter().position(|arg| *arg == name).expect("named");
+        pinned[place] = at;
+    }
+    let nobody = [
+        ("HF_HUB_OFFLINE", "0"),
+        ("HF_ENDPOINT", "http://127.0.0.1:9"),
+    ];
+    let pinned = place.run_with(&nobody, &pinned).ok();
+    let rows = problems(&by_variable.json());
+    assert_scored(&rows, "from the cache");
+    assert_eq!(rows, problems(&by_flag.json()));
+    assert_eq!(rows, problems(&pinned.json()));
+
+    let pair = [
+        "models",
+        "--json",
+        "--generator",
+        generator,
+        "--prm",
+        judge,
+        "--offline",
+    ];
+    let plan = place.run(&pair).ok().json();
+    assert_eq!(plan.len(), 2);
+    for (row, (role, name)) in plan
+        .iter()
+        .zip([("generator", "tiny"), ("prm", "math-shepherd")])
+    {
+        assert_eq!(row["role"], role);
+        assert!(
+            row["name"].as_str().is_some_and(|path| path.contains(name)),
+            "{row}"
+        );
+        for field in ["weights", "buffers", "kv", "kv_per_token"] {
+            assert!(row[field].as_u64() > Some(0), "{field}: {row}");
+        }
+        assert_eq!(row["context"], 512);
+    }
+    // 2 layers of 2 heads of 8 keys and as many values, in float32
+    assert_eq!(plan[0]["kv_per_token"], 2 * 2 * 2 * 8 * 4);
+    let table = place
+        .run(&["models", "--generator", generator, "--prm", judge])
+        .ok()
+        .stdout;
+    assert!(
+        table.contains("KV per token") && table.contains("256 B"),
+        "{table}"
+    );
+}
