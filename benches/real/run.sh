@@ -7,7 +7,7 @@ data=$(realpath "$1") gguf=$(realpath "$2")
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
-: "${SFT_FIRST:=4000}" "${SFT_SECOND:=2400}" "${LABEL_PROBLEMS:=773}" "${DEV_PROBLEMS:=100}" "${TOP:=8}"
+: "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${TOP:=8}"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
@@ -19,19 +19,14 @@ stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into l
   mkdir -p done; touch "done/$name"
 }
 goes_on() { [ -e "$1" ] && echo --resume || true; }
-train() { # train KIND FROM DATA OUT MORE...
-  stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$TOP" --frozen-dtype int8 \
-    $(goes_on "$4/work") "${@:5}"
+train() { # train KIND FROM DATA OUT TOP MORE...
+  stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$5" --frozen-dtype int8 \
+    $(goes_on "$4/work") "${@:6}"
 }
 
 stage data python3 "$here/prepare.py" "$data" data
-sft_examples=$((SFT_FIRST + SFT_SECOND))
-sed -n "1,${SFT_FIRST}p" data/sft.jsonl > data/sft-first.jsonl
-sed -n "$((SFT_FIRST + 1)),${sft_examples}p" data/sft.jsonl > data/sft-second.jsonl
-# One run from the last: every solution once, then the first ones again.
-train sft "$gguf" data/sft-first.jsonl sft-1 --learning-rate 5e-4
-train sft sft-1 data/sft-second.jsonl sft-2 --learning-rate 5e-4
-train sft sft-2 data/sft-first.jsonl sft --learning-rate 5e-4
+sed -n "1,${SFT_PROBLEMS}p" data/sft.jsonl > data/sft-train.jsonl
+train sft "$gguf" data/sft-train.jsonl sft "$SFT_TOP" --learning-rate 5e-4
 
 # 5 of 7,173 solutions are longer than 300 tokens, no step than 107. Chains of a weak model that lost its way go on for 2,048.
 sampling=(--dtype int8 --kv-dtype f16 --in-flight 32
@@ -45,20 +40,21 @@ done
 
 # Labels by rollouts, on problems that the generator was not trained on. Few chains of it are right, so most problems have
 # none: rollouts are spent where some are. The label is the share of right rollouts, for a hard one would need many of them.
-sed -n "$((sft_examples + 1)),$((sft_examples + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
+sed -n "$((SFT_PROBLEMS + 1)),$((SFT_PROBLEMS + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
 stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mixed --chains 12 --rollouts 4 \
   --temperature "$TEMPERATURE" --out labels.jsonl $(goes_on labels.jsonl)
 stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
-train prm sft labels.jsonl prm --rollouts soft --epochs 2 --learning-rate 2e-4 --held-out 0.1
-train orm sft labels.jsonl orm --epochs 2 --learning-rate 2e-4 --held-out 0.1
-stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
-  --test human-test.jsonl --share 0.3
-train prm sft human-train.jsonl prm-human --epochs 2 --learning-rate 2e-4 --held-out 0.1
+train prm sft labels.jsonl prm "$TOP" --rollouts soft --epochs 2 --learning-rate 2e-4 --held-out 0.1
+train orm sft labels.jsonl orm "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
 
 cp "$here/test.toml" .   # its paths are its folder's
 stage test "$beamgen" bench --config test.toml "${sampling[@]}" --temperature "$TEMPERATURE" --out test $(goes_on test)
 stage mawps "$beamgen" bench data/mawps.jsonl --generator sft --prm prm "${sampling[@]}" --temperature "$TEMPERATURE" \
   --strategies majority,best-of-n,weighted,beam -n 16 --out mawps $(goes_on mawps)
+stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
+  --test human-test.jsonl --share 0.3
+train prm sft human-train.jsonl prm-human "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
+
 for model in prm orm prm-human; do
   stage "report-$model" "$beamgen" eval-prm --prm "$model" --report "report-$model" \
     --data "$data/processbench_gsm8k.json" human-test.jsonl
