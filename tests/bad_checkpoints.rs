@@ -344,7 +344,11 @@ fn tokenizers_and_templates() {
 #[test]
 fn generators_that_are_none() {
     let here = place("prm/trl-token-classification");
-    refused_generator(&here, "no logits", &["beamgen: m", "lm_head", "--prm"]);
+    refused_generator(
+        &here,
+        "no logits",
+        &["beamgen: m", "lm_head", "reward model"],
+    );
     let here = place("prm/reference");
     here.edit("m/tokenizer_config.json", |config| {
         config["eos_token"] = Value::Null
