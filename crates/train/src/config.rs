@@ -7,18 +7,22 @@ use crate::{Error, Result};
 use beamgen_world::{Difficulty, ErrorRates, NAMES};
 use serde::{Deserialize, Serialize};
 
+/// All settings of `beamgen train abacus`: the problems and one [`Schedule`] a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
+    /// The seed of weights, problems and order.
     pub seed: u64,
     /// The base model: generator, and below the reward models' extra layers.
     pub shape: Shape,
+    /// Of the problems that are trained on.
     pub difficulty: Difficulty,
     /// Language model on right solutions.
     #[serde(alias = "body")]
     pub base: Schedule,
     /// From the base model: the generator, on noisy solutions.
     pub generator: Schedule,
+    /// How often each kind of mistake is in a noisy solution.
     #[serde(alias = "slips")]
     pub error_rates: ErrorRates,
     /// Chains sampled from the generator at temperature 1 for the reward models.
@@ -27,10 +31,13 @@ pub struct TrainConfig {
     pub extra_layers: usize,
     /// The reward models' common start: replaced-token detection.
     pub detector: Schedule,
+    /// The process reward model.
     pub prm: Schedule,
+    /// How hard negatives are found.
     pub mining: Mining,
     /// One round of training the PRM on the lines that were mined.
     pub prm_hard: Schedule,
+    /// The outcome reward model.
     pub orm: Schedule,
     /// Held-out problems for the evaluation.
     #[serde(alias = "gate_problems")]

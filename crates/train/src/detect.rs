@@ -25,6 +25,10 @@ pub struct Classes {
 }
 
 impl Classes {
+    /// Sorts the words of the world into classes.
+    ///
+    /// # Errors
+    /// A word that is not one token.
     pub fn new(tok: &Tokenizer) -> Result<Self> {
         let ids = |words: Vec<String>| -> Result<Vec<u32>> {
             words

@@ -14,6 +14,7 @@ use tokenizers::Tokenizer;
 /// Greedy decoding of held-out problems.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Greedy {
+    /// How many were decoded.
     pub problems: usize,
     /// Lines right when everything before them is right.
     pub lines: f64,
@@ -64,6 +65,7 @@ pub fn greedy(model: &Model, tok: &Tokenizer, problems: &[WorldProblem]) -> Resu
 /// How well a PRM tells right lines from wrong ones on chains with known truth.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Detection {
+    /// How many were read.
     pub chains: usize,
     /// Area under the ROC curve over lines up to and including the first wrong one.
     pub auc: f64,
@@ -147,12 +149,15 @@ pub fn line_log_probabilities(
 /// How well one kind of wrong line is told from right ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindDetection {
+    /// Its name.
     pub kind: &'static str,
     /// First wrong lines of this kind.
     pub lines: usize,
     /// Scored below 0.5.
     pub caught: f64,
+    /// Area under the ROC curve against right lines.
     pub auc: f64,
+    /// The same from the generator's log-probability of the line.
     pub auc_log_probability: f64,
 }
 

@@ -10,11 +10,16 @@ use tokenizers::Tokenizer;
 /// What the checkpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// It writes chains.
     Generator,
     /// A reward model: also writes `prm.json`, which tells the engine how it is read.
     Reward,
 }
 
+/// Writes a checkpoint folder as `transformers` and beamgen read it.
+///
+/// # Errors
+/// What cannot be written.
 pub fn save(model: &Model, tok: &Tokenizer, kind: Kind, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|e| Error::Io(dir.to_owned(), e))?;
     let tensors: HashMap<String, Tensor> = model

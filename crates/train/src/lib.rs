@@ -2,8 +2,6 @@
 //! file of examples ([`tune`]).
 
 #![forbid(unsafe_code)]
-// not yet documented throughout; the lint of the workspace applies once this line goes
-#![allow(missing_docs)]
 
 pub mod config;
 pub mod detect;
@@ -28,34 +26,52 @@ use std::path::PathBuf;
 /// What can go wrong while training.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A file or folder cannot be read or written.
     #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
+    /// A checkpoint or saved state that does not fit.
     #[error("{0}: {1}")]
     Checkpoint(PathBuf, String),
+    /// Settings that cannot be followed.
     #[error("{0}")]
     Config(String),
+    /// The tokenizer cannot be trained, or refuses a text.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// The loss is no number any more.
     #[error("stage {stage}: the loss is no longer finite at step {step}; lower its learning rate")]
-    Diverged { stage: String, step: usize },
+    Diverged {
+        /// The stage's name.
+        stage: String,
+        /// Updates done.
+        step: usize,
+    },
     /// A line of a data file.
     #[error("{}:{line}: {reason}", path.display())]
     Data {
+        /// The file.
         path: PathBuf,
+        /// Its line, from 1.
         line: usize,
+        /// What is wrong there.
         reason: String,
     },
     /// A folder that holds a run already, which was not asked to go on.
     #[error("{}: holds an earlier run: resume it, or delete the folder", .0.display())]
     EarlierRun(PathBuf),
+    /// Nothing to learn from, or a state that cannot be written down.
     #[error("{0}")]
     Empty(String),
+    /// A tensor operation failed.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
+    /// The engine refuses a checkpoint or a call.
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),
+    /// A file of labels cannot be read.
     #[error(transparent)]
     Labels(#[from] beamgen_labels::LabelsError),
+    /// The reward model cannot be read as its spec says.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
 }
@@ -76,4 +92,5 @@ impl Error {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -11,19 +11,28 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
+    /// Width of the hidden states.
     pub hidden: usize,
+    /// Decoder layers.
     pub layers: usize,
+    /// Attention heads.
     pub heads: usize,
+    /// Width inside the feed-forward block.
     pub feed_forward: usize,
 }
 
+/// Of the RMS norms.
 pub const EPS: f32 = 1e-5;
+/// Base of the rotary positions.
 pub const ROPE_THETA: f32 = 10_000.0;
+/// Tokens of context.
 pub const MAX_POSITIONS: usize = 512;
 
 /// Trainable weights by their Hugging Face names.
 pub struct Model {
+    /// Widths and depths.
     pub shape: Shape,
+    /// Tokens of the vocabulary.
     pub vocab: usize,
     vars: BTreeMap<String, Var>,
     device: Device,
@@ -122,10 +131,12 @@ impl Model {
         )
     }
 
+    /// All weights with their names, in the order of the names.
     pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> + Clone {
         self.vars.iter().map(|(n, v)| (n.as_str(), v))
     }
 
+    /// A weight by its name; panics if there is none.
     pub fn var(&self, name: &str) -> &Tensor {
         self.vars[name].as_tensor()
     }
@@ -222,10 +233,12 @@ impl Model {
             .squeeze(1)
     }
 
+    /// Where the weights are.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
+    /// Numbers in all weights.
     pub fn parameters(&self) -> usize {
         self.vars.values().map(|v| v.elem_count()).sum()
     }

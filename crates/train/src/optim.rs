@@ -6,9 +6,13 @@ use std::collections::HashMap;
 
 /// Loshchilov and Hutter (2019), decoupled weight decay on matrices only.
 pub struct AdamW {
+    /// Decay of the first and the second moment.
     pub betas: (f64, f64),
+    /// Added to the root of the second moment.
     pub eps: f64,
+    /// Times the learning rate.
     pub weight_decay: f64,
+    /// The largest norm of all gradients together.
     pub clip: f64,
     steps: i32,
     moments: HashMap<String, (Tensor, Tensor)>,
@@ -69,6 +73,7 @@ impl AdamW {
         Ok(())
     }
 
+    /// The moments by name, to be saved.
     pub fn state(&self) -> impl Iterator<Item = (String, Tensor)> {
         self.moments.iter().flat_map(|(n, (m, v))| {
             [

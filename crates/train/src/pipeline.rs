@@ -17,7 +17,9 @@ use tokenizers::Tokenizer;
 
 /// What a run tells while it goes.
 pub enum Report<'a> {
+    /// A stage begins.
     Stage(&'a str),
+    /// Some updates were done.
     Step(Progress<'a>),
 }
 
@@ -26,13 +28,15 @@ pub enum Report<'a> {
 pub struct Evaluation {
     /// The base model before it read noisy solutions: what the reward models know.
     pub base_greedy: Greedy,
+    /// The generator.
     pub generator_greedy: Greedy,
-    /// Chains sampled from the generator at temperature 1: solved, and lines right after a right
-    /// prefix.
+    /// Chains sampled from the generator at temperature 1: the share that is right.
     pub sample_accuracy: f64,
+    /// Of those chains, lines right after a right prefix.
     pub sample_line_accuracy: f64,
     /// On those chains; `auc_log_probability` is the generator's own.
     pub prm: Detection,
+    /// The same for each kind of mistake.
     pub prm_by_kind: Vec<KindDetection>,
     /// ORM: area under the ROC curve of the outcome on those chains.
     pub orm_auc: f64,
@@ -40,7 +44,9 @@ pub struct Evaluation {
 
 /// Folders of a run: `out/{generator,prm,orm}` and the state to resume from in `work`.
 pub struct Folders {
+    /// For the models.
     pub out: PathBuf,
+    /// For the state.
     pub work: PathBuf,
 }
 

@@ -16,6 +16,7 @@ pub struct SamplePool {
 }
 
 impl SamplePool {
+    /// Puts a chain of a problem into the pool.
     pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
         let n = problem.facts.len();
         if self.by_people.len() <= n {
@@ -45,13 +46,19 @@ const RIGHT_TOKEN: f32 = 0.3;
 
 /// The batches of one reward model.
 pub struct Batches<'a> {
+    /// Turns lines into tokens.
     pub tok: &'a Tokenizer,
+    /// Chains of the generator.
     pub pool: &'a SamplePool,
     /// Hard negatives: half of the chains, where there are any.
     pub mined: Option<&'a SamplePool>,
+    /// What is learnt of a chain.
     pub target: Target,
+    /// Of the order and of fresh problems.
     pub seed: u64,
+    /// How long, how fast, and the size of a batch.
     pub schedule: Schedule,
+    /// Of fresh problems.
     pub difficulty: Difficulty,
     /// Mistakes of the noisy solutions that the outcome model reads.
     pub error_rates: &'a ErrorRates,
@@ -171,6 +178,7 @@ fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
     lines
 }
 
+/// The exact checker's verdict on each line.
 pub fn judge(problem: &WorldProblem, lines: &[String]) -> Vec<Verdict> {
     let mut checker = Checker::new(problem);
     lines.iter().map(|l| checker.next(l)).collect()

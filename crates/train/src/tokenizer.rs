@@ -12,7 +12,9 @@ use tokenizers::{
     pre_tokenizers::byte_level::ByteLevel,
 };
 
+/// Begins every text.
 pub const BEGIN: &str = "<|begin|>";
+/// Ends every text, and pads.
 pub const END: &str = "<|end|>";
 
 /// Puts each fact on a line of its own, so that a person whom a line is about is a token without
@@ -98,6 +100,7 @@ pub fn train() -> Result<Tokenizer> {
     Ok(tok)
 }
 
+/// The token ids of `text`, without special tokens.
 pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
     Ok(tok
         .encode_fast(text, false)
@@ -136,6 +139,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
 
 /// The tokens of a whole training text: prompt, then each line with its newline, then the end.
 pub struct Encoded {
+    /// All token ids.
     pub ids: Vec<u32>,
     /// Length of the prompt in tokens.
     pub prompt: usize,

@@ -10,7 +10,9 @@ use std::{collections::HashMap, path::Path, time::Instant};
 /// One padded batch and what is learnt from it. Positions index `[batch * time]` rows.
 #[derive(Default)]
 pub struct Batch {
+    /// Token ids, `[batch, time]`; short sequences are padded with 0.
     pub ids: Vec<u32>,
+    /// Tokens of the longest sequence.
     pub time: usize,
     /// Real (unpadded) tokens.
     pub tokens: usize,
@@ -41,8 +43,11 @@ impl Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
+    /// Updates.
     pub steps: usize,
+    /// Updates of linear warm-up.
     pub warmup: usize,
+    /// The peak.
     pub learning_rate: f64,
     /// Tokens per batch, about.
     pub batch_tokens: usize,
@@ -61,12 +66,17 @@ impl Schedule {
 /// What a run tells while it goes.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
+    /// The stage's name.
     pub stage: &'a str,
+    /// Updates done.
     pub step: usize,
+    /// Updates in all.
     pub steps: usize,
     /// Mean loss since the last report.
     pub loss: f64,
+    /// Without padding.
     pub tokens_per_second: f64,
+    /// To the end of the stage, at this rate.
     pub seconds_left: f64,
 }
 
@@ -76,6 +86,7 @@ const REPORT: usize = 20;
 /// Where and how often a run saves its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoints<'a> {
+    /// The file.
     pub path: &'a Path,
     /// Steps between two.
     pub every: usize,

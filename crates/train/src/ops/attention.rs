@@ -9,16 +9,21 @@ use super::{floats, with_floats};
 /// `heads / kv_heads` query heads.
 #[derive(Clone)]
 pub struct Attention {
+    /// Rows of a sequence.
     pub time: usize,
+    /// Query heads.
     pub heads: usize,
+    /// Key-value heads, a divisor of `heads`.
     pub kv_heads: usize,
+    /// Numbers of a head.
     pub head_dim: usize,
     /// Element `j` of a head turns with element `j + pairs`; what is behind both stays.
     pub pairs: usize,
     /// Positions that a row attends to, its own included; all before it if `None`.
     pub window: Option<usize>,
-    /// `[time, pairs]` each.
+    /// Cosines of the rotary angles, `[time, pairs]`.
     pub cos: std::sync::Arc<Vec<f32>>,
+    /// Their sines.
     pub sin: std::sync::Arc<Vec<f32>>,
 }
 

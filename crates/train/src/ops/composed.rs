@@ -4,17 +4,20 @@ use candle_core::{D, DType, Result, Tensor};
 
 use super::Attention;
 
+/// [`RmsNorm`](super::RmsNorm).
 pub fn rms_norm(x: &Tensor, w: &Tensor, eps: f32) -> Result<Tensor> {
     let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
     x.broadcast_div(&(mean + f64::from(eps))?.sqrt()?)?
         .broadcast_mul(w)
 }
 
+/// `silu(a) * b` of rows `[a, b]`.
 pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     let f = x.dim(D::Minus1)? / 2;
     x.narrow(D::Minus1, 0, f)?.silu()? * x.narrow(D::Minus1, f, f)?
 }
 
+/// [`CrossEntropy`](super::CrossEntropy).
 pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Result<Tensor> {
     let dev = logits.device();
     let logp = candle_nn::ops::log_softmax(logits, D::Minus1)?;
@@ -23,6 +26,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Resul
     (logp.gather(&t, 1)?.squeeze(1)? * w)?.sum_all()?.neg()
 }
 
+/// [`Attention`], of queries, keys and values side by side.
 pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let rows = x.dim(0)?;
     let (n, hd, pairs) = (op.time, op.head_dim, op.pairs);

@@ -6,7 +6,9 @@ use super::{floats, with_floats};
 
 /// Weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log softmax(row_i)[targets[i]]`.
 pub struct CrossEntropy {
+    /// A token a row.
     pub targets: Vec<u32>,
+    /// One a row.
     pub weights: Vec<f32>,
 }
 

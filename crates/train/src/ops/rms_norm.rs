@@ -5,6 +5,7 @@ use super::{ROWS, floats, with_floats};
 
 /// `y = x / rms(x) * w` over rows of width `w.len()`.
 pub struct RmsNorm {
+    /// Added to the mean square.
     pub eps: f32,
 }
 
