@@ -1,5 +1,5 @@
-//! Checkpoints, files and names that cannot be used: one clear line each, exit code 2, before anything
-//! is shown or loaded.
+//! Checkpoints, files and names that cannot be used: one clear line each, exit code 2, before
+//! anything is shown or loaded.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! A hub that refuses, lies or goes away: one clear line, exit code 2, and a cache in which no model
-//! looks whole that is not.
+//! A hub that refuses, lies or goes away: one clear line, exit code 2, and a cache in which no
+//! model looks whole that is not.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -291,8 +291,8 @@ fn a_folder_takes_more_runs_but_no_other_settings() {
     assert!(before.iter().all(|(key, row)| after.get(key) == Some(row)));
 }
 
-/// Majority and weighted votes are read off the samples of best-of-N; run by themselves they are the
-/// same, and cost the same.
+/// Majority and weighted votes are read off the samples of best-of-N; run by themselves they are
+/// the same, and cost the same.
 #[test]
 fn what_shares_samples_equals_what_is_run_by_itself() {
     let place = Place::new();

@@ -67,7 +67,8 @@ fn counts_that_no_machine_has_are_refused() {
     ran.assert_refused("a huge set", &["bench.toml:2:", "1 to 1000000"]);
 }
 
-/// The tree of a short problem has few leaves, and once all are complete there is nothing to look at.
+/// The tree of a short problem has few leaves, and once all are complete there is nothing to look
+/// at.
 #[test]
 fn a_search_that_has_seen_everything_stops() {
     let place = Place::new();

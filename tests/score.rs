@@ -48,8 +48,8 @@ fn whole_chains_score_as_the_search_scored_them() {
     }
 }
 
-/// The settings of a search that scores with something else, or not at all, can be given to a command
-/// that only reads.
+/// The settings of a search that scores with something else, or not at all, can be given to a
+/// command that only reads.
 #[test]
 fn the_scorer_of_a_search_is_no_matter() {
     let place = Place::new();

@@ -51,8 +51,8 @@ impl SolverBuilder {
     }
 
     /// The models and settings of a pair, by its name or the path of its TOML file (see
-    /// [`Pair::find`]); what was set before is dropped, what is set after this takes its place. The models
-    /// of the pairs that every build knows come from a [hub](Self::hub).
+    /// [`Pair::find`]); what was set before is dropped, what is set after this takes its place. The
+    /// models of the pairs that every build knows come from a [hub](Self::hub).
     ///
     /// # Errors
     /// As [`Pair::find`].
@@ -61,14 +61,16 @@ impl SolverBuilder {
         Ok(self)
     }
 
-    /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a [hub](Self::hub).
+    /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a
+    /// [hub](Self::hub).
     #[must_use]
     pub fn generator(mut self, model: impl AsRef<Path>) -> Self {
         self.config.models.generator = Some(model.as_ref().to_owned());
         self
     }
 
-    /// The reward model, likewise. How it is read is recognised, or [`ModelsConfig::prm_format`] says it.
+    /// The reward model, likewise. How it is read is recognised, or [`ModelsConfig::prm_format`]
+    /// says it.
     ///
     /// [`ModelsConfig::prm_format`]: crate::ModelsConfig::prm_format
     #[must_use]
@@ -161,8 +163,8 @@ impl SolverBuilder {
         &self.config
     }
 
-    /// Where models come from whose names are not found on this machine: `ORG/NAME` of a hub. `observe`
-    /// sees each download's model and progress. Without a hub such names are refused.
+    /// Where models come from whose names are not found on this machine: `ORG/NAME` of a hub.
+    /// `observe` sees each download's model and progress. Without a hub such names are refused.
     #[must_use]
     pub fn hub(
         mut self,
@@ -174,8 +176,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Finds the models, downloads what is missing, and checks everything that can be checked before
-    /// a weight is read, the machine's memory included.
+    /// Finds the models, downloads what is missing, and checks everything that can be checked
+    /// before a weight is read, the machine's memory included.
     ///
     /// # Errors
     /// A setting cannot be run, a model cannot be found, its files do not fit, or it does not fit

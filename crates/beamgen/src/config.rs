@@ -77,8 +77,8 @@ pub struct ModelsConfig {
     /// The reward model, likewise; absent means the bundled one of the kind that `scorer` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm: Option<PathBuf>,
-    /// How the reward model is read: a family of `configs/prm/`, or a TOML file like those. Absent or
-    /// `auto`: as its own `prm.toml` says, or recognised.
+    /// How the reward model is read: a family of `configs/prm/`, or a TOML file like those. Absent
+    /// or `auto`: as its own `prm.toml` says, or recognised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_format: Option<String>,
     /// The model that an implicit reward model is compared with.
@@ -90,8 +90,8 @@ pub struct ModelsConfig {
     /// Servers that run the reward model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_server: Option<ServerConfig>,
-    /// Numbers that weights are kept in. They are computed with in float32 all the same, but for int8, which
-    /// quantises activations, too.
+    /// Numbers that weights are kept in. They are computed with in float32 all the same, but for
+    /// int8, which quantises activations, too.
     pub dtype: WeightType,
     /// Models of a hub come from its cache only.
     pub offline: bool,
@@ -152,8 +152,8 @@ impl ScorerKind {
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// Reads a TOML file, a regular one of at most 1 MiB. A [`Pair`](crate::Pair)'s file is one, too; its
-    /// table `[pair]` says nothing here.
+    /// Reads a TOML file, a regular one of at most 1 MiB. A [`Pair`](crate::Pair)'s file is one,
+    /// too; its table `[pair]` says nothing here.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, or has an unknown key or a value of another type: with
@@ -168,8 +168,8 @@ impl Config {
         })
     }
 
-    /// Reads a TOML file as [`load`](Self::load) does, and gives the keys that are written there and no
-    /// others: to be laid over the settings of a [`Pair`](crate::Pair).
+    /// Reads a TOML file as [`load`](Self::load) does, and gives the keys that are written there
+    /// and no others: to be laid over the settings of a [`Pair`](crate::Pair).
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -220,8 +220,8 @@ impl Config {
     }
 }
 
-/// Lays settings over others: a value of `over` takes the place of that of `under`, key by key within
-/// tables.
+/// Lays settings over others: a value of `over` takes the place of that of `under`, key by key
+/// within tables.
 pub fn lay_over(under: &mut Table, over: &Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {

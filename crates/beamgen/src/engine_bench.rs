@@ -39,8 +39,8 @@ pub struct DecodeBench {
     pub new: usize,
     /// Runs that are counted.
     pub repeat: usize,
-    /// Whether each row's next token is drawn from its logits, at temperature 0.8, as a search does;
-    /// otherwise the tokens are given and nobody looks at the logits.
+    /// Whether each row's next token is drawn from its logits, at temperature 0.8, as a search
+    /// does; otherwise the tokens are given and nobody looks at the logits.
     pub sample: bool,
 }
 
@@ -149,7 +149,8 @@ impl EngineBench {
         self.engine.model().compute().to_string()
     }
 
-    /// Bytes that a copy within the memory of a CUDA device moves in a second; `None` on the processor.
+    /// Bytes that a copy within the memory of a CUDA device moves in a second; `None` on the
+    /// processor.
     ///
     /// # Errors
     /// The device fails, or has too little memory left.
@@ -189,7 +190,8 @@ impl EngineBench {
     /// Times it.
     ///
     /// # Errors
-    /// The engine refuses: too little cache, or a length beyond the positions that it was opened with.
+    /// The engine refuses: too little cache, or a length beyond the positions that it was opened
+    /// with.
     pub fn measure(&mut self, bench: &DecodeBench) -> Result<Measured, Error> {
         let warm_up = DecodeBench {
             new: bench.new.min(WARM_UP),

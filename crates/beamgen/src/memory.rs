@@ -24,7 +24,8 @@ pub struct MemoryPlan {
     pub available: Option<u64>,
     /// What computes, and whose memory this is: `cpu`, or a CUDA device's name.
     pub device: String,
-    /// Whether the reward model borrows what the generator leaves of its cache. On a CUDA device each has its own.
+    /// Whether the reward model borrows what the generator leaves of its cache. On a CUDA device
+    /// each has its own.
     pub lends: bool,
 }
 
@@ -58,8 +59,8 @@ impl ModelMemory {
 }
 
 impl MemoryPlan {
-    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0), on a
-    /// device all that is free (see [`no_more_than`](Self::no_more_than)).
+    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0),
+    /// on a device all that is free (see [`no_more_than`](Self::no_more_than)).
     ///
     /// # Errors
     /// The device does not say what is free.
@@ -80,8 +81,8 @@ impl MemoryPlan {
         })
     }
 
-    /// Where the caches' budget is open, it is what `chains` chains of `longest` tokens, with `spare` tokens
-    /// each, can take: a device's memory is taken at once.
+    /// Where the caches' budget is open, it is what `chains` chains of `longest` tokens, with
+    /// `spare` tokens each, can take: a device's memory is taken at once.
     pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         let all: u64 = self.models.iter().map(chain).sum();
@@ -103,22 +104,25 @@ impl MemoryPlan {
         self.fixed() + self.kv
     }
 
-    /// Bytes without which nothing can run: weights, buffers, and a chain of `longest` tokens (or its full
-    /// context) with `spare` tokens in each model, or what the caches may take if that is less.
+    /// Bytes without which nothing can run: weights, buffers, and a chain of `longest` tokens (or
+    /// its full context) with `spare` tokens in each model, or what the caches may take if that is
+    /// less.
     pub(crate) fn needed(&self, longest: usize, spare: usize) -> u64 {
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         self.fixed() + self.models.iter().map(chain).sum::<u64>().min(self.kv)
     }
 
-    /// Lowers what the KV caches may take until everything fits, and shares it out. The reward model's own
-    /// part is what one chain of `longest` tokens (or its full context) takes, with `spare` tokens for pages that
-    /// are not full: with that it can score any such chain. Most of its speed it has with far less than a generator (FastTTS), and it borrows what the
-    /// generator leaves; so all the rest is the generator's. Where nothing is lent, the rest is shared out so that both have
-    /// room for as many tokens more; where there is too little even for one chain in each, that is.
+    /// Lowers what the KV caches may take until everything fits, and shares it out. The reward
+    /// model's own part is what one chain of `longest` tokens (or its full context) takes, with
+    /// `spare` tokens for pages that are not full: with that it can score any such chain. Most of
+    /// its speed it has with far less than a generator (FastTTS), and it borrows what the generator
+    /// leaves; so all the rest is the generator's. Where nothing is lent, the rest is shared out so
+    /// that both have room for as many tokens more; where there is too little even for one chain in
+    /// each, that is.
     ///
     /// # Errors
-    /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or for
-    /// what the caches may take, whichever is less.
+    /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or
+    /// for what the caches may take, whichever is less.
     pub(crate) fn fit(&mut self, longest: usize, spare: usize) -> Result<(), Error> {
         let usable = self
             .available
@@ -265,7 +269,8 @@ mod tests {
         assert_eq!(caches(2000, 600, &[1, 1, 0]), [500, 100, 0]);
     }
 
-    /// Else a chain that fills the context would be refused for want of its last page, whatever the budget.
+    /// Else a chain that fills the context would be refused for want of its last page, whatever the
+    /// budget.
     #[test]
     fn pages_that_are_not_full_come_on_top_of_the_context() {
         let mut plan = MemoryPlan {

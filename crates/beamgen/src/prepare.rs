@@ -1,5 +1,5 @@
-//! From settings to models: everything that can be wrong is found, and what is needed is known, before
-//! any weight is read.
+//! From settings to models: everything that can be wrong is found, and what is needed is known,
+//! before any weight is read.
 
 pub(crate) mod plan;
 mod reward;
@@ -289,8 +289,8 @@ impl Prepared {
         if let Some(reward) = &self.reward {
             reward.identify(&mut models);
         }
-        // On the processor these hold the checkpoints' own values, all of them, and any other rounds. A device
-        // rounds what meets the weights to what they are.
+        // On the processor these hold the checkpoints' own values, all of them, and any other
+        // rounds. A device rounds what meets the weights to what they are.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
         let cpu = self.compute.is_cpu();
         if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
@@ -341,7 +341,8 @@ impl Prepared {
         })
     }
 
-    /// What `load` loads; if it cannot on a device that nobody asked for by name, on the CPU, with a note.
+    /// What `load` loads; if it cannot on a device that nobody asked for by name, on the CPU, with
+    /// a note.
     fn or_on_cpu<T>(&mut self, load: impl Fn(&Self) -> Result<T, Error>) -> Result<T, Error> {
         let error = match load(self) {
             Err(error) if self.config.engine.device == DeviceChoice::Auto => error,

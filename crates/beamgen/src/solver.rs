@@ -41,8 +41,8 @@ impl Solver {
         &self.config
     }
 
-    /// What the user should know of the models, a line each: what a checkpoint asks for and does not
-    /// get, weights that are shared, a hub that was not asked.
+    /// What the user should know of the models, a line each: what a checkpoint asks for and does
+    /// not get, weights that are shared, a hub that was not asked.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -137,7 +137,8 @@ fn little_memory_is_no_error_and_still_answers() {
     }
 }
 
-/// A budget of which the reward model's own part is room for one chain, and the generator's for so many tokens.
+/// A budget of which the reward model's own part is room for one chain, and the generator's for so
+/// many tokens.
 fn budget(tokens: usize) -> usize {
     let of_a_token = |layers: usize| layers * 2 * 128 * 4;
     (512 + 32) * of_a_token(6) + tokens * of_a_token(4)
@@ -173,7 +174,8 @@ fn solve_within(config: &Config, kv_bytes: usize, in_flight: usize) -> Vec<(Prob
 
 const PROBLEMS: usize = 4;
 
-/// Generator and reward model share one budget: whoever holds it at a time, the chains are the same.
+/// Generator and reward model share one budget: whoever holds it at a time, the chains are the
+/// same.
 #[test]
 fn the_same_chains_whatever_the_memory() {
     let (mut short, mut whole, mut again) = (0, 0, 0);
@@ -210,7 +212,8 @@ fn the_same_chains_whatever_the_memory() {
             }
         }
     }
-    // Memory was short, it was enough, and it was enough because the scorer gave what it had borrowed back.
+    // Memory was short, it was enough, and it was enough because the scorer gave what it had
+    // borrowed back.
     let seen = [short, whole, again];
     assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
 }

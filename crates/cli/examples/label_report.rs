@@ -1,8 +1,8 @@
-//! What Monte Carlo labels cost and what they are worth, on problems of the bundled world: the tables
-//! of `benches/results/*-labels`.
+//! What Monte Carlo labels cost and what they are worth, on problems of the bundled world: the
+//! tables of `benches/results/*-labels`.
 //!
-//! `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, where the file is of
-//! `beamgen problems`.
+//! `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, where the file is
+//! of `beamgen problems`.
 
 use std::ops::ControlFlow;
 

@@ -34,8 +34,8 @@ pub use train::{
 
 /// PRM-guided beam search decoding
 ///
-/// A generator proposes reasoning steps, a reward model scores each one, and weak chains are dropped
-/// before they cost tokens.
+/// A generator proposes reasoning steps, a reward model scores each one, and weak chains are
+/// dropped before they cost tokens.
 #[derive(Parser, Debug)]
 #[command(
     name = "beamgen",
@@ -109,8 +109,8 @@ pub struct SolveArgs {
 
     /// Score steps with prm, orm, exact or none [default: prm]
     ///
-    /// orm is the outcome reward model of the bundled pair. exact is a checker that knows the bundled
-    /// problems only. none is for strategies that need no scores.
+    /// orm is the outcome reward model of the bundled pair. exact is a checker that knows the
+    /// bundled problems only. none is for strategies that need no scores.
     #[arg(long, help_heading = "Models", hide_short_help = true)]
     pub scorer: Option<ScorerKind>,
 
@@ -261,9 +261,9 @@ pub struct LabelArgs {
 
     /// Which steps are rolled out: all, early, binary or adaptive
     ///
-    /// all: every step, with as many rollouts. early: every step, until a rollout is right. binary: a
-    /// binary search for the first error of each wrong chain. adaptive: every step, with more rollouts
-    /// where few chains are right.
+    /// all: every step, with as many rollouts. early: every step, until a rollout is right. binary:
+    /// a binary search for the first error of each wrong chain. adaptive: every step, with more
+    /// rollouts where few chains are right.
     #[arg(
         long,
         value_parser = label_mode(),
@@ -290,10 +290,11 @@ pub struct LabelArgs {
         hide_short_help = true
     )]
     pub searches: u32,
-    /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right ones
+    /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right
+    /// ones
     ///
-    /// The chains are scored by --prm when all are done. The right ones are those that it rates lowest. Problems
-    /// without a wrong chain give no labels.
+    /// The chains are scored by --prm when all are done. The right ones are those that it rates
+    /// lowest. Problems without a wrong chain give no labels.
     #[arg(long, value_name = "K", help_heading = "Labels")]
     pub mine: Option<usize>,
     /// Leave out problems whose chains are all right or all wrong

@@ -43,8 +43,8 @@ pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     })
 }
 
-/// What to say of a key that does not exist, if that is what serde's message is about: its place and
-/// the nearest key there.
+/// What to say of a key that does not exist, if that is what serde's message is about: its place
+/// and the nearest key there.
 fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
     let (unknown, known) = message
         .strip_prefix("unknown field `")?

@@ -1,5 +1,5 @@
-//! The settings that a run really uses (after defaults, files, flags and what the checkpoints say), in
-//! five lines before it starts.
+//! The settings that a run really uses (after defaults, files, flags and what the checkpoints say),
+//! in five lines before it starts.
 
 use std::io::{self, Write};
 

@@ -34,8 +34,8 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Runs requests until they are done or Ctrl-C is pressed, which cancels those at work. What was
-    /// cancelled is not delivered: it is not done, and a resumed run does it.
+    /// Runs requests until they are done or Ctrl-C is pressed, which cancels those at work. What
+    /// was cancelled is not delivered: it is not done, and a resumed run does it.
     pub fn run(
         &self,
         solver: &mut Solver,

@@ -332,7 +332,8 @@ struct Summary {
     counts: Counts,
     /// Tokens and passes of all problems.
     ledger: Spent,
-    /// What would be read again if each chain and each rollout began with its own prompt and prefix.
+    /// What would be read again if each chain and each rollout began with its own prompt and
+    /// prefix.
     spared_tokens: u64,
     /// Wall-clock seconds of this call.
     seconds: f64,

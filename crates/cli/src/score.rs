@@ -99,8 +99,8 @@ pub fn scorer(config: &Config) -> String {
     }
 }
 
-/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its scores
-/// or the reason why it has none.
+/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its
+/// scores or the reason why it has none.
 pub fn each(
     model: &mut dyn Scorer,
     chains: &[GivenChain],

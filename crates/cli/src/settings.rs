@@ -88,7 +88,8 @@ pub fn file(path: Option<&Path>, flags: &ModelFlags) -> Result<Config, Failure> 
 /// The pair with `settings` in place of its own.
 pub fn over_pair(pair: &str, mut settings: Table, flags: &ModelFlags) -> Result<Config, Failure> {
     if let Some(prm) = &flags.prm {
-        // Laid over the pair's with the rest, so that the format of the pair's own is not used for it.
+        // Laid over the pair's with the rest, so that the format of the pair's own is not used for
+        // it.
         let models = settings.entry("models").or_insert(Table::new().into());
         if let (Some(models), Ok(prm)) = (models.as_table_mut(), Value::try_from(prm)) {
             models.insert("prm".to_owned(), prm);
@@ -152,7 +153,8 @@ fn set<T: Copy>(field: &mut T, flag: Option<T>) {
     }
 }
 
-/// Sets the strategy and, for names such as `majority`, how the answer is chosen unless that is given.
+/// Sets the strategy and, for names such as `majority`, how the answer is chosen unless that is
+/// given.
 pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<Choose>) {
     strategy.apply(&mut config.search);
     set(&mut config.search.choose, choose);
@@ -185,8 +187,8 @@ pub enum ShowPlan {
     Never,
 }
 
-/// Loads the models of the configuration. First checks that the first `count` problems of each set fit
-/// into the generator's context.
+/// Loads the models of the configuration. First checks that the first `count` problems of each set
+/// fit into the generator's context.
 pub fn solver(
     config: Config,
     sets: &[(&Problems, usize)],

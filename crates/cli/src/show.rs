@@ -128,8 +128,8 @@ pub struct Graded {
     pub interval: Option<Interval>,
 }
 
-/// Writes the accuracy and the costs. `total` includes the problems of a resumed run file; `phases` is
-/// the ledger of this call alone, whose time is split by phase.
+/// Writes the accuracy and the costs. `total` includes the problems of a resumed run file; `phases`
+/// is the ledger of this call alone, whose time is split by phase.
 pub fn summary(
     out: &mut dyn Write,
     palette: Palette,

@@ -1,7 +1,7 @@
 //! What program this is.
 
-/// The commit of the build: 12 digits, with `-dirty` if the source differed from it, or `unknown` if
-/// it was built without a repository.
+/// The commit of the build: 12 digits, with `-dirty` if the source differed from it, or `unknown`
+/// if it was built without a repository.
 pub const COMMIT: &str = env!("BEAMGEN_COMMIT");
 
 /// The answer to `--version`.

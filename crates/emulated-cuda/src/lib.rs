@@ -1,20 +1,20 @@
-//! A CUDA driver for tests on machines without one: a `libcuda.so` with the part of the driver API that
-//! this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. What calls CUDA is tested
-//! as it is, from the choice of the device to the last launch.
+//! A CUDA driver for tests on machines without one: a `libcuda.so` with the part of the driver API
+//! that this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. What calls CUDA
+//! is tested as it is, from the choice of the device to the last launch.
 //!
-//! Work runs as late as a real device may run it: when somebody waits for it. Memory, graphs and host
-//! buffers that are given back or changed before that show. One thread of a block runs at a time:
-//! threads are fibers that go on at barriers, shuffles and tensor-core operations in a changing order, so
-//! that a barrier that is missing shows. Memory is poisoned when it is taken, and lies between guard
-//! zones that are checked after each launch. What has no meaning on a real device stops the program with
-//! one line that begins with `emulated CUDA:`.
+//! Work runs as late as a real device may run it: when somebody waits for it. Memory, graphs and
+//! host buffers that are given back or changed before that show. One thread of a block runs at a
+//! time: threads are fibers that go on at barriers, shuffles and tensor-core operations in a
+//! changing order, so that a barrier that is missing shows. Memory is poisoned when it is taken,
+//! and lies between guard zones that are checked after each launch. What has no meaning on a real
+//! device stops the program with one line that begins with `emulated CUDA:`.
 //!
 //! Environment variables let a device look otherwise: `EMULATED_CUDA_DEVICES=0` there is none,
 //! `EMULATED_CUDA_CAPABILITY=7.5` it is old, `EMULATED_CUDA_DRIVER=11.0` its driver is,
-//! `EMULATED_CUDA_MEMORY` it has so many bytes (512 MiB); `EMULATED_CUDA_SEED` is the order of threads.
-//! `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel whose name begins
-//! so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes a number of what these
-//! kernels compute, from the seventh launch on.
+//! `EMULATED_CUDA_MEMORY` it has so many bytes (512 MiB); `EMULATED_CUDA_SEED` is the order of
+//! threads. `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel
+//! whose name begins so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes a
+//! number of what these kernels compute, from the seventh launch on.
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 
@@ -31,8 +31,8 @@ pub fn library() -> Option<&'static Path> {
     (!path.is_empty()).then_some(Path::new(path))
 }
 
-/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more calls
-/// do nothing. With false, the test that asks should say that it was skipped.
+/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more
+/// calls do nothing. With false, the test that asks should say that it was skipped.
 #[must_use]
 pub fn load() -> bool {
     static LOADED: OnceLock<bool> = OnceLock::new();

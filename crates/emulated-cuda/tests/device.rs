@@ -1,4 +1,5 @@
-//! What the emulated device does as a real one, and what it finds where a real one would do anything.
+//! What the emulated device does as a real one, and what it finds where a real one would do
+//! anything.
 
 use std::ffi::{CString, c_void};
 use std::process::Command;
@@ -232,7 +233,8 @@ fn with_an_error() {
         }
         "changed" => {
             fixture.upload();
-            // SAFETY: page-locked memory of this size; that a copy still reads it is what is tested.
+            // SAFETY: page-locked memory of this size; that a copy still reads it is what is
+            // tested.
             unsafe { fixture.host.write(7) };
         }
         "unlocked" => {

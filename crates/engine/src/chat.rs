@@ -65,7 +65,8 @@ pub enum Ending {
     Continue,
 }
 
-/// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders it.
+/// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders
+/// it.
 ///
 /// A template sees `messages`, `add_generation_prompt`, the named special tokens, `tools` and
 /// `documents` (none), `raise_exception` and `strftime_now`; everything else is undefined. It may

@@ -36,10 +36,12 @@ pub enum Compute {
 }
 
 impl DeviceChoice {
-    /// Opens it. A CUDA device is tested first: each operation at a small size, against the CPU's result.
+    /// Opens it. A CUDA device is tested first: each operation at a small size, against the CPU's
+    /// result.
     ///
     /// # Errors
-    /// [`Error::Device`]: there is no such device, this program cannot use it, or it computes something else.
+    /// [`Error::Device`]: there is no such device, this program cannot use it, or it computes
+    /// something else.
     pub fn open(self) -> Result<Compute, Error> {
         match self {
             Self::Cpu => Ok(Compute::Cpu),
@@ -55,8 +57,8 @@ impl DeviceChoice {
         }
     }
 
-    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the CPU is used although there is a CUDA
-    /// device.
+    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the CPU is used
+    /// although there is a CUDA device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -101,8 +103,9 @@ impl Compute {
         }
     }
 
-    /// Bytes per second, read and written, that a copy of `bytes` within a device's memory moves, the best of
-    /// five; `None` for the CPU ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
+    /// Bytes per second, read and written, that a copy of `bytes` within a device's memory moves,
+    /// the best of five; `None` for the CPU
+    /// ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
     ///
     /// # Errors
     /// [`Error::Device`], for example if there is not twice as much free memory.

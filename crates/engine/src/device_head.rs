@@ -1,5 +1,5 @@
-//! A reward model's head on a CUDA device: a few linear layers over hidden states, which stay in the
-//! device's memory. On the processor the reward model computes its head itself.
+//! A reward model's head on a CUDA device: a few linear layers over hidden states, which stay in
+//! the device's memory. On the processor the reward model computes its head itself.
 
 #[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};
@@ -56,8 +56,8 @@ mod on_device {
     use crate::{Append, Compute, Engine, Error, Output};
 
     impl Engine {
-        /// Copies a head to the device: for each layer its weights `[outputs, inputs]` and biases `[outputs]`. `None`
-        /// where hidden states are on the host anyway.
+        /// Copies a head to the device: for each layer its weights `[outputs, inputs]` and biases
+        /// `[outputs]`. `None` where hidden states are on the host anyway.
         ///
         /// # Errors
         /// [`Error::Device`]

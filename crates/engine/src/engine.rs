@@ -40,9 +40,9 @@ pub struct KvStats {
 
 /// Sequences of one model, their keys and values, and the buffers to extend them.
 ///
-/// Batch-invariant: the results of a row depend on its sequence's tokens alone, to the last bit. They
-/// do not depend on other rows of the call, on how the tokens were cut into calls, on forks, or on
-/// the number of threads.
+/// Batch-invariant: the results of a row depend on its sequence's tokens alone, to the last bit.
+/// They do not depend on other rows of the call, on how the tokens were cut into calls, on forks,
+/// or on the number of threads.
 #[derive(Debug)]
 pub struct Engine {
     model: Arc<Model>,
@@ -81,7 +81,8 @@ impl Engine {
     /// `config.threads` is not looked at.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that cannot be; [`Error::Device`] if the model does not compute on its device.
+    /// [`Error::Setting`] for settings that cannot be; [`Error::Device`] if the model does not
+    /// compute on its device.
     pub fn with_pool(
         model: Arc<Model>,
         config: EngineConfig,
@@ -330,7 +331,8 @@ impl Engine {
         Ok(Rows { width, data })
     }
 
-    /// As [`forward`](Self::forward), but rows stay where they were computed. Returns how many they are.
+    /// As [`forward`](Self::forward), but rows stay where they were computed. Returns how many they
+    /// are.
     #[cfg(feature = "cuda")]
     pub(crate) fn forward_on_device(
         &mut self,
@@ -417,8 +419,8 @@ impl Engine {
             if let Some(tail) = self.writes_to(sequence)
                 && self.pages.is_shared(tail)
             {
-                // Released at once: of sequences that share a page, the last to write keeps it. So it
-                // never becomes free here.
+                // Released at once: of sequences that share a page, the last to write keeps it. So
+                // it never becomes free here.
                 let _ = self.pages.release(tail);
                 self.copies.push(i);
                 needed += 1;

@@ -12,7 +12,8 @@ pub struct EngineConfig {
     /// Positions of a page, 1 to 256. Multiples of 16 are fastest.
     pub page_size: usize,
     /// Most bytes of keys and values; in a file also as a size (`"2GiB"`). They are taken from the
-    /// system when they are needed, on a CUDA device at once. 0 (`"auto"`) is [`kv_budget`](Self::kv_budget)'s.
+    /// system when they are needed, on a CUDA device at once. 0 (`"auto"`) is
+    /// [`kv_budget`](Self::kv_budget)'s.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub kv_bytes: usize,
     /// How keys and values are kept.
@@ -59,8 +60,8 @@ pub enum IsaChoice {
 }
 
 impl EngineConfig {
-    /// Most bytes of keys and values. Where that is open it is 4 GiB; whoever knows which models share a device's
-    /// memory shares it out instead.
+    /// Most bytes of keys and values. Where that is open it is 4 GiB; whoever knows which models
+    /// share a device's memory shares it out instead.
     #[must_use]
     pub fn kv_budget(&self) -> usize {
         match self.kv_bytes {
@@ -88,7 +89,8 @@ impl EngineConfig {
     /// `memory` bytes twice (see [`MachineRates::measure`]).
     ///
     /// # Errors
-    /// [`Error::Setting`] if the settings cannot be, or the machine lacks the instructions or the memory.
+    /// [`Error::Setting`] if the settings cannot be, or the machine lacks the instructions or the
+    /// memory.
     pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
         self.validate()?;
         let pool = ThreadPool::new(self.threads);

@@ -21,8 +21,8 @@ pub struct Footprint {
 }
 
 impl ModelConfig {
-    /// What the decoder among `weights` takes if it is packed as `weight_type` for `compute`, after a look whether
-    /// all of it is there. Reads no weight.
+    /// What the decoder among `weights` takes if it is packed as `weight_type` for `compute`, after
+    /// a look whether all of it is there. Reads no weight.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`] or [`Error::UnexpectedTensor`].

@@ -69,15 +69,15 @@ impl From<SamplingParams> for SamplingSettings {
 /// What `generation_config.json` says, end-of-text tokens aside.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationDefaults {
-    /// The sampling settings in it. Without `do_sample` the file describes greedy decoding, of which
-    /// only the repetition penalty is taken.
+    /// The sampling settings in it. Without `do_sample` the file describes greedy decoding, of
+    /// which only the repetition penalty is taken.
     pub sampling: SamplingSettings,
     /// One line for each field that would change the text and is not followed.
     pub notes: Vec<String>,
 }
 
-/// Fields that change the text, with the value at which they do nothing. null, false, 0 and an empty
-/// list do nothing either.
+/// Fields that change the text, with the value at which they do nothing. null, false, 0 and an
+/// empty list do nothing either.
 const NOT_FOLLOWED: [(&str, f64); 19] = [
     ("bad_words_ids", 0.0),
     ("begin_suppress_tokens", 0.0),

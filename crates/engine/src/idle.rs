@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Cache memory that one engine, the *lender*, does not use now, and that another engine, the
 /// *borrower*, may use meanwhile.
 ///
-/// The lender never waits and can always use its whole budget. At each change it publishes the bytes
-/// that are neither in use nor reserved. The borrower always keeps its own budget; when the lender
-/// claims borrowed pages, the borrower must free [`KvStats::pages_over`] pages before the lender
-/// computes again. One thread drives both engines.
+/// The lender never waits and can always use its whole budget. At each change it publishes the
+/// bytes that are neither in use nor reserved. The borrower always keeps its own budget; when the
+/// lender claims borrowed pages, the borrower must free [`KvStats::pages_over`] pages before the
+/// lender computes again. One thread drives both engines.
 ///
 /// [`KvStats::pages_over`]: crate::KvStats::pages_over
 #[derive(Debug, Default)]

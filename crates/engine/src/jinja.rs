@@ -1,9 +1,9 @@
-//! Jinja templates that come with a model, rendered as Python renders them and within limits: whatever
-//! a template does, it ends soon and takes little memory.
+//! Jinja templates that come with a model, rendered as Python renders them and within limits:
+//! whatever a template does, it ends soon and takes little memory.
 //!
-//! `minijinja` counts instructions, and filters can be replaced; its operators cannot. So the compiled
-//! instructions of operators are exchanged, one for one, for calls of filters that keep within the
-//! limits (`guard`).
+//! `minijinja` counts instructions, and filters can be replaced; its operators cannot. So the
+//! compiled instructions of operators are exchanged, one for one, for calls of filters that keep
+//! within the limits (`guard`).
 
 mod guard;
 mod json;
@@ -57,8 +57,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// A template for which undefined variables are errors and which keeps its last newline. `title`
-    /// is what errors call it.
+    /// A template for which undefined variables are errors and which keeps its last newline.
+    /// `title` is what errors call it.
     ///
     /// # Errors
     /// It is not valid Jinja, or beyond the limits.
@@ -237,8 +237,8 @@ fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
     out
 }
 
-/// Refuses what would take the compiler's stack, or its memory for constants. What is no template at
-/// all is left to the compiler.
+/// Refuses what would take the compiler's stack, or its memory for constants. What is no template
+/// at all is left to the compiler.
 fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, String)> {
     #[derive(Default)]
     struct Tag {

@@ -3,7 +3,8 @@
 //! It knows sequences and rows, and nothing of steps, scores or search:
 //!
 //! * [`Checkpoint`]: a model's files: a directory of Hugging Face's, or one GGUF file.
-//! * [`Model`]: packed weights of a Llama, Mistral, Qwen2, Qwen3 or Phi-3 checkpoint, immutable, shared.
+//! * [`Model`]: packed weights of a Llama, Mistral, Qwen2, Qwen3 or Phi-3 checkpoint, immutable,
+//!   shared.
 //! * [`Engine`]: sequences in fixed-size pages, and **one** call, [`Engine::forward`], for
 //!   prefill, decoding and scoring: tokens to append to each sequence and the rows wanted back.
 //! * [`sample`]: a token from a row of logits, with draws from a counter ([`rng`]), so that a

@@ -31,8 +31,8 @@ impl Logits {
 }
 
 impl Engine {
-    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is sampled
-    /// from them ([`sample`](Self::sample)) or asked for ([`log_probs`](Self::log_probs),
+    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is
+    /// sampled from them ([`sample`](Self::sample)) or asked for ([`log_probs`](Self::log_probs),
     /// [`copy_logits`](Self::copy_logits)) comes to the host.
     ///
     /// # Errors
@@ -57,7 +57,8 @@ impl Engine {
         })
     }
 
-    /// Samples `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the vocabulary.
+    /// Samples `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the
+    /// vocabulary.
     ///
     /// # Errors
     /// [`Error::Device`]; [`Error::NotNumbers`] if a row has no logit above minus infinity.
@@ -118,7 +119,8 @@ impl Engine {
     /// [`Error::Device`]
     ///
     /// # Panics
-    /// If there are more or fewer tokens than rows, one is outside of the vocabulary, or the logits are of an earlier call.
+    /// If there are more or fewer tokens than rows, one is outside of the vocabulary, or the logits
+    /// are of an earlier call.
     pub fn log_probs(
         &mut self,
         logits: &Logits,

@@ -170,8 +170,8 @@ impl Model {
         Self::with_pool(config, weights, weight_type, &ThreadPool::new(0))
     }
 
-    /// Packs the decoder's tensors among `weights` for the processor, on the threads of `pool`. Tensors that are not the
-    /// decoder's (a reward model's head) stay there for the caller.
+    /// Packs the decoder's tensors among `weights` for the processor, on the threads of `pool`.
+    /// Tensors that are not the decoder's (a reward model's head) stay there for the caller.
     ///
     /// # Errors
     /// As [`Model::on`].

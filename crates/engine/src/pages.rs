@@ -73,8 +73,8 @@ impl PagePool {
         self.refs[page as usize] += 1;
     }
 
-    /// Drops a reference; the page is free when it was the last. Returns a free page whose memory is
-    /// to be given back, if too many have theirs.
+    /// Drops a reference; the page is free when it was the last. Returns a free page whose memory
+    /// is to be given back, if too many have theirs.
     #[must_use]
     pub(crate) fn release(&mut self, page: u32) -> Option<u32> {
         let refs = &mut self.refs[page as usize];

@@ -50,8 +50,8 @@ impl Draw {
         self.block[3 - self.left]
     }
 
-    /// Key and counter of the block of Philox4x32-10 that the first [`uniform`](Self::uniform) number comes from, for a device
-    /// that computes it itself.
+    /// Key and counter of the block of Philox4x32-10 that the first [`uniform`](Self::uniform)
+    /// number comes from, for a device that computes it itself.
     #[must_use]
     pub fn key_and_counter(&self) -> ([u32; 2], [u32; 4]) {
         (self.key, self.counter)

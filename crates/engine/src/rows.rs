@@ -33,8 +33,8 @@ pub enum Output {
     Logits,
     /// Hidden state after the final norm, `[hidden]`.
     Hidden,
-    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model reads. On
-    /// the processor only.
+    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model reads.
+    /// On the processor only.
     Residual,
 }
 

@@ -1,5 +1,5 @@
-//! Forward passes, on the CPU or on a CUDA device. A runner owns the memory of keys and values and the activations;
-//! the engine owns sequences and page tables.
+//! Forward passes, on the CPU or on a CUDA device. A runner owns the memory of keys and values and
+//! the activations; the engine owns sequences and page tables.
 
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]

@@ -1,5 +1,6 @@
-//! Whether a CUDA device computes what the CPU does: the operations of a pass at small sizes, against references in
-//! float64. Run before a device is given any work, since the same kernels are compiled anew by every driver.
+//! Whether a CUDA device computes what the CPU does: the operations of a pass at small sizes,
+//! against references in float64. Run before a device is given any work, since the same kernels are
+//! compiled anew by every driver.
 
 use beamgen_kernels::cuda::{
     self, AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Buffer,
@@ -20,8 +21,8 @@ const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 /// Runs the operations on the device.
 ///
 /// # Errors
-/// [`Error::Device`] names the operation that fails, or whose numbers differ from the CPU's by more than its
-/// tolerance.
+/// [`Error::Device`] names the operation that fails, or whose numbers differ from the CPU's by more
+/// than its tolerance.
 pub(crate) fn run(device: &cuda::Device) -> Result<(), Error> {
     rmsnorm(device)?;
     silu(device)?;
@@ -33,8 +34,8 @@ pub(crate) fn run(device: &cuda::Device) -> Result<(), Error> {
     sampling(device)
 }
 
-/// Largest error, relative to 1 or to a larger expected value: what sums of a few hundred terms of about 1 in another
-/// order lose in float32, and one rounding of their factors or their result.
+/// Largest error, relative to 1 or to a larger expected value: what sums of a few hundred terms of
+/// about 1 in another order lose in float32, and one rounding of their factors or their result.
 fn tolerance(number: Number) -> f64 {
     match number {
         Number::F32 => 1e-4,
@@ -155,7 +156,8 @@ fn silu(device: &cuda::Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// A layer with its inputs cut among blocks, for a few rows with and without the gate; one for many rows.
+/// A layer with its inputs cut among blocks, for a few rows with and without the gate; one for many
+/// rows.
 fn linear(device: &cuda::Device, number: Number) -> Result<(), Error> {
     for (inputs, outputs, rows, compared) in [(544, 70, 5, 5), (64, 70, 260, 3)] {
         let layer = LinearShape {
@@ -205,8 +207,8 @@ fn linear(device: &cuda::Device, number: Number) -> Result<(), Error> {
     Ok(())
 }
 
-/// Twenty tokens: their rotation, the way of their keys and values to pages, causal attention, and the sum of its
-/// partial results.
+/// Twenty tokens: their rotation, the way of their keys and values to pages, causal attention, and
+/// the sum of its partial results.
 fn attention(device: &cuda::Device, number: Number) -> Result<(), Error> {
     const ROWS: usize = 20;
     const HEADS: usize = 4;

@@ -34,7 +34,8 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
-    /// `special_tokens_map.json`, `chat_template.jinja`, `generation_config.json` and `config.json`.
+    /// `special_tokens_map.json`, `chat_template.jinja`, `generation_config.json` and
+    /// `config.json`.
     ///
     /// The end-of-text tokens are those of the first of `generation_config.json`,
     /// `config.json`, `tokenizer_config.json` that names any.
@@ -59,8 +60,8 @@ impl Tokenizer {
         drop(file);
         let mut inner =
             sane(|| tokenizers::Tokenizer::from_bytes(text.as_bytes())).map_err(broken)?;
-        // They say how batches were cut when the model was trained. `transformers` ignores both for a
-        // chat; a cut prompt would be another question.
+        // They say how batches were cut when the model was trained. `transformers` ignores both for
+        // a chat; a cut prompt would be another question.
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -221,8 +222,8 @@ impl Tokenizer {
         self.eos_ids.contains(&id)
     }
 
-    /// The special tokens that have a name in tokenizer_config.json, for chat templates: `bos_token`,
-    /// `eos_token`, `pad_token` and others.
+    /// The special tokens that have a name in tokenizer_config.json, for chat templates:
+    /// `bos_token`, `eos_token`, `pad_token` and others.
     pub fn special_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.special_tokens
             .iter()

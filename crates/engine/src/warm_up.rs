@@ -9,9 +9,9 @@ use crate::{Append, Engine, Error, Output, Rows, Want};
 const TOKENS: usize = 6;
 
 impl Engine {
-    /// If the model is on a device: a text of a few tokens in one pass, and again token by token. Loads the kernels of
-    /// these passes, and finds out whether the model computes there: rows have to be finite and the same, to
-    /// the last bit, in both ways.
+    /// If the model is on a device: a text of a few tokens in one pass, and again token by token.
+    /// Loads the kernels of these passes, and finds out whether the model computes there: rows have
+    /// to be finite and the same, to the last bit, in both ways.
     ///
     /// # Errors
     /// [`Error::Device`]

@@ -28,8 +28,8 @@ use crate::UnknownName;
 )]
 pub enum WeightType {
     /// The narrowest that holds the checkpoint's own values exactly, for each matrix: the same
-    /// results as with `F32`, bit for bit, in less memory. GGUF's blocks are unpacked to float32, but for
-    /// embeddings that are only looked up.
+    /// results as with `F32`, bit for bit, in less memory. GGUF's blocks are unpacked to float32,
+    /// but for embeddings that are only looked up.
     #[default]
     Auto,
     /// float32.
@@ -38,11 +38,12 @@ pub enum WeightType {
     Bf16,
     /// float16, likewise. Values beyond its range are an error.
     F16,
-    /// 8 bits with a float16 scale for every 32, multiplied by activations that are quantised the same
-    /// way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)): about half of `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's
-    /// Q4_0, Q4_1, Q8_0, Q4_K and Q6_K are kept as they are where a matrix has one kind of them, other values are rounded to the nearest. As in `Auto` stay matrices
-    /// whose inputs are no multiple of 32, and embeddings that are not the head, too: their rows are
-    /// only looked up.
+    /// 8 bits with a float16 scale for every 32, multiplied by activations that are quantised the
+    /// same way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)): about half of
+    /// `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's Q4_0, Q4_1, Q8_0,
+    /// Q4_K and Q6_K are kept as they are where a matrix has one kind of them, other values are
+    /// rounded to the nearest. As in `Auto` stay matrices whose inputs are no multiple of 32, and
+    /// embeddings that are not the head, too: their rows are only looked up.
     Int8,
 }
 

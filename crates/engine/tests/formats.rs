@@ -74,9 +74,9 @@ fn llama_with_permuted_rows_biases_and_rescaled_rotation() {
     }
 }
 
-/// Blocks are kept as they are, with rows in the file's order and in ours: their values in float32 give
-/// nearly the same, since only activations are rounded. Rounding the blocks of four bits to eight once
-/// more would give other bits.
+/// Blocks are kept as they are, with rows in the file's order and in ours: their values in float32
+/// give nearly the same, since only activations are rounded. Rounding the blocks of four bits to
+/// eight once more would give other bits.
 #[test]
 fn int8_keeps_blocks() {
     let weights = Weights::load(&file("llama.gguf")).unwrap();

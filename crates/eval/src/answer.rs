@@ -1,8 +1,8 @@
 //! Finding the answer in a solution, and deciding whether two answers are the same.
 //!
 //! Answers are read into exact values: rational numbers, expressions with roots and variables,
-//! points, intervals, sets, matrices, equations. There are no signals and no clocks here: reading an
-//! answer draws on a fixed budget of work, memory and nesting. What does not fit it, or is not
+//! points, intervals, sets, matrices, equations. There are no signals and no clocks here: reading
+//! an answer draws on a fixed budget of work, memory and nesting. What does not fit it, or is not
 //! understood, is compared as text, and where the texts differ the verdict is
 //! [`Verdict::CannotTell`].
 
@@ -23,7 +23,8 @@ pub use extract::{Extracted, Marker, extract, extract_marked, reference};
 /// Longer answers than this, in bytes, are not read.
 const MAX_BYTES: usize = 2000;
 
-/// Work for reading an answer or comparing two, in the units of [`Budget`]; about a tenth of a second.
+/// Work for reading an answer or comparing two, in the units of [`Budget`]; about a tenth of a
+/// second.
 const BUDGET: u64 = 100_000;
 
 /// The grader of this crate as the search asks for it: [`extract`] and [`class`].
@@ -66,9 +67,9 @@ impl Verdict {
 ///
 /// A number, with thousands separators, currency, percent sign or unit around it, becomes its exact
 /// value (`$1,200.50` and `2401/2 dollars` are one class); other values become a canonical text, so
-/// that `2x+3` and `3+2x` are one class. What is not understood becomes its text without the layout.
-/// Answers of one class are the same by [`compare`], except where they name two variables (`x = 5`,
-/// `y = 5`) or two units (`5 km`, `5 m`), which the answers to one question do not.
+/// that `2x+3` and `3+2x` are one class. What is not understood becomes its text without the
+/// layout. Answers of one class are the same by [`compare`], except where they name two variables
+/// (`x = 5`, `y = 5`) or two units (`5 km`, `5 m`), which the answers to one question do not.
 pub fn class(answer: &str) -> String {
     let reading = Reading::new(answer);
     match reading.meaning {
@@ -85,8 +86,8 @@ pub fn equal(answer: &str, expected: &str) -> bool {
 /// Compares two answers. The order of the two does not matter.
 ///
 /// Numbers and expressions compare by exact value. Where just one of the two is written as a
-/// percentage, its hundredth counts too (`50%` is `50` and `0.5`); votes do not use this rule, since
-/// it is not transitive.
+/// percentage, its hundredth counts too (`50%` is `50` and `0.5`); votes do not use this rule,
+/// since it is not transitive.
 pub fn compare(answer: &str, expected: &str) -> Verdict {
     if answer.trim() == expected.trim() {
         return Verdict::Same;

@@ -1,5 +1,5 @@
-//! Reading an accuracy-over-cost curve between its measured points, straight in the logarithm of the
-//! cost.
+//! Reading an accuracy-over-cost curve between its measured points, straight in the logarithm of
+//! the cost.
 
 /// What a curve needs to be as accurate as something else.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -162,9 +162,9 @@ pub fn best_single(
 }
 
 /// The candidate for each bucket that together are the most accurate among all such choices that
-/// spend no more on all problems together than `budget`, which has tokens by problem; the cheaper of
-/// equals. `members` are the problems of each bucket; an empty one has no choice. `None` if nothing
-/// is within the budget.
+/// spend no more on all problems together than `budget`, which has tokens by problem; the cheaper
+/// of equals. `members` are the problems of each bucket; an empty one has no choice. `None` if
+/// nothing is within the budget.
 ///
 /// On these problems it is at least as accurate as [`best_single`].
 pub fn best_by_bucket(
@@ -208,8 +208,8 @@ impl Measures {
 }
 
 /// Halves every bucket [`HALVINGS`] times, chooses on one half and reports on the other, both ways
-/// round: two-fold cross-validation within each bucket, as in the paper. `buckets` has the bucket of
-/// every problem, `budget` its tokens. In a bucket for which the choosing half has nothing, the
+/// round: two-fold cross-validation within each bucket, as in the paper. `buckets` has the bucket
+/// of every problem, `budget` its tokens. In a bucket for which the choosing half has nothing, the
 /// single best candidate stands in. `None` with fewer than two problems, or if a half has no
 /// candidate within the budget.
 pub fn held_out(
@@ -297,8 +297,8 @@ mod tests {
         (ways, (0..40).map(|i| 4 - 3 * (i % 2)).collect())
     }
 
-    /// The mistake of earlier reports: the wide way fits the budget of 30 on average, but not within
-    /// the hard bucket alone, where it was left out.
+    /// The mistake of earlier reports: the wide way fits the budget of 30 on average, but not
+    /// within the hard bucket alone, where it was left out.
     #[test]
     fn a_budget_is_a_mean_over_all_problems_and_no_cap_within_a_bucket() {
         let (ways, buckets) = narrow_and_wide();

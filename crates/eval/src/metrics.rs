@@ -36,8 +36,8 @@ pub fn bootstrap(per_problem: &[f64], seed: u64) -> Option<Interval> {
 
 /// The 2.5th and 97.5th percentile of a statistic over resampled problems, widened where needed to
 /// include the statistic of the problems as they are. `statistic` is given `problems` indices below
-/// `problems`: all of them once, and then drawn with replacement. It may be infinite. `None` without
-/// problems.
+/// `problems`: all of them once, and then drawn with replacement. It may be infinite. `None`
+/// without problems.
 ///
 /// The same seed draws the same problems, so two statistics of the same problems are comparable
 /// draw by draw, and the statistic of a difference gives a paired interval.

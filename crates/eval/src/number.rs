@@ -20,7 +20,8 @@ pub(crate) struct Literal {
 }
 
 /// Reads `42`, `3.50`, `.5`, `1,234,567`, `10,\!000`, `12\,000`, `0.1\overline{6}`, `1.5e-3` from
-/// the beginning of a text, without a sign. `None` if there is no number, or one of too many digits.
+/// the beginning of a text, without a sign. `None` if there is no number, or one of too many
+/// digits.
 ///
 /// `commas` says whether `1,234` is one number, as it is outside of brackets, or two.
 pub(crate) fn literal(text: &str, commas: bool) -> Option<Literal> {

@@ -27,9 +27,9 @@ pub struct Sample {
 /// pool, is right; choosing is that of [`beamgen_search::choose()`]. `None` if `k` is 0 or above
 /// the pool.
 ///
-/// [`Choose::Best`] is exact: sorted by score, rank `i` of `n` is the best of
-/// `C(n - 1 - i, k - 1) / C(n, k)` of the subsets. Votes have no closed form: they are the mean over
-/// [`SUBSETS`] subsets, drawn from `seed`.
+/// [`Choose::Best`] is exact: sorted by score, rank `i` of `n` is the best of `C(n - 1 - i, k - 1)
+/// / C(n, k)` of the subsets. Votes have no closed form: they are the mean over [`SUBSETS`]
+/// subsets, drawn from `seed`.
 pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<f64> {
     if k == 0 || k > pool.len() {
         return None;

@@ -1,8 +1,8 @@
 //! How good the step scores of a reward model are, measured against labels.
 //!
-//! [`ScoredChain`]s go in; [`measure`] gives every [`Measure`] of them with an interval that resamples
-//! *problems*, because steps of one chain and chains of one problem are alike. A figure that has no
-//! meaning on the data (a share of nothing, an area with one class missing) is `None`.
+//! [`ScoredChain`]s go in; [`measure`] gives every [`Measure`] of them with an interval that
+//! resamples *problems*, because steps of one chain and chains of one problem are alike. A figure
+//! that has no meaning on the data (a share of nothing, an area with one class missing) is `None`.
 
 mod baselines;
 mod calibration;

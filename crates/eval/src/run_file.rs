@@ -2,9 +2,9 @@
 //!
 //! A line that ends in a newline is a finished problem. A killed process leaves at most one
 //! incomplete line at the end, which is dropped when the run is resumed, and its problem solved
-//! again. The header has every setting that the results depend on, as text and not as a hash, so that
-//! a resume with other settings can name the setting that differs. Settings that cannot change a
-//! result (threads, problems in flight) are not in it.
+//! again. The header has every setting that the results depend on, as text and not as a hash, so
+//! that a resume with other settings can name the setting that differs. Settings that cannot change
+//! a result (threads, problems in flight) are not in it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -217,8 +217,8 @@ impl RunFile {
 
     /// Continues a run, or starts it if there is no such file. Returns the lines it holds.
     ///
-    /// Text after the last newline is an incomplete line and is cut off. Any other line that is not a
-    /// `Line` is an error, and so is a header that differs from `header`.
+    /// Text after the last newline is an incomplete line and is cut off. Any other line that is not
+    /// a `Line` is an error, and so is a header that differs from `header`.
     pub fn resume<Line: DeserializeOwned>(
         path: &Path,
         header: &RunHeader,
@@ -295,8 +295,8 @@ impl RunFile {
         self.file.sync_all().map_err(|error| self.io(error))
     }
 
-    /// Refuses to go on once the file has no name any more. Where it was only renamed, its lines are
-    /// kept under the new name.
+    /// Refuses to go on once the file has no name any more. Where it was only renamed, its lines
+    /// are kept under the new name.
     #[cfg(unix)]
     fn check_still_there(&self) -> Result<(), RunFileError> {
         use std::os::unix::fs::MetadataExt;

@@ -111,9 +111,9 @@ fn math_references_are_found_and_understood() {
 }
 
 /// Qwen2.5-Math's own evaluation of 8 responses to each of 100 MATH problems, with the scores of
-/// its 72B reward model: mean 91.0, maj@8 93, rm@8 94, pass@8 96. What is right is theirs, the voting,
-/// choosing and counting ours. The two graders differ in one answer of 800, where ours knows that
-/// `10{,}000` is 10000.
+/// its 72B reward model: mean 91.0, maj@8 93, rm@8 94, pass@8 96. What is right is theirs, the
+/// voting, choosing and counting ours. The two graders differ in one answer of 800, where ours
+/// knows that `10{,}000` is 10000.
 #[test]
 fn voting_and_choosing_give_the_published_figures() {
     let Some(problems) = lines("qwen_rm_maj_100.jsonl") else {

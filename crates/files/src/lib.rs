@@ -1,8 +1,8 @@
 //! Reading whole files that somebody named.
 //!
-//! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads all
-//! of whatever it is given runs out of memory or hangs. These functions take regular files only, and
-//! no more than a given number of bytes of them.
+//! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads
+//! all of whatever it is given runs out of memory or hangs. These functions take regular files
+//! only, and no more than a given number of bytes of them.
 
 #![forbid(unsafe_code)]
 

@@ -62,7 +62,8 @@ impl BranchPoints {
     }
 
     /// # Panics
-    /// If there is no such branch point: chains and branch points are kept together by this crate alone.
+    /// If there is no such branch point: chains and branch points are kept together by this crate
+    /// alone.
     pub fn get(&self, id: BranchId) -> &BranchPoint {
         &self.branches[&id]
     }
@@ -103,8 +104,8 @@ impl BranchPoints {
     }
 
     /// Forgets the oldest logits beyond the limit: whoever starts from there reads the last token
-    /// again, which gives the same. No chain may be waiting at a branch point point, for it has not reserved
-    /// the memory.
+    /// again, which gives the same. No chain may be waiting at a branch point point, for it has not
+    /// reserved the memory.
     pub fn forget_logits(&mut self, engine: &mut Engine) {
         for branch in self.branches.values_mut() {
             if self.row_bytes <= self.limit {
@@ -135,8 +136,8 @@ impl BranchPoints {
         }
     }
 
-    /// A sequence for a chain that leaves its branch point: the sequence itself for the last one, a fork for
-    /// the others.
+    /// A sequence for a chain that leaves its branch point: the sequence itself for the last one, a
+    /// fork for the others.
     pub fn detach(&mut self, id: BranchId, engine: &mut Engine) -> SeqId {
         let branch = self.get_mut(id);
         branch.holders -= 1;

@@ -1,4 +1,5 @@
-//! The generator: its chains, what they may take, and what becomes of a token. [`calls`] is what a search asks of it.
+//! The generator: its chains, what they may take, and what becomes of a token. [`calls`] is what a
+//! search asks of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,8 +79,8 @@ impl LmGenerator {
     /// A generator over `engine`'s model.
     ///
     /// # Errors
-    /// A setting is out of range, the model gives no logits, the tokenizer does not fit it or names no
-    /// end-of-text token, or the chat template does not compile.
+    /// A setting is out of range, the model gives no logits, the tokenizer does not fit it or names
+    /// no end-of-text token, or the chat template does not compile.
     pub fn new(
         engine: Engine,
         tokenizer: Arc<Tokenizer>,

@@ -5,7 +5,8 @@ use beamgen_search::{GenError, GeneratorConfig};
 
 use crate::error::Error;
 
-/// Writes problems as prompts; needs no weights, so problems can be checked before a model is loaded.
+/// Writes problems as prompts; needs no weights, so problems can be checked before a model is
+/// loaded.
 #[derive(Debug)]
 pub struct Prompts {
     tokenizer: Arc<Tokenizer>,

@@ -1,5 +1,5 @@
-//! A small server of the hub's protocol: listings, HEAD and GET with ETag, ranges, redirects of large files to a second
-//! port, and faults on demand.
+//! A small server of the hub's protocol: listings, HEAD and GET with ETag, ranges, redirects of
+//! large files to a second port, and faults on demand.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,8 @@ pub const REPO: &str = "org/tiny";
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
-/// What the server does instead of answering well, for requests whose `METHOD path` contains a text.
+/// What the server does instead of answering well, for requests whose `METHOD path` contains a
+/// text.
 #[derive(Clone, Debug)]
 pub enum Trick {
     /// A status, with an `X-Error-Code`.

@@ -3,10 +3,10 @@
 //!     cargo bench -p beamgen-kernels                 # all
 //!     cargo bench -p beamgen-kernels -- linear       # those with this in their name
 //!
-//! Shapes are those of Qwen2.5-0.5B. `Gelem/s` are GFLOP/s (a multiply-add is two operations; int8 products
-//! are counted alike), `GB/s` the bytes that an operation reads and writes. The group `ceilings` has the
-//! loops to hold them against: multiply-adds and byte dot products in registers, a copy and a read of
-//! 256 MiB.
+//! Shapes are those of Qwen2.5-0.5B. `Gelem/s` are GFLOP/s (a multiply-add is two operations; int8
+//! products are counted alike), `GB/s` the bytes that an operation reads and writes. The group
+//! `ceilings` has the loops to hold them against: multiply-adds and byte dot products in registers,
+//! a copy and a read of 256 MiB.
 
 // the macro of criterion makes a public function
 #![allow(missing_docs)]

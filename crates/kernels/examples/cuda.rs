@@ -1,7 +1,8 @@
-//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B in bfloat16, beside what the device copies.
+//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B in bfloat16, beside what the
+//! device copies.
 //!
-//! `cargo run --release -p beamgen-kernels --example cuda [-- DIVISOR]`; sizes are divided by DIVISOR (an emulated
-//! device takes 64).
+//! `cargo run --release -p beamgen-kernels --example cuda [-- DIVISOR]`; sizes are divided by
+//! DIVISOR (an emulated device takes 64).
 
 use std::time::Instant;
 
@@ -17,7 +18,8 @@ const HEADS: usize = 12;
 const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = 128;
 const PAGE: usize = 16;
-/// More than any second-level cache has: what a call reads comes from memory, as in a pass over all layers.
+/// More than any second-level cache has: what a call reads comes from memory, as in a pass over all
+/// layers.
 const COLD: usize = 256 << 20;
 
 struct Bench {

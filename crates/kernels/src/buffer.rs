@@ -22,8 +22,8 @@ unsafe impl Number for u16 {}
 // SAFETY: it is 0.
 unsafe impl Number for u8 {}
 
-/// A huge page. Weights and the KV cache are read from end to end in every pass: with pages of 4 KiB
-/// much of that time is spent on looking their addresses up, above all in virtual machines.
+/// A huge page. Weights and the KV cache are read from end to end in every pass: with pages of 4
+/// KiB much of that time is spent on looking their addresses up, above all in virtual machines.
 const HUGE: usize = 2 << 20;
 
 /// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
@@ -82,8 +82,8 @@ impl<T: Number> AlignedBuf<T> {
         })
     }
 
-    /// Lets the system have the memory of these numbers back, as far as it lies in whole pages of the
-    /// system. They are zero afterwards, or as they were.
+    /// Lets the system have the memory of these numbers back, as far as it lies in whole pages of
+    /// the system. They are zero afterwards, or as they were.
     ///
     /// # Panics
     /// If they are not inside.
@@ -100,8 +100,8 @@ impl<T: Number> AlignedBuf<T> {
             let start = (part.as_ptr() as usize).next_multiple_of(PAGE);
             let end = part.as_ptr_range().end as usize / PAGE * PAGE;
             if start < end {
-                // SAFETY: the pages lie inside memory that `self` owns and that is borrowed uniquely;
-                // private memory reads as zeros afterwards, which are numbers.
+                // SAFETY: the pages lie inside memory that `self` owns and that is borrowed
+                // uniquely; private memory reads as zeros afterwards, which are numbers.
                 unsafe {
                     libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED)
                 };

@@ -88,8 +88,8 @@ impl Int8Task for Bytes {
     }
 }
 
-/// `N` rows by 16 outputs: weights and inputs change from turn to turn, as in a layer. AVX2 has work to do
-/// for each pair of them before it multiplies, which would be done once if they stayed.
+/// `N` rows by 16 outputs: weights and inputs change from turn to turn, as in a layer. AVX2 has
+/// work to do for each pair of them before it multiplies, which would be done once if they stayed.
 #[inline(always)]
 fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
     let weights = black_box([[1u8; 4 * LANES]; LINES]);
@@ -156,13 +156,13 @@ impl CeilingMemory {
     /// Copies one stretch to the other: twice [`bytes`](Self::bytes), read and written.
     pub fn run_copy(&mut self, parallel: Parallel) {
         let (from, len) = (&self.from, self.to.len() / 4);
-        // SAFETY: the mapping begins on a page and has four times as many bytes, all of them written;
-        // any bits are a float; it is borrowed uniquely.
+        // SAFETY: the mapping begins on a page and has four times as many bytes, all of them
+        // written; any bits are a float; it is borrowed uniquely.
         let to = unsafe { std::slice::from_raw_parts_mut(self.to.as_mut_ptr().cast::<f32>(), len) };
         parallel.for_row_runs(to, Self::PIECE, u64::MAX, |row, to| {
             let from = from[4 * row * Self::PIECE..].as_ptr().cast::<f32>();
-            // SAFETY: both mappings are of one size, and `to` is a part of the other one that begins
-            // as far from its start.
+            // SAFETY: both mappings are of one size, and `to` is a part of the other one that
+            // begins as far from its start.
             to.copy_from_slice(unsafe { std::slice::from_raw_parts(from, to.len()) });
         });
     }
@@ -206,8 +206,9 @@ pub struct MachineRates {
 }
 
 impl MachineRates {
-    /// Measures them: the best of nine short windows each, the loops in turn. `memory` are the bytes that
-    /// are read and copied; twice as many are taken for that time. It takes about half a second.
+    /// Measures them: the best of nine short windows each, the loops in turn. `memory` are the
+    /// bytes that are read and copied; twice as many are taken for that time. It takes about half a
+    /// second.
     ///
     /// # Errors
     /// The system does not give that much memory.

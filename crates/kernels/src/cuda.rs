@@ -1,12 +1,12 @@
 //! The operations on a CUDA device: the same as on the CPU, on [`Buffer`]s in its memory.
 //!
-//! The driver is opened when [`Device::open`] asks for it, so a program with this module starts and runs
-//! on machines without one. The kernels are portable PTX (`kernels/ptx`, made from `kernels/*.cu` by
-//! `kernels/build.sh`), which the driver compiles for its card.
+//! The driver is opened when [`Device::open`] asks for it, so a program with this module starts and
+//! runs on machines without one. The kernels are portable PTX (`kernels/ptx`, made from
+//! `kernels/*.cu` by `kernels/build.sh`), which the driver compiles for its card.
 //!
-//! Calls queue work on one stream, where it runs in the order of the calls while the host goes on. Only
-//! [`Buffer::read`], [`Device::synchronize`] and whatever frees memory wait for it. If queued work fails, a
-//! later call returns the error. No operation allocates.
+//! Calls queue work on one stream, where it runs in the order of the calls while the host goes on.
+//! Only [`Buffer::read`], [`Device::synchronize`] and whatever frees memory wait for it. If queued
+//! work fails, a later call returns the error. No operation allocates.
 
 mod attention;
 mod buffer;

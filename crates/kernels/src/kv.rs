@@ -147,8 +147,8 @@ impl KvPages {
         }
     }
 
-    /// Gives a page's memory back to the system, as far as whole pages of the system go and where it
-    /// takes memory back. The page stays; its contents are lost.
+    /// Gives a page's memory back to the system, as far as whole pages of the system go and where
+    /// it takes memory back. The page stays; its contents are lost.
     ///
     /// # Panics
     /// If it does not exist.

@@ -1,6 +1,6 @@
-//! The operations a decoding step is made of, on the CPU, in float32. Weights in bfloat16 or float16
-//! are widened before they are multiplied; those in blocks of a few bits are multiplied as bytes, and
-//! attention over keys and values in bfloat16 is computed in pairs of it.
+//! The operations a decoding step is made of, on the CPU, in float32. Weights in bfloat16 or
+//! float16 are widened before they are multiplied; those in blocks of a few bits are multiplied as
+//! bytes, and attention over keys and values in bfloat16 is computed in pairs of it.
 //!
 //! One file an operation. Each has a plain reference that accumulates in float64 beside the
 //! fast version, and tests that hold one against the other at awkward sizes. This is the only

@@ -24,9 +24,10 @@ const PANEL: usize = 32;
 /// Weights `[N, K]` of a linear layer as panels `[N/32][K][32]`, the last panel filled up with
 /// zeros, and an optional bias `[N]`.
 ///
-/// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output is a sum over `k = 0..K` in that order, one fused multiply-add after the other
-/// (where the machine has it), then the bias: the same for every number of rows and every such format.
-/// Layers in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
+/// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output
+/// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
+/// machine has it), then the bias: the same for every number of rows and every such format. Layers
+/// in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
 pub struct PackedLinear {
     inputs: usize,
     outputs: usize,
@@ -93,8 +94,8 @@ impl PackedLinear {
         }
     }
 
-    /// A layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF file has
-    /// them. They are kept as they are.
+    /// A layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF file
+    /// has them. They are kept as they are.
     ///
     /// # Panics
     /// If the format is none of blocks, or `inputs` not a multiple of the values of a block.

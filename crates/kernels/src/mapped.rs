@@ -7,9 +7,9 @@ use std::path::Path;
 
 /// A file mapped for reading.
 ///
-/// Nobody may change or shorten the file while it is mapped: reading what is no longer there ends the
-/// process. A checkpoint is mapped only while it is loaded, and [`is_whole`](Self::is_whole) tells a
-/// file that was shortened before it is read further.
+/// Nobody may change or shorten the file while it is mapped: reading what is no longer there ends
+/// the process. A checkpoint is mapped only while it is loaded, and [`is_whole`](Self::is_whole)
+/// tells a file that was shortened before it is read further.
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: memmap2::Mmap,
@@ -44,8 +44,8 @@ impl MappedFile {
         now.is_ok_and(|now| now.len() >= self.bytes.len() as u64)
     }
 
-    /// Says that these bytes will not be read soon: their memory need not count as this process's. Read
-    /// all the same, they come from the file again.
+    /// Says that these bytes will not be read soon: their memory need not count as this process's.
+    /// Read all the same, they come from the file again.
     ///
     /// # Panics
     /// If they are not inside.
@@ -54,8 +54,8 @@ impl MappedFile {
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: nothing was ever written to the mapping, so that it can be read from the file again.
-            // That it did not help is no reason to stop.
+            // SAFETY: nothing was ever written to the mapping, so that it can be read from the file
+            // again. That it did not help is no reason to stop.
             let _ = unsafe {
                 self.bytes
                     .unchecked_advise_range(advice, bytes.start, bytes.len())

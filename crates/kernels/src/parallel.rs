@@ -1,4 +1,5 @@
-//! The thread pool. A forward pass enters it once; its operations then run tasks that write disjoint outputs.
+//! The thread pool. A forward pass enters it once; its operations then run tasks that write
+//! disjoint outputs.
 
 mod cores;
 mod sync;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 
 use workers::{Entered, Workers};
 
-/// Work of fewer floating-point operations is not shared: it takes about 4 microseconds, and a region costs half a
-/// microsecond and moves what it reads and writes between caches.
+/// Work of fewer floating-point operations is not shared: it takes about 4 microseconds, and a
+/// region costs half a microsecond and moves what it reads and writes between caches.
 const WORTH_SPLITTING: u64 = 400_000;
 
 /// Floating-point operations of a task, unless that makes more than [`TASKS_PER_THREAD`] tasks.
@@ -33,9 +34,10 @@ impl ThreadPool {
     /// Most threads of a pool. Systems end processes that start tens of thousands.
     pub const MAX_THREADS: usize = 1024;
 
-    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the process may use.
-    /// With 1, no thread is started and all work runs on the caller's; so it does if the system refuses to start
-    /// threads. More than [`MAX_THREADS`](Self::MAX_THREADS) count as so many.
+    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the
+    /// process may use. With 1, no thread is started and all work runs on the caller's; so it does
+    /// if the system refuses to start threads. More than [`MAX_THREADS`](Self::MAX_THREADS) count
+    /// as so many.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
@@ -54,9 +56,10 @@ impl ThreadPool {
         self.workers.as_ref().map_or(1, |workers| workers.threads())
     }
 
-    /// Runs `body`, whose operations may use these threads. `work` is a rough count of its floating-point
-    /// operations; little work stays on the calling thread. So does all work while another call uses the pool
-    /// (also one whose task makes this call), and for a while after other processes have delayed its threads.
+    /// Runs `body`, whose operations may use these threads. `work` is a rough count of its
+    /// floating-point operations; little work stays on the calling thread. So does all work while
+    /// another call uses the pool (also one whose task makes this call), and for a while after
+    /// other processes have delayed its threads.
     ///
     /// # Panics
     /// If `body` or one of its tasks does.
@@ -103,8 +106,9 @@ impl<'a> Parallel<'a> {
         self.entered(work).map_or(1, Entered::threads)
     }
 
-    /// How many tasks to cut `work` floating-point operations into: 1 if that is too little to share, else some for each
-    /// thread, so that threads that are late or have longer tasks leave some to the others.
+    /// How many tasks to cut `work` floating-point operations into: 1 if that is too little to
+    /// share, else some for each thread, so that threads that are late or have longer tasks leave
+    /// some to the others.
     #[must_use]
     pub fn tasks_for(self, work: u64) -> usize {
         match self.threads_for(work) {
@@ -116,10 +120,10 @@ impl<'a> Parallel<'a> {
         }
     }
 
-    /// Into how many runs of rows to cut a matrix product with so many bytes of weights. A run is short enough
-    /// that its inputs stay in the second-level cache while the weights stream through. With many rows each
-    /// thread gets rows of its own, which the previous operation left in its cache. Few rows are cut
-    /// only if the weights fit into every thread's cache.
+    /// Into how many runs of rows to cut a matrix product with so many bytes of weights. A run is
+    /// short enough that its inputs stay in the second-level cache while the weights stream
+    /// through. With many rows each thread gets rows of its own, which the previous operation left
+    /// in its cache. Few rows are cut only if the weights fit into every thread's cache.
     pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
         const SMALL: usize = 512 << 10;
         let threads = self.threads_for(work);
@@ -144,8 +148,8 @@ impl<'a> Parallel<'a> {
         }
     }
 
-    /// Cuts `data` into pieces of `len`, the last one shorter, and calls `task(i, piece)` for each. `work` as in
-    /// [`ThreadPool::run`].
+    /// Cuts `data` into pieces of `len`, the last one shorter, and calls `task(i, piece)` for each.
+    /// `work` as in [`ThreadPool::run`].
     pub(crate) fn for_pieces<T: Send>(
         self,
         data: &mut [T],

@@ -85,8 +85,8 @@ impl RopeTable {
     }
 }
 
-/// Turns, in place, `heads` heads of the table's `head_dim` at column `offset` of each row of `x: [rows, stride]`;
-/// `positions[row]` is the row's position in its sequence.
+/// Turns, in place, `heads` heads of the table's `head_dim` at column `offset` of each row of `x:
+/// [rows, stride]`; `positions[row]` is the row's position in its sequence.
 ///
 /// # Panics
 /// If the heads do not fit into a row, or the table does not cover a position.

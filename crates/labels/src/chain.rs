@@ -13,8 +13,8 @@ pub struct LabelledChain {
     pub problem: String,
     /// In order; no text is blank.
     pub steps: Vec<LabelledStep>,
-    /// The index of the first wrong step, from 0, or -1 if none is wrong: for sources that mark that
-    /// step alone. What stands behind it is unknown.
+    /// The index of the first wrong step, from 0, or -1 if none is wrong: for sources that mark
+    /// that step alone. What stands behind it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<i64>,
     /// Whether the chain's final answer is right.

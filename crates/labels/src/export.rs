@@ -13,11 +13,10 @@ impl Format {
         self.export.is_some()
     }
 
-    /// The chains as records with the labels of a rule, each or why the format cannot hold it; `None`
-    /// if the format is only read. The own format keeps the raw facts, so the rule changes nothing
-    /// there. In all others alternatives are left out
-    /// ([`LabelledChain::with_alternatives`] makes chains of them), and so are steps behind the last
-    /// one that has a label.
+    /// The chains as records with the labels of a rule, each or why the format cannot hold it;
+    /// `None` if the format is only read. The own format keeps the raw facts, so the rule changes
+    /// nothing there. In all others alternatives are left out ([`LabelledChain::with_alternatives`]
+    /// makes chains of them), and so are steps behind the last one that has a label.
     pub fn export<'a>(
         &'static self,
         chains: &'a [LabelledChain],

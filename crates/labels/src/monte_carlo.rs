@@ -35,22 +35,24 @@ pub struct MonteCarlo {
     pub rollouts: u32,
     /// Which steps, and how many rollouts of each.
     pub mode: Mode,
-    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by OmegaPRM's rule, the first error is
-    /// searched as well, beside the chains. They come out as chains with the source `rollout`.
+    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by OmegaPRM's rule, the first error
+    /// is searched as well, beside the chains. They come out as chains with the source `rollout`.
     pub searches: u32,
-    /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside searches.
+    /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside
+    /// searches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mine: Option<Mine>,
     /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts,
-    /// and no chain of them comes out. A reward model chooses among a problem's chains, and there is
-    /// nothing to choose among these. OmegaPRM (2406.06592) leaves out too easy and too hard ones, too.
+    /// and no chain of them comes out. A reward model chooses among a problem's chains, and there
+    /// is nothing to choose among these. OmegaPRM (2406.06592) leaves out too easy and too hard
+    /// ones, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
 }
 
-/// Hard examples for a reward model, found by itself: of each problem the wrong chains that it rates highest, and
-/// as many right ones that it rates lowest. Only they are rolled out and come out. Chains without
-/// a wrong one among them are all left out.
+/// Hard examples for a reward model, found by itself: of each problem the wrong chains that it
+/// rates highest, and as many right ones that it rates lowest. Only they are rolled out and come
+/// out. Chains without a wrong one among them are all left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mine {
@@ -161,8 +163,8 @@ pub struct Labelling {
 }
 
 impl Labelling {
-    /// The strategy of the problem's request. One made later starts the labelling anew, as the search
-    /// wants it when it sets a problem back.
+    /// The strategy of the problem's request. One made later starts the labelling anew, as the
+    /// search wants it when it sets a problem back.
     #[must_use]
     pub fn strategy(&self) -> Box<dyn Strategy> {
         Box::new(Labeller::new(

@@ -31,8 +31,8 @@ pub enum RolloutLabel {
     /// 1 if that share is above this threshold.
     Threshold(f64),
     /// 1 if that share is at least this part of the share one step before (GenPRM's relative
-    /// progress, 2504.00891, which takes 0.8). The first step, and a step behind a share of 0, is as
-    /// for `Hard`.
+    /// progress, 2504.00891, which takes 0.8). The first step, and a step behind a share of 0, is
+    /// as for `Hard`.
     Ratio(f64),
 }
 
@@ -42,8 +42,8 @@ pub enum RolloutLabel {
 pub enum Agree {
     /// A step has a label only where they do.
     Steps,
-    /// A chain has labels only if both have the same first wrong step, or none (consensus filtering,
-    /// Qwen's 2501.07301).
+    /// A chain has labels only if both have the same first wrong step, or none (consensus
+    /// filtering, Qwen's 2501.07301).
     Chains,
 }
 

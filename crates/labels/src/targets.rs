@@ -2,8 +2,8 @@
 
 use crate::{LabelRule, LabelledChain, Reason};
 
-/// What kinds of labels a file needs. All records of a file have the same, because readers of columns
-/// want one type each.
+/// What kinds of labels a file needs. All records of a file have the same, because readers of
+/// columns want one type each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// 1 or 0 for every step.

@@ -1,11 +1,11 @@
-//! Times the scoring of one step after the other: with the caches kept, the tenth costs about what the first
-//! does.
+//! Times the scoring of one step after the other: with the caches kept, the tenth costs about what
+//! the first does.
 //!
 //!     cargo run --release -p beamgen-prm --example steps -- models/abacus/prm chains=64 steps=10 tokens=24
 //!
-//! So many chains of one problem grow by a step of `tokens` tokens each, and each call scores the new step
-//! of all. The prompt is read before. Median of `repeat` runs; `again` is what reading all chains from
-//! their beginning costs at the same length, as a scorer without a cache does.
+//! So many chains of one problem grow by a step of `tokens` tokens each, and each call scores the
+//! new step of all. The prompt is read before. Median of `repeat` runs; `again` is what reading all
+//! chains from their beginning costs at the same length, as a scorer without a cache does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -111,7 +111,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             prm.release(id);
         }
         prm.release(root);
-        // The first, the middle and the last alone: each takes as long as all of the others together.
+        // The first, the middle and the last alone: each takes as long as all of the others
+        // together.
         for step in [0, steps / 2, steps - 1] {
             let whole: Vec<Vec<&str>> = texts
                 .iter()

@@ -72,8 +72,8 @@ pub struct UnloadedModel<'a> {
 }
 
 impl PrmSpec {
-    /// What [`RewardModel::load`] would refuse, found before a decoder's weight is read: the fields of
-    /// the spec, the head's tensors, the tokens it names, how a small chain is written.
+    /// What [`RewardModel::load`] would refuse, found before a decoder's weight is read: the fields
+    /// of the spec, the head's tensors, the tokens it names, how a small chain is written.
     ///
     /// # Errors
     /// As [`RewardModel::load`].
@@ -120,8 +120,8 @@ impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
     /// Without a `spec`, the checkpoint says how it is read ([`PrmSpec::of`]). `reference` is the
-    /// second model of a log-ratio; `config.kv_budget()` is shared between the two, and what both read
-    /// counts once in [`Scored`](beamgen_search::Scored).
+    /// second model of a log-ratio; `config.kv_budget()` is shared between the two, and what both
+    /// read counts once in [`Scored`](beamgen_search::Scored).
     ///
     /// # Errors
     /// A file is missing or broken, or the spec cannot be run with the checkpoint.

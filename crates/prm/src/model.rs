@@ -116,8 +116,8 @@ impl RewardModel {
         self.segments.share(same_tokenizer);
     }
 
-    /// Lets this model use the cache memory that a generator has no use for, beside its own. What it
-    /// borrowed it gives back when asked to ([`Scorer::evict_borrowed`]), by forgetting caches.
+    /// Lets this model use the cache memory that a generator has no use for, beside its own. What
+    /// it borrowed it gives back when asked to ([`Scorer::evict_borrowed`]), by forgetting caches.
     pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
         self.engines.borrow(idle);
     }

@@ -86,8 +86,8 @@ impl<'a> Traits<'a> {
 }
 
 /// The folder's name, or a GGUF file's with its folder's; in the hub's cache
-/// (`models--ORG--NAME/snapshots/COMMIT`) the repository's. Folders further up are the user's, and may
-/// be called after anything.
+/// (`models--ORG--NAME/snapshots/COMMIT`) the repository's. Folders further up are the user's, and
+/// may be called after anything.
 fn own_name(path: &Path) -> String {
     let parts: Vec<_> = path
         .components()

@@ -6,10 +6,11 @@
 //!
 //! The scheduler is the real one and its seconds are real; the servers are models. A server decodes
 //! all its requests together, one token each in `TOKEN + ROW * requests` seconds, and its front
-//! takes `REQUEST` seconds of one thread for each request. vLLM 0.32 took 4.9 to 7.1 ms of two CPU cores for a request of a tiny model. `TOKEN` and `ROW` stand for a 7B model on one
-//! card of the H100's kind; they are assumed, not measured. A reward model's server answers a
-//! request in `SCORE` seconds and takes `REQUEST` for it. There is one of those for every
-//! generator's server. Problems are pinned to servers.
+//! takes `REQUEST` seconds of one thread for each request. vLLM 0.32 took 4.9 to 7.1 ms of two CPU
+//! cores for a request of a tiny model. `TOKEN` and `ROW` stand for a 7B model on one card of the
+//! H100's kind; they are assumed, not measured. A reward model's server answers a request in
+//! `SCORE` seconds and takes `REQUEST` for it. There is one of those for every generator's server.
+//! Problems are pinned to servers.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;

@@ -20,7 +20,8 @@ use crate::servers::Connection;
 /// The longest that a search waits for scores before it looks around.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A scorer whose reward model runs on other servers. Each new step is one request. The server reads what it does not have in its cache of the chain.
+/// A scorer whose reward model runs on other servers. Each new step is one request. The server
+/// reads what it does not have in its cache of the chain.
 #[derive(Debug)]
 pub struct RemoteScorer {
     connection: Arc<Connection>,

@@ -30,10 +30,11 @@ pub enum Aggregation {
         temperature: f32,
     },
     /// The minimum, where the log-odds of each step's score are lowered by the weight times its
-    /// negative log-probability under the generator. A search over many chains finds what the scorer
-    /// rates too high, and that is rarely what the generator often writes, so an improbable step has
-    /// to score higher to count as much (regularised best-of-N, <https://arxiv.org/abs/2404.01054>).
-    /// A step whose log-probability is not known counts as certain.
+    /// negative log-probability under the generator. A search over many chains finds what the
+    /// scorer rates too high, and that is rarely what the generator often writes, so an improbable
+    /// step has to score higher to count as much (regularised best-of-N,
+    /// <https://arxiv.org/abs/2404.01054>). A step whose log-probability is not known counts as
+    /// certain.
     LikelyMin {
         /// Above 0; 1 weighs a step as often as it is to be expected.
         weight: f32,

@@ -106,10 +106,11 @@ fn one() -> usize {
 
 /// The chain whose answer is chosen, as an index into `chains`, or `None` if none gives an answer.
 ///
-/// Only complete chains with an answer take part, with a vote for each of their copies. Equal scores go to the earlier chain,
-/// equal votes to the class with the best chain. A vote is represented by the best chain of its
-/// class; a chain without a score has weight 0. As the chains of best-of-N are independent and in
-/// order, `choose(&chains[..k], ..)` is what best-of-k would have chosen.
+/// Only complete chains with an answer take part, with a vote for each of their copies. Equal
+/// scores go to the earlier chain, equal votes to the class with the best chain. A vote is
+/// represented by the best chain of its class; a chain without a score has weight 0. As the chains
+/// of best-of-N are independent and in order, `choose(&chains[..k], ..)` is what best-of-k would
+/// have chosen.
 pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     let by_score = ranked(chains);
     let best = *by_score.first()?;

@@ -40,8 +40,8 @@ pub struct SearchConfig {
     /// Tokens after which a step is scored in the middle and rejected early; 0: never.
     pub early_rejection: usize,
     /// While the last steps of a round are written, chains that are done with theirs go on with the
-    /// next one. What is not selected is thrown away; the results are the same, unless a problem does
-    /// not fit into memory even alone. Off under a token budget.
+    /// next one. What is not selected is thrown away; the results are the same, unless a problem
+    /// does not fit into memory even alone. Off under a token budget.
     pub speculate: bool,
     /// Problems worked on at once. It changes the speed, never the results.
     pub in_flight: usize,

@@ -60,8 +60,8 @@ pub struct GeneratorConfig {
     /// A chain that has not ended after so many tokens, or at the end of the model's context,
     /// is cut ("chain-cap").
     pub max_chain_tokens: usize,
-    /// A step also ends after so many tokens and its chain goes on, as in searches by segments of fixed
-    /// length (TreeBoN, arXiv:2410.16033); 0: at boundaries alone.
+    /// A step also ends after so many tokens and its chain goes on, as in searches by segments of
+    /// fixed length (TreeBoN, arXiv:2410.16033); 0: at boundaries alone.
     pub step_tokens: usize,
     /// What ends a step; it belongs to the step it ends. A file may also give one string, or call
     /// it `boundary`.
@@ -75,7 +75,8 @@ pub struct GeneratorConfig {
     pub answer_markers: Vec<String>,
     /// System message of the prompt, if any.
     pub system_prompt: Option<String>,
-    /// What chat templates that ask for the date take for today, `YYYY-MM-DD`; not set: today, by UTC.
+    /// What chat templates that ask for the date take for today, `YYYY-MM-DD`; not set: today, by
+    /// UTC.
     pub date: Option<String>,
 }
 
@@ -100,7 +101,8 @@ impl GeneratorConfig {
     /// Checks the ranges.
     ///
     /// # Errors
-    /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is out of range.
+    /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is
+    /// out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         for (field, limit) in [
             ("max_step_tokens", self.max_step_tokens),

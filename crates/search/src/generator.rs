@@ -101,8 +101,9 @@ pub struct Memory {
 
 /// Decodes steps of many chains of many problems together.
 ///
-/// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results depend on
-/// the problem's key, the streams and the texts alone, never on what else is decoded beside.
+/// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results
+/// depend on the problem's key, the streams and the texts alone, never on what else is decoded
+/// beside.
 pub trait Generator {
     /// Renders and queues the prompt. It is read once, in a later [`pass`](Self::pass). The
     /// problem's chains are written as `settings` say.

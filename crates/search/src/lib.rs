@@ -9,8 +9,8 @@
 //! * **One scheduler, every strategy.** Beam search, best-of-N and greedy decoding run on the same
 //!   loop and are charged by the same [`Ledger`], so their comparison is fair.
 //! * **Results do not depend on the batch.** A chain's random stream follows from its place in the
-//!   tree ([`child_stream`]), siblings are reported together, strategies see trees and not arrivals.
-//!   The same problem gives the same tree alone and among hundreds.
+//!   tree ([`child_stream`]), siblings are reported together, strategies see trees and not
+//!   arrivals. The same problem gives the same tree alone and among hundreds.
 //! * **Memory is never an error.** Steps wait for memory. If nothing at all can go on, the youngest
 //!   problem is set back and begun again later; a problem alone on the machine gives up the
 //!   worst of its waiting chains ([`Finish::NoMemory`]).

@@ -14,8 +14,8 @@ pub struct ScoreId(pub u64);
 pub struct StepRef<'a> {
     /// Text, boundary included. Never empty or only white space.
     pub text: &'a str,
-    /// The generator's tokens, if they stand for `text` and nothing else; otherwise none. With [`Finish::EndOfText`] the last one is the end-of-text token,
-    /// which has no text.
+    /// The generator's tokens, if they stand for `text` and nothing else; otherwise none. With
+    /// [`Finish::EndOfText`] the last one is the end-of-text token, which has no text.
     pub tokens: &'a [u32],
     /// `None` or [`Finish::Answer`] for a step that closed at its boundary.
     pub finish: Option<Finish>,
@@ -97,9 +97,9 @@ pub trait Scorer {
         Vec::new()
     }
 
-    /// Gives back cache memory that it borrowed from the generator and that the generator has claimed
-    /// meanwhile. Called before each of the generator's passes. What is forgotten for it is read
-    /// again when it is wanted; scores stay the same.
+    /// Gives back cache memory that it borrowed from the generator and that the generator has
+    /// claimed meanwhile. Called before each of the generator's passes. What is forgotten for it is
+    /// read again when it is wanted; scores stay the same.
     fn evict_borrowed(&mut self) {}
 
     /// Its cache memory now.

@@ -148,7 +148,8 @@ pub enum Scoring {
 /// What a strategy is told at the start of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Follows from the problem and the generator's seed: what a strategy draws, it draws from here.
+    /// Follows from the problem and the generator's seed: what a strategy draws, it draws from
+    /// here.
     pub strategy_seed: u64,
     /// Tokens that the generator's whole cache holds.
     pub cache_tokens: usize,
@@ -160,7 +161,8 @@ pub trait Strategy {
     /// When steps are scored; the same throughout.
     fn scoring(&self) -> Scoring;
 
-    /// Whether siblings with the same text are one candidate. If so, siblings are reported together.
+    /// Whether siblings with the same text are one candidate. If so, siblings are reported
+    /// together.
     fn merges_siblings(&self) -> bool;
 
     /// Whether this node keeps its cache when it is expanded, until it is pruned, so that it can be
@@ -171,8 +173,8 @@ pub trait Strategy {
         false
     }
 
-    /// Whether [`on_steps`](Self::on_steps) is called only when every step asked for has been reported.
-    /// Otherwise it is called whenever something has.
+    /// Whether [`on_steps`](Self::on_steps) is called only when every step asked for has been
+    /// reported. Otherwise it is called whenever something has.
     fn in_rounds(&self) -> bool {
         true
     }
@@ -180,9 +182,9 @@ pub trait Strategy {
     /// The first actions; usually [`Action::Expand`] of the root.
     fn begin(&mut self, start: Start) -> Vec<Action>;
 
-    /// Called with the nodes whose steps are done since the last call, in order of age: they are open,
-    /// paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing is
-    /// asked for and nothing is still to come, the search ends.
+    /// Called with the nodes whose steps are done since the last call, in order of age: they are
+    /// open, paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing
+    /// is asked for and nothing is still to come, the search ends.
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
 
     /// The score of a finished chain, where it does not follow from the scores of its steps.

@@ -1,12 +1,12 @@
-//! Times `PackedLinear` beside candle: float32 beside `Tensor::matmul` (with gemm's AVX-512 code), int8
-//! beside `QMatMul` of Q8_0, at the same number of threads.
+//! Times `PackedLinear` beside candle: float32 beside `Tensor::matmul` (with gemm's AVX-512 code),
+//! int8 beside `QMatMul` of Q8_0, at the same number of threads.
 //!
 //!     RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo run --release -p beamgen-train \
 //!         --example candle -- threads=1 1536x8960 896x4864
 //!
-//! A table for each shape `inputs x outputs`: GFLOP/s, 2 * rows * inputs * outputs / time on the clock.
-//! With `avx512` ours does without AMX. All take turns; a number is the median of nine turns. The ceilings are loops of multiply-adds that
-//! touch no memory, on one thread.
+//! A table for each shape `inputs x outputs`: GFLOP/s, 2 * rows * inputs * outputs / time on the
+//! clock. With `avx512` ours does without AMX. All take turns; a number is the median of nine
+//! turns. The ceilings are loops of multiply-adds that touch no memory, on one thread.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! The reward models' common start: replaced-token detection (ELECTRA, Clark et al. 2020) on right
 //! solutions. It needs no labelled chains, and a tenth of all its tokens are wrong ones, where a
-//! labelled chain has one: comparing what stands there with what the base model expected is learnt here.
+//! labelled chain has one: comparing what stands there with what the base model expected is learnt
+//! here.
 
 use crate::Result;
 use crate::lm::{length, people};

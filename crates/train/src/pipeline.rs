@@ -1,5 +1,6 @@
-//! `beamgen train`: world, tokenizer, base model, generator, sampled chains, PRM, its hard negatives,
-//! ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes on after it.
+//! `beamgen train`: world, tokenizer, base model, generator, sampled chains, PRM, its hard
+//! negatives, ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes
+//! on after it.
 
 use crate::config::TrainConfig;
 use crate::detect::{self, Classes, LineEnd};
@@ -229,8 +230,8 @@ impl Run<'_> {
         Ok(pool)
     }
 
-    /// The base model with more layers and a score head that tells replaced tokens: where PRM and ORM
-    /// both start.
+    /// The base model with more layers and a score head that tells replaced tokens: where PRM and
+    /// ORM both start.
     fn detector(&mut self, base: &Model) -> Result<Model> {
         let c = self.config;
         let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
@@ -338,7 +339,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The sample pool mined in a round: what the exported PRM takes for right, and right solutions.
+    /// The sample pool mined in a round: what the exported PRM takes for right, and right
+    /// solutions.
     fn mine(&mut self, round: usize) -> Result<SamplePool> {
         (self.report)(Report::Stage("hard negatives"));
         let c = self.config;

@@ -65,8 +65,8 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or, of
-    /// each, a quarter, and half hard negatives.
+    /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or,
+    /// of each, a quarter, and half hard negatives.
     pub fn batch(&self, step: usize) -> Result<Batch> {
         let Self {
             tok,

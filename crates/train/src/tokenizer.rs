@@ -109,7 +109,8 @@ pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
         .to_vec())
 }
 
-/// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint folder.
+/// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint
+/// folder.
 pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     let id = |t: &str| {
         tok.token_to_id(t)

@@ -2,8 +2,8 @@
 //! labelled chains.
 //!
 //! * [`Decoder`]: the trainable model over the weights that the engine reads.
-//! * [`Example`]: tokens, and what is learnt at which of them: from solutions ([`sft`]) or from labelled
-//!   chains ([`labelled`]).
+//! * [`Example`]: tokens, and what is learnt at which of them: from solutions ([`sft`]) or from
+//!   labelled chains ([`labelled`]).
 //! * [`RewardHead`]: what a reward model has in place of the language-model head.
 //! * [`Features`]: what the engine computes of the layers that are not trained, once.
 //! * [`fit`]: the loop; [`export`] writes what came out.

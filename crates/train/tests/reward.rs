@@ -267,7 +267,8 @@ fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job 
     }
 }
 
-/// The mean loss of the labels that [`labelled_file`] gives, by the scores of the model in `folder`.
+/// The mean loss of the labels that [`labelled_file`] gives, by the scores of the model in
+/// `folder`.
 fn loss_of_scores(folder: &Path, name: &str) -> f64 {
     let checkpoint = Checkpoint::from(folder);
     let config = EngineConfig::default();

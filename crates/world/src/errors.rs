@@ -5,8 +5,8 @@ use super::{MAX_NUMBER, NAMES, Relation, WorldProblem};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// How often a line of a noisy solution goes wrong. Some kinds of line mislead more often than others
-/// (people read "fewer" as "more"), so a problem has easy and hard lines, as real ones do.
+/// How often a line of a noisy solution goes wrong. Some kinds of line mislead more often than
+/// others (people read "fewer" as "more"), so a problem has easy and hard lines, as real ones do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorRates {
@@ -52,8 +52,8 @@ impl ErrorRates {
     }
 }
 
-/// A solution with errors injected at `rates`: after an error it goes on from the wrong number. Same length as [`WorldProblem::solution`] or shorter
-/// (a premature answer).
+/// A solution with errors injected at `rates`: after an error it goes on from the wrong number.
+/// Same length as [`WorldProblem::solution`] or shorter (a premature answer).
 pub fn noisy_solution(rng: &mut impl Rng, p: &WorldProblem, rates: &ErrorRates) -> Vec<String> {
     let mut values = p.values.clone();
     let mut out = Vec::new();

@@ -114,8 +114,8 @@ fn draw(rng: &mut impl Rng, people: usize, dependency_distance: usize) -> Option
     WorldProblem::new(item, facts)
 }
 
-/// A relation to people at most `dependency_distance` back that stays within the numbers; every kind about
-/// equally often.
+/// A relation to people at most `dependency_distance` back that stays within the numbers; every
+/// kind about equally often.
 fn relation(rng: &mut impl Rng, values: &[i64], dependency_distance: usize) -> Option<Relation> {
     let back = |rng: &mut _| {
         values.len() - 1 - Rng::random_range(rng, 0..dependency_distance.min(values.len()))

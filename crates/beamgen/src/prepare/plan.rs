@@ -11,8 +11,8 @@ use crate::{Config, Error};
 /// Tokens that a prompt is taken to have where memory is planned.
 const PROMPT: usize = 2048;
 
-/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of theirs takes less
-/// time than its launches on a device would.
+/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of
+/// theirs takes less time than its launches on a device would.
 pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     match config.engine.device {
         DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
@@ -20,8 +20,8 @@ pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     }
 }
 
-/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device cannot have it, the processor
-/// has it, with a note.
+/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device
+/// cannot have it, the processor has it, with a note.
 pub(crate) fn on_device<T>(
     choice: DeviceChoice,
     notes: &mut Vec<String>,
@@ -76,8 +76,8 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are taken
-/// whole, and a fork's last one twice.
+/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are
+/// taken whole, and a fork's last one twice.
 pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
     let longest = config.generator.max_chain_tokens + PROMPT;
     (longest, 2 * config.engine.page_size)

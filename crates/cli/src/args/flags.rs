@@ -26,8 +26,8 @@ pub struct SettingFlags {
     pub m: Option<usize>,
     /// How step scores become a chain's score
     ///
-    /// min, product, mean, last, max, soft-min[:T] or likely-min[:W] [default: min; with --scorer orm always
-    /// last]
+    /// min, product, mean, last, max, soft-min[:T] or likely-min[:W] [default: min; with --scorer
+    /// orm always last]
     #[arg(long, hide_short_help = true)]
     pub aggregation: Option<Aggregation>,
     /// How the answer is chosen among finished chains
@@ -160,8 +160,8 @@ pub struct PrmFlags {
 pub struct ModelFlags {
     /// Published models by name, e.g. qwen2.5-math-1.5b
     ///
-    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`, or a
-    /// TOML file. --config wins over it; --generator and --prm replace its models.
+    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,
+    /// or a TOML file. --config wins over it; --generator and --prm replace its models.
     #[arg(long, value_name = "NAME|FILE")]
     pub pair: Option<String>,
     /// The process reward model [default: bundled]
@@ -195,8 +195,8 @@ pub struct ModelFlags {
     pub dtype: Option<WeightType>,
     /// Compute on auto, cpu, cuda or cuda:N
     ///
-    /// auto is the cpu for the bundled models. For others it is CUDA device 0 if the device passes a
-    /// test and can have them, else the cpu [default: auto]
+    /// auto is the cpu for the bundled models. For others it is CUDA device 0 if the device passes
+    /// a test and can have them, else the cpu [default: auto]
     #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub device: Option<DeviceChoice>,
     /// Keys and values as auto, f32, bf16 or f16
@@ -207,8 +207,8 @@ pub struct ModelFlags {
     pub kv_dtype: Option<KvType>,
     /// Most memory for KV caches, e.g. 2GiB [default: auto]
     ///
-    /// For both models together. On the cpu it is taken when it is needed, on a CUDA device at once.
-    /// auto is 4GiB on the cpu, and on a CUDA device what all chains in flight can use.
+    /// For both models together. On the cpu it is taken when it is needed, on a CUDA device at
+    /// once. auto is 4GiB on the cpu, and on a CUDA device what all chains in flight can use.
     #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
     pub kv_memory: Option<usize>,
     /// Never ask the hub; take models from its cache

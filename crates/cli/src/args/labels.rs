@@ -59,14 +59,14 @@ pub struct InputFlags {
 pub struct RuleFlags {
     /// What a neutral rating counts as: positive, negative, drop or half
     ///
-    /// positive is Lightman's and Qwen's way, negative TRL's, half the label 0.5 [default: positive;
-    /// half in `labels stat`]
+    /// positive is Lightman's and Qwen's way, negative TRL's, half the label 0.5 [default:
+    /// positive; half in `labels stat`]
     #[arg(long, value_name = "RULE", value_parser = neutral(), hide_possible_values = true)]
     pub neutral: Option<Neutral>,
     /// How rollouts become a label: hard, soft, threshold=X, ratio=X
     ///
-    /// hard: 1 if any is right. soft: the share of right ones. threshold: 1 if that share is above X.
-    /// ratio: 1 if it is at least X times the share one step before [default: hard]
+    /// hard: 1 if any is right. soft: the share of right ones. threshold: 1 if that share is above
+    /// X. ratio: 1 if it is at least X times the share one step before [default: hard]
     #[arg(long, value_name = "RULE", value_parser = rollouts)]
     pub rollouts: Option<RolloutLabel>,
     /// Drop the labels behind a chain's first wrong step
@@ -74,8 +74,8 @@ pub struct RuleFlags {
     pub first_error_only: bool,
     /// Where second opinions (`labels judge`) have to agree with labels: steps or chains
     ///
-    /// steps: a step has a label only where they do. chains: a chain has labels only if both have the
-    /// same first wrong step.
+    /// steps: a step has a label only where they do. chains: a chain has labels only if both have
+    /// the same first wrong step.
     #[arg(long, value_name = "WHERE", value_parser = agree(), hide_possible_values = true)]
     pub agree: Option<Agree>,
 }

@@ -39,8 +39,8 @@ pub enum TrainCommand {
 pub struct SftArgs {
     /// Examples as JSON lines
     ///
-    /// Each has `problem` (or `question`) and `solution` (or `answer`), or `messages` of which the last is
-    /// the assistant's. The loss is on the solution and the token that ends it.
+    /// Each has `problem` (or `question`) and `solution` (or `answer`), or `messages` of which the
+    /// last is the assistant's. The loss is on the solution and the token that ends it.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
     #[command(flatten)]
@@ -70,8 +70,8 @@ pub struct RewardArgs {
     pub tune: TuneFlags,
     /// How the model is read: a family's name, or a TOML file of your own
     ///
-    /// It decides the head (one or two linear layers, a value head, two label tokens), how a chain is
-    /// written and where its scores are read. The trained folder says it in its prm.toml.
+    /// It decides the head (one or two linear layers, a value head, two label tokens), how a chain
+    /// is written and where its scores are read. The trained folder says it in its prm.toml.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -111,10 +111,10 @@ pub struct TuneFlags {
     /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
     ///
     /// With top=L the engine computes the layers below once and keeps their hidden states in
-    /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the last
-    /// layers, the final norm and the head only. A head that is tied to the embedding is then not
-    /// trained. lora=R trains two thin matrices beside each matrix, which are merged into it at the
-    /// end; lora=R,alpha=X scales them with X / R [alpha: 2 R].
+    /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the
+    /// last layers, the final norm and the head only. A head that is tied to the embedding is then
+    /// not trained. lora=R trains two thin matrices beside each matrix, which are merged into it at
+    /// the end; lora=R,alpha=X scales them with X / R [alpha: 2 R].
     #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
     pub train: Trained,
     /// Times that every example is seen

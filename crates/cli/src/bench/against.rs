@@ -78,7 +78,8 @@ pub struct Answer {
     pub points: Vec<Points>,
 }
 
-/// The answers for the cells of one set. `baseline` has the cells of the baseline there by rising N.
+/// The answers for the cells of one set. `baseline` has the cells of the baseline there by rising
+/// N.
 pub fn answers(set: &str, baseline: &[&Measured<'_>], others: &[&Measured<'_>]) -> Vec<Answer> {
     if baseline.is_empty() {
         return Vec::new();

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 /// The largest bench file read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The file, with `S` for its settings: [`Config`] to have them checked in their place, [`Table`] to
-/// lay one over the other.
+/// The file, with `S` for its settings: [`Config`] to have them checked in their place, [`Table`]
+/// to lay one over the other.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -115,7 +115,8 @@ impl BenchFile {
         let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };
-        // What is not TOML at all is a bench if it looks like one, so that its fault is told as such.
+        // What is not TOML at all is a bench if it looks like one, so that its fault is told as
+        // such.
         let is_bench = match text.parse::<Table>() {
             Ok(table) => table.contains_key("run") || table.contains_key("set"),
             Err(_) => text.lines().any(|line| line.trim_start().starts_with("[[")),

@@ -377,8 +377,8 @@ fn without_scorer(config: &Config) -> Config {
     same
 }
 
-/// What the results of a cell depend on, the same whether it runs by itself or is read off another's
-/// search.
+/// What the results of a cell depend on, the same whether it runs by itself or is read off
+/// another's search.
 fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
     let mut identity = solver.identity_of(&config.settings());
     if !config.uses_scorer()

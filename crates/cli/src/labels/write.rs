@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output;
 
-/// Writes a line for each record, into a file aside that is renamed when it is whole; `-` is stdout.
+/// Writes a line for each record, into a file aside that is renamed when it is whole; `-` is
+/// stdout.
 pub fn lines(path: &Path, records: impl Iterator<Item = impl Serialize>) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Ok(all(&mut io::stdout().lock(), records)?);

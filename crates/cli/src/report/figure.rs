@@ -29,8 +29,8 @@ pub trait Figure {
     ) -> anyhow::Result<()>;
 }
 
-/// Implements [`Figure`] by `heading()`, `legend()` and a generic `draw(area, plot, scale)`; `plot` is
-/// the part of `area` beside the legend.
+/// Implements [`Figure`] by `heading()`, `legend()` and a generic `draw(area, plot, scale)`; `plot`
+/// is the part of `area` beside the legend.
 macro_rules! figure {
     ($type:ty) => {
         impl $crate::report::figure::Figure for $type {

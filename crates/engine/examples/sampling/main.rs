@@ -2,12 +2,13 @@
 //!
 //!     cargo run --release -p beamgen-engine --example sampling -- 512 49152 151936
 //!
-//! A table for each vocabulary: milliseconds a row of a sampler that works row by row in plain loops
-//! (`plain.rs`), and of ours on one thread and on all; GB/s of ours, counting each logit once; and
-//! that of a copy of the same rows on as many threads, which counts each logit twice. The rows are
-//! 64, of normal logits: `peaked` has a few likely tokens, `flat` has none. All take turns; a number
-//! is the median of nine turns, with the least and the most. `stem` is one row for 64 draws. The last
-//! column says how many of so many draws give another token than the plain sampler.
+//! A table for each vocabulary: milliseconds a row of a sampler that works row by row in plain
+//! loops (`plain.rs`), and of ours on one thread and on all; GB/s of ours, counting each logit
+//! once; and that of a copy of the same rows on as many threads, which counts each logit twice. The
+//! rows are 64, of normal logits: `peaked` has a few likely tokens, `flat` has none. All take
+//! turns; a number is the median of nine turns, with the least and the most. `stem` is one row for
+//! 64 draws. The last column says how many of so many draws give another token than the plain
+//! sampler.
 
 mod plain;
 

@@ -28,7 +28,8 @@ pub(super) struct Family {
     pub(super) qk_norm: bool,
     /// Without one: `hidden_size / num_attention_heads`.
     pub(super) default_head_dim: Option<usize>,
-    /// If the field is absent. Where it is `null`, and where this is `None`: as many as query heads.
+    /// If the field is absent. Where it is `null`, and where this is `None`: as many as query
+    /// heads.
     pub(super) default_kv_heads: Option<usize>,
     pub(super) default_rms_norm_eps: f64,
     pub(super) windows: Windows,
@@ -107,8 +108,8 @@ pub(super) fn names() -> String {
     names.join(", ")
 }
 
-/// Fields that other models have and whose arithmetic is not supported, with the values at which they
-/// have no effect (`null` and an absent field never have one).
+/// Fields that other models have and whose arithmetic is not supported, with the values at which
+/// they have no effect (`null` and an absent field never have one).
 pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("quantization_config", &[]),
     ("compression_config", &[]),

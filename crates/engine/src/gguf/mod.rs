@@ -1,7 +1,8 @@
-//! One GGUF file as a whole checkpoint: its tensors, and Hugging Face's files made from its metadata.
+//! One GGUF file as a whole checkpoint: its tensors, and Hugging Face's files made from its
+//! metadata.
 //!
-//! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>. Versions 2 and 3, little
-//! endian.
+//! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>. Versions 2 and 3,
+//! little endian.
 
 mod config;
 mod header;

@@ -42,7 +42,8 @@ struct Left {
 }
 
 thread_local! {
-    /// What the rendering of this thread may still use. Filters and functions do not see whose they are.
+    /// What the rendering of this thread may still use. Filters and functions do not see whose they
+    /// are.
     static LEFT: Cell<Left> = Cell::default();
 }
 

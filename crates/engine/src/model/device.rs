@@ -72,7 +72,8 @@ impl DeviceLinear {
         self.bias.is_none() && self.number() == number && self.shape.on_tensor_cores()
     }
 
-    /// The outputs are gates and what they let through: `out` is that, half as wide, for a next matrix.
+    /// The outputs are gates and what they let through: `out` is that, half as wide, for a next
+    /// matrix.
     pub(crate) fn gated(
         &self,
         x: &Buffer,

@@ -1,9 +1,10 @@
 //! Passes on a CUDA device.
 //!
-//! Memory for keys, values and activations is allocated when the engine is made. A pass copies its lists (tokens,
-//! positions, what each row attends to) and queues its kernels; it waits for no result. A pass in which every row is
-//! wanted, as in decoding, is rounded up to a size that comes again, recorded as a graph for that size, and replayed.
-//! The rows that pad it write their keys and values to a scratch page.
+//! Memory for keys, values and activations is allocated when the engine is made. A pass copies its
+//! lists (tokens, positions, what each row attends to) and queues its kernels; it waits for no
+//! result. A pass in which every row is wanted, as in decoding, is rounded up to a size that comes
+//! again, recorded as a graph for that size, and replayed. The rows that pad it write their keys
+//! and values to a scratch page.
 
 mod draw;
 mod lists;
@@ -90,7 +91,8 @@ impl CudaRunner {
             scratch: pages as u32,
         };
         let mut kv = device.alloc((pages + 1).saturating_mul(page_bytes))?;
-        // Nothing reads the scratch page, but its contents should not depend on what used the memory before.
+        // Nothing reads the scratch page, but its contents should not depend on what used the
+        // memory before.
         kv.clear()?;
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
@@ -131,7 +133,8 @@ impl CudaRunner {
         let width = output.width(config);
         let bytes = 4 * width * wanted;
         if self.out.bytes() < bytes {
-            // No graph uses it. Freed first: both together would be more than the memory plan allows.
+            // No graph uses it. Freed first: both together would be more than the memory plan
+            // allows.
             self.out = self.device.alloc(0)?;
             self.out = self.device.alloc(bytes)?;
         }

@@ -71,8 +71,8 @@ impl Distribution {
         }
     }
 
-    /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is the
-    /// row to come, if any.
+    /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is
+    /// the row to come, if any.
     pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         let max = maxima(self.isa, x, &mut self.maxima);

@@ -88,8 +88,8 @@ impl Sampler {
         self.sample_after(&[], logits, params, draw)
     }
 
-    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `history`, which may
-    /// have some twice.
+    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `history`, which
+    /// may have some twice.
     ///
     /// # Panics
     /// If there are no logits, or a token is outside.

@@ -90,7 +90,8 @@ impl Growth {
     }
 }
 
-/// Checks SentencePiece's table of replacements: the length of its trie, the trie, texts that end in
+/// Checks SentencePiece's table of replacements: the length of its trie, the trie, texts that end
+/// in
 /// 0. Returns the length of the longest.
 fn precompiled(table: &str) -> Result<f64, Malformed> {
     let broken = |what: &str| format!("normalizer: Precompiled: {what}");

@@ -126,7 +126,8 @@ impl Entry {
 type AddFile = fn(&mut Weights, Bytes, &Path) -> Result<(), Error>;
 
 impl Weights {
-    /// Tensors of these shapes, all of them the beginning of the same bfloat16 noise of magnitude 1/64 to 1/32.
+    /// Tensors of these shapes, all of them the beginning of the same bfloat16 noise of magnitude
+    /// 1/64 to 1/32.
     pub(crate) fn noise(shapes: Vec<(String, Vec<usize>)>) -> Self {
         let values = |shape: &[usize]| shape.iter().product::<usize>();
         let most = shapes.iter().map(|(_, shape)| values(shape)).max();
@@ -231,8 +232,8 @@ impl Weights {
         self.tensors.remove(name).is_some()
     }
 
-    /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free for
-    /// others.
+    /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free
+    /// for others.
     pub(crate) fn set_aside(&self, name: &str) {
         if let Some(Data::Mapped { file, range, .. }) = self.tensors.get(name).map(|e| &e.data) {
             file.set_aside(range.clone());
@@ -466,8 +467,8 @@ impl View<'_> {
         }
     }
 
-    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of Q8_0, for which
-    /// rows have to be multiples of 32. Returns whether all that is finite remains so.
+    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of Q8_0, for
+    /// which rows have to be multiples of 32. Returns whether all that is finite remains so.
     pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
         match self.values {
             Values::Encoded {

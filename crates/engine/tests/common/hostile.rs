@@ -1,5 +1,6 @@
-//! Files that lie, and what is said of them. Each is refused with one clear line; none makes the program panic, nor take
-//! much more memory than the file has: a program with such tests has an allocator with [`LIMIT`], which ends it beyond that.
+//! Files that lie, and what is said of them. Each is refused with one clear line; none makes the
+//! program panic, nor take much more memory than the file has: a program with such tests has an
+//! allocator with [`LIMIT`], which ends it beyond that.
 
 use std::fs;
 use std::path::{Path, PathBuf};

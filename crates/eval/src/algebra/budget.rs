@@ -16,8 +16,8 @@ pub(crate) enum Fault {
 
 /// Work that may still be done, in units of about one small rational operation.
 ///
-/// The unit is coarse on purpose: it is a bound, not a clock, so that the verdict on an answer never
-/// depends on the machine.
+/// The unit is coarse on purpose: it is a bound, not a clock, so that the verdict on an answer
+/// never depends on the machine.
 #[derive(Debug)]
 pub(crate) struct Budget(u64);
 

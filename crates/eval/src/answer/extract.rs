@@ -70,7 +70,8 @@ fn last_boxed(text: &str) -> Option<&str> {
                     next = text.len() - after.len();
                     found = Some((next, unbraced(after)));
                 }
-                // The next character is escaped, unless this backslash is a doubled one before a box.
+                // The next character is escaped, unless this backslash is a doubled one before a
+                // box.
                 None if text[at + 1..].strip_prefix('\\').is_some_and(is_box) => {}
                 None => next = at + 2,
             },

@@ -1,7 +1,7 @@
 //! Scorers that do not read the text, to hold a model against.
 //!
-//! They are fitted on the very labels that they are measured on, so they show at best what the prior,
-//! the length or the place of a step tells; a model has to be better than all of them.
+//! They are fitted on the very labels that they are measured on, so they show at best what the
+//! prior, the length or the place of a step tells; a model has to be better than all of them.
 
 use super::calibration::equal_mass;
 use super::{BINS, ScoredChain};
@@ -37,8 +37,8 @@ impl Baseline {
         }
     }
 
-    /// The same chains with this baseline's scores. A chain that the model refused stays refused, so
-    /// that both are measured on the same steps.
+    /// The same chains with this baseline's scores. A chain that the model refused stays refused,
+    /// so that both are measured on the same steps.
     #[must_use]
     pub fn score(self, chains: &[ScoredChain]) -> Vec<ScoredChain> {
         let bins = self.bins(chains);

@@ -74,8 +74,8 @@ impl Sums {
         }
     }
 
-    /// The expected calibration error: the mean over steps of how far the mean score of their bin is
-    /// from its mean label (Guo et al., 1706.04599). `None` without steps.
+    /// The expected calibration error: the mean over steps of how far the mean score of their bin
+    /// is from its mean label (Guo et al., 1706.04599). `None` without steps.
     pub fn error(&self) -> Option<f64> {
         let all: f64 = self.bins.iter().map(|bin| bin.weight).sum();
         let apart: f64 = self

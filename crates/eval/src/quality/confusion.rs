@@ -50,8 +50,8 @@ impl Confusion {
         Some(0.5 * self.f1_wrong()? + 0.5 * self.f1_right()?)
     }
 
-    /// Mean of the shares of right and of wrong steps that are told as such; `None` unless there are
-    /// both.
+    /// Mean of the shares of right and of wrong steps that are told as such; `None` unless there
+    /// are both.
     #[must_use]
     pub fn balanced_accuracy(&self) -> Option<f64> {
         let right = share(self.true_positive, self.false_negative)?;

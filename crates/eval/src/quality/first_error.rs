@@ -92,8 +92,8 @@ impl FirstErrors {
         })
     }
 
-    /// PRMBench's first-error accuracy: the share of wrong chains whose first wrong step is flagged,
-    /// whether or not earlier ones are.
+    /// PRMBench's first-error accuracy: the share of wrong chains whose first wrong step is
+    /// flagged, whether or not earlier ones are.
     pub fn flagged(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.flagged / self.wrong)
     }

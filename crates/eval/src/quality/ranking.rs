@@ -34,8 +34,8 @@ impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
 }
 
 /// The area under the ROC curve: the probability that a right step has a higher score than a wrong
-/// one, ties counting half (Mann and Whitney). `steps` come by rising score. `None` unless there are
-/// right and wrong ones.
+/// one, ties counting half (Mann and Whitney). `steps` come by rising score. `None` unless there
+/// are right and wrong ones.
 #[must_use]
 pub fn auc(steps: impl Iterator<Item = (f32, bool, f64)>) -> Option<f64> {
     let (mut right, mut wrong, mut above) = (0.0, 0.0, 0.0);

@@ -9,14 +9,14 @@ use crate::metrics::bootstrap_of;
 pub struct Figure {
     /// The figure of the data as they are.
     pub value: f64,
-    /// The ends of the interval, low and high, which includes the figure. `None` for a single problem,
-    /// and if the figure is undefined in more than a twentieth of the draws.
+    /// The ends of the interval, low and high, which includes the figure. `None` for a single
+    /// problem, and if the figure is undefined in more than a twentieth of the draws.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The figures of a statistic with percentile intervals over resampled problems. `statistic` is given
-/// how often each of the `problems` is drawn: first each once. All chains of a problem move together.
-/// Draws in which a figure is undefined do not count for it.
+/// The figures of a statistic with percentile intervals over resampled problems. `statistic` is
+/// given how often each of the `problems` is drawn: first each once. All chains of a problem move
+/// together. Draws in which a figure is undefined do not count for it.
 pub fn resample<const K: usize>(
     problems: usize,
     seed: u64,

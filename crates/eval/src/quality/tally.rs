@@ -1,5 +1,5 @@
-//! Sums over steps and chains, from which nearly every measure follows. They are taken once for each
-//! problem; a draw of the bootstrap only weighs them.
+//! Sums over steps and chains, from which nearly every measure follows. They are taken once for
+//! each problem; a draw of the bootstrap only weighs them.
 
 use super::calibration::Sums;
 use super::first_error::FirstErrors;
@@ -50,8 +50,8 @@ impl Tally {
         self.entropy += weight * other.entropy;
     }
 
-    /// The measure; `None` where it has no meaning, and for [`Measure::Auc`], which is no function of
-    /// sums.
+    /// The measure; `None` where it has no meaning, and for [`Measure::Auc`], which is no function
+    /// of sums.
     pub fn value(&self, of: Measure) -> Option<f64> {
         let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
         match of {

@@ -27,8 +27,8 @@ fn close(got: Option<f64>, want: f64) {
     );
 }
 
-/// Two problems: one with a chain of which the second step is wrong and found, one with a right chain
-/// that is flagged at its last step.
+/// Two problems: one with a chain of which the second step is wrong and found, one with a right
+/// chain that is flagged at its last step.
 fn two() -> Vec<ScoredChain> {
     vec![
         chain(0, &[(1.0, 0.9), (0.0, 0.2), (1.0, 0.6)]),
@@ -66,7 +66,8 @@ fn every_measure_of_two_chains_is_that_computed_by_hand() {
     let bits = [0.9, 0.2, 0.6, 0.7, 0.4].map(entropy).iter().sum::<f64>() / 5.0;
     near(of(Measure::Entropy), bits);
     close(of(Measure::OutcomeDrift), 0.5);
-    // Right steps: scores 0.9, 0.6, 0.7, 0.4 of lengths 1, 3, 1, 2, about their means 0.65 and 1.75.
+    // Right steps: scores 0.9, 0.6, 0.7, 0.4 of lengths 1, 3, 1, 2, about their means 0.65 and
+    // 1.75.
     let xy = 0.25 * -0.75 + -0.05 * 1.25 + 0.05 * -0.75 + -0.25 * 0.25;
     let xx: f64 = 0.25 * 0.25 + 0.05 * 0.05 + 0.05 * 0.05 + 0.25 * 0.25;
     let yy: f64 = 0.75 * 0.75 + 1.25 * 1.25 + 0.75 * 0.75 + 0.25 * 0.25;

@@ -66,8 +66,8 @@ pub struct View {
 }
 
 impl View {
-    /// Of each chain those steps count whose number, from 0, `position` takes; figures of whole chains
-    /// do not heed it.
+    /// Of each chain those steps count whose number, from 0, `position` takes; figures of whole
+    /// chains do not heed it.
     pub fn new<'a>(
         chains: impl IntoIterator<Item = &'a ScoredChain>,
         threshold: f32,
@@ -263,8 +263,8 @@ impl View {
         })
     }
 
-    /// The bins of the calibration error that are not empty, by rising score. Their mean labels have
-    /// intervals over problems.
+    /// The bins of the calibration error that are not empty, by rising score. Their mean labels
+    /// have intervals over problems.
     #[must_use]
     pub fn calibration(&self, binning: Binning, seed: u64) -> Vec<Bin> {
         let bin = |step: &Step| match binning {

@@ -1,7 +1,8 @@
-//! The threads of `beamgen-kernels`, as they are, under loom: it runs every model in all orders in which its
-//! threads can take turns (with at most three turns that a thread did not have to give away), and lets a load
-//! return every value that its ordering allows. A task that is lost or run twice, what a task wrote and the
-//! caller does not see, a thread that is never woken: each fails here, in some order.
+//! The threads of `beamgen-kernels`, as they are, under loom: it runs every model in all orders in
+//! which its threads can take turns (with at most three turns that a thread did not have to give
+//! away), and lets a load return every value that its ordering allows. A task that is lost or run
+//! twice, what a task wrote and the caller does not see, a thread that is never woken: each fails
+//! here, in some order.
 //!
 //! Not modelled: threads that are late, which are then left alone for a while.
 
@@ -27,7 +28,8 @@ fn region(entered: &Entered<'_>, count: usize, task: impl Fn(usize) + Sync) {
     unsafe { entered.region(count, &task) }
 }
 
-/// A number that tasks change without synchronising: loom finds two at once, and one that was not seen.
+/// A number that tasks change without synchronising: loom finds two at once, and one that was not
+/// seen.
 struct Plain(UnsafeCell<usize>);
 
 // SAFETY: what the models check.

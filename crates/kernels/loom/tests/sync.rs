@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use loom::sync::atomic::fence;
 
-/// Waiting threads look once and then sleep: that `ready` comes true between two looks is the same as that it is
-/// true at the first.
+/// Waiting threads look once and then sleep: that `ready` comes true between two looks is the same
+/// as that it is true at the first.
 pub(crate) fn comes_soon(ready: impl Fn() -> bool) -> bool {
     ready()
 }
 
-/// loom knows sequentially consistent fences, but takes such loads for acquiring ones. A fence before the load is
-/// how processors without an instruction for it do it.
+/// loom knows sequentially consistent fences, but takes such loads for acquiring ones. A fence
+/// before the load is how processors without an instruction for it do it.
 pub(crate) trait LoadSeqCst {
     type Value;
     fn load_seq_cst(&self) -> Self::Value;
@@ -36,8 +36,8 @@ macro_rules! load_seq_cst {
 }
 load_seq_cst!(AtomicBool: bool, AtomicU64: u64, AtomicUsize: usize);
 
-/// loom lets a later read-modify-write follow an earlier one, and so pass over a store between the two, which no
-/// machine does. A swap keeps them in order.
+/// loom lets a later read-modify-write follow an earlier one, and so pass over a store between the
+/// two, which no machine does. A swap keeps them in order.
 pub(crate) trait Publish {
     fn publish(&self, value: isize);
 }

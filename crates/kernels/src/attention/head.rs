@@ -388,7 +388,8 @@ impl<W: Numbers> Float<W> {
             }
             for (e, sum) in sum.iter_mut().enumerate() {
                 if slot + e < slots {
-                    // SAFETY: `slot + e` is a slot of the page, checked, and its position one of the block.
+                    // SAFETY: `slot + e` is a slot of the page, checked, and its position one of
+                    // the block.
                     unsafe { self.add_value(s, piece, values, slot + e, first, sum) };
                 }
             }

@@ -4,8 +4,8 @@ use super::{Arg, Buffer, CudaError, KvLayout, Launch, Number, Staging};
 use crate::AttentionShape;
 pub use plan::{AttentionPlan, AttentionReach};
 
-/// What no plan of some lists exceeds. Launches with the lists touch no more, also those of a graph that is replayed
-/// for another plan.
+/// What no plan of some lists exceeds. Launches with the lists touch no more, also those of a graph
+/// that is replayed for another plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
     /// Most rows.
@@ -22,8 +22,9 @@ impl AttentionCapacity {
     }
 }
 
-/// Room for the lists of a plan. Lists that are staged with the same room, after the same other lists, lie at the same
-/// place, so that a graph of launches with them can be replayed for the next plan.
+/// Room for the lists of a plan. Lists that are staged with the same room, after the same other
+/// lists, lie at the same place, so that a graph of launches with them can be replayed for the next
+/// plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionRoom {
     /// Rows of the output; those that the plan does not have have no partial results.
@@ -133,20 +134,20 @@ impl AttentionLists {
     }
 }
 
-/// Computes the partial results of all items of the plan in `lists`, which was staged and copied with `staging`. Blocks
-/// for `items` items are launched; for graphs these may be more than the plan has. Rows of `q` are `shape.stride`
-/// floats apart and begin with their queries. Keys and values that no row of an item sees are not used; they may be
-/// NaN.
+/// Computes the partial results of all items of the plan in `lists`, which was staged and copied
+/// with `staging`. Blocks for `items` items are launched; for graphs these may be more than the
+/// plan has. Rows of `q` are `shape.stride` floats apart and begin with their queries. Keys and
+/// values that no row of an item sees are not used; they may be NaN.
 ///
-/// bfloat16 and float16 with heads of 64, 96 or 128 run on tensor cores: queries and weights are rounded to
-/// the type of keys and values.
+/// bfloat16 and float16 with heads of 64, 96 or 128 run on tensor cores: queries and weights are
+/// rounded to the type of keys and values.
 ///
 /// # Errors
 /// What the driver says.
 ///
 /// # Panics
-/// If a buffer is too small, the lists were not copied, the plan is for another shape or more items, or pages, heads or the
-/// layer do not exist.
+/// If a buffer is too small, the lists were not copied, the plan is for another shape or more
+/// items, or pages, heads or the layer do not exist.
 #[expect(clippy::too_many_arguments, reason = "five buffers, two shapes")]
 pub fn attention(
     parts: &mut Buffer,
@@ -237,8 +238,8 @@ pub fn attention(
             window,
             scale,
         ];
-        // SAFETY: the lists are those of a plan, which names rows, pages and partials that are there,
-        // checked when it was written and above.
+        // SAFETY: the lists are those of a plan, which names rows, pages and partials that are
+        // there, checked when it was written and above.
         return unsafe { device.launch(kernel, launch, &args) };
     }
     let launch = Launch {
@@ -270,8 +271,8 @@ pub fn attention(
         window,
         scale,
     ];
-    // SAFETY: the plan's rows, pages and partials are there, checked when it was staged and above, and the
-    // dynamic shared memory holds a query and its sums for each of four warps.
+    // SAFETY: the plan's rows, pages and partials are there, checked when it was staged and above,
+    // and the dynamic shared memory holds a query and its sums for each of four warps.
     unsafe { device.launch(kernel, launch, &args) }
 }
 
@@ -293,14 +294,15 @@ fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static s
     }
 }
 
-/// Adds up the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without gaps. Rows that the
-/// plan does not have become 0.
+/// Adds up the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without
+/// gaps. Rows that the plan does not have become 0.
 ///
 /// # Errors
 /// What the driver says.
 ///
 /// # Panics
-/// If a buffer is too small, there are more rows than there was room for, or the lists were not copied.
+/// If a buffer is too small, there are more rows than there was room for, or the lists were not
+/// copied.
 pub fn attention_merge(
     out: &mut Buffer,
     number: Number,

@@ -19,8 +19,8 @@ macro_rules! elements {
 }
 elements!(u8, u16, u32, i32, f32, f64, half::bf16, half::f16);
 
-/// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work on it runs
-/// in the order in which it was queued, so buffers may overlap.
+/// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work
+/// on it runs in the order in which it was queued, so buffers may overlap.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -117,7 +117,8 @@ impl Buffer {
         );
     }
 
-    /// Copies `values` to byte `offset`, in the order of the stream. The host may change them at once.
+    /// Copies `values` to byte `offset`, in the order of the stream. The host may change them at
+    /// once.
     ///
     /// # Errors
     /// What the driver says.

@@ -9,8 +9,8 @@ use super::ptx::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element};
 
-/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. Only one thread at a
-/// time may queue work, because a graph that is being recorded records all of it.
+/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. Only
+/// one thread at a time may queue work, because a graph that is being recorded records all of it.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -197,8 +197,8 @@ impl Device {
             .map_err(CudaError::failed("running kernels"))
     }
 
-    /// Waits for all queued work, before memory or a graph that it may use is given back. What failed shows at the
-    /// next call that can report it.
+    /// Waits for all queued work, before memory or a graph that it may use is given back. What
+    /// failed shows at the next call that can report it.
     pub(super) fn drain(&self) {
         // The first call may only report, and forget, an error of an earlier call.
         let _ = self.bind().or_else(|_| self.bind());

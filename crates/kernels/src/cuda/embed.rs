@@ -1,7 +1,8 @@
 use super::{Arg, Buffer, CudaError, Launch, Number};
 
-/// Rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out: [rows, hidden]` and
-/// a table of as many rows of `hidden` `number`s as it holds. A token outside of it gives zeros.
+/// Rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out: [rows,
+/// hidden]` and a table of as many rows of `hidden` `number`s as it holds. A token outside of it
+/// gives zeros.
 ///
 /// # Errors
 /// What the driver says.

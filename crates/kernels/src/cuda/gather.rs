@@ -11,8 +11,8 @@ pub struct Gather {
     pub out_stride: usize,
 }
 
-/// Chosen rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count` rows. A row
-/// that `x` has not gives zeros.
+/// Chosen rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count`
+/// rows. A row that `x` has not gives zeros.
 ///
 /// # Errors
 /// What the driver says.

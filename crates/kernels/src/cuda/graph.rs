@@ -8,7 +8,8 @@ pub struct Graph {
     device: Device,
 }
 
-// SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut self`.
+// SAFETY: the driver lets graphs be used from any thread, one at a time; launching takes `&mut
+// self`.
 unsafe impl Send for Graph {}
 
 /// Ends the capture of a stream when dropped, also if what was being recorded fails or panics.
@@ -39,8 +40,9 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// Records what `record` queues on the device, which does not run now. The buffers that it names must live
-    /// as long as the graph is launched, and each of its kernels must have been launched once before.
+    /// Records what `record` queues on the device, which does not run now. The buffers that it
+    /// names must live as long as the graph is launched, and each of its kernels must have been
+    /// launched once before.
     ///
     /// # Errors
     /// What `record` or the driver says.

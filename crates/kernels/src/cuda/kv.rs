@@ -1,7 +1,7 @@
 use super::{Buffer, Number};
 
-/// How keys and values lie in the memory of an engine: pages of `[layers][kv_heads]`, each a block of keys
-/// `[page_size][head_dim]` and one of values `[head_dim][page_size]`.
+/// How keys and values lie in the memory of an engine: pages of `[layers][kv_heads]`, each a block
+/// of keys `[page_size][head_dim]` and one of values `[head_dim][page_size]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KvLayout {
     /// What they are kept in.

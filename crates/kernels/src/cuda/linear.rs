@@ -3,8 +3,8 @@ use crate::Epilogue;
 
 /// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
 ///
-/// Batch-invariant: the order of an output's sum depends on this shape alone, so its bits are the same whatever the
-/// other rows are, and whichever kernel the number of rows selects.
+/// Batch-invariant: the order of an output's sum depends on this shape alone, so its bits are the
+/// same whatever the other rows are, and whichever kernel the number of rows selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearShape {
     /// Values of an input row.
@@ -23,8 +23,8 @@ const MANY_ROWS: usize = 64;
 const ANY_OUTPUTS: usize = 8;
 const ANY_ROWS: usize = 8;
 
-/// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. A constant, because the
-/// bits of a result must not depend on the card.
+/// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. A
+/// constant, because the bits of a result must not depend on the card.
 const BLOCKS: usize = 264;
 /// Fewest chunks of a group: two for each of its slices.
 const LEAST: usize = 8;
@@ -71,8 +71,8 @@ impl LinearShape {
     }
 }
 
-/// Memory for the partial sums of several blocks. One workspace is enough for all layers, because they run one after
-/// the other.
+/// Memory for the partial sums of several blocks. One workspace is enough for all layers, because
+/// they run one after the other.
 #[derive(Debug)]
 pub struct LinearWorkspace {
     partials: Buffer,
@@ -130,8 +130,8 @@ const SILU: Kernels = [
     ["linear_silu_many_bf16", "linear_silu_many_f16"],
 ];
 
-/// Multiplies `rows` rows of `x` by the layer. The results, `[rows, outputs]` float32, replace what is in `out` or are
-/// added to it. `bias` is float32.
+/// Multiplies `rows` rows of `x` by the layer. The results, `[rows, outputs]` float32, replace what
+/// is in `out` or are added to it. `bias` is float32.
 ///
 /// # Errors
 /// What the driver says.
@@ -200,9 +200,9 @@ pub fn linear(
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
 
-/// [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The first half of the layer's outputs
-/// are gates, the second half what they gate; `out` receives `[rows, outputs / 2]` in the layer's `number`. For layers
-/// on tensor cores ([`LinearShape::on_tensor_cores`]).
+/// [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The first half
+/// of the layer's outputs are gates, the second half what they gate; `out` receives `[rows, outputs
+/// / 2]` in the layer's `number`. For layers on tensor cores ([`LinearShape::on_tensor_cores`]).
 ///
 /// # Errors
 /// What the driver says.
@@ -299,8 +299,8 @@ unsafe fn on_tensor_cores(
         *place = arg;
         count += 1;
     }
-    // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for each
-    // group and a counter for each tile, checked; the rest is the caller's.
+    // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for
+    // each group and a counter for each tile, checked; the rest is the caller's.
     unsafe {
         weight
             .device()

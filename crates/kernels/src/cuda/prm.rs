@@ -3,7 +3,8 @@ use super::{Arg, Buffer, CudaError, Launch};
 /// Outputs and rows of a block, as `kernels/prm.cu` has it.
 const TILE: usize = 8;
 
-/// A linear layer of a reward model's head: `weight: [outputs, inputs]` and `bias: [outputs]`, float32.
+/// A linear layer of a reward model's head: `weight: [outputs, inputs]` and `bias: [outputs]`,
+/// float32.
 #[derive(Clone, Copy, Debug)]
 pub struct PrmLayer<'a> {
     /// The weights.
@@ -37,8 +38,8 @@ impl PrmLayer<'_> {
     }
 }
 
-/// The first layer of a head on `count` chosen rows of `hidden: [rows, inputs]` float32: `rows` (u32) says
-/// which. `out: [count, outputs]` float64. NaN for a row that does not exist.
+/// The first layer of a head on `count` chosen rows of `hidden: [rows, inputs]` float32: `rows`
+/// (u32) says which. `out: [count, outputs]` float64. NaN for a row that does not exist.
 ///
 /// # Errors
 /// What the driver says.
@@ -71,8 +72,8 @@ pub fn prm_head(
     unsafe { out.device().launch("prm_head", layer.launch(count), &args) }
 }
 
-/// A further layer, on what the one before it gave: `x: [count, inputs]` to `out: [count, outputs]`, both
-/// float64. Negative inputs count as 0 (ReLU).
+/// A further layer, on what the one before it gave: `x: [count, inputs]` to `out: [count,
+/// outputs]`, both float64. Negative inputs count as 0 (ReLU).
 ///
 /// # Errors
 /// What the driver says.

@@ -1,6 +1,7 @@
 use super::{Arg, Buffer, CudaError, Launch, Number};
 
-/// Normalises `rows` rows of `n` floats of `x` into rows of `n` `number`s: `x / sqrt(mean(x²) + eps) * weight`.
+/// Normalises `rows` rows of `n` floats of `x` into rows of `n` `number`s: `x / sqrt(mean(x²) +
+/// eps) * weight`.
 ///
 /// # Errors
 /// What the driver says.

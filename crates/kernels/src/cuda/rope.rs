@@ -1,8 +1,8 @@
 use super::{Arg, Buffer, CudaError, KvLayout, Launch};
 
 /// Cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32: those of
-/// [`crate::RopeTable`] with the same frequencies (float32, `half` of them) and `scale`, at each row's
-/// position.
+/// [`crate::RopeTable`] with the same frequencies (float32, `half` of them) and `scale`, at each
+/// row's position.
 ///
 /// # Errors
 /// What the driver says.
@@ -47,9 +47,10 @@ pub struct QkvRows {
     pub heads: usize,
 }
 
-/// Turns queries and keys in place and writes keys and values of one layer to their places in `kv`. Element
-/// `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; those from `2 * half` on stay.
-/// `slots: [rows][page, offset]` u32; what lies outside of the pages of `kv` is not written.
+/// Turns queries and keys in place and writes keys and values of one layer to their places in `kv`.
+/// Element `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; those from
+/// `2 * half` on stay. `slots: [rows][page, offset]` u32; what lies outside of the pages of `kv` is
+/// not written.
 ///
 /// # Errors
 /// What the driver says.
@@ -99,7 +100,7 @@ pub fn rope_kv(
     args[..4].copy_from_slice(&buffers);
     args[4..].copy_from_slice(&ints);
     let kernel = number.pick(["rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"]);
-    // SAFETY: so many rows are there, and heads in them, and the layer in a page, checked; the kernel
-    // checks the slots.
+    // SAFETY: so many rows are there, and heads in them, and the layer in a page, checked; the
+    // kernel checks the slots.
     unsafe { qkv.device().launch(kernel, launch, &args) }
 }

@@ -3,23 +3,26 @@ use super::{Arg, Buffer, CudaError, Device, Element, Launch};
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
 
-/// Most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves of 48 KiB.
+/// Most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves of 48
+/// KiB.
 const MARKS: usize = 36 << 10;
 
-/// A token to draw from a row of logits. The repetition penalty applies first, the filters in the order
-/// top-k, top-p, min-p; settings outside their ranges act as the nearest that makes sense.
+/// A token to draw from a row of logits. The repetition penalty applies first, the filters in the
+/// order top-k, top-p, min-p; settings outside their ranges act as the nearest that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct SampleRequest {
     /// The row of logits.
     pub row: u32,
-    /// Where the tokens that the repetition penalty is for begin, in the list that comes with the requests.
+    /// Where the tokens that the repetition penalty is for begin, in the list that comes with the
+    /// requests.
     pub said_first: u32,
     /// How many they are; some may be there twice.
     pub said_count: u32,
     /// Keeps that many most likely tokens; 0 keeps all.
     pub top_k: u32,
-    /// Divides the positive and multiplies the negative logits of tokens said before; 1 changes nothing.
+    /// Divides the positive and multiplies the negative logits of tokens said before; 1 changes
+    /// nothing.
     pub penalty: f32,
     /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
     pub temperature: f32,
@@ -66,7 +69,8 @@ impl Samples {
         })
     }
 
-    /// Copies the requests of the next draw to the device, at once, and the tokens said that they refer to.
+    /// Copies the requests of the next draw to the device, at once, and the tokens said that they
+    /// refer to.
     ///
     /// # Errors
     /// What the driver says.
@@ -88,16 +92,17 @@ impl Samples {
         Ok(())
     }
 
-    /// Draws a token for each request from `logits: [rows, stride]` float32, of which the first `vocab` of a
-    /// row stand for tokens. NaN counts as minus infinity. The same tokens as on the CPU: the weights have its
-    /// bits, sums are in float64 in an order that depends on the row alone. A request for a row that does
-    /// not exist gets token 0 and NaN.
+    /// Draws a token for each request from `logits: [rows, stride]` float32, of which the first
+    /// `vocab` of a row stand for tokens. NaN counts as minus infinity. The same tokens as on the
+    /// CPU: the weights have its bits, sums are in float64 in an order that depends on the row
+    /// alone. A request for a row that does not exist gets token 0 and NaN.
     ///
     /// # Errors
     /// What the driver says.
     ///
     /// # Panics
-    /// If `vocab` is 0 or more than `stride`, or more than 294912 where there is room for said tokens.
+    /// If `vocab` is 0 or more than `stride`, or more than 294912 where there is room for said
+    /// tokens.
     pub fn draw(&mut self, logits: &Buffer, vocab: usize, stride: usize) -> Result<(), CudaError> {
         assert!(vocab > 0 && vocab <= stride);
         let rows = logits.bytes() / (4 * stride);
@@ -122,13 +127,14 @@ impl Samples {
             Arg::Int(vocab),
             Arg::Int(stride),
         ];
-        // SAFETY: `request` has written so many, whose said tokens are there, and there is room for what they
-        // get; the kernel passes over rows that are not there.
+        // SAFETY: `request` has written so many, whose said tokens are there, and there is room for
+        // what they get; the kernel passes over rows that are not there.
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 
-    /// Waits for the draw and copies token and log-probability of each request, at once. Log-probabilities
-    /// are natural, under the model's own distribution: temperature 1, no filters.
+    /// Waits for the draw and copies token and log-probability of each request, at once.
+    /// Log-probabilities are natural, under the model's own distribution: temperature 1, no
+    /// filters.
     ///
     /// # Errors
     /// What the driver says, also of work queued before.
@@ -141,8 +147,9 @@ impl Samples {
     }
 }
 
-/// Natural log of the probability of `tokens[row]` (u32) under row `row` of `logits: [rows, stride]`, of which
-/// the first `vocab` stand for tokens; `out: [rows]` float32. NaN for a token that does not exist.
+/// Natural log of the probability of `tokens[row]` (u32) under row `row` of `logits: [rows,
+/// stride]`, of which the first `vocab` stand for tokens; `out: [rows]` float32. NaN for a token
+/// that does not exist.
 ///
 /// # Errors
 /// What the driver says.

@@ -1,6 +1,7 @@
 use super::{Buffer, CudaError, Device};
 
-/// Lists of words that are copied to a device in one copy. A copy for each list would take longer than some kernels.
+/// Lists of words that are copied to a device in one copy. A copy for each list would take longer
+/// than some kernels.
 #[derive(Debug)]
 pub struct Staging {
     host: Vec<u32>,
@@ -45,8 +46,8 @@ impl Staging {
         4 * start
     }
 
-    /// Queues the copy of all lists. Returns whether they are in other memory than before, because the old memory was too
-    /// small.
+    /// Queues the copy of all lists. Returns whether they are in other memory than before, because
+    /// the old memory was too small.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`], after which there is no memory at all; or what the driver says.

@@ -8,9 +8,9 @@ const SLOT: usize = 256 << 10;
 /// Slots: the host fills one while the device reads others.
 const SLOTS: usize = 8;
 
-/// Page-locked host memory through which all copies to the device go. The driver may read the source of an
-/// asynchronous copy until the copy is done, so callers' memory is copied to a slot first, and a slot is
-/// used again when the event behind its last copy has been reached.
+/// Page-locked host memory through which all copies to the device go. The driver may read the
+/// source of an asynchronous copy until the copy is done, so callers' memory is copied to a slot
+/// first, and a slot is used again when the event behind its last copy has been reached.
 pub(super) struct Uploads {
     stream: Arc<CudaStream>,
     memory: NonNull<u8>,
@@ -19,7 +19,8 @@ pub(super) struct Uploads {
     next: usize,
 }
 
-// SAFETY: page-locked memory may be used from any thread, and `&mut self` lets one use it at a time.
+// SAFETY: page-locked memory may be used from any thread, and `&mut self` lets one use it at a
+// time.
 unsafe impl Send for Uploads {}
 
 impl Uploads {
@@ -29,7 +30,8 @@ impl Uploads {
     ) -> Result<Self, DriverError> {
         let copied = (0..SLOTS).map(|_| context.new_event(None));
         let copied = copied.collect::<Result<_, _>>()?;
-        // SAFETY: the events made the context current. Nothing reads the memory before it is written.
+        // SAFETY: the events made the context current. Nothing reads the memory before it is
+        // written.
         let memory = unsafe { result::malloc_host(SLOTS * SLOT, 0) }?;
         Ok(Self {
             stream: Arc::clone(stream),
@@ -58,7 +60,8 @@ impl Uploads {
                 std::slice::from_raw_parts(slot.as_ptr(), piece.len())
             };
             self.next = (self.next + 1) % SLOTS;
-            // SAFETY: the caller's promise for `to`; nobody writes to the slot before the event is reached.
+            // SAFETY: the caller's promise for `to`; nobody writes to the slot before the event is
+            // reached.
             unsafe {
                 result::memcpy_htod_async(to + (i * SLOT) as u64, slot, self.stream.cu_stream())
             }?;

@@ -6,8 +6,8 @@ use super::int8_tile::{Part, Tile};
 use crate::simd::amx::{ROWS, Tiles};
 use crate::simd::{Int8, LANES, Simd};
 
-/// Sums that the tiles hold at a time. The machine scales those of some groups while it multiplies the
-/// next.
+/// Sums that the tiles hold at a time. The machine scales those of some groups while it multiplies
+/// the next.
 const SUMS: usize = 4;
 
 /// The sums of some groups, two for a group whose halves have scales of their own.

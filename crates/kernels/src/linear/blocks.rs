@@ -8,12 +8,13 @@ use crate::simd::{LANES, Simd};
 /// output.
 pub(super) const WIDE: usize = GROUP * PANEL;
 
-/// Groups that are unpacked at a time: what belongs to them stays in the first-level cache while one
-/// block of rows after the other uses it.
+/// Groups that are unpacked at a time: what belongs to them stays in the first-level cache while
+/// one block of rows after the other uses it.
 pub(super) const CHUNK: usize = 16;
 
-/// A kind of blocks. A weight is `scale * q`, or `scale * q + min`, or (with [`HALVES`](Self::HALVES)
-/// of 2) `scale * sub * q` with a whole `sub` for each 16 inputs; `q` is a signed byte.
+/// A kind of blocks. A weight is `scale * q`, or `scale * q + min`, or (with
+/// [`HALVES`](Self::HALVES) of 2) `scale * sub * q` with a whole `sub` for each 16 inputs; `q` is a
+/// signed byte.
 ///
 /// A panel holds one super-block after the other: what all its groups share, then its groups.
 /// Numbers of 32 outputs lie side by side in it.

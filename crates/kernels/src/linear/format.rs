@@ -21,13 +21,14 @@ pub enum WeightFormat {
     /// quantised, too, 32 by 32 of a row with a float32 scale; products of bytes are summed exactly
     /// within a group, and the groups in float32. For layers whose inputs are a multiple of 32.
     Int8,
-    /// GGUF's blocks of 32 values of 4 bits with a scale, kept as they are. Inputs are quantised as for
-    /// [`Int8`](Self::Int8), in all formats of blocks.
+    /// GGUF's blocks of 32 values of 4 bits with a scale, kept as they are. Inputs are quantised as
+    /// for [`Int8`](Self::Int8), in all formats of blocks.
     Q4_0,
-    /// GGUF's blocks of 32 values of 4 bits with a scale and a minimum, which is multiplied by the sum of the
-    /// quantised inputs.
+    /// GGUF's blocks of 32 values of 4 bits with a scale and a minimum, which is multiplied by the
+    /// sum of the quantised inputs.
     Q4_1,
-    /// GGUF's blocks of 256 values of 4 bits with 8 scales and minima. For inputs in multiples of 256.
+    /// GGUF's blocks of 256 values of 4 bits with 8 scales and minima. For inputs in multiples of
+    /// 256.
     Q4K,
     /// GGUF's blocks of 256 values of 6 bits with 16 scales. For inputs in multiples of 256.
     Q6K,
@@ -65,7 +66,8 @@ macro_rules! with_blocks {
 pub(super) use with_blocks;
 
 impl WeightFormat {
-    /// Whether weights lie in blocks with scales, and inputs are quantised before they are multiplied.
+    /// Whether weights lie in blocks with scales, and inputs are quantised before they are
+    /// multiplied.
     #[must_use]
     pub fn is_blocks(self) -> bool {
         !matches!(self, Self::F32 | Self::Bf16 | Self::F16)

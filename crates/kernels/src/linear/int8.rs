@@ -25,8 +25,8 @@ pub struct Q8Block {
 
 impl Q8Block {
     /// The block nearest to 32 weights: the scale is the largest magnitude / 127, rounded to
-    /// float16 (infinite where that is out of range), the values are rounded to the nearest multiple of *that*,
-    /// ties to even, within -127..=127.
+    /// float16 (infinite where that is out of range), the values are rounded to the nearest
+    /// multiple of *that*, ties to even, within -127..=127.
     ///
     /// # Panics
     /// If there are not 32 weights.
@@ -217,8 +217,8 @@ impl RowBlocks {
 /// Rows from which tiles of AMX are faster: 1.1 times VNNI at 16, 1.25 at 64, 0.8 at 8.
 const AMX_ROWS: usize = 13;
 
-/// `x: [rows, inputs]` to `out`, with lengths that the caller has checked; there is at least one row
-/// and one output.
+/// `x: [rows, inputs]` to `out`, with lengths that the caller has checked; there is at least one
+/// row and one output.
 pub(super) fn forward<F: Blocks>(
     inputs: usize,
     weights: &[u8],

@@ -301,9 +301,9 @@ impl<F: Blocks> Tile<'_, F> {
     }
 
     /// `MR` rows, which are a register block, by `NV` vectors of outputs from vector `HALF` of the
-    /// panel on. Every output is a sum over the groups in their order, of `scale of weights * scale of
-    /// inputs` (rounded) times the exact sum of the products of bytes; then, where weights have a
-    /// minimum, of it times the scaled sum of the inputs.
+    /// panel on. Every output is a sum over the groups in their order, of `scale of weights * scale
+    /// of inputs` (rounded) times the exact sum of the products of bytes; then, where weights have
+    /// a minimum, of it times the scaled sum of the inputs.
     #[inline(always)]
     fn block<I: Int8, const MR: usize, const NV: usize, const HALF: usize>(
         &self,

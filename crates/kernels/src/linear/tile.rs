@@ -106,8 +106,8 @@ impl<W: Stored> Tile<'_, W> {
         }
     }
 
-    /// Multiplies `MR` rows from row `first` on by some inputs of a panel. `partial` holds the sums over the
-    /// inputs before these, and receives the sums for the inputs after them.
+    /// Multiplies `MR` rows from row `first` on by some inputs of a panel. `partial` holds the sums
+    /// over the inputs before these, and receives the sums for the inputs after them.
     #[inline(always)]
     fn part<S: Simd, const MR: usize>(
         &self,
@@ -137,11 +137,11 @@ impl<W: Stored> Tile<'_, W> {
             let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
-            // Each turn prefetches its share of the next chunk. A single block, which reads everything
-            // once, prefetches what comes a little later: with many sums between two loads the
-            // hardware prefetcher does not look far enough ahead. The shares are even because the
-            // core can have 16 cache lines in flight, and every miss of its first-level cache waits
-            // for one of these buffers.
+            // Each turn prefetches its share of the next chunk. A single block, which reads
+            // everything once, prefetches what comes a little later: with many sums between two
+            // loads the hardware prefetcher does not look far enough ahead. The shares are even
+            // because the core can have 16 cache lines in flight, and every miss of its first-level
+            // cache waits for one of these buffers.
             let lines = bytes / LINE;
             let every = (part.turns / lines).max(1);
             let each = lines.div_ceil(part.turns);

@@ -1,5 +1,5 @@
-//! All that the threads of a pool synchronise with. The models in `crates/kernels/loom` compile `workers.rs` with
-//! loom's types in place of these.
+//! All that the threads of a pool synchronise with. The models in `crates/kernels/loom` compile
+//! `workers.rs` with loom's types in place of these.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(super) use std::thread::{Builder, JoinHandle};
 pub(super) use std::time::Instant;
 
-/// Looks at a counter before a waiting thread begins to let others have the core: some microseconds, so that
-/// the next region of a pass is seen at once.
+/// Looks at a counter before a waiting thread begins to let others have the core: some
+/// microseconds, so that the next region of a pass is seen at once.
 const SPINS: usize = 200;
 
 /// How long a waiting thread goes on looking, yielding in between, before it sleeps. Longer than
-/// the serial pieces of a pass, and short beside a time slice: where another process wants the core, it gets it, and a
-/// core that falls idle is given the threads that wait elsewhere.
+/// the serial pieces of a pass, and short beside a time slice: where another process wants the
+/// core, it gets it, and a core that falls idle is given the threads that wait elsewhere.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Whether `ready` becomes true before patience ends.
@@ -81,7 +81,8 @@ impl<T> UnsafeCell<T> {
         read(self.0.get())
     }
 
-    /// Calls `write` with the address of the value, which it may write if nobody else uses it meanwhile.
+    /// Calls `write` with the address of the value, which it may write if nobody else uses it
+    /// meanwhile.
     #[inline(always)]
     pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())

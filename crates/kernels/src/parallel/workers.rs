@@ -1,12 +1,15 @@
-//! The threads behind a pool. They run one region at a time: a closure that is called for each of `count` tasks.
+//! The threads behind a pool. They run one region at a time: a closure that is called for each of
+//! `count` tasks.
 //!
-//! Each thread has a share of the tasks, the same part of them in every region, so that what it wrote in one
-//! region is in its cache in the next. A thread whose share is used up takes tasks from the others' shares.
+//! Each thread has a share of the tasks, the same part of them in every region, so that what it
+//! wrote in one region is in its cache in the next. A thread whose share is used up takes tasks
+//! from the others' shares.
 //!
-//! The caller publishes a region in three steps: it writes the [`Job`], then the number of tasks in each share,
-//! then the number of the region. Every thread, the caller included, lowers a share by one for each task that it
-//! takes. When it finds no more tasks it subtracts those it has finished from `unfinished`; at zero the region is
-//! over. A worker that comes late finds nothing to take and delays nobody.
+//! The caller publishes a region in three steps: it writes the [`Job`], then the number of tasks in
+//! each share, then the number of the region. Every thread, the caller included, lowers a share by
+//! one for each task that it takes. When it finds no more tasks it subtracts those it has finished
+//! from `unfinished`; at zero the region is over. A worker that comes late finds nothing to take
+//! and delays nobody.
 //!
 //! `crates/kernels/loom` checks all of this under loom.
 
@@ -21,12 +24,12 @@ use super::sync::{
     LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
 };
 
-/// If the caller waits for the workers this much longer than it worked itself, it concludes that they have lost
-/// their cores to other processes, perhaps for time slices of milliseconds.
+/// If the caller waits for the workers this much longer than it worked itself, it concludes that
+/// they have lost their cores to other processes, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
-/// After that it works alone for this many times the time that it waited, so that little is lost while the
-/// machine stays busy.
+/// After that it works alone for this many times the time that it waited, so that little is lost
+/// while the machine stays busy.
 const ALONE: u32 = 16;
 
 /// Worker threads, ended and joined when dropped.
@@ -45,7 +48,8 @@ struct Line<T>(T);
 struct Shared {
     /// The number of the region.
     region: Line<AtomicU64>,
-    /// For each thread, how many tasks of its share are left. Below zero after attempts to take more.
+    /// For each thread, how many tasks of its share are left. Below zero after attempts to take
+    /// more.
     shares: Vec<Line<AtomicIsize>>,
     /// Tasks of the region that are not finished.
     unfinished: Line<AtomicUsize>,
@@ -86,8 +90,9 @@ struct Job {
     count: usize,
 }
 
-// SAFETY: what is not atomic or locked is `job`, with the address of a closure that is `Sync`. It is written by the caller between regions and read by whoever
-// has taken a task, which makes the region last until the task is finished.
+// SAFETY: what is not atomic or locked is `job`, with the address of a closure that is `Sync`. It
+// is written by the caller between regions and read by whoever has taken a task, which makes the
+// region last until the task is finished.
 unsafe impl Send for Shared {}
 // SAFETY: threads that share it use `job` in turns, as `Send` says; all else is atomic or locked.
 unsafe impl Sync for Shared {}
@@ -132,8 +137,8 @@ impl Workers {
         self.threads.len() + 1
     }
 
-    /// Makes the calling thread the one that may open regions, and wakes the workers. `None` while another
-    /// thread has entered, or this one has in a function further up.
+    /// Makes the calling thread the one that may open regions, and wakes the workers. `None` while
+    /// another thread has entered, or this one has in a function further up.
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
         if self.shared.entered.swap(true, Ordering::Acquire) {
             return None;
@@ -210,13 +215,13 @@ impl Entered<'_> {
         shared.job.with_mut(|place| unsafe { *place = job });
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
-            // Publishes the job, too: a worker that is still looking for tasks of the last region may take
-            // one of these before it sees the new region's number.
+            // Publishes the job, too: a worker that is still looking for tasks of the last region
+            // may take one of these before it sees the new region's number.
             let tasks = shared.share(count, t).len().cast_signed();
             share.0.publish(tasks);
         }
-        // Sequentially consistent with `sleepers`: a worker that is going to sleep sees the new region, or
-        // this thread sees that it sleeps.
+        // Sequentially consistent with `sleepers`: a worker that is going to sleep sees the new
+        // region, or this thread sees that it sleeps.
         shared.region.0.fetch_add(1, Ordering::SeqCst);
         if shared.sleepers.load_seq_cst() > 0 {
             shared.call_workers();
@@ -285,14 +290,15 @@ impl Shared {
             && self.unfinished.0.fetch_sub(done, Ordering::SeqCst) == done
             && self.caller_sleeps.load_seq_cst()
         {
-            // Taking the lock makes sure that the caller is not between its last look and its sleep.
+            // Taking the lock makes sure that the caller is not between its last look and its
+            // sleep.
             drop(self.state());
             self.over.notify_one();
         }
     }
 
-    /// Waits until the region, opened at `start`, is over. If the workers were late, returns until when the caller
-    /// should work alone.
+    /// Waits until the region, opened at `start`, is over. If the workers were late, returns until
+    /// when the caller should work alone.
     fn wait_for_the_end(&self, start: Instant) -> Option<Instant> {
         let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
         if is_over() {

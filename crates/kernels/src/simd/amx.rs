@@ -23,9 +23,9 @@ impl Tiles {
         Self(())
     }
 
-    /// Sums `TILE` of four, sixteen int32 for each row: products of the signed bytes of the inputs, rows
-    /// 32 bytes apart from `x` on, and the weights, four of each of sixteen outputs in lines of 64
-    /// bytes, `stride` apart from `weights` on.
+    /// Sums `TILE` of four, sixteen int32 for each row: products of the signed bytes of the inputs,
+    /// rows 32 bytes apart from `x` on, and the weights, four of each of sixteen outputs in lines
+    /// of 64 bytes, `stride` apart from `weights` on.
     ///
     /// # Safety
     /// All that the tiles' shapes cover must be valid to read.
@@ -62,8 +62,8 @@ impl Tiles {
         }
     }
 
-    /// Writes the sums of four [`dot`](Self::dot)s. Apart from them, because a sum takes fifty cycles,
-    /// in which others begin.
+    /// Writes the sums of four [`dot`](Self::dot)s. Apart from them, because a sum takes fifty
+    /// cycles, in which others begin.
     ///
     /// # Safety
     /// There must be room for four times sixteen rows.

@@ -18,8 +18,8 @@ impl Dotprod {
 }
 
 // SAFETY of every block below: values of this type are made only inside functions compiled for its
-// features, which `Isa` calls only on machines that have them. Loads rest on the caller's promise about
-// the pointer.
+// features, which `Isa` calls only on machines that have them. Loads rest on the caller's promise
+// about the pointer.
 impl Int8 for Dotprod {
     type Floats = Portable;
     type Bytes = [int8x16_t; 4];

@@ -1,9 +1,11 @@
 //! AMX's tiles of bytes and of bfloat16: whether they may be used, and their shapes.
 //!
-//! The compiler's own functions for them are not stable yet, hence assembly, here and where they are used.
-//! Tile registers live from one block of it to the next: no compiler puts anything there by itself.
+//! The compiler's own functions for them are not stable yet, hence assembly, here and where they
+//! are used. Tile registers live from one block of it to the next: no compiler puts anything there
+//! by itself.
 
-/// Whether this process may use them: the machine has both kinds, and the system grants their memory.
+/// Whether this process may use them: the machine has both kinds, and the system grants their
+/// memory.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn present() -> bool {
     use std::arch::asm;
@@ -16,8 +18,8 @@ pub(crate) fn present() -> bool {
         if !machine_has_them() {
             return false;
         }
-        // Once for all threads of the process: tiles enlarge what the system saves of a thread. Fails on
-        // kernels that do not know them, and where they are not enabled.
+        // Once for all threads of the process: tiles enlarge what the system saves of a thread.
+        // Fails on kernels that do not know them, and where they are not enabled.
         let mut result = ARCH_PRCTL;
         // SAFETY: the call asks for a larger register state of this process's threads and changes
         // no memory of ours; the kernel overwrites rcx and r11.
@@ -38,7 +40,8 @@ fn machine_has_them() -> bool {
         // SAFETY: the caller has looked for OSXSAVE.
         unsafe { _xgetbv(0) }
     }
-    // Leaf 7: bit 22 is AMX-BF16, 24 AMX-TILE, 25 AMX-INT8. State components 17 and 18 are the tiles'.
+    // Leaf 7: bit 22 is AMX-BF16, 24 AMX-TILE, 25 AMX-INT8. State components 17 and 18 are the
+    // tiles'.
     const ALL: u32 = 1 << 22 | 1 << 24 | 1 << 25;
     const OSXSAVE: u32 = 1 << 27;
     __cpuid(0).eax >= 7
@@ -82,7 +85,8 @@ pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
     }
 }
 
-/// Gives the tiles back: as long as they are in use, the system saves them at every switch between threads.
+/// Gives the tiles back: as long as they are in use, the system saves them at every switch between
+/// threads.
 ///
 /// # Safety
 /// The tier must have tiles.

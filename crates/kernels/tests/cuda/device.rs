@@ -71,7 +71,8 @@ fn nothing_is_cleared_and_copied_in_no_bytes() {
 #[test]
 fn values_may_change_as_soon_as_they_are_written() {
     let Some(device) = device() else { return };
-    // Several times what the page-locked memory has, in one write and in many that nobody waits for.
+    // Several times what the page-locked memory has, in one write and in many that nobody waits
+    // for.
     let count = 300_000;
     let mut values: Vec<u32> = (0..count).collect();
     let mut buffers: Vec<_> = (0..6)

@@ -1,5 +1,6 @@
-//! The operations on a CUDA device against the references in float64, at awkward sizes, in all types.
-//! They run on the emulated device, or with `BEAMGEN_TEST_CUDA=real` on device 0 of the machine.
+//! The operations on a CUDA device against the references in float64, at awkward sizes, in all
+//! types. They run on the emulated device, or with `BEAMGEN_TEST_CUDA=real` on device 0 of the
+//! machine.
 
 mod attention;
 mod device;

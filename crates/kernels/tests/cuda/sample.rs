@@ -5,8 +5,8 @@ use beamgen_kernels::{Isa, IsaLevel, exp_weights, log_sum_exp_reference};
 
 use crate::helpers::{device, download, noise, upload};
 
-/// Draws nearer to the boundary of a token, of the whole sum, are not compared. Weights have the CPU's bits and sums are
-/// in float64; the CPU's portable tier lacks fused multiply-adds, and bits.
+/// Draws nearer to the boundary of a token, of the whole sum, are not compared. Weights have the
+/// CPU's bits and sums are in float64; the CPU's portable tier lacks fused multiply-adds, and bits.
 fn margin() -> f64 {
     match Isa::detect().level() {
         IsaLevel::Portable => 1e-6,
@@ -162,7 +162,8 @@ fn assert_logprob(model: &Model, logit: f32, got: f32, case: &str) {
     assert!(same, "{case}: log-probability {got} instead of {want}");
 }
 
-/// Draws for every request and holds them against the model; returns how many were too near to a boundary.
+/// Draws for every request and holds them against the model; returns how many were too near to a
+/// boundary.
 fn compare(
     device: &Device,
     rows: &[Vec<f32>],

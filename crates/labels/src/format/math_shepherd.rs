@@ -1,5 +1,5 @@
-//! Math-Shepherd (2312.08935): a text with a tag behind each step, and the same text with + or - for
-//! the tags.
+//! Math-Shepherd (2312.08935): a text with a tag behind each step, and the same text with + or -
+//! for the tags.
 
 use serde_json::json;
 

@@ -9,18 +9,19 @@ pub(super) enum Search {
     Needs(usize),
     /// The first wrong step, from 0: no rollout from behind it is right, and one from before it is.
     Found(usize),
-    /// The chain itself is right, or was cut and its last whole step can still be completed rightly.
+    /// The chain itself is right, or was cut and its last whole step can still be completed
+    /// rightly.
     NoError,
     /// No rollout of a step in the middle came to its end.
     Unknown,
 }
 
-/// The search in a chain of so many whole steps. `rolled_out`: the hard label of a step, once all its
-/// rollouts are done; the inner `None` if none of them came to its end. The problem itself is taken to
-/// be good, and so are its first `from` steps.
+/// The search in a chain of so many whole steps. `rolled_out`: the hard label of a step, once all
+/// its rollouts are done; the inner `None` if none of them came to its end. The problem itself is
+/// taken to be good, and so are its first `from` steps.
 ///
-/// It is a function of what is known: asked again after the step that it needs was rolled out, it goes
-/// on from there.
+/// It is a function of what is known: asked again after the step that it needs was rolled out, it
+/// goes on from there.
 pub(super) fn search(
     from: usize,
     steps: usize,

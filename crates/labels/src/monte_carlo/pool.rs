@@ -23,9 +23,9 @@ pub(super) struct Candidate {
     pub end: NodeId,
 }
 
-/// Takes the rollout with the largest Q + U out of the pool, where
-/// Q = alpha^(1 - MC) beta^(tokens / 500) and U = c sqrt(sum of N) / (1 + N). MC is the share of right
-/// rollouts of its prefix, which is neither 0 nor 1, and N how often that prefix was chosen.
+/// Takes the rollout with the largest Q + U out of the pool, where Q = alpha^(1 - MC) beta^(tokens
+/// / 500) and U = c sqrt(sum of N) / (1 + N). MC is the share of right rollouts of its prefix,
+/// which is neither 0 nor 1, and N how often that prefix was chosen.
 pub(super) fn select(
     pool: &mut Vec<Candidate>,
     prefixes: &mut [Prefix],

@@ -103,8 +103,8 @@ pub(super) struct Sampled {
     pub prefixes: Vec<Prefix>,
     /// How many rollouts a prefix gets; known once the chains are done.
     pub target: u32,
-    /// By the chain's text up to there. A text at which chains ended is another prefix than the same
-    /// text from which they went on.
+    /// By the chain's text up to there. A text at which chains ended is another prefix than the
+    /// same text from which they went on.
     by_text: HashMap<(String, bool), usize>,
     by_node: HashMap<NodeId, usize>,
     /// The chain that goes on from a node.

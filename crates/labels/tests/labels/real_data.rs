@@ -154,8 +154,8 @@ fn repeats_and_contradictions_of_prm800k_are_counted() {
     assert_eq!((stat.contradictions, stat.disputed), (238, 67));
 }
 
-/// How many problems two files share. 16, 56 and 0 were counted by other means too; the data's notes
-/// have 15 for the first, because they take `4^a` and `4^{a}` for different.
+/// How many problems two files share. 16, 56 and 0 were counted by other means too; the data's
+/// notes have 15 for the first, because they take `4^a` and `4^{a}` for different.
 #[test]
 fn overlaps_of_benchmarks_are_found() {
     let names = [

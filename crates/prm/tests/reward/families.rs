@@ -220,7 +220,8 @@ fn every_family_reads_what_its_authors_read() {
     assert_eq!(names, all);
 }
 
-/// Heads, log-ratios and caches on a CUDA device: the emulated one, unless there is a real one to be used.
+/// Heads, log-ratios and caches on a CUDA device: the emulated one, unless there is a real one to
+/// be used.
 #[test]
 fn every_family_on_a_cuda_device() {
     if !beamgen_emulated_cuda::load() {

@@ -1,6 +1,6 @@
-//! A strategy that works in rounds is narrowed by its token budget: it expands as many chains as what
-//! is left can still bring to their end, best first. A budget is worth nothing while all chains are
-//! half written.
+//! A strategy that works in rounds is narrowed by its token budget: it expands as many chains as
+//! what is left can still bring to their end, best first. A budget is worth nothing while all
+//! chains are half written.
 
 use super::active::ActiveProblem;
 use super::budget::TokenBudget;

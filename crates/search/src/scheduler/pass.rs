@@ -1,5 +1,5 @@
-//! One forward pass over everything that grows. Queued steps start before it; what closes in it goes
-//! to its problem.
+//! One forward pass over everything that grows. Queued steps start before it; what closes in it
+//! goes to its problem.
 
 use super::live::Look;
 use super::{Owner, Scheduler, steps};

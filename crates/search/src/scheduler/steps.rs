@@ -127,7 +127,8 @@ impl ActiveProblem {
         }
     }
 
-    /// The first of the siblings that go on from the same text, in the order of their streams, stands for all.
+    /// The first of the siblings that go on from the same text, in the order of their streams,
+    /// stands for all.
     pub(super) fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
         let mut siblings = self.tree.node(parent).children.clone();
         siblings.retain(|&id| std::mem::take(&mut self.resources(id).waits));

@@ -13,8 +13,8 @@ use crate::tree::{ChainTree, NodeId, State};
 /// The slot of a complete chain is neither expanded nor refilled: its rows are free for other
 /// problems. Chains cut short by a limit get no slot.
 ///
-/// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens and
-/// is scored as far as it goes; only those that keep a slot are written to their end.
+/// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens
+/// and is scored as far as it goes; only those that keep a slot are written to their end.
 #[derive(Debug, Clone)]
 pub struct Beam {
     n: usize,

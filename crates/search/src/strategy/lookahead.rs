@@ -27,7 +27,8 @@ impl StrategyKeys for LookaheadConfig {
     const TABLE: &'static str = "lookahead";
 }
 
-/// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy steps later.
+/// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy
+/// steps later.
 ///
 /// Each new step is rolled out by up to k steps of the likeliest tokens. Those are scored, and the
 /// chain score at their end, by the usual aggregation, is the value that competes for the N/M

@@ -41,7 +41,8 @@ impl StrategyKeys for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf again.
+    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf
+    /// again.
     pub const MAX_SIMULATIONS: usize = 1_000_000;
 }
 
@@ -56,8 +57,8 @@ impl MctsConfig {
 ///
 /// N/2M leaves (at least one) are selected at once, with virtual loss, so that the batch has rows
 /// to compute. No more than N chains are alive: N/2 grow, and the best other leaves by Q are
-/// remembered. If no chain is complete when the simulations are over, the best leaf alone goes on, and
-/// then the best below it, until one is.
+/// remembered. If no chain is complete when the simulations are over, the best leaf alone goes on,
+/// and then the best below it, until one is.
 ///
 /// PUCT as in AlphaZero (<https://arxiv.org/abs/1712.01815>); with process rewards:
 /// OpenR (<https://arxiv.org/abs/2410.09671>).

@@ -4,8 +4,8 @@ use rayon::prelude::*;
 use super::math::{exp, lanes, larger};
 use super::{floats, with_floats};
 
-/// Causal self-attention with rotary embedding: `[batch * time, (heads + 2 * kv_heads) * HD]` (q, k, v
-/// side by side, before rotation) to `[batch * time, heads * HD]`. Each key-value head serves
+/// Causal self-attention with rotary embedding: `[batch * time, (heads + 2 * kv_heads) * HD]` (q,
+/// k, v side by side, before rotation) to `[batch * time, heads * HD]`. Each key-value head serves
 /// `heads / kv_heads` query heads.
 #[derive(Clone)]
 pub struct Attention {

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 use super::math::exponentials;
 use super::{floats, with_floats};
 
-/// Weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log softmax(row_i)[targets[i]]`.
+/// Weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log
+/// softmax(row_i)[targets[i]]`.
 pub struct CrossEntropy {
     /// A token a row.
     pub targets: Vec<u32>,

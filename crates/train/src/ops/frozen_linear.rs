@@ -2,8 +2,8 @@ use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
 
 use super::floats;
 
-/// `x W^T` of a matrix `[outputs, inputs]` that is not trained. Candle's product computes the gradient
-/// of both sides whether it is wanted or not; here that of `x` alone.
+/// `x W^T` of a matrix `[outputs, inputs]` that is not trained. Candle's product computes the
+/// gradient of both sides whether it is wanted or not; here that of `x` alone.
 pub struct FrozenLinear {
     /// `[outputs, inputs]`.
     pub weight: Tensor,

@@ -4,8 +4,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Batches between which lengths are sorted: enough that those of one batch are alike, few enough that
-/// an epoch's order stays random.
+/// Batches between which lengths are sorted: enough that those of one batch are alike, few enough
+/// that an epoch's order stays random.
 const WINDOW: usize = 32;
 
 /// The batches of an epoch: every index of `lengths` once, `batch` of them at a time (the last may

@@ -1,5 +1,5 @@
-//! The trainable decoder: Llama, Mistral, Qwen2, Qwen3 and Phi-3 in candle, over the weights that the
-//! engine reads, by the engine's own description of the model.
+//! The trainable decoder: Llama, Mistral, Qwen2, Qwen3 and Phi-3 in candle, over the weights that
+//! the engine reads, by the engine's own description of the model.
 
 mod adapters;
 
@@ -30,8 +30,8 @@ pub enum Input<'a> {
     Hidden(&'a Tensor),
 }
 
-/// A decoder's trained layers with the norm and, for a generator, the head behind them. Weights have
-/// their Hugging Face names, but queries, keys and values are one matrix, as are gate and up.
+/// A decoder's trained layers with the norm and, for a generator, the head behind them. Weights
+/// have their Hugging Face names, but queries, keys and values are one matrix, as are gate and up.
 pub struct Decoder {
     /// The whole model's.
     pub config: ModelConfig,
@@ -61,8 +61,8 @@ fn layer(i: usize, name: &str) -> String {
 }
 
 impl Decoder {
-    /// The part of a checkpoint's decoder that is trained, for sequences of at most `longest` tokens. A
-    /// `generator` has its language-model head.
+    /// The part of a checkpoint's decoder that is trained, for sequences of at most `longest`
+    /// tokens. A `generator` has its language-model head.
     ///
     /// # Errors
     /// A tensor is missing or has another shape, or there are not so many layers.
@@ -318,7 +318,8 @@ impl Decoder {
         }
     }
 
-    /// Trained tensors under the names and shapes of the checkpoint, adapters merged into the matrices.
+    /// Trained tensors under the names and shapes of the checkpoint, adapters merged into the
+    /// matrices.
     ///
     /// # Errors
     /// What candle says.

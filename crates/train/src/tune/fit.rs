@@ -91,8 +91,8 @@ struct Run<'a, 'd> {
     head_steps: usize,
 }
 
-/// Trains `decoder`. A run that finds a saved state goes on from it, and ends as if it had never been
-/// interrupted. Returns whether all updates are done.
+/// Trains `decoder`. A run that finds a saved state goes on from it, and ends as if it had never
+/// been interrupted. Returns whether all updates are done.
 ///
 /// # Errors
 /// [`Error::Diverged`], or what a file or candle says.

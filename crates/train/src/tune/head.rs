@@ -136,9 +136,9 @@ impl RewardHead {
     }
 }
 
-/// The summed cross-entropy of `labels` with the log-odds `[labels]`, each by its weight: for a label
-/// `z` and log-odds `s`, `log(1 + e^s) - z s`. That is the two-class cross-entropy for hard labels and
-/// the binary one with a soft target.
+/// The summed cross-entropy of `labels` with the log-odds `[labels]`, each by its weight: for a
+/// label `z` and log-odds `s`, `log(1 + e^s) - z s`. That is the two-class cross-entropy for hard
+/// labels and the binary one with a soft target.
 ///
 /// # Errors
 /// What candle says.

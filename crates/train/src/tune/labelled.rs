@@ -46,11 +46,12 @@ pub struct Read {
 }
 
 impl Labels {
-    /// The examples of a file of any of the formats of [`beamgen_labels::FORMATS`], as `writer` writes
-    /// them, of at most `longest` tokens.
+    /// The examples of a file of any of the formats of [`beamgen_labels::FORMATS`], as `writer`
+    /// writes them, of at most `longest` tokens.
     ///
     /// # Errors
-    /// A file that cannot be read, a chain that the model's format cannot write, or no example at all.
+    /// A file that cannot be read, a chain that the model's format cannot write, or no example at
+    /// all.
     pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
         let file = beamgen_labels::open(path, None)?;
         let mut read = Read {
@@ -85,7 +86,8 @@ impl Labels {
         }
     }
 
-    /// A chain's tokens with a label at each place where the model is read; `None` without any label.
+    /// A chain's tokens with a label at each place where the model is read; `None` without any
+    /// label.
     fn example(
         &self,
         chain: &LabelledChain,

@@ -10,8 +10,8 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trained {
-    /// Those of so many last layers, the final norm and the head. A language-model head that is tied
-    /// to the embedding stays as it is.
+    /// Those of so many last layers, the final norm and the head. A language-model head that is
+    /// tied to the embedding stays as it is.
     pub top: Option<usize>,
     /// Adapters beside the matrices in place of the weights themselves.
     pub lora: Option<Lora>,
@@ -45,8 +45,8 @@ impl Trained {
     }
 }
 
-/// `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER` with commas between them; alpha is
-/// twice the rank by default.
+/// `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER` with commas between them; alpha
+/// is twice the rank by default.
 impl FromStr for Trained {
     type Err = Error;
 
@@ -133,9 +133,9 @@ pub struct Recipe {
     pub seed: u64,
     /// The softmax goes over the tokens that occur in the examples, not over the vocabulary.
     pub restrict_vocabulary: bool,
-    /// The part of all updates, at their beginning, in which a reward model's head is trained alone,
-    /// so that a fresh one does not disturb the body (PURE, 2504.15275). The warm-up and the decay of
-    /// the learning rate come behind it.
+    /// The part of all updates, at their beginning, in which a reward model's head is trained
+    /// alone, so that a fresh one does not disturb the body (PURE, 2504.15275). The warm-up and the
+    /// decay of the learning rate come behind it.
     pub head_warmup: f64,
     /// The learning rate of these updates.
     pub head_rate: f64,

@@ -61,8 +61,8 @@ pub enum Task {
         spec: Box<PrmSpec>,
         /// How chains become labels.
         labels: Labels,
-        /// The part of all updates in which a fresh head is trained alone. A head that the checkpoint
-        /// has needs no such warm-up.
+        /// The part of all updates in which a fresh head is trained alone. A head that the
+        /// checkpoint has needs no such warm-up.
         head_warmup: f64,
     },
 }
@@ -89,8 +89,8 @@ struct Material {
     notes: Vec<String>,
 }
 
-/// Trains a checkpoint on a file. Returns whether the run came to its end; a run that was told to stop
-/// earlier has written its state only.
+/// Trains a checkpoint on a file. Returns whether the run came to its end; a run that was told to
+/// stop earlier has written its state only.
 ///
 /// # Errors
 /// What is wrong with the checkpoint, a line of the data, or the files of an earlier run.

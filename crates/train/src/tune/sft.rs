@@ -39,8 +39,9 @@ pub struct Read {
 type Turn = (String, String);
 
 impl Format<'_> {
-    /// The examples of a file of JSON lines: `problem` (or `question`) and `solution` (or `answer`), or
-    /// `messages`, each with `role` and `content`, the last of which is the assistant's.
+    /// The examples of a file of JSON lines: `problem` (or `question`) and `solution` (or
+    /// `answer`), or `messages`, each with `role` and `content`, the last of which is the
+    /// assistant's.
     ///
     /// # Errors
     /// [`Error::Data`] with the line; [`Error::Empty`] if nothing is left.
@@ -79,8 +80,8 @@ impl Format<'_> {
         }
     }
 
-    /// The tokens of a conversation up to the assistant's turn, then of the `solution` and the token
-    /// that ends it; the loss is on these.
+    /// The tokens of a conversation up to the assistant's turn, then of the `solution` and the
+    /// token that ends it; the loss is on these.
     fn example(&self, before: &[Turn], solution: &str) -> std::result::Result<Example, String> {
         let system = self
             .system
@@ -111,8 +112,8 @@ impl Format<'_> {
         let start = ids.len();
         let joined = format!("{prompt}{solution}");
         let joined = self.tokenizer.encode(&joined, special).map_err(text)?;
-        // A generator writes behind the prompt's own tokens; so is the solution read, even where its
-        // first token would join with the prompt's last.
+        // A generator writes behind the prompt's own tokens; so is the solution read, even where
+        // its first token would join with the prompt's last.
         match joined.strip_prefix(ids.as_slice()) {
             Some(own) => ids.extend_from_slice(own),
             None => ids.extend(self.tokenizer.encode(solution, false).map_err(text)?),
@@ -131,8 +132,8 @@ impl Format<'_> {
         })
     }
 
-    /// The token with which the template ends the assistant's turn, if it is one at which a generator
-    /// stops; otherwise the first of those.
+    /// The token with which the template ends the assistant's turn, if it is one at which a
+    /// generator stops; otherwise the first of those.
     fn end(&self, messages: &[Message<'_>], solution: &str) -> std::result::Result<u32, String> {
         let last = [Message::assistant(solution)];
         let whole = self

@@ -36,8 +36,8 @@ struct Line {
 }
 
 impl Saved {
-    /// At the N that most runs share with the baseline, the largest of several; `None` if none does,
-    /// or if none differs from the baseline by as much as can be seen.
+    /// At the N that most runs share with the baseline, the largest of several; `None` if none
+    /// does, or if none differs from the baseline by as much as can be seen.
     pub fn new(
         set: &str,
         outline: &Outline,

@@ -136,9 +136,9 @@ impl Lists {
         self.staging.memory().bytes()
     }
 
-    /// Makes the lists of a chunk and copies them to the device, at once. `decoding` chunks, of which every row is wanted,
-    /// are rounded up to a size that comes again. Returns the size, and whether lists of that size are elsewhere
-    /// than they were.
+    /// Makes the lists of a chunk and copies them to the device, at once. `decoding` chunks, of
+    /// which every row is wanted, are rounded up to a size that comes again. Returns the size, and
+    /// whether lists of that size are elsewhere than they were.
     pub(super) fn write(
         &mut self,
         chunk: &Chunk,
@@ -169,7 +169,8 @@ impl Lists {
         }
         let mut moved = false;
         if decoding {
-            // What is recorded finds its lists where they were: what grows from pass to pass has more room than it needs.
+            // What is recorded finds its lists where they were: what grows from pass to pass has
+            // more room than it needs.
             room.items = room.items.next_power_of_two();
             moved = room.partials > self.recorded;
             if moved {

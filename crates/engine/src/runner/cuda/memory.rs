@@ -3,8 +3,8 @@ use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number
 use super::lists::capacity;
 use crate::{Error, ModelConfig};
 
-/// Activations of the largest chunk, `R` rows. All float32 but for the inputs of matrices, which have room for
-/// that.
+/// Activations of the largest chunk, `R` rows. All float32 but for the inputs of matrices, which
+/// have room for that.
 #[derive(Debug)]
 pub(super) struct Activations {
     /// Residual stream `[R, hidden]`.

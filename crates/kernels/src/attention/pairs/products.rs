@@ -201,7 +201,8 @@ impl Pairs {
         column: usize,
     ) -> usize {
         let mut sum = [[s.splat(0.0); G]; 2];
-        // SAFETY: the caller's promise: `pairs` pairs of values lie at `values`, each `4 * head_dim` bytes.
+        // SAFETY: the caller's promise: `pairs` pairs of values lie at `values`, each `4 *
+        // head_dim` bytes.
         unsafe {
             for pair in 0..pairs {
                 let value = values.add(4 * pair * self.shape.head_dim).cast::<u16>();

@@ -32,9 +32,10 @@ struct Item {
     count: usize,
 }
 
-/// How rows are taken together on a device: positions are cut into segments, and rows whose pages of a
-/// segment are the same, branches of a tree or tokens of a prompt, share an item. Each row has a partial
-/// result for each of its segments, which are batch-invariant: they do not depend on the other rows.
+/// How rows are taken together on a device: positions are cut into segments, and rows whose pages
+/// of a segment are the same, branches of a tree or tokens of a prompt, share an item. Each row has
+/// a partial result for each of its segments, which are batch-invariant: they do not depend on the
+/// other rows.
 ///
 /// It keeps its memory: a plan that is made again allocates nothing once it has been as large.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +62,8 @@ impl AttentionPlan {
     /// Queries of an item: rows times heads of a group.
     const QUERIES: usize = 64;
 
-    /// Plans for these rows, whose pages are in `tables`. A row of no positions (padding) attends to nothing.
+    /// Plans for these rows, whose pages are in `tables`. A row of no positions (padding) attends
+    /// to nothing.
     ///
     /// # Panics
     /// If a row's pages are not all in `tables`, a size is 0, or positions do not fit an `int`.

@@ -1,5 +1,5 @@
-//! Formats that keep a GGUF file's blocks. That they are read as Python's `gguf` reads them is tested in
-//! the engine, which has its fixtures.
+//! Formats that keep a GGUF file's blocks. That they are read as Python's `gguf` reads them is
+//! tested in the engine, which has its fixtures.
 
 use super::int8::{all_cpus, forward, fused, quantized};
 use super::*;

@@ -30,8 +30,8 @@ impl Adapter {
 }
 
 impl Decoder {
-    /// Freezes all weights and puts adapters beside the matrices, `A` uniform within `1 / sqrt(inputs)`
-    /// and `B` zero, as PEFT does: what is computed stays the same at first.
+    /// Freezes all weights and puts adapters beside the matrices, `A` uniform within `1 /
+    /// sqrt(inputs)` and `B` zero, as PEFT does: what is computed stays the same at first.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank above the width of a matrix, or what candle says.
