@@ -2,7 +2,7 @@
 //!
 //! In two stages, as in ripgrep: `args` is what was typed, without any reading; each command's file
 //! then builds what it needs from it (configuration, problems, models) and runs. Everything a
-//! command finds wrong before it runs is a [`Failure::Input`] with one line and exit code 2; what
+//! command finds wrong before it runs is a `Failure::Input` with one line and exit code 2; what
 //! breaks while it runs is exit code 1.
 
 #![forbid(unsafe_code)]

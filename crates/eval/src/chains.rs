@@ -120,7 +120,7 @@ impl GivenChains {
         self.chains.iter().map(|chain| chain.problem.as_str())
     }
 
-    /// Reads a regular file of at most [`MAX_BYTES`]; `-` is the standard input.
+    /// Reads a regular file of at most 2 GiB; `-` is the standard input.
     ///
     /// # Errors
     /// With file, line or item, and field.

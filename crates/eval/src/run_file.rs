@@ -25,7 +25,7 @@ pub const VERSION: u32 = 1;
 /// The first line of a run file: what the results depend on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunHeader {
-    /// [`VERSION`].
+    /// The version of the format, 1.
     pub beamgen_run: u32,
     /// Fingerprint of the problems ([`crate::Problems::fingerprint`]).
     pub problems: String,

@@ -117,7 +117,8 @@ impl RewardModel {
     }
 
     /// Lets this model use the cache memory that a generator has no use for, beside its own. What
-    /// it borrowed it gives back when asked to ([`Scorer::evict_borrowed`]), by forgetting caches.
+    /// it borrowed it gives back when asked to
+    /// ([`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed)), by forgetting caches.
     pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
         self.engines.borrow(idle);
     }
