@@ -35,8 +35,9 @@ pub struct TrainConfig {
     pub prm: Schedule,
     /// How hard negatives are found.
     pub mining: Mining,
-    /// One round of training the PRM on the lines that were mined.
-    pub prm_hard: Schedule,
+    /// One round of training PRM or ORM on what was mined.
+    #[serde(alias = "prm_hard")]
+    pub hard: Schedule,
     /// The outcome reward model.
     pub orm: Schedule,
     /// Held-out problems for the evaluation.
@@ -86,12 +87,13 @@ impl Default for TrainConfig {
             },
             mining: Mining {
                 rounds: 2,
+                orm_rounds: 0,
                 problems: 2000,
                 samples: 32,
                 temperature: 1.3,
                 keep: 6,
             },
-            prm_hard: Schedule {
+            hard: Schedule {
                 steps: 500,
                 warmup: 30,
                 learning_rate: 8e-4,
@@ -148,7 +150,7 @@ impl TrainConfig {
             ("generator", self.generator),
             ("detector", self.detector),
             ("prm", self.prm),
-            ("prm_hard", self.prm_hard),
+            ("hard", self.hard),
             ("orm", self.orm),
         ] {
             if s.steps == 0
@@ -203,12 +205,13 @@ impl TrainConfig {
             prm: schedule(60),
             mining: Mining {
                 rounds: 2,
+                orm_rounds: 2,
                 problems: 40,
                 samples: 8,
                 temperature: 1.3,
                 keep: 4,
             },
-            prm_hard: schedule(20),
+            hard: schedule(20),
             orm: schedule(40),
             evaluation_problems: 60,
             ..Self::default()

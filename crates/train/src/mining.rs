@@ -1,7 +1,8 @@
-//! Hard negatives for the PRM. A search over N lines finds what one line in N is, and keeps what
-//! the PRM rates highest: were the PRM trained only on what is common, a larger N would find the
-//! rare wrong lines that it takes for right. So they are looked for here as the search does: from
-//! right prefixes, sampled lines, rated by the PRM as it is; the highest rated wrong ones stay.
+//! Hard negatives for the reward models. A search over N chains finds what one chain in N is, and
+//! keeps what the reward model rates highest: were it trained only on what is common, a larger N
+//! would find the rare mistakes that it takes for right. So they are looked for here as the search
+//! does, and the highest rated ones stay: for the PRM single lines sampled after right prefixes,
+//! for the ORM whole chains.
 
 use crate::tokenizer::{encode, prompt};
 use crate::{Result, sample};
@@ -18,30 +19,35 @@ use tokenizers::Tokenizer;
 pub struct Mining {
     /// Times the PRM is mined and trained; 0 leaves it as it is.
     pub rounds: usize,
+    /// The same for the ORM.
+    #[serde(default)]
+    pub orm_rounds: usize,
     /// Problems of a round.
     pub problems: usize,
-    /// Lines sampled after each right prefix of a problem.
+    /// Lines sampled after each right prefix of a problem; whole chains for the ORM.
     pub samples: usize,
-    /// Above 1 it finds rare lines with fewer samples.
+    /// Of the lines; above 1 it finds rare ones with fewer samples. Whole chains have 1.
     pub temperature: f64,
-    /// Wrong lines kept of a problem.
+    /// Wrong lines, or chains, kept of a problem.
     pub keep: usize,
 }
 
 /// What a round found.
 pub struct Mined {
-    /// Right prefixes with one wrong line, the highest rated of each problem.
+    /// Right prefixes with one wrong line, or chains with a wrong answer: the highest rated of
+    /// each problem.
     pub chains: Vec<(WorldProblem, Vec<String>)>,
-    /// Wrong lines found, each text once after its prefix.
+    /// How many were found, each text once after its prefix.
     pub wrong: usize,
     /// Of these, those scored above 0.5.
     pub missed: usize,
 }
 
-/// A wrong line after the first `done` right lines of a problem.
+/// What is wrong after the first `done` right lines of a problem.
 struct Wrong {
     done: usize,
-    line: String,
+    /// One line, or several with newlines between them.
+    text: String,
     /// The PRM's score at its newline, before the sigmoid.
     logit: f32,
 }
@@ -51,7 +57,7 @@ const RATED_TOGETHER: usize = 16;
 
 /// Samples lines after every right prefix of `problems` from the checkpoint `generator`, rates
 /// the wrong ones with the checkpoint `prm`.
-pub fn mine(
+pub fn mine_lines(
     mining: &Mining,
     generator: &Path,
     prm: &Path,
@@ -72,11 +78,41 @@ pub fn mine(
         seed,
     )?
     .into_iter();
-    let mut found: Vec<(&WorldProblem, Vec<Wrong>)> = problems
+    let found = problems
         .iter()
         .map(|p| (p, wrong_lines(p, sampled.by_ref().take(p.facts.len() + 1))))
         .collect();
-    let mut rater = Rater::open(prm)?;
+    highest_rated(mining.keep, found, tok, prm)
+}
+
+/// Samples whole chains of `problems` from the checkpoint `generator`, rates those with a wrong
+/// answer with the checkpoint `orm`.
+pub fn mine_chains(
+    mining: &Mining,
+    generator: &Path,
+    orm: &Path,
+    tok: &Tokenizer,
+    problems: &[WorldProblem],
+    seed: u64,
+) -> Result<Mined> {
+    let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
+    let sampled = sample::chains(generator, tok, &whole, mining.samples, seed)?;
+    let found = problems
+        .iter()
+        .zip(sampled)
+        .map(|(p, chains)| (p, wrong_chains(p, chains)))
+        .collect();
+    highest_rated(mining.keep, found, tok, orm)
+}
+
+/// Of what is wrong in each problem the `keep` that the checkpoint `judge` rates highest.
+fn highest_rated(
+    keep: usize,
+    mut found: Vec<(&WorldProblem, Vec<Wrong>)>,
+    tok: &Tokenizer,
+    judge: &Path,
+) -> Result<Mined> {
+    let mut rater = Rater::open(judge)?;
     for some in found.chunks_mut(RATED_TOGETHER) {
         rater.rate(tok, some)?;
     }
@@ -86,10 +122,10 @@ pub fn mine(
     for (p, mut wrong) in found {
         // stable, so equal ones stay in the order of their texts
         wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
-        for w in wrong.into_iter().take(mining.keep) {
+        for w in wrong.into_iter().take(keep) {
             let mut lines = p.solution();
             lines.truncate(w.done);
-            lines.push(w.line);
+            lines.extend(w.text.lines().map(str::to_owned));
             chains.push((p.clone(), lines));
         }
     }
@@ -109,7 +145,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
             if checker.clone().next(&line) != Verdict::Right {
                 out.push(Wrong {
                     done,
-                    line,
+                    text: line,
                     logit: 0.0,
                 });
             }
@@ -119,7 +155,27 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     out
 }
 
-/// The exported PRM.
+/// The chains with a wrong answer or none, each text once.
+fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
+    let answer = WorldProblem::answer_line(p.answer());
+    let mut texts: Vec<String> = chains
+        .into_iter()
+        .filter(|lines| lines.last().is_some_and(|last| *last != answer))
+        .map(|lines| lines.join("\n"))
+        .collect();
+    texts.sort();
+    texts.dedup();
+    texts
+        .into_iter()
+        .map(|text| Wrong {
+            done: 0,
+            text,
+            logit: 0.0,
+        })
+        .collect()
+}
+
+/// The exported reward model.
 struct Rater {
     engine: Engine,
     weight: Vec<f32>,
@@ -138,7 +194,7 @@ impl Rater {
         })
     }
 
-    /// Reads each solution once and, after each of its prefixes, the wrong lines.
+    /// Reads each solution once and, after each of its prefixes, what is wrong.
     fn rate(&mut self, tok: &Tokenizer, some: &mut [(&WorldProblem, Vec<Wrong>)]) -> Result<()> {
         let most = some.iter().map(|(p, _)| p.facts.len()).max().unwrap_or(0);
         let trunks: Vec<SeqId> = some.iter().map(|_| self.engine.create()).collect();
@@ -163,7 +219,7 @@ impl Rater {
             }
             let mut lines = Vec::with_capacity(wrong.len());
             for (trunk, w) in &wrong {
-                let tokens = encode(tok, &format!("{}\n", w.line))?;
+                let tokens = encode(tok, &format!("{}\n", w.text))?;
                 lines.push((self.engine.fork(*trunk), tokens));
             }
             let logits = self.read(&lines, Want::Last)?;
@@ -209,7 +265,7 @@ impl Rater {
 
 #[cfg(test)]
 mod tests {
-    use super::wrong_lines;
+    use super::{wrong_chains, wrong_lines};
     use beamgen_world as world;
 
     #[test]
@@ -226,7 +282,7 @@ mod tests {
         ];
         let found: Vec<(usize, String)> = wrong_lines(&p, sampled.into_iter())
             .into_iter()
-            .map(|w| (w.done, w.line))
+            .map(|w| (w.done, w.text))
             .collect();
         assert_eq!(
             found,
@@ -237,5 +293,28 @@ mod tests {
                 (2, "The answer is 34.".into()),
             ]
         );
+    }
+    #[test]
+    fn wrong_chains_are_those_whose_last_line_is_not_the_right_answer() {
+        let p = world::parse(
+            "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?",
+        )
+        .unwrap();
+        let right = p.solution();
+        let mut wrong = right.clone();
+        wrong[2] = "The answer is 43.".into();
+        let unfinished = right[..1].to_vec();
+        let chains = vec![
+            right,
+            wrong.clone(),
+            vec![],
+            unfinished.clone(),
+            wrong.clone(),
+        ];
+        let found: Vec<String> = wrong_chains(&p, chains)
+            .into_iter()
+            .map(|w| w.text)
+            .collect();
+        assert_eq!(found, [unfinished.join("\n"), wrong.join("\n")]);
     }
 }

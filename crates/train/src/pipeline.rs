@@ -2,6 +2,8 @@
 //! negatives, ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes
 //! on after it.
 
+mod harden;
+
 use crate::config::TrainConfig;
 use crate::detect::{self, Classes, LineEnd};
 use crate::evaluation::{self, Detection, Greedy, KindDetection};
@@ -9,7 +11,7 @@ use crate::export::{self, Kind};
 use crate::model::Model;
 use crate::reward::{self, Batches, SamplePool, Target};
 use crate::trainer::{self, Checkpoints, Progress};
-use crate::{Error, Result, lm, mining, sample, tokenizer};
+use crate::{Error, Result, lm, sample, tokenizer};
 use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
 use candle_core::Device;
 use serde::Serialize;
@@ -85,11 +87,8 @@ pub fn train(
     run.export(&generator, Kind::Generator, "generator")?;
     let pool = run.sample_pool()?;
     let detector = run.detector(&base)?;
-    let mut prm = run.reward("prm", Target::Process, &detector, &pool)?;
-    run.export(&prm, Kind::Reward, "prm")?;
-    run.harden(&mut prm, &pool)?;
-    let orm = run.reward("orm", Target::Outcome, &detector, &pool)?;
-    run.export(&orm, Kind::Reward, "orm")?;
+    let prm = run.reward(Target::Process, &detector, &pool)?;
+    let orm = run.reward(Target::Outcome, &detector, &pool)?;
     run.evaluation(&base, &generator, &prm, &orm)
 }
 
@@ -112,11 +111,6 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
         Ok(_) => Ok(()),
         Err(_) => crate::json::write_json(&path, &now),
     }
-}
-
-/// Name of the PRM's stage after `round` rounds of mining.
-fn hard_stage(round: usize) -> String {
-    format!("prm-hard-{round}")
 }
 
 impl Run<'_> {
@@ -194,11 +188,18 @@ impl Run<'_> {
     /// as common in late lines as in early ones.
     fn sample_pool(&mut self) -> Result<SamplePool> {
         let c = self.config;
-        let last = hard_stage(c.mining.rounds);
+        let hardened = |target| {
+            let rounds = harden::rounds(target, &c.mining);
+            (rounds > 0).then(|| harden::stage(target, rounds))
+        };
+        let hardened = [Target::Process, Target::Outcome].map(hardened);
         let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
-        if c.mining.rounds > 0 {
-            readers.push((&last, &c.prm_hard));
-        }
+        readers.extend(
+            hardened
+                .iter()
+                .flatten()
+                .map(|name| (name.as_str(), &c.hard)),
+        );
         let mut pool = SamplePool::default();
         if self.finished(&readers)? {
             return Ok(pool);
@@ -222,9 +223,10 @@ impl Run<'_> {
             &self.folders.out.join("generator"),
             &self.tok,
             &problems,
+            1,
             c.seed,
         )?;
-        for ((p, _), lines) in problems.into_iter().zip(lines) {
+        for ((p, _), lines) in problems.into_iter().zip(lines.into_iter().flatten()) {
             pool.add(p, lines);
         }
         Ok(pool)
@@ -251,13 +253,8 @@ impl Run<'_> {
         Ok(model)
     }
 
-    fn reward(
-        &mut self,
-        name: &str,
-        target: Target,
-        start: &Model,
-        pool: &SamplePool,
-    ) -> Result<Model> {
+    /// PRM or ORM: trained, hardened, exported.
+    fn reward(&mut self, target: Target, start: &Model, pool: &SamplePool) -> Result<Model> {
         let c = self.config;
         let mut model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
         let schedule = match target {
@@ -265,7 +262,8 @@ impl Run<'_> {
             Target::Outcome => &c.orm,
         };
         let classes = Classes::new(&self.tok)?;
-        self.steps(name, &mut model, schedule, |tok, step| {
+        let name = harden::stage(target, 0);
+        self.steps(&name, &mut model, schedule, |tok, step| {
             // Chains have few wrong tokens: every other batch of the PRM goes on with detection.
             if target == Target::Process && step % 2 == 1 {
                 let fresh = c.detector.steps + step;
@@ -291,84 +289,9 @@ impl Run<'_> {
             };
             batches.batch(step)
         })?;
+        self.export(&model, Kind::Reward, &name)?;
+        self.harden(&mut model, target, pool)?;
         Ok(model)
-    }
-
-    /// Rounds of mining what the exported PRM takes for right and training it on that.
-    fn harden(&mut self, prm: &mut Model, pool: &SamplePool) -> Result<()> {
-        let c = self.config;
-        let classes = Classes::new(&self.tok)?;
-        for round in 0..c.mining.rounds {
-            let stage = hard_stage(round + 1);
-            let mined = match self.finished(&[(&stage, &c.prm_hard)])? {
-                true => SamplePool::default(),
-                false => self.mine(round)?,
-            };
-            let before = c.prm.steps + round * c.prm_hard.steps;
-            self.steps(&stage, prm, &c.prm_hard, |tok, step| {
-                let fresh = before + step;
-                // What the first round leaves are results that are off by little.
-                if round > 0 && step % 4 == 1 {
-                    return detect::sums(tok, &classes, c.seed, fresh, &c.prm_hard);
-                }
-                if step % 4 == 3 {
-                    return detect::batch(
-                        tok,
-                        &classes,
-                        c.seed,
-                        c.detector.steps + fresh,
-                        &c.prm_hard,
-                        c.difficulty,
-                        LineEnd::Line,
-                    );
-                }
-                let batches = Batches {
-                    tok,
-                    pool,
-                    mined: Some(&mined),
-                    target: Target::Process,
-                    seed: c.seed,
-                    schedule: c.prm_hard,
-                    difficulty: c.difficulty,
-                    error_rates: &c.error_rates,
-                };
-                batches.batch(fresh)
-            })?;
-            self.export(prm, Kind::Reward, "prm")?;
-        }
-        Ok(())
-    }
-
-    /// The sample pool mined in a round: what the exported PRM takes for right, and right
-    /// solutions.
-    fn mine(&mut self, round: usize) -> Result<SamplePool> {
-        (self.report)(Report::Stage("hard negatives"));
-        let c = self.config;
-        let mut rng = world::rng(c.seed, 7, round);
-        let problems: Vec<WorldProblem> = (0..c.mining.problems)
-            .map(|_| world::problem(&mut rng, c.difficulty, Split::Train))
-            .collect();
-        let found = mining::mine(
-            &c.mining,
-            &self.folders.out.join("generator"),
-            &self.folders.out.join("prm"),
-            &self.tok,
-            &problems,
-            c.seed.wrapping_add(2 + round as u64),
-        )?;
-        (self.report)(Report::Stage(&format!(
-            "  {} wrong lines, {} scored above 0.5",
-            found.wrong, found.missed
-        )));
-        let mut mined = SamplePool::default();
-        for (p, lines) in found.chains {
-            mined.add(p, lines);
-        }
-        for p in problems {
-            let lines = p.solution();
-            mined.add(p, lines);
-        }
-        Ok(mined)
     }
 
     fn export(&self, model: &Model, kind: Kind, name: &str) -> Result<()> {
@@ -391,12 +314,13 @@ impl Run<'_> {
             &self.folders.out.join("generator"),
             &self.tok,
             &whole,
+            1,
             c.seed.wrapping_add(1),
         )?;
         let chains: Vec<(WorldProblem, Vec<String>)> = problems
             .iter()
             .cloned()
-            .zip(lines)
+            .zip(lines.into_iter().flatten())
             .filter(|(_, l)| !l.is_empty())
             .collect();
         let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);

@@ -143,20 +143,21 @@ fn decode(tok: &Tokenizer, tokens: &[u32]) -> Result<String> {
         .map_err(|e| Error::Tokenizer(e.to_string()))
 }
 
-/// For each problem one chain at temperature 1: its first `n` lines right (given), the rest
+/// For each problem `samples` chains at temperature 1: the first `n` lines right (given), the rest
 /// sampled. Returns all complete lines without their newlines.
 pub fn chains(
     checkpoint: &Path,
     tok: &Tokenizer,
     problems: &[(WorldProblem, usize)],
+    samples: usize,
     seed: u64,
-) -> Result<Vec<Vec<String>>> {
+) -> Result<Vec<Vec<Vec<String>>>> {
     let stems = problems
         .iter()
         .map(|(p, given)| {
             Ok(Stem {
                 tokens: opening(tok, p, *given)?,
-                samples: 1,
+                samples,
                 longest: longest(p),
             })
         })
@@ -165,14 +166,18 @@ pub fn chains(
     continuations(checkpoint, &stems, &[end(tok)?], &params, seed)?
         .iter()
         .zip(problems)
-        .map(|(written, (p, given))| {
-            let text = decode(tok, &written[0])?;
-            // what follows the last newline was cut by the length cap
-            let complete = text.rfind('\n').map_or("", |n| &text[..n]);
-            let mut lines = p.solution();
-            lines.truncate(*given);
-            lines.extend(complete.lines().map(str::to_owned));
-            Ok(lines)
+        .map(|(all, (p, given))| {
+            all.iter()
+                .map(|written| {
+                    let text = decode(tok, written)?;
+                    // what follows the last newline was cut by the length cap
+                    let complete = text.rfind('\n').map_or("", |n| &text[..n]);
+                    let mut lines = p.solution();
+                    lines.truncate(*given);
+                    lines.extend(complete.lines().map(str::to_owned));
+                    Ok(lines)
+                })
+                .collect()
         })
         .collect()
 }

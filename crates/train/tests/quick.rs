@@ -37,7 +37,7 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
         let l = &losses[stage];
         assert!(l[l.len() - 1] < l[0], "{stage}: {l:?}");
     }
-    for stage in ["generator", "prm-hard-1", "prm-hard-2", "orm"] {
+    for stage in ["generator", "prm-hard-1", "prm-hard-2", "orm", "orm-hard-2"] {
         assert!(losses[stage].iter().all(|l| l.is_finite()), "{stage}");
     }
     assert!(evaluation.prm.chains > 0);
@@ -64,7 +64,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     config.generator.steps = 6;
     config.prm.steps = 6;
     config.mining.problems = 4;
-    config.prm_hard.steps = 24;
+    config.hard.steps = 24;
     config.orm.steps = 6;
     config.chains = 20;
     config.evaluation_problems = 4;
@@ -77,7 +77,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         out: cut.path().to_owned(),
         work: cut.path().join("work"),
     };
-    for (stage, exported) in [("body", false), ("prm-hard-2", true)] {
+    for (stage, exported) in [("body", false), ("prm-hard-2", true), ("orm-hard-2", true)] {
         let killed = std::panic::catch_unwind(|| {
             train(&config, &folders, &Device::Cpu, &mut |report| {
                 // this report comes before its step's checkpoint: what is on disk is step 16

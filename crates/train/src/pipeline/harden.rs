@@ -1,0 +1,140 @@
+//! Rounds of hard negatives: what the exported reward model takes for right is mined, and the
+//! model is trained on it.
+
+use super::{Report, Run};
+use crate::detect::{self, Classes, LineEnd};
+use crate::export::Kind;
+use crate::model::Model;
+use crate::reward::{Batches, SamplePool, Target};
+use crate::{Result, mining};
+use beamgen_world::{self as world, Split, WorldProblem};
+
+/// The name of a reward model's stage, or of its stage after `round` rounds of mining.
+pub(super) fn stage(target: Target, round: usize) -> String {
+    let name = match target {
+        Target::Process => "prm",
+        Target::Outcome => "orm",
+    };
+    match round {
+        0 => name.to_owned(),
+        _ => format!("{name}-hard-{round}"),
+    }
+}
+
+/// Rounds of a reward model.
+pub(super) fn rounds(target: Target, mining: &mining::Mining) -> usize {
+    match target {
+        Target::Process => mining.rounds,
+        Target::Outcome => mining.orm_rounds,
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn harden(
+        &mut self,
+        model: &mut Model,
+        target: Target,
+        pool: &SamplePool,
+    ) -> Result<()> {
+        let c = self.config;
+        let classes = Classes::new(&self.tok)?;
+        let trained = match target {
+            Target::Process => c.prm.steps,
+            Target::Outcome => c.orm.steps,
+        };
+        for round in 0..rounds(target, &c.mining) {
+            let stage_name = stage(target, round + 1);
+            let mined = match self.finished(&[(&stage_name, &c.hard)])? {
+                true => SamplePool::default(),
+                false => self.mine(target, round)?,
+            };
+            let before = trained + round * c.hard.steps;
+            self.steps(&stage_name, model, &c.hard, |tok, step| {
+                let fresh = before + step;
+                if target == Target::Process {
+                    // What the first round leaves are results that are off by little.
+                    if round > 0 && step % 4 == 1 {
+                        return detect::sums(tok, &classes, c.seed, fresh, &c.hard);
+                    }
+                    if step % 4 == 3 {
+                        return detect::batch(
+                            tok,
+                            &classes,
+                            c.seed,
+                            c.detector.steps + fresh,
+                            &c.hard,
+                            c.difficulty,
+                            LineEnd::Line,
+                        );
+                    }
+                }
+                let batches = Batches {
+                    tok,
+                    pool,
+                    mined: Some(&mined),
+                    target,
+                    seed: c.seed,
+                    schedule: c.hard,
+                    difficulty: c.difficulty,
+                    error_rates: &c.error_rates,
+                };
+                batches.batch(fresh)
+            })?;
+            self.export(model, Kind::Reward, &stage(target, 0))?;
+        }
+        Ok(())
+    }
+
+    /// The sample pool mined in a round: what the exported model takes for right, and right
+    /// solutions.
+    fn mine(&mut self, target: Target, round: usize) -> Result<SamplePool> {
+        (self.report)(Report::Stage("hard negatives"));
+        let c = self.config;
+        let (stream, mine, what): (_, Miner, _) = match target {
+            Target::Process => (7, mining::mine_lines, "lines"),
+            Target::Outcome => (10, mining::mine_chains, "chains"),
+        };
+        let mut rng = world::rng(c.seed, stream, round);
+        let problems: Vec<WorldProblem> = (0..c.mining.problems)
+            .map(|_| world::problem(&mut rng, c.difficulty, Split::Train))
+            .collect();
+        let found = mine(
+            &c.mining,
+            &self.folders.out.join("generator"),
+            &self.folders.out.join(stage(target, 0)),
+            &self.tok,
+            &problems,
+            c.seed.wrapping_add(2 + round as u64),
+        )?;
+        (self.report)(Report::Stage(&format!(
+            "  {} wrong {what}, {} scored above 0.5",
+            found.wrong, found.missed
+        )));
+        // An outcome is one label a chain: as many right ones as wrong ones.
+        let solutions = match target {
+            Target::Process => 1,
+            Target::Outcome => found.chains.len().div_ceil(problems.len()),
+        };
+        let mut mined = SamplePool::default();
+        for (p, lines) in found.chains {
+            mined.add(p, lines);
+        }
+        for p in problems {
+            let lines = p.solution();
+            for _ in 1..solutions {
+                mined.add(p.clone(), lines.clone());
+            }
+            mined.add(p, lines);
+        }
+        Ok(mined)
+    }
+}
+
+type Miner = fn(
+    &mining::Mining,
+    &std::path::Path,
+    &std::path::Path,
+    &tokenizers::Tokenizer,
+    &[WorldProblem],
+    u64,
+) -> Result<mining::Mined>;
