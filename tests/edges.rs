@@ -30,6 +30,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-search",
         ],
     ),
+    (
+        "beamgen-candle-backend",
+        &["beamgen-engine", "beamgen-generator", "beamgen-search"],
+    ),
     ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
     (
         "beamgen-labels",
@@ -40,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "beamgen",
         &[
+            "beamgen-candle-backend",
             "beamgen-engine",
             "beamgen-eval",
             "beamgen-files",

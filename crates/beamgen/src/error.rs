@@ -130,6 +130,27 @@ pub enum Error {
         "this build leaves servers of other engines out; build it in: cargo build --release --features remote"
     )]
     NoRemote,
+    /// A generator of a family that this build has no code for.
+    #[error(
+        "{place}: candle-transformers knows the family {family}, and this build leaves it out; build it in: cargo build --release --features candle"
+    )]
+    NoCandle {
+        /// The model's folder.
+        place: String,
+        /// Its `model_type`.
+        family: String,
+    },
+    /// A device was asked for by name for a generator that the CPU computes.
+    #[cfg(feature = "candle")]
+    #[error("{place}: candle-transformers computes on the CPU alone: leave --device cuda out")]
+    CandleOnCpu {
+        /// The model's folder.
+        place: String,
+    },
+    /// A model of `candle-transformers` cannot be used.
+    #[cfg(feature = "candle")]
+    #[error(transparent)]
+    Candle(#[from] beamgen_candle_backend::Error),
     /// A server cannot be used.
     #[cfg(feature = "remote")]
     #[error(transparent)]

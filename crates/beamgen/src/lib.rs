@@ -53,6 +53,7 @@
 
 mod builder;
 pub mod bundled;
+mod candle;
 mod config;
 mod engine_bench;
 mod error;

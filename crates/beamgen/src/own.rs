@@ -10,9 +10,12 @@ use crate::fingerprint;
 pub(crate) enum Identity {
     /// The name that the builder was given.
     Named(String),
-    /// What servers are, and how they are asked.
-    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
-    Served(Map<String, Value>),
+    /// What servers are and how they are asked, or what computes a model and its files.
+    #[cfg_attr(
+        not(any(feature = "remote", feature = "candle")),
+        expect(dead_code, reason = "there are none")
+    )]
+    Facts(Map<String, Value>),
 }
 
 /// What the builder was given in place of models, each with what stands for it in run files.

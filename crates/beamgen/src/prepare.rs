@@ -20,7 +20,7 @@ use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
 use crate::served::Served;
 use crate::source::{Downloads, OpenedModel, Source};
-use crate::{Config, Error, ScorerKind, Solver, bundled};
+use crate::{Config, Error, ScorerKind, Solver, bundled, candle};
 
 /// Models that were found and fit, with what they will need.
 pub struct Prepared {
@@ -97,7 +97,7 @@ impl Prepared {
         let mut config = config.resolved();
         let mut notes = Vec::new();
         let mut served = Served::open(&config)?;
-        let written = match wanted {
+        let mut written = match wanted {
             Wanted::RewardModel => None,
             Wanted::Pair => served.generator(&mut config, &mut own, &mut downloads, &mut notes)?,
         };
@@ -107,7 +107,11 @@ impl Prepared {
             Wanted::Pair => {
                 let name = config.models.generator.as_deref();
                 let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
-                Some(OpenedModel::open(&source)?)
+                written = candle::generator(&source, &mut config, &mut own, &mut notes)?;
+                match written {
+                    Some(_) => None,
+                    None => Some(OpenedModel::open(&source)?),
+                }
             }
         };
         let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
@@ -269,7 +273,7 @@ impl Prepared {
         let written_by = match (&self.generator, &self.own.generator) {
             (Some(generator), _) => generator.fingerprint.clone().into(),
             (None, Some((Identity::Named(name), _))) => name.clone().into(),
-            (None, Some((Identity::Served(facts), _))) => Value::Object(facts.clone()),
+            (None, Some((Identity::Facts(facts), _))) => Value::Object(facts.clone()),
             (None, None) => return Err(Error::NoGenerator),
         };
         models.insert("generator".into(), written_by);
@@ -277,7 +281,7 @@ impl Prepared {
             (Some((Identity::Named(name), _)), _) => {
                 models.insert("scorer".into(), name.clone().into());
             }
-            (Some((Identity::Served(facts), _)), _) => models.extend(facts.clone()),
+            (Some((Identity::Facts(facts), _)), _) => models.extend(facts.clone()),
             (None, reward) => {
                 let kind = match reward {
                     Some(_) => self.config.models.scorer,

@@ -62,7 +62,7 @@ impl Served {
         let identity = identity(&facts, &model.fingerprint);
         note_seeds(&connection, &facts, notes);
         self.connections.push(("generator", connection, facts));
-        own.generator = Some((Identity::Served(identity), Box::new(generator)));
+        own.generator = Some((Identity::Facts(identity), Box::new(generator)));
         Ok(Some((prompts, model.checkpoint)))
     }
 
@@ -114,7 +114,7 @@ impl Served {
         format_identity(&spec, &mut identity);
         self.connections
             .push(("prm", Arc::clone(scorer.connection()), facts));
-        own.scorer = Some((Identity::Served(identity), Box::new(scorer)));
+        own.scorer = Some((Identity::Facts(identity), Box::new(scorer)));
         Ok(())
     }
 }

@@ -94,7 +94,7 @@ impl Source {
         matches!(self, Self::Bundled(_))
     }
 
-    fn fingerprint(&self) -> Result<String, Error> {
+    pub(crate) fn fingerprint(&self) -> Result<String, Error> {
         let named = |path: &Path| match path.is_dir() {
             true => fingerprint::of_dir(path),
             false => fingerprint::of_file(path),

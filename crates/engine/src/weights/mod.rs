@@ -320,6 +320,14 @@ impl Weights {
             .ok_or_else(|| Error::MissingTensor { name: name.into() })
     }
 
+    /// The shape of a tensor.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`]
+    pub fn shape(&self, name: &str) -> Result<&[usize], Error> {
+        Ok(&self.entry(name)?.shape)
+    }
+
     /// How the values of a tensor are stored; float32 for those made in memory.
     ///
     /// # Errors

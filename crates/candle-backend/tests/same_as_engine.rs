@@ -1,0 +1,75 @@
+//! The families that both have: our engine and candle-transformers sample the same chains, for
+//! boundaries, sampling and random numbers are the same code.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use beamgen::{Config, Problem, Solver};
+use beamgen_candle_backend::CandleGenerator;
+use beamgen_engine::{Checkpoint, DeviceChoice, Tokenizer};
+
+const FILES: [&str; 3] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+];
+
+fn texts(mut solver: Solver) -> Vec<Vec<String>> {
+    let problems = ["Mia has 34 pens.", "3 + 4", "12 * 3 = ?"];
+    let problems = problems.iter().enumerate().map(|(i, text)| Problem {
+        id: i.to_string(),
+        text: (*text).to_owned(),
+        answer: None,
+    });
+    let mut texts = Vec::new();
+    let solved = solver.solve_all(problems, |result| {
+        let nodes = result.tree.nodes();
+        texts.push(nodes.map(|(_, node)| node.text.clone()).collect());
+    });
+    solved.unwrap();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn sampled_chains_are_those_of_the_engine() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for family in ["llama", "mistral", "qwen2", "qwen3", "phi3"] {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["config.json", "model.safetensors"] {
+            std::fs::copy(
+                root.join("tests/fixtures").join(family).join(file),
+                dir.path().join(file),
+            )
+            .unwrap();
+        }
+        for file in FILES {
+            let from = root.join("../../tests/fixtures/tokenizer").join(file);
+            std::fs::copy(from, dir.path().join(file)).unwrap();
+        }
+        let mut config = Config::default();
+        config.engine.device = DeviceChoice::Cpu;
+        config.search.n = 4;
+        config.generator.max_step_tokens = 12;
+        config.generator.max_chain_tokens = 40;
+        config.generator.boundaries = vec![" ".into(), "a".into(), "e".into()];
+        let words = |_: &Problem, steps: &[&str]| 1.0 / steps.len() as f32;
+        let builder = || {
+            Solver::builder()
+                .config(config.clone())
+                .step_scorer("short", words)
+        };
+        let own = builder().generator(dir.path()).build().unwrap();
+        let checkpoint = Checkpoint::from(dir.path());
+        let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone()).unwrap());
+        let candle =
+            CandleGenerator::load(&checkpoint, tokenizer, &config.generator, 1 << 30).unwrap();
+        let candle = builder().own_generator("candle", candle).build().unwrap();
+        let (own, candle) = (texts(own), texts(candle));
+        assert!(
+            own.iter().flatten().any(|text| text.len() > 8),
+            "{family}: {own:?}"
+        );
+        assert_eq!(own, candle, "{family}");
+    }
+}

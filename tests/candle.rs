@@ -1,0 +1,158 @@
+//! Generators of families that only candle-transformers knows, through the real binary.
+
+use crate::run::{Place, root};
+
+const PROBLEMS: &str = r#"{"id": "a", "problem": "Mia has 34 pens. How many pens does Mia have?", "answer": 34}
+{"id": "b", "problem": "3 + 4", "answer": 7}
+{"id": "c", "problem": "12 * 3 = ?", "answer": 36}
+"#;
+
+/// A tiny checkpoint of a family, with a tokenizer.
+fn model(place: &Place, family: &str) {
+    let fixtures = root().join("crates/candle-backend/tests/fixtures");
+    place.copy(&fixtures.join(family), family);
+    for file in [
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+    ] {
+        let text = std::fs::read_to_string(root().join("tests/fixtures/tokenizer").join(file));
+        place.write(&format!("{family}/{file}"), text.expect("a fixture"));
+    }
+}
+
+#[cfg(not(feature = "candle"))]
+#[test]
+fn a_family_of_candle_is_refused_with_the_feature_that_knows_it() {
+    let place = Place::new();
+    model(&place, "gemma2");
+    place.write("p.jsonl", PROBLEMS);
+    let ran = place.run(&[
+        "solve",
+        "p.jsonl",
+        "--generator",
+        "gemma2",
+        "--scorer",
+        "none",
+        "--strategy",
+        "majority",
+    ]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    for word in ["gemma2", "--features candle"] {
+        assert!(ran.stderr.contains(word), "{}", ran.stderr);
+    }
+}
+
+#[cfg(feature = "candle")]
+mod with_candle {
+    use serde_json::Value;
+
+    use super::{PROBLEMS, model};
+    use crate::real_checkpoints::{BABBLE, SHEPHERD, prm};
+    use crate::run::Place;
+
+    fn trees(place: &Place, name: &str, args: &[&str]) -> Vec<(String, Value)> {
+        let mut all = vec!["solve", "p.jsonl", "--out", name, "--tree", "-n", "4"];
+        all.extend(["--set", "generator.max_step_tokens=12"]);
+        all.extend(BABBLE);
+        all.extend(args);
+        let ran = place.run(&all);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stderr.contains("much slower"), "{}", ran.stderr);
+        let text = place.read(name);
+        let records = text.lines().skip(1).map(|line| {
+            let record: Value = serde_json::from_str(line).expect("JSON");
+            (record["id"].to_string(), record["tree"].clone())
+        });
+        let mut trees: Vec<_> = records.collect();
+        // They are written as they are done.
+        trees.sort_by(|a, b| a.0.cmp(&b.0));
+        trees
+    }
+
+    #[test]
+    fn families_are_searched_with_a_local_reward_model_the_same_whatever_is_in_flight() {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEMS);
+        let prm = prm(&place, SHEPHERD);
+        for (family, strategy) in [
+            ("gemma2", "beam"),
+            ("mixtral", "dvts"),
+            ("qwen3_moe", "best-of-n"),
+            ("phi", "mcts"),
+            ("glm4", "beam"),
+            ("deepseek_v2", "rebase"),
+            ("starcoder2", "majority"),
+        ] {
+            model(&place, family);
+            let args = ["--generator", family, "--prm", &prm, "--strategy", strategy];
+            let run = |in_flight: &str| {
+                let name = format!("{family}-{in_flight}.jsonl");
+                trees(
+                    &place,
+                    &name,
+                    &[&args[..], &["--in-flight", in_flight]].concat(),
+                )
+            };
+            let (one, all) = (run("1"), run("3"));
+            assert_eq!(one.len(), 3, "{family}");
+            assert!(
+                one.iter()
+                    .all(|(_, tree)| tree.as_array().is_some_and(|nodes| nodes.len() > 4)),
+                "{family}"
+            );
+            assert_eq!(one, all, "{family}");
+        }
+    }
+
+    #[test]
+    fn what_candle_would_leave_out_is_refused() {
+        let refused = |family: &str, edit: &dyn Fn(&mut Value), word: &str| {
+            let place = Place::new();
+            place.write("p.jsonl", PROBLEMS);
+            model(&place, family);
+            place.edit(&format!("{family}/config.json"), |config| edit(config));
+            let ran = place.run(&[
+                "solve",
+                "p.jsonl",
+                "--generator",
+                family,
+                "--scorer",
+                "none",
+                "--strategy",
+                "majority",
+            ]);
+            assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+            assert_eq!(ran.stderr.trim_end().lines().count(), 1, "{}", ran.stderr);
+            assert!(ran.stderr.contains(word), "{}", ran.stderr);
+        };
+        let yarn = |config: &mut Value| config["rope_parameters"]["rope_type"] = "yarn".into();
+        refused("gemma2", &yarn, "yarn");
+        refused(
+            "phi",
+            &|config| config["num_hidden_layers"] = 1.into(),
+            "has no tensor model.layers.1",
+        );
+        refused(
+            "phi",
+            &|config| config["num_hidden_layers"] = 3.into(),
+            "model.layers.2",
+        );
+        refused(
+            "mixtral",
+            &|config| config["num_attention_heads"] = 0.into(),
+            "num_attention_heads",
+        );
+        refused("olmo", &|config| config["hidden_size"] = 64.into(), "shape");
+        refused(
+            "helium",
+            &|config| config["vocab_size"] = 100.into(),
+            "vocab_size",
+        );
+        refused(
+            "olmo2",
+            &|config| config["rms_norm_eps"] = Value::Null,
+            "rms_norm_eps",
+        );
+    }
+}
