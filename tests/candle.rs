@@ -45,6 +45,8 @@ fn a_family_of_candle_is_refused_with_the_feature_that_knows_it() {
 
 #[cfg(feature = "candle")]
 mod with_candle {
+    use safetensors::SafeTensors;
+    use safetensors::tensor::TensorView;
     use serde_json::Value;
 
     use super::{PROBLEMS, model};
@@ -102,6 +104,73 @@ mod with_candle {
                 "{family}"
             );
             assert_eq!(one, all, "{family}");
+        }
+    }
+
+    #[test]
+    fn a_reward_model_that_is_not_there_is_found_before_weights_are_read() {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEMS);
+        model(&place, "olmo");
+        place.edit("olmo/config.json", |config| {
+            config["hidden_size"] = 64.into()
+        });
+        let ran = place.run(&["solve", "p.jsonl", "--generator", "olmo", "--prm", "./none"]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("none: no such folder"),
+            "{}",
+            ran.stderr
+        );
+    }
+
+    /// Gemma's head is its embeddings; a file with another one is another model.
+    #[test]
+    fn a_head_that_candle_would_not_read_is_refused() {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEMS);
+        model(&place, "gemma2");
+        let file = place.path("gemma2/model.safetensors");
+        let bytes = std::fs::read(&file).expect("a fixture");
+        let tensors = SafeTensors::deserialize(&bytes).expect("a fixture");
+        let embeddings = tensors
+            .tensor("model.embed_tokens.weight")
+            .expect("it has one");
+        let solve = || {
+            let args = [
+                "solve",
+                "p.jsonl",
+                "--generator",
+                "gemma2",
+                "--scorer",
+                "none",
+            ];
+            place.run(
+                &[
+                    &args[..],
+                    &["--strategy", "majority", "-n", "2"],
+                    &BABBLE[..],
+                ]
+                .concat(),
+            )
+        };
+        for (head, code) in [
+            (embeddings.data().to_vec(), 0),
+            (vec![0; embeddings.data().len()], 2),
+        ] {
+            let head = TensorView::new(embeddings.dtype(), embeddings.shape().to_vec(), &head);
+            let mut all = tensors.tensors();
+            all.push(("lm_head.weight".into(), head.expect("a tensor")));
+            std::fs::write(&file, safetensors::serialize(all, None).expect("a file"))
+                .expect("it is ours");
+            let ran = solve();
+            assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+            assert_eq!(
+                ran.stderr.contains("no tensor lm_head.weight"),
+                code == 2,
+                "{}",
+                ran.stderr
+            );
         }
     }
 

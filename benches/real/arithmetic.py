@@ -1,10 +1,13 @@
 """What exact arithmetic alone would choose: the vote over chains without a wrong equation.
 
-    beamgen solve data/test.jsonl --generator sft --strategy majority -n 16 --scorer none --tree --out t.jsonl
-    python3 benches/real/arithmetic.py t.jsonl data/test.jsonl
+    head -150 data/test.jsonl > t.jsonl       # in the work folder of run.sh
+    beamgen solve t.jsonl --generator sft --strategy majority -n 16 --scorer none --tree --out t.run --dtype int8 \\
+        --kv-dtype f16 --in-flight 32 --temperature 0.7 --set generator.max_chain_tokens=300 \\
+        --set generator.max_step_tokens=120
+    python3 benches/real/arithmetic.py t.run t.jsonl
 
-An equation is `a op b ... = c` of plain numbers; a chain with a false one is vetoed, any other is kept. Intervals are
-bootstrapped over problems.
+An equation is `a op b ... = c` of plain numbers; a chain with a false one is vetoed, any other is kept. A result may be
+rounded to the digits that it shows. Intervals are bootstrapped over problems.
 """
 
 import json
@@ -45,9 +48,9 @@ def value(expression):
 def equations(text):
     for left, right in EQUATION.findall(text):
         found, said = value(left), number(right)
-        # A result may be rounded to the digits that are shown.
-        digits = len(right.split(".")[1]) if "." in right else 0
-        yield found is not None and abs(found - said) <= Fraction(1, 2 * 10**digits) * (found != said and digits > 0)
+        digits = len(right.partition(".")[2])
+        rounding = Fraction(1, 2 * 10**digits) if digits else 0
+        yield found is not None and abs(found - said) <= rounding
 
 
 def answer(text):

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
 use self::reward::RewardModels;
+use crate::candle::CandleGenerator;
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
 use crate::served::Served;
@@ -30,6 +31,7 @@ pub struct Prepared {
     prompts: Option<Prompts>,
     reward: Option<RewardModels>,
     own: OwnParts,
+    candle: Option<CandleGenerator>,
     plan: MemoryPlan,
     notes: Vec<String>,
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
@@ -97,26 +99,36 @@ impl Prepared {
         let mut config = config.resolved();
         let mut notes = Vec::new();
         let mut served = Served::open(&config)?;
-        let mut written = match wanted {
+        let written = match wanted {
             Wanted::RewardModel => None,
             Wanted::Pair => served.generator(&mut config, &mut own, &mut downloads, &mut notes)?,
         };
+        let (mut candle, mut prompts, mut tokens_of) = (None, None, None);
         let generator = match wanted {
             Wanted::RewardModel => None,
             Wanted::Pair if own.generator.is_some() => None,
             Wanted::Pair => {
                 let name = config.models.generator.as_deref();
                 let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
-                written = candle::generator(&source, &mut config, &mut own, &mut notes)?;
-                match written {
-                    Some(_) => None,
+                let checkpoint = source.checkpoint();
+                match candle::family(&checkpoint) {
                     None => Some(OpenedModel::open(&source)?),
+                    Some(family) => {
+                        let (config, notes) = (&mut config, &mut notes);
+                        let opened =
+                            CandleGenerator::open(&source, &checkpoint, family, config, notes)?;
+                        prompts = Some(opened.prompts()?);
+                        tokens_of = Some(checkpoint);
+                        candle = Some(opened);
+                        None
+                    }
                 }
             }
         };
-        let prompts = generator.as_ref().map(|opened| prompts(opened, &config));
-        let mut prompts = prompts.transpose()?;
-        let mut tokens_of = generator.as_ref().map(|opened| opened.checkpoint.clone());
+        if let Some(generator) = &generator {
+            prompts = Some(prompts_of(generator, &config)?);
+            tokens_of = Some(generator.checkpoint.clone());
+        }
         if let Some((written, checkpoint)) = written {
             (prompts, tokens_of) = (Some(written), Some(checkpoint));
         }
@@ -166,6 +178,7 @@ impl Prepared {
             prompts,
             reward,
             own,
+            candle,
             plan,
             notes,
             served,
@@ -204,7 +217,8 @@ impl Prepared {
     /// Whether all models are those that every build carries.
     pub fn is_bundled(&self) -> bool {
         let rewards = self.reward.iter().flat_map(RewardModels::models);
-        self.generator.iter().chain(rewards).all(|m| m.bundled)
+        let only_these = self.own.generator.is_none() && self.candle.is_none();
+        only_these && self.generator.iter().chain(rewards).all(|m| m.bundled)
     }
 
     /// Whether one of the models is bundled: it knows the problems of [the bundled
@@ -219,6 +233,9 @@ impl Prepared {
     /// # Errors
     /// What is at fault: file, field or tensor.
     pub fn solver(mut self) -> Result<Solver, Error> {
+        if let Some(candle) = self.candle.take() {
+            self.own.generator = Some(candle.load(&self.plan)?);
+        }
         if self.generator.is_none() && self.own.generator.is_none() {
             return Err(Error::NoGenerator);
         }
@@ -386,7 +403,7 @@ impl Prepared {
 }
 
 /// The prompts of a generator that can be one.
-fn prompts(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
+fn prompts_of(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
         if !generator.gives_logits() {
             return Err(beamgen_generator::Error::NoHead);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use beamgen_candle_backend::CandleGenerator;
+use beamgen_candle_backend::CandleModel;
 use beamgen_engine::{Checkpoint, Engine, EngineConfig, Model, Tokenizer, WeightType};
 use beamgen_generator::LmGenerator;
 use beamgen_search::{DecodeMode, Generator, GeneratorConfig, Problem, Source, StepPlan};
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Model::on(&cpu, config, &weights, WeightType::F32, &pool)?;
     let engine = Engine::with_pool(Arc::new(model), EngineConfig::default(), pool)?;
     let mut ours = LmGenerator::new(engine, Arc::clone(&tokenizer), settings.clone())?;
-    let mut candle = CandleGenerator::load(&checkpoint, tokenizer, &settings, 8 << 30)?;
+    let mut candle = CandleModel::open(&checkpoint, tokenizer, &settings)?.load(8 << 30)?;
     println!("chains  engine tokens/s            candle tokens/s            ratio  equal");
     for chains in args {
         let chains: usize = chains.parse()?;

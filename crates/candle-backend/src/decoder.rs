@@ -10,7 +10,7 @@ pub(crate) trait Decoder: Send {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>>;
 
     /// One that has read the same and goes its own way.
-    fn fork(&self) -> Result<Box<dyn Decoder>>;
+    fn fork(&self) -> Box<dyn Decoder>;
 }
 
 /// Reads tokens at a position; the models of `candle-transformers` differ in how they are called.
@@ -30,42 +30,58 @@ impl<M: Clone + Send + 'static> Decoder for Shared<M> {
         Ok(logits)
     }
 
-    fn fork(&self) -> Result<Box<dyn Decoder>> {
-        Ok(Box::new(Self {
+    fn fork(&self) -> Box<dyn Decoder> {
+        Box::new(Self {
             model: self.model.clone(),
             forward: self.forward,
             read: self.read,
-        }))
+        })
     }
 }
 
-/// A model that writes into its cache, or that cannot be cloned: a fork reads all tokens again.
+/// A model that writes into its cache, or that cannot be cloned: a fork reads all tokens again, when
+/// it reads the next one.
 pub(crate) struct Rereading<M> {
     /// Makes a model that has read nothing.
-    pub make: Arc<dyn Fn() -> Result<M> + Send + Sync>,
-    pub model: M,
-    pub forward: Forward<M>,
-    pub tokens: Vec<u32>,
+    make: Arc<dyn Fn() -> Result<M> + Send + Sync>,
+    /// None until it reads.
+    model: Option<M>,
+    forward: Forward<M>,
+    tokens: Vec<u32>,
+}
+
+impl<M> Rereading<M> {
+    pub fn new(make: Arc<dyn Fn() -> Result<M> + Send + Sync>, forward: Forward<M>) -> Self {
+        Self {
+            make,
+            model: None,
+            forward,
+            tokens: Vec::new(),
+        }
+    }
 }
 
 impl<M: Send + 'static> Decoder for Rereading<M> {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let logits = (self.forward)(&mut self.model, &row(tokens)?, self.tokens.len())?;
+        let begin = match self.model {
+            Some(_) => self.tokens.len(),
+            None => 0,
+        };
         self.tokens.extend_from_slice(tokens);
-        last_row(&logits)
+        let model = match &mut self.model {
+            Some(model) => model,
+            none => none.insert((self.make)()?),
+        };
+        last_row(&(self.forward)(model, &row(&self.tokens[begin..])?, begin)?)
     }
 
-    fn fork(&self) -> Result<Box<dyn Decoder>> {
-        let mut fork = Self {
-            model: (self.make)()?,
+    fn fork(&self) -> Box<dyn Decoder> {
+        Box::new(Self {
             make: Arc::clone(&self.make),
+            model: None,
             forward: self.forward,
-            tokens: Vec::new(),
-        };
-        if !self.tokens.is_empty() {
-            fork.read(&self.tokens)?;
-        }
-        Ok(Box::new(fork))
+            tokens: self.tokens.clone(),
+        })
     }
 }
 

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
-use candle_transformers::models;
+use candle_transformers::models::{
+    deepseek2, gemma, gemma2, gemma3, glm4_new, helium, llama, mistral, mixtral, olmo, olmo2, phi,
+    phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, smol, stable_lm, starcoder2,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,15 +19,15 @@ pub(crate) struct Family {
     pub model_type: &'static str,
     /// Makes the model of `config.json` and weights.
     pub open: Open,
-    /// `rope_scaling` is followed.
-    pub scaled_rope: bool,
+    /// The one `rope_scaling` that is followed.
+    pub scaling: Option<&'static str>,
     /// Fields that candle wants and published files leave out or have as `null`, made of the
     /// number of positions.
-    pub defaults: &'static [Default],
+    pub filled: &'static [Filled],
 }
 
 /// A field, and its value.
-type Default = (&'static str, fn(u64) -> Value);
+type Filled = (&'static str, fn(u64) -> Value);
 type Open = fn(&Value, VarBuilder<'static>) -> Result<Box<dyn Decoder>>;
 
 impl std::fmt::Debug for Family {
@@ -37,190 +40,60 @@ const fn row(model_type: &'static str, open: Open) -> Family {
     Family {
         model_type,
         open,
-        scaled_rope: false,
-        defaults: &[],
+        scaling: None,
+        filled: &[],
     }
 }
 
+/// How a model of this type is opened, by one of the functions below.
+macro_rules! by {
+    ($open:ident, $model:ty) => {
+        |config, weights| $open(config, weights, <$model>::new, <$model>::forward)
+    };
+    // `new` has a flag for the flash attention of CUDA devices in front.
+    ($open:ident, $model:ty, no flash) => {
+        |config, weights| {
+            let new = |config: &_, weights: VarBuilder| <$model>::new(false, config, weights);
+            $open(config, weights, new, <$model>::forward)
+        }
+    };
+}
+
 /// No window: as long as the context.
-const NO_WINDOW: Default = ("sliding_window", Value::from);
-const NO_FLASH: Default = ("use_flash_attn", |_| false.into());
+const NO_WINDOW: Filled = ("sliding_window", Value::from);
+const NO_FLASH: Filled = ("use_flash_attn", |_| false.into());
+const NO_LAYER: Filled = ("max_window_layers", |_| 0.into());
 
 /// Families that our own decoder does not have, and behind them those that it has: there this is a
 /// second opinion.
+#[rustfmt::skip]
 const FAMILIES: &[Family] = &[
-    row("gemma", gemma),
-    row("gemma2", |c, vb| {
-        shared(
-            c,
-            vb,
-            |c, vb| models::gemma2::Model::new(false, c, vb),
-            models::gemma2::Model::forward,
-        )
-    }),
-    Family {
-        defaults: &[("sliding_window_pattern", |_| 6.into())],
-        ..row("gemma3_text", |c, vb| {
-            rereading(
-                c,
-                vb,
-                |c, vb| models::gemma3::Model::new(false, c, vb),
-                models::gemma3::Model::forward,
-            )
-        })
-    },
-    Family {
-        defaults: &[NO_WINDOW, NO_FLASH],
-        ..row("mixtral", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::mixtral::Model::new,
-                models::mixtral::Model::forward,
-            )
-        })
-    },
-    Family {
-        defaults: &[NO_WINDOW],
-        ..row("qwen2_moe", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::qwen2_moe::Model::new,
-                models::qwen2_moe::Model::forward,
-            )
-        })
-    },
-    Family {
-        defaults: &[("max_window_layers", |_| 0.into())],
-        ..row("qwen3_moe", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::qwen3_moe::ModelForCausalLM::new,
-                models::qwen3_moe::ModelForCausalLM::forward,
-            )
-        })
-    },
-    row("phi", |c, vb| {
-        shared(c, vb, models::phi::Model::new, |m, x, _| m.forward(x))
-    }),
-    row("glm4", |c, vb| {
-        rereading(
-            c,
-            vb,
-            models::glm4_new::ModelForCausalLM::new,
-            models::glm4_new::ModelForCausalLM::forward,
-        )
-    }),
-    Family {
-        scaled_rope: true,
-        ..row("deepseek_v2", |c, vb| {
-            remade(
-                c,
-                vb,
-                models::deepseek2::DeepSeekV2::new,
-                models::deepseek2::DeepSeekV2::forward,
-            )
-        })
-    },
-    row("starcoder2", |c, vb| {
-        shared(
-            c,
-            vb,
-            models::starcoder2::Model::new,
-            models::starcoder2::Model::forward,
-        )
-    }),
-    row("olmo", |c, vb| {
-        shared(
-            c,
-            vb,
-            models::olmo::Model::new,
-            models::olmo::Model::forward,
-        )
-    }),
-    row("olmo2", |c, vb| {
-        shared(
-            c,
-            vb,
-            models::olmo2::Model::new,
-            models::olmo2::Model::forward,
-        )
-    }),
-    row("stablelm", |c, vb| {
-        remade(
-            c,
-            vb,
-            models::stable_lm::Model::new,
-            models::stable_lm::Model::forward,
-        )
-    }),
-    row("helium", |c, vb| {
-        shared(
-            c,
-            vb,
-            models::helium::Model::new,
-            models::helium::Model::forward,
-        )
-    }),
-    row("smollm3", |c, vb| {
-        use models::smol::smollm3::ModelForCausalLM;
-        rereading(c, vb, ModelForCausalLM::new, ModelForCausalLM::forward)
-    }),
-    row("llama", llama),
-    Family {
-        defaults: &[NO_FLASH],
-        ..row("mistral", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::mistral::Model::new,
-                models::mistral::Model::forward,
-            )
-        })
-    },
-    Family {
-        defaults: &[NO_WINDOW],
-        ..row("qwen2", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::qwen2::ModelForCausalLM::new,
-                models::qwen2::ModelForCausalLM::forward,
-            )
-        })
-    },
-    Family {
-        defaults: &[("max_window_layers", |_| 0.into())],
-        ..row("qwen3", |c, vb| {
-            shared(
-                c,
-                vb,
-                models::qwen3::ModelForCausalLM::new,
-                models::qwen3::ModelForCausalLM::forward,
-            )
-        })
-    },
-    row("phi3", |c, vb| {
-        shared(
-            c,
-            vb,
-            models::phi3::Model::new,
-            models::phi3::Model::forward,
-        )
-    }),
+    row("gemma", open_gemma),
+    row("gemma2", by!(shared, gemma2::Model, no flash)),
+    Family { filled: &[("sliding_window_pattern", |_| 6.into())], ..row("gemma3_text", by!(rereading, gemma3::Model, no flash)) },
+    Family { filled: &[NO_WINDOW, NO_FLASH], ..row("mixtral", by!(shared, mixtral::Model)) },
+    Family { filled: &[NO_WINDOW], ..row("qwen2_moe", by!(shared, qwen2_moe::Model)) },
+    Family { filled: &[NO_LAYER], ..row("qwen3_moe", by!(shared, qwen3_moe::ModelForCausalLM)) },
+    row("phi", |config, weights| shared(config, weights, phi::Model::new, |model, tokens, _| model.forward(tokens))),
+    row("glm4", by!(rereading, glm4_new::ModelForCausalLM)),
+    Family { scaling: Some("yarn"), ..row("deepseek_v2", by!(remade, deepseek2::DeepSeekV2)) },
+    row("starcoder2", by!(shared, starcoder2::Model)),
+    row("olmo", by!(shared, olmo::Model)),
+    row("olmo2", by!(shared, olmo2::Model)),
+    row("stablelm", by!(remade, stable_lm::Model)),
+    row("helium", by!(shared, helium::Model)),
+    row("smollm3", by!(rereading, smol::smollm3::ModelForCausalLM)),
+    row("llama", open_llama),
+    Family { filled: &[NO_FLASH], ..row("mistral", by!(shared, mistral::Model)) },
+    Family { filled: &[NO_WINDOW], ..row("qwen2", by!(shared, qwen2::ModelForCausalLM)) },
+    Family { filled: &[NO_LAYER], ..row("qwen3", by!(shared, qwen3::ModelForCausalLM)) },
+    row("phi3", by!(shared, phi3::Model)),
 ];
 
 pub(crate) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES
         .iter()
         .find(|family| family.model_type == model_type)
-}
-
-/// Whether there is such a family, by `model_type`.
-pub fn is_known(model_type: &str) -> bool {
-    family(model_type).is_some()
 }
 
 /// The `model_type`s of all families.
@@ -254,15 +127,9 @@ fn rereading<C: DeserializeOwned, M: Clone + Send + Sync + 'static>(
     new: impl Fn(&C, VarBuilder) -> Result<M>,
     forward: Forward<M>,
 ) -> Result<Box<dyn Decoder>> {
-    let model = new(&config(json)?, weights)?;
-    let fresh = model.clone();
+    let fresh = new(&config(json)?, weights)?;
     let make = Arc::new(move || Ok(fresh.clone()));
-    Ok(Box::new(Rereading {
-        make,
-        model,
-        forward,
-        tokens: Vec::new(),
-    }))
+    Ok(Box::new(Rereading::new(make, forward)))
 }
 
 /// For models that cannot be cloned; the weights are shared all the same.
@@ -273,29 +140,25 @@ fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     forward: Forward<M>,
 ) -> Result<Box<dyn Decoder>> {
     let config = config(json)?;
+    // What is wrong with the weights is found here.
+    new(&config, weights.clone())?;
     let make = Arc::new(move || new(&config, weights.clone()));
-    Ok(Box::new(Rereading {
-        model: make()?,
-        make,
-        forward,
-        tokens: Vec::new(),
-    }))
+    Ok(Box::new(Rereading::new(make, forward)))
 }
 
 /// Files name its activation in two ways, "gelu" among them; `transformers` takes all of them to be
 /// this one.
-fn gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Decoder>> {
-    use models::gemma::Model;
+fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Decoder>> {
     let mut json = json.clone();
     json["hidden_act"] = "gelu_pytorch_tanh".into();
     json["hidden_activation"] = Value::Null;
-    let new = |config: &_, weights: VarBuilder| Model::new(false, config, weights);
-    shared(&json, weights, new, Model::forward)
+    let new = |config: &_, weights: VarBuilder| gemma::Model::new(false, config, weights);
+    shared(&json, weights, new, gemma::Model::forward)
 }
 
 /// Its cache is an object of its own.
-fn llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
-    use models::llama::{Cache, Llama, LlamaConfig};
+fn open_llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
+    use llama::{Cache, Llama, LlamaConfig};
     let config = config::<LlamaConfig>(json)?.into_config(false);
     let cache = Cache::new(true, weights.dtype(), &config, weights.device())?;
     let forward = |(model, cache): &mut (Llama, Cache), tokens: &Tensor, at: usize| {
@@ -311,12 +174,14 @@ fn llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
-    use beamgen_engine::Checkpoint;
+    use beamgen_engine::{Checkpoint, Weights};
 
     use super::*;
-    use crate::checkpoint::Config;
+    use crate::config::Config;
+    use crate::weights::LazyWeights;
 
     /// What `transformers` continues a prompt with, greedily.
     #[derive(serde::Deserialize)]
@@ -334,8 +199,9 @@ mod tests {
     fn open(folder: &Path) -> Result<Box<dyn Decoder>> {
         let checkpoint = Checkpoint::from(folder);
         let config = Config::load(&checkpoint).map_err(candle_core::Error::wrap)?;
-        let opened = config.open(&checkpoint, u64::MAX);
-        Ok(opened.map_err(candle_core::Error::wrap)?.0)
+        let weights = Weights::load(checkpoint).map_err(candle_core::Error::wrap)?;
+        let opened = config.decoder("m", LazyWeights::new(weights));
+        opened.map_err(candle_core::Error::wrap)
     }
 
     fn best(logits: &[f32]) -> u32 {
@@ -343,25 +209,25 @@ mod tests {
         best.unwrap() as u32
     }
 
-    fn goes_on(decoder: &mut dyn Decoder, first: u32, count: usize) -> Result<Vec<u32>> {
-        let mut tokens = vec![first];
-        while tokens.len() < count {
-            tokens.push(best(&decoder.read(&tokens[tokens.len() - 1..])?));
-        }
-        Ok(tokens)
-    }
-
-    /// What a decoder writes behind the prompt, and what a fork of it does; a third one, which
-    /// writes something else meanwhile, must not be seen by either.
+    /// What a decoder and a fork of it write behind the prompt. They take turns with a third one,
+    /// which begins with another token: none may see what the others write.
     fn written(folder: &Path, prompt: &[u32], count: usize) -> Result<[Vec<u32>; 2]> {
         let mut decoder = open(folder)?;
         let first = best(&decoder.read(prompt)?);
-        let (mut fork, mut other) = (decoder.fork()?, decoder.fork()?);
-        goes_on(other.as_mut(), (first + 1) % 64, 5)?;
-        Ok([
-            goes_on(decoder.as_mut(), first, count)?,
-            goes_on(fork.as_mut(), first, count)?,
-        ])
+        let (fork, other) = (decoder.fork(), decoder.fork());
+        // The other comes last: what it wrote would stay.
+        let firsts = [first, first, (first + 1) % 64];
+        let mut all: Vec<_> = [decoder, fork, other]
+            .into_iter()
+            .zip(firsts.map(|first| vec![first]))
+            .collect();
+        for at in 1..count {
+            for (decoder, tokens) in &mut all {
+                tokens.push(best(&decoder.read(&tokens[at - 1..])?));
+            }
+        }
+        let [(_, one), (_, fork), _] = <[_; 3]>::try_from(all).ok().unwrap();
+        Ok([one, fork])
     }
 
     #[test]
@@ -383,13 +249,49 @@ mod tests {
     #[test]
     fn every_row_of_the_table_has_a_fixture() {
         let folders = fixtures();
-        let mut found: Vec<&str> = folders
-            .iter()
-            .filter_map(|path| path.file_name()?.to_str())
-            .collect();
-        let mut rows = names();
-        found.sort_unstable();
-        rows.sort_unstable();
+        // Behind a dash stands what is not the family's default.
+        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.split('-').next()?.to_owned());
+        let found: BTreeSet<String> = folders.iter().filter_map(name).collect();
+        let rows: BTreeSet<String> = names().into_iter().map(str::to_owned).collect();
         assert_eq!(found, rows);
+    }
+    /// Any field may be anything: the model is refused, or it works.
+    #[test]
+    fn no_configuration_brings_it_down() {
+        let wrong = [
+            0.into(),
+            3.into(),
+            (1_u64 << 40).into(),
+            1e30.into(),
+            Value::Null,
+            "x".into(),
+        ];
+        let mut refused = 0;
+        for folder in fixtures() {
+            let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+            let config: Value = serde_json::from_str(&text).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::copy(
+                folder.join("model.safetensors"),
+                dir.path().join("model.safetensors"),
+            )
+            .unwrap();
+            for (field, value) in config
+                .as_object()
+                .unwrap()
+                .keys()
+                .flat_map(|f| wrong.iter().map(move |w| (f, w)))
+            {
+                let mut changed = config.clone();
+                changed[field] = value.clone();
+                std::fs::write(dir.path().join("config.json"), changed.to_string()).unwrap();
+                let read = open(dir.path()).and_then(|mut decoder| {
+                    decoder.read(&[1, 2, 3])?;
+                    decoder.read(&[4])
+                });
+                refused += usize::from(read.is_err());
+            }
+        }
+        assert!(refused > 1000, "{refused}");
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Sampled, Sampler, Tokenizer};
+use beamgen_engine::{Sampled, Sampler};
 use beamgen_generator::{Closing, Plans, Step, Verdict, WritingPlan};
 use beamgen_search::{
     Cause, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
     Problem, Source, StepOutput, StepPlan,
 };
 
-use crate::checkpoint::Config;
 use crate::decoder::Decoder;
 use crate::error::{Error, first_line};
 
@@ -68,54 +67,25 @@ impl std::fmt::Debug for CandleGenerator {
 }
 
 impl CandleGenerator {
-    /// Loads a checkpoint. Its weights, in float32, and the caches of all chains take at most
-    /// `memory` bytes.
-    ///
-    /// # Errors
-    /// The family is not known, the weights do not fit it or the memory, or a setting cannot be
-    /// followed.
-    pub fn load(
-        checkpoint: &Checkpoint,
-        tokenizer: Arc<Tokenizer>,
-        settings: &GeneratorConfig,
+    /// `memory` is for the caches of all chains, in bytes.
+    pub(crate) fn new(
+        name: String,
+        model: Box<dyn Decoder>,
+        plans: Plans,
+        bytes_per_token: u64,
         memory: u64,
-    ) -> Result<Self, Error> {
-        let name = checkpoint.path().display().to_string();
-        let config = Config::load(checkpoint)?;
-        if tokenizer.len() > config.vocab_size {
-            return Err(crate::checkpoint::refuse(
-                &checkpoint.path_of("config.json"),
-                format!(
-                    "vocab_size is {}, and the tokenizer has {} tokens",
-                    config.vocab_size,
-                    tokenizer.len()
-                ),
-            ));
-        }
-        let plans = Plans::new(settings, tokenizer, config.context)?;
-        let (model, bytes) = config.open(checkpoint, memory)?;
-        let capacity = memory.saturating_sub(bytes) / config.bytes_per_token.max(1);
-        Ok(Self {
+    ) -> Self {
+        Self {
             model,
             plans,
             sampler: Sampler::new(),
-            bytes_per_token: config.bytes_per_token,
-            capacity_tokens: usize::try_from(capacity).unwrap_or(usize::MAX),
+            bytes_per_token,
+            capacity_tokens: usize::try_from(memory / bytes_per_token.max(1)).unwrap_or(usize::MAX),
             held: 0,
             chains: BTreeMap::new(),
             next_chain: 0,
             name,
-        })
-    }
-
-    /// Tokens of a prompt and what follows it.
-    pub fn context(&self) -> usize {
-        self.plans.context()
-    }
-
-    /// The settings it was made with, as they act.
-    pub fn config(&self) -> &GeneratorConfig {
-        &self.plans.defaults().config
+        }
     }
 
     fn lost(&self, error: &candle_core::Error) -> GenError {
@@ -216,7 +186,7 @@ impl Generator for CandleGenerator {
         let prompt = plan.prompts.tokens(&problem.text)?;
         let prompt_tokens = prompt.len();
         let strategy_seed = plan.strategy_seed(key);
-        let mut decoder = self.model.fork().map_err(|error| self.lost(&error))?;
+        let mut decoder = self.model.fork();
         let read = prompt_tokens.saturating_sub(1);
         if read > 0 {
             decoder
@@ -267,26 +237,23 @@ impl Generator for CandleGenerator {
                 panic!("a chain is started only between steps")
             }
         };
-        let (more, fork) = match source {
-            Source::Itself(_) => (longest.saturating_sub(chain.held), false),
-            Source::ForkOf(_) => (longest, true),
+        let more = match source {
+            Source::Itself(_) => longest.saturating_sub(chain.held),
+            Source::ForkOf(_) => longest,
         };
         if self.held + more > self.capacity_tokens {
             return None;
         }
-        let id = match fork {
-            false => from,
-            true => {
-                let chain = self.chain(from);
-                // A failure to copy shows as a failure to go on: nothing fails here.
-                let decoder = chain.decoder.fork().ok()?;
+        let id = match source {
+            Source::Itself(id) => id,
+            Source::ForkOf(_) => {
                 let copy = Chain {
                     plan: Arc::clone(&chain.plan),
                     tokens: chain.tokens.clone(),
                     leftover: chain.leftover.clone(),
                     state: State::Idle,
                     held: 0,
-                    decoder,
+                    decoder: chain.decoder.fork(),
                     ..*chain
                 };
                 self.insert(copy)

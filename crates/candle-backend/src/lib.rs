@@ -1,6 +1,6 @@
 //! Generators of families that our own decoder does not have, on `candle-transformers`.
 //!
-//! [`CandleGenerator`] gives a search what the local engine's generator gives it, by the same rules:
+//! [`CandleModel::load`] gives a search what the local engine's generator gives it, by the same rules:
 //! chat template, tokenizer, step boundaries, sampling and random numbers are the same code. Each
 //! chain is a model of its own that shares weights and what is cached with the chains that branch
 //! from it, and chains are decoded one after the other: much slower than the engine. All is computed
@@ -10,13 +10,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-mod checkpoint;
+mod config;
 mod decoder;
 mod error;
 mod families;
 mod generator;
+mod model;
 mod weights;
 
 pub use error::Error;
-pub use families::{is_known, names};
+pub use families::names;
 pub use generator::CandleGenerator;
+pub use model::CandleModel;

@@ -8,8 +8,11 @@ use candle_core::{DType, Device, Error, Result, Shape, Tensor};
 use candle_nn::Init;
 use candle_nn::var_builder::SimpleBackend;
 
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
+const HEAD: &str = "lm_head.weight";
+
 /// Copies share what was read.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct LazyWeights {
     weights: Arc<Weights>,
     read: Arc<Mutex<HashMap<String, Tensor>>>,
@@ -33,18 +36,22 @@ impl LazyWeights {
     }
 
     /// A tensor that nobody asked for, if it would change results: not what is computed from
-    /// `config.json`, nor a head that is tied to the embeddings.
-    pub fn unread(&self) -> Option<String> {
+    /// `config.json`, nor a head that is the embeddings once more.
+    pub fn unread(&self) -> std::result::Result<Option<String>, beamgen_engine::Error> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |name: &&str| {
-            read.contains_key(*name)
+        for name in self.weights.names() {
+            let tied = || -> std::result::Result<bool, beamgen_engine::Error> {
+                let embeddings = self.weights.tensor(EMBEDDINGS)?;
+                Ok(self.weights.tensor(name)?.data == embeddings.data)
+            };
+            let known = read.contains_key(name)
                 || name.ends_with("rotary_emb.inv_freq")
-                || *name == "lm_head.weight"
-        };
-        self.weights
-            .names()
-            .find(|name| !known(name))
-            .map(str::to_owned)
+                || (name == HEAD && tied()?);
+            if !known {
+                return Ok(Some(name.to_owned()));
+            }
+        }
+        Ok(None)
     }
 
     fn tensor(&self, name: &str) -> Result<Tensor> {

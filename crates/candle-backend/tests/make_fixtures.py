@@ -17,6 +17,17 @@ COMMON = dict(
     num_key_value_heads=2, max_position_embeddings=256, bos_token_id=None, eos_token_id=None, pad_token_id=None,
 )
 MOE = dict(moe_intermediate_size=24, num_experts_per_tok=2)
+DEEPSEEK = dict(
+    num_key_value_heads=4, n_routed_experts=4, n_shared_experts=1, q_lora_rank=None, kv_lora_rank=16,
+    qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=1, n_group=1, topk_group=1,
+    topk_method="greedy", routed_scaling_factor=1.0, norm_topk_prob=False, **MOE,
+)
+# As in the published DeepSeek-V2, for 32 positions.
+YARN = dict(
+    rope_type="yarn", rope_theta=10000.0, factor=8.0, original_max_position_embeddings=32, beta_fast=32,
+    beta_slow=1, mscale=0.707, mscale_all_dim=0.707,
+)
+# Behind a dash stands what is not the family's default.
 FAMILIES = {
     "gemma": dict(head_dim=16),
     "gemma2": dict(head_dim=16, query_pre_attn_scalar=16, sliding_window=128),
@@ -30,13 +41,10 @@ FAMILIES = {
     "qwen3_moe": dict(num_experts=4, head_dim=16, decoder_sparse_step=1, norm_topk_prob=True, **MOE),
     "phi": dict(num_key_value_heads=4, partial_rotary_factor=0.5),
     "glm4": dict(head_dim=16, partial_rotary_factor=0.5),
-    "deepseek_v2": dict(
-        num_key_value_heads=4, n_routed_experts=4, n_shared_experts=1, q_lora_rank=None, kv_lora_rank=16,
-        qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=1, n_group=1, topk_group=1,
-        topk_method="greedy", routed_scaling_factor=1.0, norm_topk_prob=False, **MOE,
-    ),
+    "deepseek_v2": DEEPSEEK,
+    "deepseek_v2-yarn": dict(DEEPSEEK, rope_parameters=YARN),
     "starcoder2": dict(use_bias=True, sliding_window=128),
-    "olmo": dict(),
+    "olmo": dict(clip_qkv=1.0),
     "olmo2": dict(),
     "stablelm": dict(partial_rotary_factor=0.25, use_qkv_bias=True),
     "helium": dict(head_dim=8, bos_token_id=0, eos_token_id=1),
@@ -51,7 +59,7 @@ FAMILIES = {
 
 def make(name, settings):
     torch.manual_seed(sum(map(ord, name)))
-    config = AutoConfig.for_model(name, **{**COMMON, **settings})
+    config = AutoConfig.for_model(name.split("-")[0], **{**COMMON, **settings})
     net = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
     with torch.no_grad():
         for key, tensor in net.named_parameters():

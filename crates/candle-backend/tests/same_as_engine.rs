@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use beamgen::{Config, Problem, Solver};
-use beamgen_candle_backend::CandleGenerator;
-use beamgen_engine::{Checkpoint, DeviceChoice, Tokenizer};
+use beamgen_candle_backend::CandleModel;
+use beamgen_engine::{Checkpoint, DeviceChoice, Tokenizer, Weights};
 
 const FILES: [&str; 3] = [
     "tokenizer.json",
@@ -54,22 +54,33 @@ fn sampled_chains_are_those_of_the_engine() {
         config.generator.max_chain_tokens = 40;
         config.generator.boundaries = vec![" ".into(), "a".into(), "e".into()];
         let words = |_: &Problem, steps: &[&str]| 1.0 / steps.len() as f32;
-        let builder = || {
-            Solver::builder()
-                .config(config.clone())
-                .step_scorer("short", words)
-        };
-        let own = builder().generator(dir.path()).build().unwrap();
         let checkpoint = Checkpoint::from(dir.path());
         let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone()).unwrap());
-        let candle =
-            CandleGenerator::load(&checkpoint, tokenizer, &config.generator, 1 << 30).unwrap();
-        let candle = builder().own_generator("candle", candle).build().unwrap();
-        let (own, candle) = (texts(own), texts(candle));
-        assert!(
-            own.iter().flatten().any(|text| text.len() > 8),
-            "{family}: {own:?}"
-        );
-        assert_eq!(own, candle, "{family}");
+        let weights = Weights::load(checkpoint.clone()).unwrap();
+        let values = |name| weights.shape(name).unwrap().iter().product::<usize>();
+        let weights: usize = 4 * weights.names().map(values).sum::<usize>();
+        // Whole steps, and steps that are held up and taken up again.
+        for early_rejection in [0, 4] {
+            config.search.early_rejection = early_rejection;
+            let builder = || {
+                Solver::builder()
+                    .config(config.clone())
+                    .step_scorer("short", words)
+            };
+            let own = texts(builder().generator(dir.path()).build().unwrap());
+            assert!(
+                own.iter().flatten().any(|text| text.len() > 8),
+                "{family}: {own:?}"
+            );
+            // Room for all problems at once, and for the chains of one; a token takes 256 bytes.
+            for tokens in [1 << 20, 500] {
+                let model =
+                    CandleModel::open(&checkpoint, Arc::clone(&tokenizer), &config.generator);
+                let memory = (weights + 256 * tokens) as u64;
+                let candle = model.unwrap().load(memory).unwrap();
+                let candle = texts(builder().own_generator("candle", candle).build().unwrap());
+                assert_eq!(own, candle, "{family}, {early_rejection}, {tokens}");
+            }
+        }
     }
 }

@@ -272,7 +272,8 @@ pub fn reward_model<'a>(
 
 /// Shows what models that are not the bundled ones will need, before loading them takes its time.
 fn announce(prepared: &Prepared, show: ShowPlan) {
-    if show != ShowPlan::Never && !prepared.is_bundled() {
+    let is_empty = prepared.plan().models.is_empty();
+    if show != ShowPlan::Never && !prepared.is_bundled() && !is_empty {
         // A closed stderr does not stop the run.
         let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
     }

@@ -80,12 +80,6 @@ impl ModelConfig {
         Self::from_json(&text, &checkpoint.path_of("config.json"))
     }
 
-    /// Whether a `model_type` is that of a family that can be loaded.
-    #[must_use]
-    pub fn is_family(model_type: &str) -> bool {
-        FAMILIES.iter().any(|f| f.model_type == model_type)
-    }
-
     /// Reads the text of a `config.json`; `path` is for the messages.
     ///
     /// # Errors

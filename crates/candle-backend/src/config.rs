@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use beamgen_engine::{Checkpoint, Weights};
+use beamgen_engine::Checkpoint;
 use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
 use serde_json::{Map, Value};
@@ -13,9 +13,11 @@ use crate::error::{Error, first_line};
 use crate::families::{self, Family};
 use crate::weights::LazyWeights;
 
-/// Layers, heads and sizes above these are no model's: they would take all memory.
-const MOST: u64 = 1 << 24;
+/// Whole numbers above these are no model's: memory would be asked for that no machine has.
+const MOST: u64 = 1 << 20;
 const MOST_LAYERS: u64 = 1 << 12;
+/// Angles in a table of rotations.
+const MOST_ANGLES: u64 = 1 << 28;
 
 /// A configuration that can be followed.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ impl Config {
             ));
         };
         let rope_type = lift_rope(&mut map);
-        if rope_type != "default" && !family.scaled_rope {
+        if rope_type != "default" && family.scaling != Some(rope_type.as_str()) {
             return Err(refuse(
                 &path,
                 format!(
@@ -64,6 +66,7 @@ impl Config {
             path: &path,
             map: &map,
         };
+        fields.check_numbers()?;
         let layers = fields.size("num_hidden_layers", MOST_LAYERS)?;
         let heads = fields.size("num_attention_heads", MOST)?;
         let hidden = fields.size("hidden_size", MOST)?;
@@ -71,30 +74,47 @@ impl Config {
             .optional("num_key_value_heads", MOST)?
             .unwrap_or(heads);
         let head_dim = fields.optional("head_dim", MOST)?.unwrap_or(hidden / heads);
+        // Of a key and a value: DeepSeek-V2 says them apart.
+        let part = |name| fields.optional(name, MOST);
+        let key = match (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?) {
+            (Some(nope), Some(rope)) => nope + rope,
+            _ => head_dim,
+        };
+        let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
             return Err(refuse(&path, "num_key_value_heads has to divide num_attention_heads, and hidden_size to hold them".into()));
         }
+        let experts = ["num_experts", "num_local_experts", "n_routed_experts"];
+        if experts.iter().any(|name| map.contains_key(*name)) {
+            fields.size("num_experts_per_tok", MOST)?;
+        }
         let vocab_size = fields.size("vocab_size", MOST)? as usize;
         let positions = fields
-            .optional("max_position_embeddings", u64::MAX)?
+            .optional("max_position_embeddings", MOST)?
             .unwrap_or(8192);
         // Some of candle's models leave the sliding window out. Within it there is no difference.
         let windowed = map.get("use_sliding_window").and_then(Value::as_bool) != Some(false);
         let window = map.get("sliding_window").and_then(Value::as_u64);
         let window = window.filter(|&window| windowed && window > 0);
         let context = positions.min(window.unwrap_or(u64::MAX));
+        if context.saturating_mul(key) > MOST_ANGLES {
+            let reason = format!("{context} positions of {key} values are more than a model has");
+            return Err(refuse(&path, reason));
+        }
         if window.is_none() {
             map.remove("sliding_window");
         }
+        // Some make a cache of all positions at once.
+        map.insert("max_position_embeddings".to_owned(), context.into());
         if let (None, Some(experts)) = (
             map.get("num_experts"),
             map.get("num_local_experts").cloned(),
         ) {
             map.insert("num_experts".to_owned(), experts);
         }
-        for (name, value) in family.defaults {
+        for (name, value) in family.filled {
             if map.get(*name).is_none_or(Value::is_null) {
-                map.insert((*name).to_owned(), value(positions));
+                map.insert((*name).to_owned(), value(context));
             }
         }
         Ok(Self {
@@ -102,33 +122,16 @@ impl Config {
             json: Value::Object(map),
             context: usize::try_from(context).unwrap_or(usize::MAX),
             vocab_size,
-            bytes_per_token: layers * 2 * kv_heads * head_dim * 4,
+            bytes_per_token: layers * kv_heads * both * 4,
         })
     }
-}
 
-impl Config {
-    /// The model, and how many bytes its weights take.
-    pub fn open(
-        &self,
-        checkpoint: &Checkpoint,
-        memory: u64,
-    ) -> Result<(Box<dyn Decoder>, u64), Error> {
-        let name = checkpoint.path().display().to_string();
+    /// The model, which has read nothing. `name` is for messages.
+    pub fn decoder(&self, name: &str, weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
         let failed = |reason: String| Error::Candle {
-            model: name.clone(),
+            model: name.to_owned(),
             reason,
         };
-        let weights = LazyWeights::new(Weights::load(checkpoint.clone())?);
-        let needed = weights.bytes()?;
-        if needed > memory {
-            let (needed, free) = (needed >> 20, memory >> 20);
-            return Err(Error::Memory {
-                model: name,
-                needed,
-                free,
-            });
-        }
         let backend = Box::new(weights.clone());
         let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
         // Some of candle's models take a number of config.json for granted.
@@ -136,8 +139,8 @@ impl Config {
         let model = catch_unwind(open)
             .map_err(|_| failed("candle-transformers panicked over config.json".into()))?
             .map_err(|error| failed(first_line(&error)))?;
-        match weights.unread() {
-            None => Ok((model, needed)),
+        match weights.unread()? {
+            None => Ok(model),
             // A bias, say, that candle's model does not have: its results would be others.
             Some(tensor) => Err(failed(format!(
                 "candle-transformers' {:?} has no tensor {tensor}",
@@ -181,7 +184,10 @@ fn lift_rope(map: &mut Map<String, Value>) -> String {
     let kind = kind.unwrap_or("default").to_owned();
     match kind.as_str() {
         "default" => map.remove("rope_scaling"),
-        _ => map.insert("rope_scaling".to_owned(), scaling),
+        _ => {
+            scaling["type"] = kind.clone().into();
+            map.insert("rope_scaling".to_owned(), scaling)
+        }
     };
     kind
 }
@@ -192,6 +198,26 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
+    /// Refuses numbers that nothing can be made of, wherever candle would use them.
+    fn check_numbers(&self) -> Result<(), Error> {
+        for (name, value) in self.map {
+            let is_base = name.contains("theta") || name.contains("freq");
+            if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
+                let reason = format!("{name} is {value}, and may be {MOST} at most");
+                return Err(refuse(self.path, reason));
+            }
+        }
+        let share = self
+            .map
+            .get("partial_rotary_factor")
+            .and_then(Value::as_f64);
+        if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            let reason = "partial_rotary_factor has to be above 0 and at most 1";
+            return Err(refuse(self.path, reason.to_owned()));
+        }
+        Ok(())
+    }
+
     fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {
         match self.map.get(name).filter(|value| !value.is_null()) {
             None => Ok(None),

@@ -1,0 +1,39 @@
+//! In place of `backend.rs` where the feature `candle` is left out.
+
+use beamgen_engine::Checkpoint;
+use beamgen_generator::Prompts;
+use beamgen_search::Generator;
+
+use crate::memory::MemoryPlan;
+use crate::own::Identity;
+use crate::source::Source;
+use crate::{Config, Error};
+
+/// There is none.
+pub(crate) enum CandleGenerator {}
+
+impl CandleGenerator {
+    pub(crate) fn open(
+        _: &Source,
+        checkpoint: &Checkpoint,
+        family: &str,
+        _: &mut Config,
+        _: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        Err(Error::NoCandle {
+            place: checkpoint.path().display().to_string(),
+            family: family.to_owned(),
+        })
+    }
+
+    pub(crate) fn prompts(&self) -> Result<Prompts, Error> {
+        match *self {}
+    }
+
+    pub(crate) fn load(
+        self,
+        _: &MemoryPlan,
+    ) -> Result<(Identity, Box<dyn Generator + Send>), Error> {
+        match self {}
+    }
+}
