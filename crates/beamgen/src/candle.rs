@@ -37,18 +37,3 @@ pub(crate) fn family(checkpoint: &Checkpoint) -> Option<&'static str> {
     let model_type = json["model_type"].as_str()?;
     FAMILIES.into_iter().find(|family| *family == model_type)
 }
-
-#[cfg(all(test, feature = "candle"))]
-mod tests {
-    use super::FAMILIES;
-
-    const OF_THE_ENGINE: [&str; 5] = ["llama", "mistral", "qwen2", "qwen3", "phi3"];
-
-    #[test]
-    fn these_are_the_families_of_candle_that_the_engine_does_not_have() {
-        let mut names = beamgen_candle_backend::names();
-        names.retain(|name| !OF_THE_ENGINE.contains(name));
-        names.sort_unstable();
-        assert_eq!(names, FAMILIES);
-    }
-}

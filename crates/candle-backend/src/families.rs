@@ -97,7 +97,7 @@ pub(crate) fn family(model_type: &str) -> Option<&'static Family> {
 }
 
 /// The `model_type`s of all families.
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     FAMILIES.iter().map(|family| family.model_type).collect()
 }
 

@@ -19,6 +19,5 @@ mod model;
 mod weights;
 
 pub use error::Error;
-pub use families::names;
 pub use generator::CandleGenerator;
 pub use model::CandleModel;
