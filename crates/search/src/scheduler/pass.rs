@@ -1,6 +1,8 @@
 //! One forward pass over everything that grows. Queued steps start before it; what closes in it
 //! goes to its problem.
 
+use std::collections::BTreeMap;
+
 use super::live::Look;
 use super::{Owner, Scheduler, steps};
 use crate::error::{GenError, SearchError};
@@ -117,6 +119,19 @@ impl Scheduler<'_, '_> {
             }
         }
 
+        // Several chains of a problem may fail in a pass: the first ends it.
+        let (mut ended, mut lost) = (BTreeMap::new(), None);
+        for (chain, error) in failed {
+            let Some(owner) = self.owners.get(&chain) else {
+                let what = format!("{chain:?} failed, which was not growing");
+                return Err(SearchError::BadStep(what));
+            };
+            match error {
+                GenError::Lost(_) => lost = Some(error),
+                _ => _ = ended.entry(owner.index).or_insert(error),
+            }
+        }
+
         // Steps written ahead first: what closes after them may throw them away.
         let owners = &self.owners;
         closed.sort_by_key(|step| {
@@ -139,15 +154,14 @@ impl Scheduler<'_, '_> {
             live.close(owner.node, step, &mut self.cx);
         }
         self.book();
-        for (chain, error) in failed {
-            if matches!(error, GenError::Lost(_)) {
-                return Err(error.into());
+        if let Some(error) = lost {
+            return Err(error.into());
+        }
+        for (index, error) in ended {
+            // What closed may have ended it.
+            if self.live.get(index).is_some() {
+                self.end(index, |live, cx| live.fail(error.to_string(), cx));
             }
-            let Some(owner) = self.owners.get(&chain) else {
-                let what = format!("{chain:?} failed, which was not growing");
-                return Err(SearchError::BadStep(what));
-            };
-            self.end(owner.index, |live, cx| live.fail(error.to_string(), cx));
         }
 
         self.update_clock();

@@ -193,7 +193,8 @@ fn a_deadline_ends_a_search_with_what_it_has() {
 /// Fails chosen problems in the middle of a step.
 struct Failing<'a> {
     inner: ScriptedGenerator<'a>,
-    first_chain: Option<ChainId>,
+    /// The first two, of one problem.
+    first: Vec<ChainId>,
     lost: bool,
 }
 
@@ -209,7 +210,9 @@ impl Generator for Failing<'_> {
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let chain = self.inner.try_start(source, plan)?;
-        self.first_chain.get_or_insert(chain);
+        if self.first.len() < 2 {
+            self.first.push(chain);
+        }
         Some(chain)
     }
 
@@ -218,16 +221,14 @@ impl Generator for Failing<'_> {
     }
 
     fn pass(&mut self) -> Result<PassOutput, GenError> {
-        if self.inner.passes == 0
-            && let Some(chain) = self.first_chain
-        {
+        if self.inner.passes == 0 && !self.first.is_empty() {
             self.inner.passes = 1;
-            let error = match self.lost {
+            let error = || match self.lost {
                 true => GenError::Lost("the power is out".into()),
                 false => GenError::Failed("connection reset".into()),
             };
             return Ok(PassOutput {
-                failed: vec![(chain, error)],
+                failed: self.first.iter().map(|&chain| (chain, error())).collect(),
                 ..PassOutput::default()
             });
         }
@@ -244,10 +245,10 @@ impl Generator for Failing<'_> {
 }
 
 #[test]
-fn a_chain_that_fails_ends_its_problem_and_no_other() {
+fn chains_that_fail_end_their_problem_and_no_other() {
     let mut generator = Failing {
         inner: ScriptedGenerator::new(random_said),
-        first_chain: None,
+        first: Vec::new(),
         lost: false,
     };
     let mut scorer = ScriptedScorer::new(random_score);
@@ -274,7 +275,7 @@ fn a_chain_that_fails_ends_its_problem_and_no_other() {
 fn a_lost_generator_ends_the_run_and_leaves_nothing_behind() {
     let mut generator = Failing {
         inner: ScriptedGenerator::new(random_said),
-        first_chain: None,
+        first: Vec::new(),
         lost: true,
     };
     let mut scorer = ScriptedScorer::new(random_score);
