@@ -61,6 +61,7 @@ impl Served {
         let connection = Arc::clone(generator.connection());
         let identity = identity(&facts, &model.fingerprint);
         note_seeds(&connection, &facts, notes);
+        note_likelihoods(&connection, &facts, notes);
         self.connections.push(("generator", connection, facts));
         own.generator = Some((Identity::Facts(identity), Box::new(generator)));
         Ok(Some((prompts, model.checkpoint)))
@@ -205,6 +206,16 @@ fn note_seeds(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<Stri
     });
 }
 
+fn note_likelihoods(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
+    if facts.likelihoods == Some(false) {
+        let first = connection.addresses().next();
+        let address = first.map(ToString::to_string).unwrap_or_default();
+        notes.push(format!(
+            "{address}: it gives no log-probabilities: all tokens count as certain in what reads them (DeepConf, likely-min)"
+        ));
+    }
+}
+
 fn servers(config: &ServerConfig, key: Option<ApiKey>) -> Result<Servers, Error> {
     let key = match (&config.key_file, key) {
         (_, Some(key)) => Some(key),
@@ -222,6 +233,7 @@ fn servers(config: &ServerConfig, key: Option<ApiKey>) -> Result<Servers, Error>
     let mut servers = Servers::at(config.urls.clone());
     servers.engine.clone_from(&config.engine);
     servers.model.clone_from(&config.model);
+    servers.context = config.context;
     servers.key = key;
     servers.plain_http_key = config.plain_http_key;
     servers.in_flight = config.in_flight;

@@ -14,12 +14,15 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// `http://HOST:PORT`, one or several. Each problem is pinned to one of them.
     pub urls: Vec<String>,
-    /// `vllm`, `sglang` or `llama.cpp`; absent: as the servers answer.
+    /// `vllm`, `sglang`, `llama.cpp` or `openai`; absent: as the servers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// The model's name on the servers; absent: the one that they serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Tokens that a chain may have with its prompt; absent: as many as the servers say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// A file with the servers' key and nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
@@ -39,6 +42,7 @@ impl Default for ServerConfig {
             urls: Vec::new(),
             engine: None,
             model: None,
+            context: None,
             key_file: None,
             plain_http_key: false,
             in_flight: 256,

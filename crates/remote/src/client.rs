@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::address::{Address, ApiKey};
 use crate::error::{Error, Failure};
+use crate::stream::Completion;
 
 /// The largest answer that is read, in bytes.
 const MOST_BYTES: usize = 64 << 20;
@@ -23,17 +24,24 @@ pub(crate) struct Call {
     pub route: &'static str,
     /// What is posted as JSON; without it the route is only read.
     pub body: Option<Value>,
+    /// Streamed, and read until one of these strings is in its text.
+    pub until: Option<Vec<String>>,
 }
 
 impl Call {
     pub fn get(route: &'static str) -> Self {
-        Self { route, body: None }
+        Self {
+            route,
+            body: None,
+            until: None,
+        }
     }
 
     pub fn post(route: &'static str, body: Value) -> Self {
         Self {
             route,
             body: Some(body),
+            until: None,
         }
     }
 }
@@ -43,7 +51,7 @@ impl Call {
 pub(crate) struct Patience {
     /// For the first byte of an answer, which an engine sends when the step is done.
     pub first_byte: Duration,
-    /// For the rest of it.
+    /// For the rest of it, or for the next part of a stream.
     pub rest: Duration,
 }
 
@@ -102,11 +110,11 @@ impl Client {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
+        if let (Some(until), true) = (&call.until, status.is_success()) {
+            return streamed(response, until, rest).await;
+        }
         let text = match timeout(rest, body(response)).await {
-            Err(_) => {
-                let reason = format!("it was not complete after {} s", rest.as_secs_f64());
-                return Err(Failure::Cut(reason));
-            }
+            Err(_) => return Err(incomplete(rest)),
             Ok(text) => text?,
         };
         if !status.is_success() {
@@ -116,10 +124,7 @@ impl Client {
                 retry_after,
             });
         }
-        serde_json::from_slice(&text).map_err(|error| {
-            let text = one_line(&String::from_utf8_lossy(&text));
-            Failure::Answer(format!("{error}: {text:?}"))
-        })
+        parsed(&text)
     }
 
     fn request(
@@ -139,7 +144,7 @@ impl Client {
                 .body(body.to_string()),
         };
         let request = request
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
             .header("X-Session-ID", session)
             .header("X-SMG-Routing-Key", session);
         match key {
@@ -149,17 +154,64 @@ impl Client {
     }
 }
 
+fn parsed(text: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(text).map_err(|error| {
+        let text = one_line(&String::from_utf8_lossy(text));
+        Failure::Answer(format!("{error}: {text:?}"))
+    })
+}
+
+/// Reads a stream up to one of the strings; each of its parts comes within `idle`. The connection
+/// closes when the rest is not wanted.
+async fn streamed(
+    mut response: reqwest::Response,
+    until: &[String],
+    idle: Duration,
+) -> Result<Value, Failure> {
+    let mut completion = Completion::new(until);
+    let kind = response.headers().get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
+        let text = timeout(idle, body(response)).await;
+        let text = text.map_err(|_| incomplete(idle))??;
+        return completion.of_whole(&parsed(&text)?);
+    }
+    let mut bytes = 0;
+    loop {
+        let part = timeout(idle, response.chunk()).await;
+        match part.map_err(|_| incomplete(idle))? {
+            Err(error) => return Err(Failure::Cut(whole(&error))),
+            Ok(None) => return completion.whole(),
+            Ok(Some(part)) => {
+                bytes += part.len();
+                if bytes > MOST_BYTES {
+                    return Err(too_long());
+                }
+                if completion.push(&part)? {
+                    return completion.whole();
+                }
+            }
+        }
+    }
+}
+
+fn incomplete(waited: Duration) -> Failure {
+    Failure::Cut(format!(
+        "it was not complete after {} s",
+        waited.as_secs_f64()
+    ))
+}
+
+fn too_long() -> Failure {
+    Failure::Answer(format!("it has more than {MOST_BYTES} bytes"))
+}
+
 async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     loop {
         match response.chunk().await {
             Err(error) => return Err(Failure::Cut(whole(&error))),
             Ok(None) => return Ok(text),
-            Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => {
-                return Err(Failure::Answer(format!(
-                    "it has more than {MOST_BYTES} bytes"
-                )));
-            }
+            Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => return Err(too_long()),
             Ok(Some(more)) => text.extend_from_slice(&more),
         }
     }
@@ -176,7 +228,7 @@ fn whole(error: &reqwest::Error) -> String {
 
 /// What a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
 /// a `detail`, or the text.
-fn said(text: &[u8]) -> String {
+pub(crate) fn said(text: &[u8]) -> String {
     let json: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = [
         &json["error"]["message"],

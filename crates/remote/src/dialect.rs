@@ -1,19 +1,26 @@
 //! What an engine is asked and how it answers: one file an engine, one row in the table here.
 
 mod llama_cpp;
+mod openai;
 mod sglang;
 mod vllm;
 
 use std::fmt::Debug;
 
-use beamgen_engine::SamplingParams;
+use beamgen_engine::{SamplingParams, Tokenizer};
 use serde_json::{Value, json};
 
 use crate::client::Call;
 use crate::error::BadAnswer;
 
 /// The engines that are known, in the order in which a server is held to be one of them.
-pub(crate) const DIALECTS: &[&dyn Dialect] = &[&vllm::Vllm, &sglang::SgLang, &llama_cpp::LlamaCpp];
+pub(crate) const DIALECTS: &[&dyn Dialect] = &[
+    &vllm::Vllm,
+    &sglang::SgLang,
+    &llama_cpp::LlamaCpp,
+    // Any other, for those who ask for it.
+    &openai::OpenAi,
+];
 
 /// The rest of a step, to be sampled.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +81,11 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// As users call it.
     fn name(&self) -> &'static str;
 
+    /// Whether it takes and gives text, for want of a route for token ids.
+    fn is_text(&self) -> bool {
+        false
+    }
+
     /// Where the engine says what it is: the list of models, unless it has a route that says more.
     fn about(&self) -> Call {
         Call::get("/v1/models")
@@ -87,14 +99,20 @@ pub(crate) trait Dialect: Debug + Send + Sync {
         "/health"
     }
 
-    fn generate(&self, model: &str, ask: &Ask) -> Call;
+    /// `tokenizer` is for those to whom text is sent.
+    fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call;
 
     /// # Errors
     /// What is missing in the answer.
-    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer>;
+    fn generated(&self, answer: &Value, tokenizer: &Tokenizer) -> Result<Generated, BadAnswer>;
 
     /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
+
+    /// Whether it gives the logits of tokens that are named.
+    fn has_label_logits(&self) -> bool {
+        true
+    }
 
     /// The logits of `labels`, in their order.
     ///
@@ -117,9 +135,10 @@ pub(crate) fn named(name: &str) -> Option<&'static dyn Dialect> {
     DIALECTS.iter().copied().find(|d| d.name() == name)
 }
 
-/// The names of all engines, for messages.
+/// The names of the engines that say what they are, for messages.
 pub(crate) fn names() -> String {
-    let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name()).collect();
+    let exact = DIALECTS.iter().filter(|dialect| !dialect.is_text());
+    let names: Vec<&str> = exact.map(|dialect| dialect.name()).collect();
     names.join(", ")
 }
 

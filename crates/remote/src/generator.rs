@@ -153,9 +153,10 @@ impl RemoteGenerator {
                 .collect(),
         };
         let (connection, session) = (Arc::clone(&self.connection), chain.problem);
+        let tokenizer = Arc::clone(self.plans.tokenizer());
         let sender = self.answers.sender();
         let task = self.requests.spawn(async move {
-            let answer = connection.generate(session, &ask).await;
+            let answer = connection.generate(session, &ask, &tokenizer).await;
             sender.send((id, answer));
         });
         State::Asked(step, max_tokens, Arc::new(Request(task.abort_handle())))

@@ -38,6 +38,7 @@ mod retry;
 mod route;
 mod scorer;
 mod servers;
+mod stream;
 
 use std::sync::Arc;
 

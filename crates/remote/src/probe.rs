@@ -26,6 +26,9 @@ fn unfit(connection: &Connection, reason: impl Into<String>) -> Error {
 
 /// Refuses a server whose tokens mean something else.
 pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
+    if connection.dialect.is_text() {
+        return token_count(connection, local).await;
+    }
     let call = connection.dialect.tokenize(connection.model(), TEXT);
     let remote = match connection.each(&call, tokenised).await {
         Ok(remote) => remote,
@@ -58,6 +61,39 @@ pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Res
     ))
 }
 
+/// Refuses a server that cuts the text into another number of tokens, which is all that some say.
+async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
+    let call = connection.dialect.tokenize(connection.model(), TEXT);
+    let count = |answer: &Value| Ok(answer["usage"]["prompt_tokens"].as_u64());
+    let own = [
+        local.encode(TEXT, true)?.len() as u64,
+        local.encode(TEXT, false)?.len() as u64,
+    ];
+    let counts = match connection.each(&call, count).await {
+        Ok(counts) => counts,
+        // The text is longer than its context, say.
+        Err(Error::Server {
+            failure: Failure::Status { status: 400, .. },
+            ..
+        }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for count in counts.into_iter().flatten() {
+        if !own.contains(&count) {
+            return Err(unfit(
+                connection,
+                format!(
+                    "its model {} has another tokenizer than {}: a probe text has {count} tokens there and {} here",
+                    connection.model(),
+                    local.checkpoint().display(),
+                    own[0],
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Tries what a generator needs, and notes what was found.
 pub(crate) async fn generator(
     connection: &Connection,
@@ -65,7 +101,7 @@ pub(crate) async fn generator(
 ) -> Result<ServerFacts, Error> {
     tokenizer(connection, local).await?;
     let ids = local.encode("1, 2, 3, 4, 5, 6, 7, 8,", true)?;
-    let ask = |temperature: f32, max_tokens| Ask {
+    let ask = |temperature: f32, max_tokens, stop: &str| Ask {
         ids: ids.clone(),
         max_tokens,
         sampling: SamplingParams {
@@ -73,17 +109,20 @@ pub(crate) async fn generator(
             ..SamplingParams::default()
         },
         seed: SEED,
-        stop: vec!["\n".into()],
+        stop: vec![stop.into()],
     };
     let all = |ask: Ask| async move {
-        let call = connection.dialect.generate(connection.model(), &ask);
-        let read = |answer: &Value| connection.dialect.generated(answer);
+        let dialect = connection.dialect;
+        let call = dialect.generate(connection.model(), &ask, local);
+        let read = |answer: &Value| dialect.generated(answer, local);
         connection.each::<Generated>(&call, read).await
     };
-    for generated in all(ask(0.0, 2)).await? {
+    let is_text = connection.dialect.is_text();
+    let mut likelihoods = true;
+    for generated in all(ask(0.0, 2, "\n")).await? {
         let count = generated.tokens.len();
         let short = generated.end == End::Limit && count != 2;
-        if count > 2 || short {
+        if !is_text && (count > 2 || short) {
             return Err(unfit(
                 connection,
                 format!("it gave {count} tokens where 2 were asked for"),
@@ -92,19 +131,47 @@ pub(crate) async fn generator(
         if generated.logprobs.iter().any(|logprob| *logprob > 1e-3) {
             return Err(unfit(connection, "its log-probabilities are above 0"));
         }
-        if generated.logprobs.iter().all(|logprob| *logprob == 0.0) {
-            return Err(unfit(connection, "it gives no log-probabilities"));
+        likelihoods &= generated.logprobs.iter().any(|logprob| *logprob != 0.0);
+    }
+    if !likelihoods && !is_text {
+        return Err(unfit(connection, "it gives no log-probabilities"));
+    }
+    let greedy = all(ask(0.0, 12, "\n")).await?;
+    let text = |generated: &Generated| local.decode(&generated.tokens, true);
+    if let Some(stop) = inner_character(&text(&greedy[0])?) {
+        for generated in all(ask(0.0, 12, &stop)).await? {
+            if generated.end == End::Stop && !text(&generated)?.contains(&stop) {
+                return Err(unfit(
+                    connection,
+                    format!(
+                        "it leaves out the string that it stopped at, {stop:?}, so steps would lack their ends"
+                    ),
+                ));
+            }
         }
     }
-    let (one, two) = (all(ask(1.0, 12)).await?, all(ask(1.0, 12)).await?);
+    let (one, two) = (
+        all(ask(1.0, 12, "\n")).await?,
+        all(ask(1.0, 12, "\n")).await?,
+    );
     let equal = one
         .iter()
         .zip(&two)
         .all(|(one, two)| one.tokens == two.tokens);
     Ok(ServerFacts {
         seed_repeats: Some(equal),
+        likelihoods: Some(likelihoods),
         ..connection.facts()
     })
+}
+
+/// The second of the different characters of a text that are no white space: the server stops there
+/// if it stops at what it is given.
+fn inner_character(text: &str) -> Option<String> {
+    let mut characters = text.chars().filter(|c| c.is_alphanumeric());
+    let first = characters.next()?;
+    let second = characters.find(|c| *c != first)?;
+    Some(second.to_string())
 }
 
 /// Tries to score a chain of two steps, and finds the route if there are two.

@@ -34,6 +34,10 @@ impl Route {
         const LOCAL: &str = "run it in this process instead of on a server";
         let engine = dialect.name();
         match (&spec.head, spec.normaliser) {
+            (HeadSpec::Tokens(_), _) if !dialect.has_label_logits() => Err(format!(
+                "{}: an endpoint with OpenAI's routes alone gives no logits of label tokens; vLLM, SGLang and llama.cpp do, or {LOCAL}",
+                spec.name
+            )),
             (HeadSpec::Tokens(_), _) => {
                 let ids = spec
                     .label_ids(tokenizer, tokenizer.checkpoint())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use beamgen_engine::Tokenizer;
 use beamgen_prm::Normaliser;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,10 +22,12 @@ use crate::route::Route;
 pub struct Servers {
     /// `http://HOST:PORT`, one or more. Each problem is pinned to one of them.
     pub urls: Vec<String>,
-    /// `vllm`, `sglang` or `llama.cpp`; absent: as the servers say.
+    /// `vllm`, `sglang`, `llama.cpp` or `openai`; absent: as the servers say.
     pub engine: Option<String>,
     /// The model's name on the servers; absent: the one they serve.
     pub model: Option<String>,
+    /// Tokens that a chain may have with its prompt; absent: as many as the servers say.
+    pub context: Option<usize>,
     /// Sent as `Authorization: Bearer`.
     pub key: Option<ApiKey>,
     /// Lets the key be sent unencrypted to another machine.
@@ -46,6 +49,7 @@ impl Servers {
             urls: urls.into_iter().map(Into::into).collect(),
             engine: None,
             model: None,
+            context: None,
             key: None,
             plain_http_key: false,
             in_flight: 256,
@@ -60,7 +64,7 @@ impl Servers {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
-    /// `vllm`, `sglang` or `llama.cpp`.
+    /// `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub engine: String,
     /// Of the engine, where it says.
     pub version: Option<String>,
@@ -71,6 +75,9 @@ pub struct ServerFacts {
     /// Whether two equal requests with the same seed gave the same tokens when the run began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed_repeats: Option<bool>,
+    /// Whether a generator's server gives the log-probabilities of what it samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub likelihoods: Option<bool>,
     /// How a reward model is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
@@ -143,7 +150,7 @@ impl Connection {
             None => None,
             Some(name) => Some(named(name).ok_or_else(|| Error::Unfit {
                 address: addresses[0].to_string(),
-                reason: format!("unknown engine {name:?} (known: {})", names()),
+                reason: format!("unknown engine {name:?} (known: {}, openai)", names()),
             })?),
         };
         let mut found: Option<(&'static dyn Dialect, About)> = None;
@@ -177,9 +184,13 @@ impl Connection {
             reason: reason.to_owned(),
         };
         let model = servers.model.clone().or_else(|| about.model.clone());
-        let model = model.ok_or_else(|| unfit("it does not name its model"))?;
-        let context = about.context.filter(|&context| context > 0);
-        let context = context.ok_or_else(|| unfit("it does not say how many tokens it takes"))?;
+        let model = model.ok_or_else(|| {
+            unfit("it does not name its model, or serves several: choose with the setting model of its servers")
+        })?;
+        let told = about.context.filter(|&context| context > 0);
+        let context = servers.context.or(told).ok_or_else(|| {
+            unfit("it does not say how many tokens its model takes: give them in the setting context of its servers")
+        })?;
         let replicas = Replicas::new(
             addresses,
             client,
@@ -198,7 +209,7 @@ impl Connection {
         })
     }
 
-    /// `vllm`, `sglang` or `llama.cpp`.
+    /// `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub fn engine(&self) -> &'static str {
         self.dialect.name()
     }
@@ -231,6 +242,7 @@ impl Connection {
             model: self.model.clone(),
             context: self.context,
             seed_repeats: None,
+            likelihoods: None,
             route: None,
             promise: self.dialect.promise().to_owned(),
         }
@@ -279,9 +291,10 @@ impl Connection {
         &self,
         session: u64,
         ask: &Ask,
+        tokenizer: &Tokenizer,
     ) -> Result<(Generated, u32), CallError> {
-        let call = self.dialect.generate(&self.model, ask);
-        let read = |answer: &Value| self.dialect.generated(answer);
+        let call = self.dialect.generate(&self.model, ask, tokenizer);
+        let read = |answer: &Value| self.dialect.generated(answer, tokenizer);
         let generated = self.replicas.call(session, &call, read).await?;
         self.note(ask.ids.len(), generated.0.usage);
         Ok(generated)
@@ -344,7 +357,12 @@ async fn recognise(
 ) -> Result<(&'static dyn Dialect, About), Error> {
     let mut seen: Vec<(Call, Result<Value, Failure>)> = Vec::new();
     for &dialect in DIALECTS {
-        if wanted.is_some_and(|wanted| wanted.name() != dialect.name()) {
+        // Nobody is served by text who did not ask for it.
+        let meant = match wanted {
+            Some(wanted) => wanted.name() == dialect.name(),
+            None => !dialect.is_text(),
+        };
+        if !meant {
             continue;
         }
         let call = dialect.about();
@@ -389,7 +407,11 @@ async fn recognise(
             address: address.to_string(),
             reason: match wanted {
                 Some(wanted) => format!("it does not answer as {} does", wanted.name()),
-                None => format!("it answers as none of {}", names()),
+                None => format!(
+                    "it answers as none of {}; if it has OpenAI's /v1/completions, set engine = \"openai\" for its \
+                     servers: text is sent then, and results are near, not exact",
+                    names()
+                ),
             },
         },
     })

@@ -3,6 +3,7 @@
 //! It leaves out the probabilities of some tokens: of those that it stopped at, and of those that
 //! end within a character. Here they count as certain. That is one or two tokens of most steps.
 
+use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, count, ids, number, string, without};
@@ -36,7 +37,7 @@ impl Dialect for LlamaCpp {
         })
     }
 
-    fn generate(&self, _model: &str, ask: &Ask) -> Call {
+    fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
         // The server makes a table of this size.
         let counted = match s.repetition_penalty == 1.0 {
@@ -69,7 +70,7 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
         // Absent where it would be empty.
         let entries = answer["completion_probabilities"].as_array();
         let mut known = entries.into_iter().flatten().peekable();

@@ -1,5 +1,6 @@
 //! SGLang: its own `POST /generate`, with token ids both ways.
 
+use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
@@ -25,7 +26,7 @@ impl Dialect for SgLang {
         "/ready"
     }
 
-    fn generate(&self, _model: &str, ask: &Ask) -> Call {
+    fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
         let top_k = match s.top_k {
             0 => -1,
@@ -56,7 +57,7 @@ impl Dialect for SgLang {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
         let meta = &answer["meta_info"];
         let logprobs = meta["output_token_logprobs"].as_array();
         let logprobs = logprobs.ok_or_else(without("meta_info.output_token_logprobs"))?;

@@ -1,6 +1,7 @@
 //! vLLM: `POST /v1/completions` with token ids. It ignores fields that it does not know, so the
 //! start-up probe looks at what they do.
 
+use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
@@ -21,7 +22,7 @@ impl Dialect for Vllm {
         listed(answer, "vllm")
     }
 
-    fn generate(&self, model: &str, ask: &Ask) -> Call {
+    fn generate(&self, model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
         Call::post(
             COMPLETIONS,
@@ -48,7 +49,7 @@ impl Dialect for Vllm {
         )
     }
 
-    fn generated(&self, answer: &Value) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
         let choice = &answer["choices"][0];
         let logprobs = choice["logprobs"]["token_logprobs"].as_array();
         let logprobs = logprobs.ok_or_else(without("logprobs.token_logprobs"))?;

@@ -18,6 +18,8 @@ pub enum Plays {
     Vllm,
     SgLang,
     LlamaCpp,
+    /// Some other endpoint with OpenAI's routes and none of its own.
+    OpenAi,
 }
 
 pub const ENGINES: [Plays; 3] = [Plays::Vllm, Plays::SgLang, Plays::LlamaCpp];
@@ -153,12 +155,19 @@ impl Brain {
                 200,
                 json!({"data": [{"id": "tiny", "owned_by": "llamacpp"}]}),
             ),
-            (_, "/health" | "/ready") => Reply::With(200, vec![], String::new()),
+            (Plays::Vllm | Plays::SgLang | Plays::LlamaCpp, "/health" | "/ready") => {
+                Reply::With(200, vec![], String::new())
+            }
             (Plays::LlamaCpp, "/tokenize") => self.tokenized(&body["content"]),
-            (_, "/tokenize") => self.tokenized(&body["prompt"]),
+            (Plays::Vllm | Plays::SgLang, "/tokenize") => self.tokenized(&body["prompt"]),
             (Plays::Vllm, "/v1/completions") => self.vllm(body),
             (Plays::SgLang, "/generate") => self.sglang(body),
             (Plays::LlamaCpp, "/completion") => self.llama_cpp(body),
+            (Plays::OpenAi, "/v1/models") => Reply::Json(
+                200,
+                json!({"object": "list", "data": [{"id": "tiny", "owned_by": "somebody", "context_length": CONTEXT}]}),
+            ),
+            (Plays::OpenAi, "/v1/completions") => self.openai(body),
             _ => Reply::Json(404, json!({"detail": "Not Found"})),
         }
     }
@@ -275,6 +284,69 @@ impl Brain {
             200,
             json!({"text": "x", "output_ids": tokens, "meta_info": meta}),
         )
+    }
+
+    /// Text, in events of some tokens each. Fields that OpenAI does not have are refused.
+    fn openai(&self, body: &Value) -> Reply {
+        const KNOWN: &str = "model prompt max_tokens temperature top_p presence_penalty frequency_penalty seed \
+            logprobs n stream";
+        let mut fields = body.as_object().unwrap().keys();
+        if let Some(unknown) = fields.find(|field| !KNOWN.split(' ').any(|known| known == *field)) {
+            let message = format!("Unrecognized request argument supplied: {unknown}");
+            return Reply::Json(400, json!({"error": {"message": message}}));
+        }
+        let ids = self
+            .tokenizer
+            .encode(body["prompt"].as_str().unwrap(), true);
+        let ids = ids.unwrap();
+        if let Some(refused) = self.too_long(&ids) {
+            return refused;
+        }
+        let usage = json!({"prompt_tokens": ids.len()});
+        let answer = self.generate(&Asked {
+            ids,
+            most: body["max_tokens"].as_u64().unwrap() as usize,
+            params: SamplingParams {
+                temperature: float(&body["temperature"]),
+                top_p: body["top_p"].as_f64().unwrap_or(1.0) as f32,
+                ..SamplingParams::default()
+            },
+            seed: body["seed"].as_u64().unwrap_or(0),
+            stop: vec![],
+        });
+        let finish = match answer.stopped {
+            None => "length",
+            Some(_) => "stop",
+        };
+        // Half a character waits for its other half.
+        let (mut pieces, mut bytes): (Vec<(String, f32)>, Vec<u8>) = Default::default();
+        for t in &answer.tokens {
+            if !self.tokenizer.is_special(t.token) {
+                bytes.extend_from_slice(self.tokenizer.token_bytes(t.token));
+            }
+            let whole = std::str::from_utf8(&bytes).map_or(0, str::len);
+            let text = bytes.drain(..whole).collect();
+            pieces.push((String::from_utf8(text).unwrap(), t.logprob));
+        }
+        pieces.push((String::from_utf8_lossy(&bytes).into_owned(), 0.0));
+        let choice = |pieces: &[(String, f32)], finish: Value| {
+            let text: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
+            let (tokens, logprobs): (Vec<_>, Vec<_>) = pieces.iter().cloned().unzip();
+            json!({"index": 0, "text": text, "finish_reason": finish,
+                "logprobs": {"tokens": tokens, "token_logprobs": logprobs}})
+        };
+        if body["stream"] != true {
+            return Reply::Json(
+                200,
+                json!({"choices": [choice(&pieces, finish.into())], "usage": usage}),
+            );
+        }
+        let mut events: Vec<Value> = pieces
+            .chunks(3)
+            .map(|some| json!({"choices": [choice(some, Value::Null)]}))
+            .collect();
+        events.push(json!({"choices": [{"index": 0, "text": "", "finish_reason": finish}]}));
+        Reply::Events(events)
     }
 
     fn llama_cpp(&self, body: &Value) -> Reply {

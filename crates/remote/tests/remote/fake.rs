@@ -19,6 +19,11 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Whether it asks for a step of a search: those of the probe are of no problem.
+    pub fn is_step(&self) -> bool {
+        self.path == "/v1/completions" && self.header("x-session-id") != Some("")
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers
@@ -43,6 +48,10 @@ pub enum Reply {
     Drip(Value, Duration),
     /// The connection closes at once.
     Close,
+    /// Server-sent events, and the end of the stream.
+    Events(Vec<Value>),
+    /// Server-sent events, and nothing until the client is gone.
+    EventsAndHang(Vec<Value>),
 }
 
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
@@ -246,7 +255,26 @@ fn answer(mut stream: &TcpStream, reply: Reply, gone: &AtomicUsize) -> Option<()
             Some(())
         }
         Reply::Close => None,
+        Reply::Events(all) => {
+            events(stream, &all)?;
+            let _ = stream.write_all(b"data: [DONE]\n\n");
+            None
+        }
+        Reply::EventsAndHang(all) => {
+            events(stream, &all)?;
+            wait_for_the_end(stream, gone)
+        }
     }
+}
+
+fn events(mut stream: &TcpStream, all: &[Value]) -> Option<()> {
+    let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).ok()?;
+    for event in all {
+        let event = format!(": alive\n\ndata: {event}\n\n");
+        stream.write_all(event.as_bytes()).ok()?;
+    }
+    Some(())
 }
 
 fn wait_for_the_end(mut stream: &TcpStream, gone: &AtomicUsize) -> Option<()> {

@@ -13,24 +13,17 @@ use crate::brain::{Brain, Plays};
 use crate::fake::{Fake, Reply, Seen};
 use crate::runs::*;
 
-/// Requests of the probe: afterwards the search begins.
-const PROBE: usize = 3;
-
 /// A server that answers steps by `fault` where it says so, given how many steps were asked for
 /// before.
 fn faulty(fault: impl Fn(usize, &Seen) -> Option<Reply> + Send + Sync + 'static) -> Fake {
     let brain = Brain::new(Plays::Vllm);
     let count = AtomicUsize::new(0);
     Fake::start(move |seen| {
-        if seen.path == "/v1/completions" {
-            let before = count.fetch_add(1, Ordering::SeqCst);
-            if before >= PROBE
-                && let Some(reply) = fault(before - PROBE, seen)
-            {
-                return reply;
-            }
-        }
-        brain.reply(seen)
+        let reply = match seen.is_step() {
+            true => fault(count.fetch_add(1, Ordering::SeqCst), seen),
+            false => None,
+        };
+        reply.unwrap_or_else(|| brain.reply(seen))
     })
 }
 
@@ -223,7 +216,7 @@ fn a_server_without_a_health_route_comes_back() {
     let cut = AtomicUsize::new(0);
     let server = Fake::start(move |seen| match seen.path.as_str() {
         "/health" => Reply::Json(404, json!({"detail": "Not Found"})),
-        "/v1/completions" if cut.fetch_add(1, Ordering::SeqCst) == PROBE + 4 => {
+        _ if seen.is_step() && cut.fetch_add(1, Ordering::SeqCst) == 4 => {
             Reply::Cut(json!({"choices": [{"token_ids": [1, 2, 3]}]}))
         }
         _ => brain.reply(seen),

@@ -195,9 +195,11 @@ fn a_cancelled_problem_closes_its_connections() {
     let count = Arc::clone(&asked);
     let server = Fake::start(move |seen| {
         // The probe is answered, everything after it never.
-        let steps = seen.path == "/v1/completions" && count.fetch_add(1, Ordering::SeqCst) >= 3;
-        match steps {
-            true => Reply::Hang,
+        match seen.is_step() {
+            true => {
+                count.fetch_add(1, Ordering::SeqCst);
+                Reply::Hang
+            }
             false => brain.reply(seen),
         }
     });
@@ -221,7 +223,7 @@ fn a_cancelled_problem_closes_its_connections() {
             opened.push(generator.try_start(Source::ForkOf(root), plan).unwrap());
         }
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while asked.load(Ordering::SeqCst) < 11 && std::time::Instant::now() < until {
+        while asked.load(Ordering::SeqCst) < 8 && std::time::Instant::now() < until {
             assert!(generator.pass().unwrap().steps.is_empty());
         }
         assert_eq!(generator.active(), 8);
@@ -291,7 +293,8 @@ fn servers_that_do_not_do_as_they_are_told_are_refused() {
             data[0]["owned_by"] = "somebody".into();
         }
     };
-    assert!(refusal(change).contains("vllm, sglang, llama.cpp"));
+    let error = refusal(change);
+    assert!(error.contains("vllm, sglang, llama.cpp; if"), "{error}");
 }
 
 #[test]

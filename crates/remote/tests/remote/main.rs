@@ -7,5 +7,6 @@ mod brain;
 mod fake;
 mod faults;
 mod generating;
+mod openai;
 mod runs;
 mod scoring;

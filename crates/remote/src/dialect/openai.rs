@@ -1,0 +1,203 @@
+//! Any other endpoint with OpenAI's `POST /v1/completions`: text both ways, for want of a route
+//! that takes token ids.
+//!
+//! Text is cut into tokens here, after the fact, so a step's tokens need not be those that the
+//! model sampled, and a prefix that the server has cached as other tokens is read again. Only
+//! OpenAI's own fields are sent: others are refused by some and ignored by most.
+
+use beamgen_engine::Tokenizer;
+use serde_json::{Value, json};
+
+use super::{About, Ask, Dialect, End, Generated, Usage, count, number, string};
+use crate::client::Call;
+use crate::error::BadAnswer;
+
+#[derive(Debug)]
+pub(crate) struct OpenAi;
+
+const COMPLETIONS: &str = "/v1/completions";
+/// Where servers say how many tokens their model takes.
+const CONTEXT: [&str; 5] = [
+    "max_model_len",
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "n_ctx",
+];
+
+impl Dialect for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+
+    fn is_about(&self, answer: &Value) -> Option<About> {
+        let models = answer["data"].as_array()?;
+        let first = models.first()?;
+        let id = string(&first["id"])?;
+        Some(About {
+            version: None,
+            // One of many is not the one that is meant.
+            model: (models.len() == 1).then_some(id),
+            source: string(&first["root"]),
+            context: CONTEXT
+                .iter()
+                .find_map(|name| count(&first[*name]).or_else(|| count(&first["meta"][*name]))),
+        })
+    }
+
+    fn health(&self) -> &'static str {
+        "/v1/models"
+    }
+
+    fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call {
+        let s = ask.sampling;
+        let mut body = json!({
+            "model": model,
+            "prompt": text_of(&ask.ids, tokenizer),
+            "max_tokens": ask.max_tokens,
+            "temperature": s.temperature,
+            "top_p": s.top_p,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "seed": ask.seed,
+            "logprobs": 1,
+            "n": 1,
+            "stream": true,
+        });
+        // Not OpenAI's: sent where they have to have an effect.
+        for (name, value, off) in [
+            ("top_k", json!(s.top_k), s.top_k == 0),
+            ("min_p", json!(s.min_p), s.min_p == 0.0),
+            (
+                "repetition_penalty",
+                json!(s.repetition_penalty),
+                s.repetition_penalty == 1.0,
+            ),
+        ] {
+            if !off {
+                body[name] = value;
+            }
+        }
+        Call {
+            until: Some(ask.stop.clone()),
+            ..Call::post(COMPLETIONS, body)
+        }
+    }
+
+    fn generated(&self, answer: &Value, tokenizer: &Tokenizer) -> Result<Generated, BadAnswer> {
+        let choice = &answer["choices"][0];
+        let text = choice["text"].as_str().ok_or("without `text`")?;
+        let tokens = tokens_of(text, tokenizer)?;
+        let logprobs = logprobs(&choice["logprobs"], text, &tokens, tokenizer);
+        Ok(Generated {
+            end: match choice["finish_reason"].as_str() {
+                Some("stop") => End::Eos,
+                // A length of the server's tokens is none of ours, so the step may go on.
+                Some("found" | "length") => End::Stop,
+                other => return Err(format!("`finish_reason` is {other:?}").into()),
+            },
+            logprobs: logprobs.unwrap_or_else(|| vec![0.0; tokens.len()]),
+            tokens,
+            usage: Usage::default(),
+        })
+    }
+
+    fn has_label_logits(&self) -> bool {
+        false
+    }
+
+    /// Not asked for.
+    fn label_logits(&self, model: &str, _ids: &[u32], _labels: &[u32]) -> Call {
+        Call::post(COMPLETIONS, json!({"model": model}))
+    }
+
+    fn labels(&self, _answer: &Value, _labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+        Err("no logits of labels".into())
+    }
+
+    /// Not a route of OpenAI's. The tokens of a prompt are counted in every answer, though.
+    fn tokenize(&self, model: &str, text: &str) -> Call {
+        let body = json!({"model": model, "prompt": text, "max_tokens": 1, "temperature": 0.0});
+        Call::post(COMPLETIONS, body)
+    }
+
+    fn promise(&self) -> &'static str {
+        "nothing that all such endpoints keep; text is sent and cut into tokens here, so tokens and log-probabilities are near, not exact"
+    }
+}
+
+/// What tokens stand for, without what the server puts before any text by itself.
+fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
+    let added = tokenizer.encode("", true).unwrap_or_default();
+    let ids = match ids.first() {
+        Some(first) if added.first() == Some(first) => &ids[1..],
+        _ => ids,
+    };
+    let bytes: Vec<u8> = ids
+        .iter()
+        .flat_map(|&id| tokenizer.token_bytes(id))
+        .copied()
+        .collect();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let begins_with_space = tokenizer.encode("a", false).is_ok_and(|ids| {
+        ids.first()
+            .is_some_and(|&id| tokenizer.token_bytes(id).starts_with(b" "))
+    });
+    match text.strip_prefix(' ') {
+        Some(rest) if begins_with_space => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// The tokens of what was generated. They stand for exactly this text if any tokens do.
+fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, BadAnswer> {
+    let exact = |ids: &[u32]| {
+        let bytes = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
+        bytes.eq(text.as_bytes())
+    };
+    let encode = |text: &str| {
+        let ids = tokenizer.encode(text, false);
+        ids.map_err(|error| BadAnswer(error.to_string()))
+    };
+    let ids = encode(text)?;
+    if exact(&ids) {
+        return Ok(ids);
+    }
+    // A tokenizer that puts a space before a text, which the middle of one does not have.
+    let (line, whole) = (encode("\n")?, encode(&format!("\n{text}"))?);
+    Ok(match whole.strip_prefix(&line[..]) {
+        Some(rest) if exact(rest) => rest.to_vec(),
+        // Half a character, say.
+        _ => ids,
+    })
+}
+
+/// The server's log-probabilities, each at the token in which the text of its own ends. `None` if
+/// it gave none, or of other text.
+fn logprobs(given: &Value, text: &str, tokens: &[u32], tokenizer: &Tokenizer) -> Option<Vec<f32>> {
+    let theirs = given["tokens"].as_array()?;
+    let values = given["token_logprobs"].as_array()?;
+    let mut all = vec![0.0; tokens.len()];
+    let (mut at, mut end) = (0, tokenizer.token_bytes(*tokens.first()?).len());
+    let mut read = 0;
+    for (piece, value) in theirs.iter().zip(values) {
+        let piece = piece.as_str()?;
+        if read == text.len() {
+            break; // behind the end of the step
+        }
+        if !text[read..].starts_with(piece) && !piece.starts_with(&text[read..]) {
+            return None;
+        }
+        read = (read + piece.len()).min(text.len());
+        while end < read && at + 1 < tokens.len() {
+            at += 1;
+            end += tokenizer.token_bytes(tokens[at]).len();
+        }
+        all[at] += number(value)? as f32;
+    }
+    (read == text.len()).then_some(all)
+}
