@@ -82,7 +82,7 @@ impl Request {
     /// How the answer is chosen among the finished chains.
     #[must_use]
     pub fn choose(mut self, choose: Choose) -> Self {
-        self.settings.search.choose = choose;
+        self.settings.search.choose = Some(choose);
         self
     }
 

@@ -250,7 +250,9 @@ impl Solver {
             identity.insert(key.to_owned(), value.unwrap_or(Value::Null));
         };
         add("models", Ok(Value::Object(models)));
-        add("search", serde_json::to_value(&settings.search));
+        let mut search = settings.search.clone();
+        search.choose = Some(search.choosing());
+        add("search", serde_json::to_value(&search));
         add("generator", serde_json::to_value(&generator));
         // Of the engine, what touches the last bits of an activation.
         let engine = &self.config.engine;

@@ -26,9 +26,9 @@ fn ways(solver: &Solver) -> Vec<Settings> {
     (beam.search.n, beam.search.m) = (8, 2);
     let mut vote = solver.settings();
     vote.search.strategy = StrategyKind::BEST_OF_N;
-    (vote.search.n, vote.search.choose) = (4, Choose::Majority);
+    (vote.search.n, vote.search.choose) = (4, Some(Choose::Majority));
     let mut best = vote.clone();
-    best.search.choose = Choose::Best;
+    best.search.choose = Some(Choose::Best);
     best.generator.seed = 7;
     best.generator.sampling.temperature = Some(0.7);
     vec![beam, vote, best]

@@ -34,7 +34,9 @@ fn search(config: &Config) -> String {
     };
     text += &format!(
         "; choose {}, aggregation {}, scorer {scorer}; at most {} steps",
-        search.choose, search.aggregation, search.max_steps
+        search.choosing(),
+        search.aggregation,
+        search.max_steps
     );
     if search.budget_tokens > 0 {
         text += &format!(", {} tokens", search.budget_tokens);

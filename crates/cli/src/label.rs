@@ -73,11 +73,11 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     let mut config = settings::config(&args.settings)?;
     config.search.strategy = StrategyKind::BEST_OF_N;
     match args.mine {
-        Some(_) => config.search.choose = Choose::Best,
+        Some(_) => config.search.choose = Some(Choose::Best),
         None => {
             config.models.scorer = ScorerKind::None;
             config.models.prm = None;
-            config.search.choose = Choose::Majority;
+            config.search.choose = Some(Choose::Majority);
         }
     }
     config.search.n = args.chains;

@@ -34,7 +34,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     set(&mut config.generator.seed, flags.seed);
     set(&mut config.search.m, flags.m);
     set(&mut config.search.aggregation, flags.aggregation);
-    set(&mut config.search.choose, flags.choose);
+    config.search.choose = flags.choose.or(config.search.choose);
     set(&mut config.search.max_steps, flags.max_steps);
     set(&mut config.search.in_flight, flags.in_flight);
     set(&mut config.search.budget_tokens, flags.budget_tokens);
@@ -157,7 +157,7 @@ fn set<T: Copy>(field: &mut T, flag: Option<T>) {
 /// given.
 pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<Choose>) {
     strategy.apply(&mut config.search);
-    set(&mut config.search.choose, choose);
+    config.search.choose = choose.or(config.search.choose);
 }
 
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.

@@ -30,7 +30,7 @@ use crate::tree::NodeId;
     parse_err_fn = Choose::unknown
 )]
 pub enum Choose {
-    /// The answer of the chain with the highest score.
+    /// The answer of the chain with the highest score, among those that state one if any does.
     #[default]
     Best,
     /// The answer most chains give.
@@ -142,13 +142,17 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     Some(winner.1)
 }
 
-/// The chains that give an answer, best score first, then in order.
+/// The chains that give an answer: those that state it before those whose answer is a guess, for a
+/// chain that ended early is right in each of its steps; then best score first, then in order.
 pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
-    let score = |&i: &usize| chains[i].score.unwrap_or(f32::NEG_INFINITY);
+    let score = |i: usize| chains[i].score.unwrap_or(f32::NEG_INFINITY);
     let mut order: Vec<usize> = (0..chains.len())
         .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
         .collect();
-    order.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    order.sort_by(|&a, &b| {
+        let stated_first = chains[a].is_guess.cmp(&chains[b].is_guess);
+        stated_first.then(score(b).total_cmp(&score(a)))
+    });
     order
 }
 
@@ -194,6 +198,17 @@ mod tests {
         assert_eq!(choose(&chains, Choose::Best), Some(1));
         assert_eq!(choose(&chains, Choose::Majority), Some(1));
         assert_eq!(choose(&chains, Choose::Weighted), Some(1));
+    }
+
+    #[test]
+    fn a_stated_answer_comes_before_a_guess() {
+        let mut chains = [chain(Some("a"), 0.9), chain(Some("b"), 0.1)];
+        assert_eq!(choose(&chains, Choose::Best), Some(0));
+        chains[0].is_guess = true;
+        assert_eq!(choose(&chains, Choose::Best), Some(1));
+        assert_eq!(choose(&chains[..1], Choose::Best), Some(0));
+        // It has its vote.
+        assert_eq!(choose(&chains, Choose::Weighted), Some(0));
     }
 
     #[test]

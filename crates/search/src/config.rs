@@ -27,8 +27,9 @@ pub struct SearchConfig {
     pub m: usize,
     /// How step scores become the score of a chain.
     pub aggregation: Aggregation,
-    /// How the answer is chosen among the finished chains.
-    pub choose: Choose,
+    /// How the answer is chosen among the finished chains; `None`: as is usual with the strategy,
+    /// see [`choosing`](Self::choosing).
+    pub choose: Option<Choose>,
     /// Steps after which a chain is given up.
     pub max_steps: usize,
     /// Most tokens that may be sampled for one problem, those thrown away included; 0: no limit.
@@ -56,7 +57,7 @@ impl Default for SearchConfig {
             n: 16,
             m: 4,
             aggregation: Aggregation::Min,
-            choose: Choose::Best,
+            choose: None,
             max_steps: 40,
             budget_tokens: 0,
             threshold: 0.0,
@@ -70,6 +71,13 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
+    /// How the answer is chosen among the finished chains: as is set, or as is usual with the
+    /// strategy.
+    pub fn choosing(&self) -> Choose {
+        let usual = || self.strategy.spec().usual_choose();
+        self.choose.unwrap_or_else(usual)
+    }
+
     /// Most chains of one problem. More would end the process for want of memory, not the run.
     pub const MAX_CHAINS: usize = 1 << 16;
 
@@ -115,7 +123,7 @@ impl SearchConfig {
                 with: names(&|kind| kind.spec().rejects_early()),
             });
         }
-        let votes = spec.samples_independently() && self.choose == Choose::Majority;
+        let votes = spec.samples_independently() && self.choosing() == Choose::Majority;
         if self.consensus && !votes {
             let with = names(&|kind| kind.spec().samples_independently());
             return Err(ConfigError::Misplaced {
@@ -195,7 +203,6 @@ fields!(
     n,
     m,
     aggregation,
-    choose,
     max_steps,
     budget_tokens,
     threshold,
@@ -208,8 +215,12 @@ fields!(
 impl Serialize for SearchConfig {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let tables = self.tables();
-        let mut to = to.serialize_struct("SearchConfig", 1 + FIELDS.len() + tables.len())?;
+        let mut to = to.serialize_struct("SearchConfig", 2 + FIELDS.len() + tables.len())?;
         to.serialize_field("strategy", &self.strategy)?;
+        match self.choose {
+            Some(choose) => to.serialize_field("choose", &choose)?,
+            None => to.skip_field("choose")?,
+        }
         write_fields(self, &mut to)?;
         for (table, keys) in &tables {
             to.serialize_field(table, &**keys)?;
@@ -257,7 +268,9 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(
         .filter_map(|kind| kind.spec().keys())
         .collect();
     let tables = specs.iter().map(|spec| spec.table);
-    let names = ["strategy"].into_iter().chain(FIELDS.iter().copied());
+    let names = ["strategy", "choose"]
+        .into_iter()
+        .chain(FIELDS.iter().copied());
     let names = names.chain(tables).map(str::to_owned).collect();
     from.deserialize_map(ConfigVisitor {
         strategies,
@@ -285,6 +298,8 @@ impl<'de> Visitor<'de> for ConfigVisitor<'_> {
             let spec = self.specs.iter().find(|spec| spec.table == name);
             if name == "strategy" {
                 config.strategy = map.next_value_seed(KindSeed(self.strategies))?;
+            } else if name == "choose" {
+                config.choose = Some(map.next_value()?);
             } else if let Some(spec) = spec {
                 let keys = map.next_value_seed(TableSeed(spec.defaults.clone()))?;
                 config.keys.insert(spec.table, keys);
@@ -397,7 +412,7 @@ mod tests {
             c.speculate = false;
             c.consensus = true;
             assert!(c.validate().is_err());
-            c.choose = Choose::Majority;
+            c.choose = Some(Choose::Majority);
             assert_eq!(c.validate().is_ok(), strategy == StrategyKind::BEST_OF_N);
         }
     }
@@ -420,7 +435,7 @@ mod tests {
     fn the_written_form_stays_as_it_was() {
         let written = serde_json::to_string(&SearchConfig::default()).unwrap();
         let of_0_1 = concat!(
-            r#"{"strategy":"beam","n":16,"m":4,"aggregation":"min","choose":"best","max_steps":40,"#,
+            r#"{"strategy":"beam","n":16,"m":4,"aggregation":"min","max_steps":40,"#,
             r#""budget_tokens":0,"threshold":0.0,"consensus":false,"early_rejection":0,"#,
             r#""speculate":false,"in_flight":16,"lookahead":{"steps":1},"#,
             r#""variable_granularity":{"granularity":2},"#,
@@ -470,7 +485,7 @@ mod tests {
     fn scorers_are_asked_for_only_where_needed() {
         let mut c = config(StrategyKind::BEST_OF_N, 8, 4);
         assert!(c.build(false).is_err());
-        c.choose = Choose::Majority;
+        c.choose = Some(Choose::Majority);
         assert!(c.build(false).is_ok() && !c.uses_scores());
         c.threshold = 0.5;
         assert!(c.build(false).is_err() && c.uses_scores());

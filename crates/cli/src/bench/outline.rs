@@ -88,7 +88,7 @@ impl Outline {
     /// The first run that is plain best-of-N with a scorer's choice.
     pub fn first_best_of_n(&self) -> Option<String> {
         let is_best = |cell: &&Cell| {
-            is_plain(&cell.config) && cell.config.search.choose == Choose::Best && cell.n() > 1
+            is_plain(&cell.config) && cell.config.search.choosing() == Choose::Best && cell.n() > 1
         };
         self.cells.iter().find(is_best).map(|cell| cell.run.clone())
     }

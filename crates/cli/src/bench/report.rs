@@ -87,7 +87,7 @@ mod tests {
         let cell = |run: &str, strategy, choose, n| {
             let mut config = Config::default();
             config.search.strategy = strategy;
-            config.search.choose = choose;
+            config.search.choose = Some(choose);
             config.search.n = n;
             Cell {
                 run: run.to_owned(),

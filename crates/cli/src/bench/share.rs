@@ -2,7 +2,7 @@
 //! vote at one N are three readings of the same chains.
 
 use beamgen::eval::is_correct;
-use beamgen::{Choose, Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
+use beamgen::{Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
 
 use super::outline::{Cell, is_plain};
 
@@ -69,7 +69,7 @@ fn sampling(config: &Config) -> Config {
         same.models.prm = None;
         same.search.aggregation = SearchConfig::default().aggregation;
     }
-    same.search.choose = Choose::Best;
+    same.search.choose = None;
     same
 }
 
@@ -94,7 +94,7 @@ pub struct Reading {
 /// charged for them: its peak memory alone is still that of the search, an upper bound.
 pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
     let without_scores = run.uses_scorer() && !cell.uses_scorer();
-    if run.search.choose == cell.search.choose && !without_scores {
+    if run.search.choosing() == cell.search.choosing() && !without_scores {
         return reading(result, result.ledger, false);
     }
     let mut result = result.clone();
@@ -111,7 +111,7 @@ pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
         ledger.reused_tokens = ledger.prompt_tokens * (run.search.n as u64 - 1);
     }
     match result
-        .choose(cell.search.choose, cell.search.chains())
+        .choose(cell.search.choosing(), cell.search.chains())
         .cloned()
     {
         Some(chain) => {
@@ -145,7 +145,7 @@ fn reading(result: &ProblemResult, ledger: Ledger, without_scores: bool) -> Read
 
 #[cfg(test)]
 mod tests {
-    use beamgen::StrategyKind;
+    use beamgen::{Choose, StrategyKind};
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
         let mut config = Config::default();
         config.search.strategy = StrategyKind::BEST_OF_N;
         config.search.n = n;
-        config.search.choose = choose;
+        config.search.choose = Some(choose);
         config.models.scorer = scorer;
         let run = format!("{choose} {scorer}");
         Cell { run, config }

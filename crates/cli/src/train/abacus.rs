@@ -128,7 +128,7 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
         search.models.generator = Some(out.join("generator"));
         search.models.scorer = scorer;
         search.search.strategy = strategy;
-        search.search.choose = choose;
+        search.search.choose = Some(choose);
         search.search.n = n;
         let (solver, problems) = match scorer {
             ScorerKind::Exact => (

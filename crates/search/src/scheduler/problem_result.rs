@@ -17,7 +17,7 @@ pub(super) fn result(
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
     let finished = finished_chains(&tree, &*problem.strategy, config, answers);
-    let answering = choose_capped(&finished, config.choose, config.chains());
+    let answering = choose_capped(&finished, config.choosing(), config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);

@@ -1,6 +1,7 @@
 use super::slots::{budget, divide, keep, slots};
 use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -119,6 +120,10 @@ impl StrategySpec for Row {
 
     fn rejects_early(&self) -> bool {
         true
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {

@@ -92,7 +92,7 @@ impl StrategySpec for Row {
     }
 
     fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
-        match config.choose {
+        match config.choosing() {
             Choose::Best if config.n > 1 => Some("best-of-n"),
             Choose::Weighted => Some("a score-weighted vote"),
             _ if config.threshold > 0.0 => Some("a threshold"),
@@ -102,7 +102,7 @@ impl StrategySpec for Row {
 
     /// A majority vote asks for none, unless a threshold is set.
     fn uses_scores(&self, config: &SearchConfig) -> bool {
-        config.choose != Choose::Majority || config.threshold > 0.0
+        config.choosing() != Choose::Majority || config.threshold > 0.0
     }
 
     fn presets(&self) -> &'static [Preset] {
@@ -110,12 +110,12 @@ impl StrategySpec for Row {
             Preset {
                 name: "majority",
                 summary: "N whole chains, the most frequent answer; no scorer",
-                apply: |config| config.choose = Choose::Majority,
+                apply: |config| config.choose = Some(Choose::Majority),
             },
             Preset {
                 name: "weighted",
                 summary: "N whole chains, the answer with the largest sum of scores",
-                apply: |config| config.choose = Choose::Weighted,
+                apply: |config| config.choose = Some(Choose::Weighted),
             },
             Preset {
                 name: "single",

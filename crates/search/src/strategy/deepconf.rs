@@ -231,8 +231,8 @@ impl StrategySpec for Row {
         Some(KeysSpec::of::<DeepConfConfig>())
     }
 
-    fn usual_choose(&self) -> Option<Choose> {
-        Some(Choose::Weighted)
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {

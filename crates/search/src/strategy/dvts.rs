@@ -4,6 +4,7 @@ use std::ops::Range;
 use super::slots::{shares, slots};
 use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -197,6 +198,10 @@ impl StrategySpec for Row {
 
     fn rejects_early(&self) -> bool {
         true
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {

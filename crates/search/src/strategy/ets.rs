@@ -7,6 +7,7 @@ use super::{
     Action, KeysSpec, Rebase, RebaseConfig, Scoring, Start, Strategy, StrategyKeys, StrategySpec,
 };
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -383,6 +384,10 @@ impl StrategySpec for Row {
 
     fn keys(&self) -> Option<KeysSpec> {
         Some(KeysSpec::of::<EtsConfig>())
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {

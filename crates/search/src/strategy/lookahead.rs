@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::slots::{budget, divide, place, slots};
 use super::{Action, DecodeMode, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -215,6 +216,10 @@ impl StrategySpec for Row {
 
     fn uses_m(&self) -> bool {
         true
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {

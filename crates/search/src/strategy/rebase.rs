@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -229,6 +230,10 @@ impl StrategySpec for Row {
 
     fn keys(&self) -> Option<KeysSpec> {
         Some(KeysSpec::of::<RebaseConfig>().always_written())
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {

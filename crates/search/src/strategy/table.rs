@@ -57,9 +57,9 @@ pub trait StrategySpec: Sync {
         false
     }
 
-    /// How the answer is chosen if the strategy is asked for by name and nothing is said of that.
-    fn usual_choose(&self) -> Option<Choose> {
-        None
+    /// How the answer is chosen if nothing is said of that.
+    fn usual_choose(&self) -> Choose {
+        Choose::Best
     }
 
     /// What a scorer is indispensable for under these settings, if it is.
@@ -286,9 +286,6 @@ impl StrategyName {
     /// Sets the strategy, and what else the name says.
     pub fn apply(self, config: &mut SearchConfig) {
         config.strategy = self.kind;
-        if let Some(choose) = self.kind.spec().usual_choose() {
-            config.choose = choose;
-        }
         if let Some(preset) = self.preset {
             (preset.apply)(config);
         }

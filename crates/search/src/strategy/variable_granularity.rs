@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::slots::{budget, divide, keep, slots};
 use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -209,6 +210,10 @@ impl StrategySpec for Row {
 
     fn uses_m(&self) -> bool {
         true
+    }
+
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {

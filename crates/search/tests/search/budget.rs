@@ -98,7 +98,7 @@ fn samples_under_a_budget_are_as_many_as_can_end() {
 
 fn majority(n: usize, consensus: bool) -> SearchConfig {
     SearchConfig {
-        choose: Choose::Majority,
+        choose: Some(Choose::Majority),
         consensus,
         ..best_of(n)
     }

@@ -26,12 +26,12 @@ fn outcomes(config: &SearchConfig, in_flight: usize, capacity: usize) -> Vec<Str
 fn all_configs() -> Vec<SearchConfig> {
     let mut configs = vec![beam(16, 4), beam(7, 3), beam(4, 4), beam(1, 1), best_of(8)];
     configs.push(SearchConfig {
-        choose: Choose::Weighted,
+        choose: Some(Choose::Weighted),
         aggregation: Aggregation::Product,
         ..best_of(5)
     });
     configs.push(SearchConfig {
-        choose: Choose::Majority,
+        choose: Some(Choose::Majority),
         ..beam(9, 2)
     });
     configs.push(SearchConfig {

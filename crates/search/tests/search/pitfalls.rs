@@ -125,7 +125,7 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
         _ => Said::step(format!("9 via {}\n", place.index)),
     };
     let config = SearchConfig {
-        choose: Choose::Majority,
+        choose: Some(Choose::Majority),
         ..beam(4, 2)
     };
     let mut generator = ScriptedGenerator::new(script);
@@ -378,7 +378,7 @@ fn p12_one_best_of_n_run_serves_every_smaller_n() {
         let mut generator = ScriptedGenerator::new(random_said);
         let mut scorer = ScriptedScorer::new(random_score);
         let config = SearchConfig {
-            choose,
+            choose: Some(choose),
             max_steps: 12,
             ..best_of(n)
         };

@@ -108,7 +108,7 @@ fn all_answers_are_listed_with_their_votes_the_chosen_one_first() {
     let mut rivals = 0;
     for &choose in Choose::ALL {
         let config = SearchConfig {
-            choose,
+            choose: Some(choose),
             ..best_of(8)
         };
         for result in run(&config, 20) {

@@ -316,7 +316,7 @@ fn a_majority_is_not_scored_and_greedy_is_one_chain() {
     let mut generator = ScriptedGenerator::new(random_said);
     let mut unused = scorer();
     let config = SearchConfig {
-        choose: Choose::Majority,
+        choose: Some(Choose::Majority),
         ..best_of(8)
     };
     solve(&mut generator, Some(&mut unused), &config, problems(5));
