@@ -76,6 +76,10 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
             line += " (is its prefix cache off, or too small for this search?)";
         }
     }
+    if let Some(queued) = traffic.queue_milliseconds {
+        let each = queued as f64 / traffic.queue_told.max(1) as f64;
+        line += &format!(", {each:.0} ms in its queue each");
+    }
     if traffic.discarded_tokens > 0 {
         line += &format!(
             ", {} tokens behind the end of a step dropped",

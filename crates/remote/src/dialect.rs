@@ -63,6 +63,8 @@ pub(crate) struct Usage {
     pub prompt: Option<u64>,
     /// Of those, how many it had in its cache.
     pub cached: Option<u64>,
+    /// Milliseconds that the request waited in its queue.
+    pub queued: Option<u64>,
 }
 
 /// What a server says it is.
@@ -151,6 +153,22 @@ fn listed(answer: &Value, owner: &str) -> Option<About> {
         source: string(&model["root"]),
         context: count(&model["max_model_len"]),
     })
+}
+
+/// What vLLM's routes say of a prompt: the cached part with `--enable-prompt-tokens-details`, the
+/// queue with `--enable-per-request-metrics`.
+pub(crate) fn vllm_usage(answer: &Value) -> Usage {
+    let usage = &answer["usage"];
+    Usage {
+        prompt: usage["prompt_tokens"].as_u64(),
+        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
+        queued: milliseconds(&answer["metrics"]["queue_time_ms"]),
+    }
+}
+
+fn milliseconds(value: &Value) -> Option<u64> {
+    let value = number(value).filter(|value| (0.0..1e12).contains(value))?;
+    Some(value.round() as u64)
 }
 
 /// The tokens in the answer of a route that tokenises.

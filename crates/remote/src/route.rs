@@ -5,7 +5,7 @@ use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
 use serde_json::{Value, json};
 
 use crate::client::Call;
-use crate::dialect::{Dialect, Usage};
+use crate::dialect::{Dialect, Usage, vllm_usage};
 use crate::error::BadAnswer;
 
 /// What a server does for a score.
@@ -96,10 +96,7 @@ impl Route {
         steps: usize,
         answer: &Value,
     ) -> Result<(Vec<f32>, Usage), BadAnswer> {
-        let usage = || Usage {
-            prompt: answer["usage"]["prompt_tokens"].as_u64(),
-            cached: answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64(),
-        };
+        let usage = || vllm_usage(answer);
         match self {
             Self::Labels(labels) => {
                 let (logits, usage) = dialect.labels(answer, labels)?;

@@ -101,6 +101,10 @@ pub struct Traffic {
     pub cached_tokens: Option<u64>,
     /// Tokens of prompts whose answers told what was cached.
     pub told_tokens: u64,
+    /// Milliseconds that requests waited in a server's queue; absent if no server tells.
+    pub queue_milliseconds: Option<u64>,
+    /// Requests whose answers told that.
+    pub queue_told: u64,
     /// Tokens that were sampled behind the end of a step, and dropped.
     pub discarded_tokens: u64,
 }
@@ -110,6 +114,8 @@ struct Counts {
     prompt: AtomicU64,
     cached: AtomicU64,
     told: AtomicU64,
+    queued: AtomicU64,
+    queue_told: AtomicU64,
     discarded: AtomicU64,
 }
 
@@ -258,6 +264,7 @@ impl Connection {
         };
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let told = count(&self.counts.told);
+        let queue_told = count(&self.counts.queue_told);
         Traffic {
             requests: sum(|server| &server.requests),
             failures: sum(|server| &server.failures),
@@ -265,6 +272,8 @@ impl Connection {
             prompt_tokens: count(&self.counts.prompt),
             cached_tokens: (told > 0).then(|| count(&self.counts.cached)),
             told_tokens: told,
+            queue_milliseconds: (queue_told > 0).then(|| count(&self.counts.queued)),
+            queue_told,
             discarded_tokens: count(&self.counts.discarded),
         }
     }
@@ -283,6 +292,10 @@ impl Connection {
             self.counts
                 .cached
                 .fetch_add(cached.min(prompt), Ordering::Relaxed);
+        }
+        if let Some(queued) = usage.queued {
+            self.counts.queue_told.fetch_add(1, Ordering::Relaxed);
+            self.counts.queued.fetch_add(queued, Ordering::Relaxed);
         }
     }
 

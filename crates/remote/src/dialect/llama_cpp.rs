@@ -150,5 +150,6 @@ fn usage(answer: &Value) -> Usage {
     Usage {
         prompt: cached.zip(read).map(|(cached, read)| cached + read),
         cached,
+        queued: None,
     }
 }

@@ -3,7 +3,9 @@
 use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
-use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
+use super::{
+    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, milliseconds, number, without,
+};
 use crate::client::Call;
 use crate::error::BadAnswer;
 
@@ -118,9 +120,12 @@ impl Dialect for SgLang {
     }
 }
 
+/// The time in the queue is there with `--enable-metrics`.
 fn usage(meta: &Value) -> Usage {
+    let seconds = number(&meta["queue_time"]);
     Usage {
         prompt: meta["prompt_tokens"].as_u64(),
         cached: meta["cached_tokens"].as_u64(),
+        queued: seconds.and_then(|seconds| milliseconds(&json!(1000.0 * seconds))),
     }
 }

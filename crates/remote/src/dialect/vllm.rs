@@ -4,7 +4,9 @@
 use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
-use super::{About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, without};
+use super::{
+    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, vllm_usage, without,
+};
 use crate::client::Call;
 use crate::error::BadAnswer;
 
@@ -68,7 +70,7 @@ impl Dialect for Vllm {
                 (Some("stop"), _) => End::Stop,
                 (other, _) => return Err(format!("`finish_reason` is {other:?}").into()),
             },
-            usage: usage(answer),
+            usage: vllm_usage(answer),
         })
     }
 
@@ -101,19 +103,10 @@ impl Dialect for Vllm {
             })
         };
         let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
-        Ok((logits, usage(answer)))
+        Ok((logits, vllm_usage(answer)))
     }
 
     fn promise(&self) -> &'static str {
         "equal seeds, equal noise; logits depend on what else is in a batch unless VLLM_BATCH_INVARIANT=1"
-    }
-}
-
-/// The cached part is there with `--enable-prompt-tokens-details`.
-fn usage(answer: &Value) -> Usage {
-    let usage = &answer["usage"];
-    Usage {
-        prompt: usage["prompt_tokens"].as_u64(),
-        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
     }
 }

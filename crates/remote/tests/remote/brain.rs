@@ -236,7 +236,7 @@ impl Brain {
             200,
             json!({"id": "cmpl-1", "choices": [{"index": 0, "text": "not looked at", "token_ids": tokens,
                 "logprobs": {"token_logprobs": logprobs}, "finish_reason": reason, "stop_reason": stop}],
-                "usage": usage}),
+                "usage": usage, "metrics": {"queue_time_ms": 12.4}}),
         )
     }
 
@@ -245,7 +245,8 @@ impl Brain {
         if let Some(refused) = self.too_long(&ids) {
             return refused;
         }
-        let mut meta = json!({"prompt_tokens": ids.len(), "cached_tokens": ids.len() - 1});
+        let mut meta = json!({"prompt_tokens": ids.len(), "cached_tokens": ids.len() - 1,
+            "queue_time": 0.0124});
         if body["token_ids_logprob"].is_array() {
             let labels = list(&body["token_ids_logprob"]);
             let found = self.label_logprobs(&ids, &labels);

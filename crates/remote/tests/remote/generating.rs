@@ -114,6 +114,27 @@ fn what_a_server_says_of_its_context_is_the_context() {
     }
 }
 
+#[test]
+fn what_servers_say_of_cache_and_queue_is_counted() {
+    for plays in ENGINES {
+        let server = brain(plays);
+        let remote = Remote::new().unwrap();
+        let mut generator = connect(&remote, &servers([server.url()])).unwrap();
+        let (_, outcome) = run(&mut generator, &settings("beam", 4, 1.0), &problems(3));
+        outcome.unwrap();
+        let traffic = generator.connection().traffic();
+        // Each prompt but its last token.
+        let answered = traffic.prompt_tokens - traffic.cached_tokens.unwrap();
+        assert!(answered > 0 && traffic.told_tokens == traffic.prompt_tokens);
+        let queue = match plays {
+            Plays::LlamaCpp => None,
+            _ => Some(12 * answered),
+        };
+        assert_eq!(traffic.queue_milliseconds, queue, "{plays:?}");
+        assert_eq!(traffic.queue_told, queue.map_or(0, |_| answered));
+    }
+}
+
 /// A boundary that a server misses, as one that spans two answers, is found here.
 #[test]
 fn what_a_server_samples_behind_a_step_is_dropped() {
