@@ -86,8 +86,8 @@ impl Default for TrainConfig {
                 batch_tokens: 4096,
             },
             mining: Mining {
-                rounds: 2,
-                orm_rounds: 0,
+                rounds: 12,
+                orm_rounds: 6,
                 problems: 2000,
                 samples: 32,
                 temperature: 1.3,
