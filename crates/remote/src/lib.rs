@@ -1,11 +1,12 @@
-//! Generators and reward models that other engines serve: vLLM, SGLang and llama.cpp's server.
+//! Generators and reward models that other engines serve: vLLM, SGLang and llama.cpp's server; for
+//! generators any endpoint with OpenAI's completions, too, by text.
 //!
 //! [`Remote::generator`] and [`Remote::scorer`] give the search what the local models give it, by
 //! the same rules: chat template, tokenizer and step boundaries are local, and **token ids** go
-//! both ways, so that no text is tokenised twice in two ways. One request is one step of one chain,
-//! with a seed that follows from the chain; a chain that is pruned closes its connection, at which
-//! the engines stop. What a server cannot do exactly is refused before the first problem, with the
-//! nearest way that works.
+//! both ways (text alone where an endpoint takes no ids), so that no text is tokenised twice in two
+//! ways. One request is one step of one chain, with a seed that follows from the chain; a chain that
+//! is pruned closes its connection, at which the engines stop. What a server cannot do exactly is
+//! refused before the first problem, with the nearest way that works.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -120,9 +120,10 @@ pub struct SettingFlags {
     pub generator: Option<PathBuf>,
     /// Servers that run the generator, e.g. http://HOST:8000
     ///
-    /// vLLM, SGLang or llama.cpp's server; several addresses with commas between them. --generator
-    /// then names the model whose tokenizer and chat template are used [default: the one that the
-    /// servers say they have]. A key comes from the environment variable BEAMGEN_GENERATOR_KEY.
+    /// vLLM, SGLang or llama.cpp's server, or with --set models.generator_server.engine=openai any
+    /// endpoint of that kind; several addresses with commas between them. --generator then names
+    /// the model whose tokenizer and chat template are used [default: the one that the servers say
+    /// they have]. A key comes from the environment variable BEAMGEN_GENERATOR_KEY.
     /// Other settings: --set models.generator_server.KEY=VALUE.
     #[arg(
         long,
