@@ -81,6 +81,7 @@ fn reports_of_the_bundled_and_of_a_random_model() {
     );
     assert!(figure(&random, "model", "brier") > figure(&random, "prior", "brier"));
 
+    assert!(figure(&good, "model", "auc") > 0.9, "{good}");
     let text = place.read("good/report.md");
     for word in [
         "| ROC area | ",

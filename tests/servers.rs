@@ -94,8 +94,9 @@ fn trees(place: &Place, name: &str, args: &[&str]) -> Vec<Value> {
     let models = &header["settings"]["models"];
     for role in ["generator", "prm"] {
         if args.contains(&format!("--{role}-url").as_str()) && models.get(role).is_some() {
-            let engine = models[role]["engine"].as_str();
-            assert!(matches!(engine, Some("llama.cpp" | "openai")), "{models}");
+            let by_text = args.contains(&"models.generator_server.engine=openai");
+            let engine = if by_text { "openai" } else { "llama.cpp" };
+            assert_eq!(models[role]["engine"], engine, "{models}");
             assert!(models[role]["tokenizer"].is_string(), "{models}");
         }
     }

@@ -3,7 +3,7 @@
 mod llama_cpp;
 mod openai;
 mod sglang;
-mod vllm;
+pub(crate) mod vllm;
 
 use std::fmt::Debug;
 
@@ -153,17 +153,6 @@ fn listed(answer: &Value, owner: &str) -> Option<About> {
         source: string(&model["root"]),
         context: count(&model["max_model_len"]),
     })
-}
-
-/// What vLLM's routes say of a prompt: the cached part with `--enable-prompt-tokens-details`, the
-/// queue with `--enable-per-request-metrics`.
-pub(crate) fn vllm_usage(answer: &Value) -> Usage {
-    let usage = &answer["usage"];
-    Usage {
-        prompt: usage["prompt_tokens"].as_u64(),
-        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
-        queued: milliseconds(&answer["metrics"]["queue_time_ms"]),
-    }
 }
 
 fn milliseconds(value: &Value) -> Option<u64> {

@@ -5,7 +5,7 @@ use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
 use serde_json::{Value, json};
 
 use crate::client::Call;
-use crate::dialect::{Dialect, Usage, vllm_usage};
+use crate::dialect::{Dialect, Usage, vllm};
 use crate::error::BadAnswer;
 
 /// What a server does for a score.
@@ -96,7 +96,7 @@ impl Route {
         steps: usize,
         answer: &Value,
     ) -> Result<(Vec<f32>, Usage), BadAnswer> {
-        let usage = || vllm_usage(answer);
+        let usage = || vllm::usage(answer);
         match self {
             Self::Labels(labels) => {
                 let (logits, usage) = dialect.labels(answer, labels)?;

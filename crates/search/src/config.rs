@@ -341,6 +341,23 @@ mod tests {
     }
 
     #[test]
+    fn without_choose_the_strategy_decides() {
+        let read = |text: &str| serde_json::from_str::<SearchConfig>(text).unwrap();
+        for (text, how) in [
+            (r#"{"strategy":"beam"}"#, Choose::Weighted),
+            (r#"{"strategy":"dvts"}"#, Choose::Weighted),
+            (r#"{"strategy":"best-of-n"}"#, Choose::Best),
+            (r#"{"strategy":"mcts"}"#, Choose::Best),
+            (r#"{"strategy":"beam","choose":"best"}"#, Choose::Best),
+        ] {
+            let config = read(text);
+            assert_eq!(config.choosing(), how, "{text}");
+            // What is not set stays open, for the strategy may be changed later.
+            assert_eq!(read(&serde_json::to_string(&config).unwrap()), config);
+        }
+    }
+
+    #[test]
     fn zeros_are_refused_by_name() {
         for field in ["n", "m", "max_steps", "in_flight"] {
             let bad: SearchConfig =

@@ -5,7 +5,7 @@ use beamgen_engine::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, number, vllm_usage, without,
+    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, milliseconds, number, without,
 };
 use crate::client::Call;
 use crate::error::BadAnswer;
@@ -70,7 +70,7 @@ impl Dialect for Vllm {
                 (Some("stop"), _) => End::Stop,
                 (other, _) => return Err(format!("`finish_reason` is {other:?}").into()),
             },
-            usage: vllm_usage(answer),
+            usage: usage(answer),
         })
     }
 
@@ -103,10 +103,21 @@ impl Dialect for Vllm {
             })
         };
         let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
-        Ok((logits, vllm_usage(answer)))
+        Ok((logits, usage(answer)))
     }
 
     fn promise(&self) -> &'static str {
         "equal seeds, equal noise; logits depend on what else is in a batch unless VLLM_BATCH_INVARIANT=1"
+    }
+}
+
+/// The cached part is there with `--enable-prompt-tokens-details`, the time in the queue with
+/// `--enable-per-request-metrics`.
+pub(crate) fn usage(answer: &Value) -> Usage {
+    let usage = &answer["usage"];
+    Usage {
+        prompt: usage["prompt_tokens"].as_u64(),
+        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
+        queued: milliseconds(&answer["metrics"]["queue_time_ms"]),
     }
 }

@@ -61,7 +61,6 @@ fn chains_are_those_of_the_local_model_where_their_text_has_one_reading() {
         }
     }
     assert!(same > 50, "{same} chains have one reading");
-    println!("{same} chains compared");
     for end in [Finish::StepCap, Finish::ChainCap] {
         assert!(ends.contains(&end), "no chain ended at {end:?}");
     }
