@@ -7,7 +7,7 @@ data=$(realpath "$1") gguf=$(realpath "$2")
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
-: "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${TOP:=8}"
+: "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${MAWPS_PROBLEMS:=1000}" "${TOP:=8}"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 
@@ -47,10 +47,6 @@ stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
 train prm sft labels.jsonl prm "$TOP" --rollouts soft --epochs 2 --learning-rate 2e-4 --held-out 0.1
 train orm sft labels.jsonl orm "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
 
-cp "$here/test.toml" .   # its paths are its folder's
-stage test "$beamgen" bench --config test.toml "${sampling[@]}" --temperature "$TEMPERATURE" --out test $(goes_on test)
-stage mawps "$beamgen" bench data/mawps.jsonl --generator sft --prm prm "${sampling[@]}" --temperature "$TEMPERATURE" \
-  --strategies majority,best-of-n,weighted,beam -n 16 --out mawps $(goes_on mawps)
 stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
   --test human-test.jsonl --share 0.3
 train prm sft human-train.jsonl prm-human "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
@@ -59,3 +55,11 @@ for model in prm orm prm-human; do
   stage "report-$model" "$beamgen" eval-prm --prm "$model" --report "report-$model" \
     --data "$data/processbench_gsm8k.json" human-test.jsonl
 done
+
+# The long part.
+# Shuffled, since the file goes from one kind of problem to the next.
+shuf --random-source=data/mawps.jsonl data/mawps.jsonl | sed -n "1,${MAWPS_PROBLEMS}p" > data/mawps-some.jsonl
+stage mawps "$beamgen" bench data/mawps-some.jsonl --generator sft --prm prm "${sampling[@]}" --temperature "$TEMPERATURE" \
+  --strategies majority,best-of-n,weighted,beam -n 16 --out mawps $(goes_on mawps)
+cp "$here/test.toml" .   # its paths are its folder's
+stage test "$beamgen" bench --config test.toml "${sampling[@]}" --temperature "$TEMPERATURE" --out test $(goes_on test)
