@@ -1,4 +1,5 @@
-//! Generators of families that only candle-transformers knows, through the real binary.
+//! Generators and classifiers of families that only candle-transformers knows, through the real
+//! binary.
 
 use crate::run::{Place, root};
 
@@ -18,6 +19,25 @@ fn model(place: &Place, family: &str) {
     ] {
         let text = std::fs::read_to_string(root().join("tests/fixtures/tokenizer").join(file));
         place.write(&format!("{family}/{file}"), text.expect("a fixture"));
+    }
+}
+
+/// A tiny sequence classifier.
+fn classifier(place: &Place, name: &str) {
+    let fixtures = root().join("crates/candle-backend/tests/classifiers");
+    place.copy(&fixtures.join(name), name);
+}
+
+#[cfg(not(feature = "candle"))]
+#[test]
+fn a_classifier_as_a_reward_model_is_refused_with_the_feature_that_knows_it() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEMS);
+    for name in ["deberta-v2", "modernbert", "xlm-roberta"] {
+        classifier(&place, name);
+        let ran = place.run(&["solve", "p.jsonl", "--prm", name]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("--features candle"), "{}", ran.stderr);
     }
 }
 
@@ -56,7 +76,7 @@ mod with_candle {
     use safetensors::tensor::TensorView;
     use serde_json::Value;
 
-    use super::{PROBLEMS, model};
+    use super::{PROBLEMS, classifier, model};
     use crate::real_checkpoints::{BABBLE, SHEPHERD, prm};
     use crate::run::Place;
 
@@ -112,6 +132,65 @@ mod with_candle {
             );
             assert_eq!(one, all, "{family}");
         }
+    }
+
+    #[test]
+    fn a_classifier_is_a_reward_model_of_the_engines_and_of_candles_generators() {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEMS);
+        model(&place, "qwen2");
+        model(&place, "gemma2");
+        for (generator, prm, strategy) in [
+            ("qwen2", "deberta-v2-logit", "beam"),
+            ("gemma2", "modernbert", "dvts"),
+            ("qwen2", "xlm-roberta", "mcts"),
+        ] {
+            classifier(&place, prm);
+            let args = [
+                "--generator",
+                generator,
+                "--prm",
+                prm,
+                "--strategy",
+                strategy,
+            ];
+            let run = |in_flight: &str| {
+                let name = format!("{prm}-{in_flight}.jsonl");
+                trees(
+                    &place,
+                    &name,
+                    &[&args[..], &["--in-flight", in_flight]].concat(),
+                )
+            };
+            let (one, all) = (run("1"), run("3"));
+            let scored = |tree: &Value| {
+                tree.as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|node| node["score"].is_number())
+            };
+            assert!(one.iter().all(|(_, tree)| scored(tree)), "{prm}: {one:?}");
+            assert_eq!(one, all, "{prm}");
+            // What is read of chains is counted.
+            let text = place.read(&format!("{prm}-1.jsonl"));
+            let record: Value =
+                serde_json::from_str(text.lines().nth(1).expect("a record")).expect("JSON");
+            assert!(
+                record["ledger"]["scored_tokens"].as_u64() > Some(20),
+                "{record}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_classifier_takes_no_format() {
+        let place = Place::new();
+        place.write("p.jsonl", PROBLEMS);
+        classifier(&place, "xlm-roberta");
+        let args = ["solve", "p.jsonl", "--prm", "xlm-roberta"];
+        let ran = place.run(&[&args[..], &["--prm-format", "math-shepherd"]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("pair of texts"), "{}", ran.stderr);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Generators of families that only `candle-transformers` knows, with the feature `candle`.
+//! Generators and classifiers of families that only `candle-transformers` knows, with the feature
+//! `candle`.
 
 #[cfg(feature = "candle")]
 mod backend;
@@ -8,10 +9,10 @@ mod backend;
 
 use beamgen_engine::Checkpoint;
 
-pub(crate) use backend::CandleGenerator;
+pub(crate) use backend::{CandleClassifier, CandleGenerator};
 
-/// Their `model_type`s.
-const FAMILIES: [&str; 15] = [
+/// Generators' `model_type`s.
+const GENERATORS: [&str; 15] = [
     "deepseek_v2",
     "gemma",
     "gemma2",
@@ -29,11 +30,26 @@ const FAMILIES: [&str; 15] = [
     "starcoder2",
 ];
 
-/// The family of a checkpoint, if it is one of these.
-pub(crate) fn family(checkpoint: &Checkpoint) -> Option<&'static str> {
+/// Sequence classifiers' `model_type`s.
+const CLASSIFIERS: [&str; 3] = ["deberta-v2", "modernbert", "xlm-roberta"];
+
+/// The family of a generator, if it is one of these.
+pub(crate) fn generator(checkpoint: &Checkpoint) -> Option<&'static str> {
+    family(checkpoint, &GENERATORS)
+}
+
+/// The family of a reward model, if it is one of these.
+pub(crate) fn classifier(checkpoint: &Checkpoint) -> Option<&'static str> {
+    family(checkpoint, &CLASSIFIERS)
+}
+
+fn family(checkpoint: &Checkpoint, families: &[&'static str]) -> Option<&'static str> {
     // What is wrong with the file is said by whoever reads it whole.
     let text = checkpoint.text("config.json").ok()??;
     let json: serde_json::Value = serde_json::from_str(&text).ok()?;
     let model_type = json["model_type"].as_str()?;
-    FAMILIES.into_iter().find(|family| *family == model_type)
+    families
+        .iter()
+        .copied()
+        .find(|family| *family == model_type)
 }

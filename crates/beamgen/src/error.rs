@@ -147,6 +147,15 @@ pub enum Error {
         /// The model's folder.
         place: String,
     },
+    /// A format or a reference model was named for a sequence classifier.
+    #[cfg(feature = "candle")]
+    #[error(
+        "{place}: a sequence classifier reads the problem and the steps as a pair of texts: leave the format and the reference model out"
+    )]
+    ClassifierFormat {
+        /// The model's folder.
+        place: String,
+    },
     /// A model of `candle-transformers` cannot be used.
     #[cfg(feature = "candle")]
     #[error(transparent)]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
 use self::reward::RewardModels;
-use crate::candle::CandleGenerator;
+use crate::candle::{CandleClassifier, CandleGenerator};
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
 use crate::served::Served;
@@ -32,6 +32,7 @@ pub struct Prepared {
     reward: Option<RewardModels>,
     own: OwnParts,
     candle: Option<CandleGenerator>,
+    classifier: Option<CandleClassifier>,
     plan: MemoryPlan,
     notes: Vec<String>,
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
@@ -111,7 +112,7 @@ impl Prepared {
                 let name = config.models.generator.as_deref();
                 let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
                 let checkpoint = source.checkpoint();
-                match candle::family(&checkpoint) {
+                match candle::generator(&checkpoint) {
                     None => Some(OpenedModel::open(&source)?),
                     Some(family) => {
                         let (config, notes) = (&mut config, &mut notes);
@@ -140,15 +141,20 @@ impl Prepared {
             served.scorer(&config, generator, &mut own, &mut downloads, &mut notes)?;
         }
         own.scorer.take_if(|_| !scores);
-        let reward = match scores && own.scorer.is_none() {
-            true => Some(RewardModels::open(
-                &config,
-                generator.as_ref(),
-                &mut downloads,
-                &mut notes,
-            )?),
-            false => None,
-        };
+        let (mut reward, mut classifier) = (None, None);
+        if scores && own.scorer.is_none() {
+            let (downloads, notes) = (&mut downloads, &mut notes);
+            let source = RewardModels::find(&config, downloads, notes)?;
+            let checkpoint = source.checkpoint();
+            if let Some(family) = candle::classifier(&checkpoint) {
+                let opened = CandleClassifier::open(&source, &checkpoint, family, &config, notes)?;
+                classifier = Some(opened);
+            } else {
+                let generator = generator.as_ref();
+                let opened = RewardModels::open(&source, &config, generator, downloads, notes)?;
+                reward = Some(opened);
+            }
+        }
         let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), reward.as_ref());
         let rewards = reward.iter().flat_map(RewardModels::models);
         let bundled = generator.iter().chain(rewards).all(|model| model.bundled);
@@ -179,6 +185,7 @@ impl Prepared {
             reward,
             own,
             candle,
+            classifier,
             plan,
             notes,
             served,
@@ -217,7 +224,8 @@ impl Prepared {
     /// Whether all models are those that every build carries.
     pub fn is_bundled(&self) -> bool {
         let rewards = self.reward.iter().flat_map(RewardModels::models);
-        let only_these = self.own.generator.is_none() && self.candle.is_none();
+        let only_these =
+            self.own.generator.is_none() && self.candle.is_none() && self.classifier.is_none();
         only_these && self.generator.iter().chain(rewards).all(|m| m.bundled)
     }
 
@@ -236,6 +244,7 @@ impl Prepared {
         if let Some(candle) = self.candle.take() {
             self.own.generator = Some(candle.load(&self.plan)?);
         }
+        self.load_classifier()?;
         if self.generator.is_none() && self.own.generator.is_none() {
             return Err(Error::NoGenerator);
         }
@@ -385,6 +394,7 @@ impl Prepared {
     /// # Errors
     /// What is at fault: file, field or tensor; or there is none.
     pub fn reward_model(&mut self) -> Result<Box<dyn Scorer + Send>, Error> {
+        self.load_classifier()?;
         if let Some((_, scorer)) = self.own.scorer.take() {
             return Ok(scorer);
         }
@@ -395,6 +405,13 @@ impl Prepared {
             reward.load(&this.config, &this.compute, engine, None, pool)
         })?;
         Ok(Box::new(model))
+    }
+
+    fn load_classifier(&mut self) -> Result<(), Error> {
+        if let Some(classifier) = self.classifier.take() {
+            self.own.scorer = Some(classifier.load(&self.plan)?);
+        }
+        Ok(())
     }
 
     fn engine_config(&self, role: &str) -> EngineConfig {

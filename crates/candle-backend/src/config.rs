@@ -1,23 +1,13 @@
 //! `config.json` in the form that `candle-transformers` reads, and what is checked in it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-
 use beamgen_engine::Checkpoint;
-use candle_core::{DType, Device};
-use candle_nn::VarBuilder;
 use serde_json::{Map, Value};
 
 use crate::decoder::Decoder;
-use crate::error::{Error, first_line};
+use crate::error::Error;
 use crate::families::{self, Family};
+use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
 use crate::weights::LazyWeights;
-
-/// Whole numbers above these are no model's: memory would be asked for that no machine has.
-const MOST: u64 = 1 << 20;
-const MOST_LAYERS: u64 = 1 << 12;
-/// Angles in a table of rotations.
-const MOST_ANGLES: u64 = 1 << 28;
 
 /// A configuration that can be followed.
 #[derive(Debug)]
@@ -34,13 +24,7 @@ pub(crate) struct Config {
 
 impl Config {
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
-        let path = checkpoint.path_of("config.json");
-        let text = checkpoint.required_text("config.json")?;
-        let mut map: Map<String, Value> =
-            serde_json::from_str(&text).map_err(|error| beamgen_engine::Error::Json {
-                path: path.clone(),
-                source: error,
-            })?;
+        let (path, mut map) = read_map(checkpoint)?;
         let model_type = map
             .get("model_type")
             .and_then(Value::as_str)
@@ -128,31 +112,14 @@ impl Config {
 
     /// The model, which has read nothing. `name` is for messages.
     pub fn decoder(&self, name: &str, weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
-        let failed = |reason: String| Error::Candle {
-            model: name.to_owned(),
-            reason,
-        };
-        let backend = Box::new(weights.clone());
-        let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
-        // Some of candle's models take a number of config.json for granted.
-        let open = AssertUnwindSafe(|| (self.family.open)(&self.json, builder));
-        let model = catch_unwind(open)
-            .map_err(|_| failed("candle-transformers panicked over config.json".into()))?
-            .map_err(|error| failed(first_line(&error)))?;
-        match weights.unread()? {
-            None => Ok(model),
-            // A bias, say, that candle's model does not have: its results would be others.
-            Some(tensor) => Err(failed(format!(
-                "candle-transformers' {:?} has no tensor {tensor}",
-                self.family
-            ))),
-        }
+        let open = |builder| (self.family.open)(&self.json, builder);
+        weights.build(name, self.family.model_type, open)
     }
 }
 
 /// Rotations as `transformers` 5 writes them, in the fields of `transformers` 4. Returns how they
 /// are scaled.
-fn lift_rope(map: &mut Map<String, Value>) -> String {
+pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
     let mut scaling = map.get("rope_scaling").cloned().unwrap_or_default();
     if let Some(Value::Object(parameters)) = map.get("rope_parameters").cloned() {
         let mut lift = |from: &Value, theta: &str| {
@@ -190,54 +157,4 @@ fn lift_rope(map: &mut Map<String, Value>) -> String {
         }
     };
     kind
-}
-
-struct Fields<'a> {
-    path: &'a Path,
-    map: &'a Map<String, Value>,
-}
-
-impl Fields<'_> {
-    /// Refuses numbers that nothing can be made of, wherever candle would use them.
-    fn check_numbers(&self) -> Result<(), Error> {
-        for (name, value) in self.map {
-            let is_base = name.contains("theta") || name.contains("freq");
-            if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
-                let reason = format!("{name} is {value}, and may be {MOST} at most");
-                return Err(refuse(self.path, reason));
-            }
-        }
-        let share = self
-            .map
-            .get("partial_rotary_factor")
-            .and_then(Value::as_f64);
-        if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-            let reason = "partial_rotary_factor has to be above 0 and at most 1";
-            return Err(refuse(self.path, reason.to_owned()));
-        }
-        Ok(())
-    }
-
-    fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {
-        match self.map.get(name).filter(|value| !value.is_null()) {
-            None => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(size) if (1..=most).contains(&size) => Ok(Some(size)),
-                _ => Err(refuse(
-                    self.path,
-                    format!("{name} is {value}, and has to be a positive number"),
-                )),
-            },
-        }
-    }
-
-    fn size(&self, name: &str, most: u64) -> Result<u64, Error> {
-        self.optional(name, most)?
-            .ok_or_else(|| refuse(self.path, format!("without {name}")))
-    }
-}
-
-pub(crate) fn refuse(path: &Path, reason: String) -> Error {
-    let path: PathBuf = path.to_owned();
-    Error::Config { path, reason }
 }

@@ -101,7 +101,7 @@ pub(crate) fn names() -> Vec<&'static str> {
     FAMILIES.iter().map(|family| family.model_type).collect()
 }
 
-fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
+pub(crate) fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
     // Its errors name the field.
     serde_path_to_error::deserialize(json)
         .map_err(|error| candle_core::Error::msg(format!("config.json: {error}")))

@@ -7,8 +7,9 @@ use beamgen_generator::Plans;
 use beamgen_search::GeneratorConfig;
 
 use crate::CandleGenerator;
-use crate::config::{Config, refuse};
+use crate::config::Config;
 use crate::error::Error;
+use crate::fields::refuse;
 use crate::weights::LazyWeights;
 
 /// A model that can be loaded.
@@ -69,14 +70,7 @@ impl CandleModel {
     /// # Errors
     /// The weights do not fit the configuration or the memory.
     pub fn load(self, memory: u64) -> Result<CandleGenerator, Error> {
-        let needed = self.weight_bytes()?;
-        let Some(left) = memory.checked_sub(needed) else {
-            return Err(Error::Memory {
-                model: self.name,
-                needed: needed >> 20,
-                free: memory >> 20,
-            });
-        };
+        let left = self.weights.fit(&self.name, memory)?;
         let decoder = self.config.decoder(&self.name, self.weights)?;
         let bytes_per_token = self.config.bytes_per_token;
         Ok(CandleGenerator::new(

@@ -1,15 +1,20 @@
 //! The tensors of a checkpoint for candle's models, each widened when it is asked for.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use beamgen_engine::Weights;
 use candle_core::{DType, Device, Error, Result, Shape, Tensor};
-use candle_nn::Init;
 use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder};
+
+use crate::error::first_line;
 
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
+/// Ends of names of tensors that follow from `config.json`.
+const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 
 /// Copies share what was read.
 #[derive(Clone, Debug)]
@@ -35,9 +40,46 @@ impl LazyWeights {
         Ok(bytes)
     }
 
+    /// What they leave of `memory` bytes.
+    pub fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
+        let needed = self.bytes()?;
+        let too_much = || crate::Error::Memory {
+            model: model.to_owned(),
+            needed: needed >> 20,
+            free: memory >> 20,
+        };
+        memory.checked_sub(needed).ok_or_else(too_much)
+    }
+
+    /// What `open` makes of these tensors, if it asks for all of them. `model` is for messages.
+    pub fn build<M>(
+        self,
+        model: &str,
+        family: &str,
+        open: impl FnOnce(VarBuilder<'static>) -> Result<M>,
+    ) -> std::result::Result<M, crate::Error> {
+        let failed = |reason: String| crate::Error::Candle {
+            model: model.to_owned(),
+            reason,
+        };
+        let backend = Box::new(self.clone());
+        let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
+        // Some of candle's models take a number of config.json for granted.
+        let built = catch_unwind(AssertUnwindSafe(|| open(builder)))
+            .map_err(|_| failed("candle-transformers panicked over config.json".into()))?
+            .map_err(|error| failed(first_line(&error)))?;
+        match self.unread()? {
+            None => Ok(built),
+            // A bias, say, that candle's model does not have: its results would be others.
+            Some(tensor) => Err(failed(format!(
+                "candle-transformers' {family} has no tensor {tensor}"
+            ))),
+        }
+    }
+
     /// A tensor that nobody asked for, if it would change results: not what is computed from
     /// `config.json`, nor a head that is the embeddings once more.
-    pub fn unread(&self) -> std::result::Result<Option<String>, beamgen_engine::Error> {
+    fn unread(&self) -> std::result::Result<Option<String>, beamgen_engine::Error> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         for name in self.weights.names() {
             let tied = || -> std::result::Result<bool, beamgen_engine::Error> {
@@ -45,7 +87,7 @@ impl LazyWeights {
                 Ok(self.weights.tensor(name)?.data == embeddings.data)
             };
             let known = read.contains_key(name)
-                || name.ends_with("rotary_emb.inv_freq")
+                || COMPUTED.iter().any(|end| name.ends_with(end))
                 || (name == HEAD && tied()?);
             if !known {
                 return Ok(Some(name.to_owned()));

@@ -32,6 +32,15 @@ pub struct Tokenizer {
     generation: GenerationDefaults,
 }
 
+/// Two texts as an encoder reads them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenPair {
+    /// Of both, with special tokens.
+    pub tokens: Vec<u32>,
+    /// For each token which text it is of, 0 or 1, as the tokenizer's post-processor says.
+    pub types: Vec<u32>,
+}
+
 impl Tokenizer {
     /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
     /// `special_tokens_map.json`, `chat_template.jinja`, `generation_config.json` and
@@ -150,6 +159,25 @@ impl Tokenizer {
             Ok(encoding.get_ids().to_vec())
         });
         tokens.map_err(|malformed| self.broken(malformed))
+    }
+
+    /// Tokens of two texts with those that the tokenizer puts around a pair, as an encoder reads
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<TokenPair, Error> {
+        let pair = self
+            .growth
+            .check(first.len() + second.len())
+            .and_then(|()| {
+                let encoding = sane(|| self.inner.encode_fast((first, second), true))?;
+                Ok(TokenPair {
+                    tokens: encoding.get_ids().to_vec(),
+                    types: encoding.get_type_ids().to_vec(),
+                })
+            });
+        pair.map_err(|malformed| self.broken(malformed))
     }
 
     /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;

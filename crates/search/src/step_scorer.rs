@@ -18,6 +18,11 @@ pub trait StepScorer {
     /// It cannot tell: the problem ends with that reason, unless the scorer is
     /// [lost](ScoreError::Lost) altogether.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
+
+    /// Tokens that were read for the last score: none, by default.
+    fn read_tokens(&self) -> usize {
+        0
+    }
 }
 
 impl<F: FnMut(&Problem, &[&str]) -> f32> StepScorer for F {
@@ -66,6 +71,7 @@ impl<S: StepScorer> PerStep<S> {
             let steps: Vec<&str> = chain.steps.iter().map(|step| &**step).collect();
             let score = self.scorer.score(&chain.problem, &steps)?;
             scored.probabilities.push(score);
+            scored.read_tokens += self.scorer.read_tokens();
         }
         Ok(scored)
     }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use beamgen_candle_backend::CandleModel;
+use beamgen_candle_backend::{CandleClassifier as Classifier, CandleModel};
 use beamgen_engine::{Checkpoint, DeviceChoice, Tokenizer};
 use beamgen_generator::Prompts;
-use beamgen_search::Generator;
-use serde_json::Map;
+use beamgen_search::{Generator, Scorer};
+use serde_json::{Map, Value};
 
 use crate::memory::{MemoryPlan, available};
 use crate::own::Identity;
 use crate::size::human_size;
 use crate::source::Source;
-use crate::{Config, Error};
+use crate::{Config, Error, ScorerKind};
 
 /// A generator that fits, whose weights are not read yet.
 pub(crate) struct CandleGenerator {
@@ -30,10 +30,7 @@ impl CandleGenerator {
         config: &mut Config,
         notes: &mut Vec<String>,
     ) -> Result<Self, Error> {
-        let place = checkpoint.path().display().to_string();
-        if let DeviceChoice::Cuda(_) = config.engine.device {
-            return Err(Error::CandleOnCpu { place });
-        }
+        let place = place_on_cpu(checkpoint, config)?;
         let at = |error: Error| error.at(place.clone());
         let tokenizer = Tokenizer::load(checkpoint.clone()).map_err(|error| at(error.into()))?;
         let tokenizer = Arc::new(tokenizer);
@@ -66,17 +63,91 @@ impl CandleGenerator {
         self,
         plan: &MemoryPlan,
     ) -> Result<(Identity, Box<dyn Generator + Send>), Error> {
-        let others = plan.models.iter();
-        let others: u64 = others
-            .map(|model| model.weights + model.buffers + model.kv)
-            .sum();
-        // Half of what they leave: candle copies a cache to make it longer.
-        let memory = available().map_or(u64::MAX, |free| free.saturating_sub(others) / 2);
+        let memory = memory_beside(plan);
         let generator = self.model.load(memory);
         let generator = generator.map_err(|error| Error::from(error).at(self.place))?;
-        let mut identity = Map::new();
-        identity.insert("backend".into(), "candle-transformers 0.11".into());
-        identity.insert("model".into(), self.fingerprint.into());
-        Ok((Identity::Facts(identity), Box::new(generator)))
+        let identity = Identity::Facts(computed_by_candle(self.fingerprint));
+        Ok((identity, Box::new(generator)))
     }
+}
+
+/// A reward model that fits, whose weights are not read yet.
+pub(crate) struct CandleClassifier {
+    model: Classifier,
+    kind: ScorerKind,
+    place: String,
+    fingerprint: String,
+}
+
+impl CandleClassifier {
+    pub(crate) fn open(
+        source: &Source,
+        checkpoint: &Checkpoint,
+        family: &str,
+        config: &Config,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let place = place_on_cpu(checkpoint, config)?;
+        let models = &config.models;
+        if models.prm_format.as_deref().is_some_and(|f| f != "auto")
+            || models.prm_reference.is_some()
+        {
+            return Err(Error::ClassifierFormat { place });
+        }
+        let at = |error: beamgen_candle_backend::Error| Error::from(error).at(place.clone());
+        let model = Classifier::open(checkpoint).map_err(at)?;
+        let weights = model.weight_bytes().map_err(at)?;
+        notes.push(format!(
+            "{place}: {family} is computed by candle-transformers, chain by chain on the CPU in float32 ({} of weights, a \
+             context of {} tokens); a score is the probability of its label {:?} for the problem and the steps so far, which \
+             are read anew for each step: much slower than a reward model of beamgen's own engine",
+            human_size(weights),
+            model.context(),
+            model.label()
+        ));
+        Ok(Self {
+            fingerprint: source.fingerprint()?,
+            kind: models.scorer,
+            model,
+            place,
+        })
+    }
+
+    /// Reads the weights; `plan` is of the other models.
+    pub(crate) fn load(
+        self,
+        plan: &MemoryPlan,
+    ) -> Result<(Identity, Box<dyn Scorer + Send>), Error> {
+        let scorer = self.model.load(memory_beside(plan));
+        let scorer = scorer.map_err(|error| Error::from(error).at(self.place))?;
+        let mut identity = Map::new();
+        identity.insert("scorer".into(), self.kind.name().into());
+        identity.insert("prm".into(), computed_by_candle(self.fingerprint).into());
+        Ok((Identity::Facts(identity), Box::new(scorer)))
+    }
+}
+
+/// The model's folder, if the CPU may compute it.
+fn place_on_cpu(checkpoint: &Checkpoint, config: &Config) -> Result<String, Error> {
+    let place = checkpoint.path().display().to_string();
+    match config.engine.device {
+        DeviceChoice::Cuda(_) => Err(Error::CandleOnCpu { place }),
+        _ => Ok(place),
+    }
+}
+
+/// Half of what the models of the plan leave: candle copies a cache to make it longer.
+fn memory_beside(plan: &MemoryPlan) -> u64 {
+    let others = plan.models.iter();
+    let others: u64 = others
+        .map(|model| model.weights + model.buffers + model.kv)
+        .sum();
+    available().map_or(u64::MAX, |free| free.saturating_sub(others) / 2)
+}
+
+fn computed_by_candle(fingerprint: String) -> Map<String, Value> {
+    let mut identity = Map::new();
+    identity.insert("backend".into(), "candle-transformers 0.11".into());
+    identity.insert("model".into(), fingerprint.into());
+    identity
 }

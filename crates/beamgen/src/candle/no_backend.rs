@@ -2,7 +2,7 @@
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
-use beamgen_search::Generator;
+use beamgen_search::{Generator, Scorer};
 
 use crate::memory::MemoryPlan;
 use crate::own::Identity;
@@ -20,10 +20,7 @@ impl CandleGenerator {
         _: &mut Config,
         _: &mut Vec<String>,
     ) -> Result<Self, Error> {
-        Err(Error::NoCandle {
-            place: checkpoint.path().display().to_string(),
-            family: family.to_owned(),
-        })
+        Err(no_candle(checkpoint, family))
     }
 
     pub(crate) fn prompts(&self) -> Result<Prompts, Error> {
@@ -35,5 +32,31 @@ impl CandleGenerator {
         _: &MemoryPlan,
     ) -> Result<(Identity, Box<dyn Generator + Send>), Error> {
         match self {}
+    }
+}
+
+/// There is none.
+pub(crate) enum CandleClassifier {}
+
+impl CandleClassifier {
+    pub(crate) fn open(
+        _: &Source,
+        checkpoint: &Checkpoint,
+        family: &str,
+        _: &Config,
+        _: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        Err(no_candle(checkpoint, family))
+    }
+
+    pub(crate) fn load(self, _: &MemoryPlan) -> Result<(Identity, Box<dyn Scorer + Send>), Error> {
+        match self {}
+    }
+}
+
+fn no_candle(checkpoint: &Checkpoint, family: &str) -> Error {
+    Error::NoCandle {
+        place: checkpoint.path().display().to_string(),
+        family: family.to_owned(),
     }
 }

@@ -6,9 +6,10 @@ use beamgen_engine::{ChatTemplate, Compute, EngineConfig, ThreadPool};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel};
 use serde_json::{Map, Value};
 
+use crate::bundled::{self, Bundled};
 use crate::own::format_identity;
 use crate::source::{Downloads, OpenedModel, Source};
-use crate::{Config, Error, ScorerKind, bundled};
+use crate::{Config, Error, ScorerKind};
 
 /// A reward model, and the one it is compared with if it is a log-ratio.
 pub(super) struct RewardModels {
@@ -21,20 +22,25 @@ pub(super) struct RewardModels {
 }
 
 impl RewardModels {
+    /// The model that the settings name.
+    pub(super) fn find(
+        config: &Config,
+        downloads: &mut Option<Downloads>,
+        notes: &mut Vec<String>,
+    ) -> Result<Source, Error> {
+        let bundled = bundled(config)?;
+        Source::find(config.models.prm.as_deref(), bundled, downloads, notes)
+    }
+
     pub(super) fn open(
+        source: &Source,
         config: &Config,
         generator: Option<&OpenedModel>,
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Error> {
-        let bundled = match config.models.scorer {
-            ScorerKind::Prm => bundled::PRM,
-            ScorerKind::Orm => bundled::ORM,
-            ScorerKind::Exact | ScorerKind::None => return Err(Error::NoScorer),
-        };
         let models = &config.models;
-        let source = Source::find(models.prm.as_deref(), bundled, downloads, notes)?;
-        let mut prm = OpenedModel::open(&source)?;
+        let mut prm = OpenedModel::open(source)?;
         let format = models.prm_format.as_deref().filter(|name| *name != "auto");
         let spec = match format {
             None => PrmSpec::of(&prm.checkpoint, &prm.weights),
@@ -62,7 +68,7 @@ impl RewardModels {
                 });
             }
             (HeadSpec::LogRatio(_), Some(name)) => {
-                let source = Source::find(Some(name), bundled, downloads, notes)?;
+                let source = Source::find(Some(name), bundled(config)?, downloads, notes)?;
                 Some(OpenedModel::open(&source)?)
             }
             (_, None) => None,
@@ -137,5 +143,14 @@ impl RewardModels {
         let spec = Some(self.spec.clone());
         RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
             .map_err(|error| Error::from(error).at(place))
+    }
+}
+
+/// The scorer that stands in where none is named.
+fn bundled(config: &Config) -> Result<Bundled, Error> {
+    match config.models.scorer {
+        ScorerKind::Prm => Ok(bundled::PRM),
+        ScorerKind::Orm => Ok(bundled::ORM),
+        ScorerKind::Exact | ScorerKind::None => Err(Error::NoScorer),
     }
 }

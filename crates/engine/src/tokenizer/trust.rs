@@ -117,12 +117,14 @@ pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
             "model.dropout is {dropout}: the tokens of a text would be random; set it to null"
         )));
     }
-    let pieces = file["post_processor"]["single"].as_array();
-    if let Some(pieces) = pieces.filter(|pieces| pieces.len() > MOST_PIECES) {
-        let pieces = pieces.len();
-        return Err(Malformed(format!(
-            "post_processor.single has {pieces} pieces"
-        )));
+    for field in ["single", "pair"] {
+        let pieces = file["post_processor"][field].as_array();
+        if let Some(pieces) = pieces.filter(|pieces| pieces.len() > MOST_PIECES) {
+            let pieces = pieces.len();
+            return Err(Malformed(format!(
+                "post_processor.{field} has {pieces} pieces"
+            )));
+        }
     }
     let mut all = Growth::NONE;
     for field in ["normalizer", "pre_tokenizer", "decoder"] {

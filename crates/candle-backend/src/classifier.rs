@@ -1,0 +1,149 @@
+//! Sequence classifiers as reward models: a pair of texts, the problem and the steps so far, and
+//! how likely their last step is right.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use beamgen_engine::{Checkpoint, Tokenizer, Weights};
+use beamgen_search::{Cause, PerStep, Problem, ScoreError, Scorer, StepScorer};
+
+use crate::classifier_config::ClassifierConfig;
+use crate::classifiers::{Classifier, Input, Output};
+use crate::error::{Error, first_line};
+use crate::fields::refuse;
+use crate::weights::LazyWeights;
+
+/// A classifier that can be loaded.
+#[derive(Debug)]
+pub struct CandleClassifier {
+    name: String,
+    config: ClassifierConfig,
+    weights: LazyWeights,
+    tokenizer: Tokenizer,
+}
+
+impl CandleClassifier {
+    /// Looks at a checkpoint's files.
+    ///
+    /// # Errors
+    /// The family is not known, `config.json` asks for something that `candle-transformers` does
+    /// not do or has other than one or two labels, or a file is broken.
+    pub fn open(checkpoint: &Checkpoint) -> Result<Self, Error> {
+        let config = ClassifierConfig::load(checkpoint)?;
+        let tokenizer = Tokenizer::load(checkpoint.clone())?;
+        let (rows, tokens) = (config.vocab_size, tokenizer.len());
+        if tokens > rows {
+            let reason = format!("vocab_size is {rows}, and the tokenizer has {tokens} tokens");
+            return Err(refuse(&checkpoint.path_of("config.json"), reason));
+        }
+        Ok(Self {
+            name: checkpoint.path().display().to_string(),
+            weights: LazyWeights::new(Weights::load(checkpoint.clone())?),
+            config,
+            tokenizer,
+        })
+    }
+
+    /// Tokens of a problem and its steps.
+    pub fn context(&self) -> usize {
+        self.config.context
+    }
+
+    /// The label whose probability is the score.
+    pub fn label(&self) -> &str {
+        self.config.labels.last().map_or("", String::as_str)
+    }
+
+    /// Bytes of all weights in float32.
+    ///
+    /// # Errors
+    /// None that [`open`](Self::open) did not find.
+    pub fn weight_bytes(&self) -> Result<u64, Error> {
+        Ok(self.weights.bytes()?)
+    }
+
+    /// Reads the weights. In float32 they take at most `memory` bytes.
+    ///
+    /// # Errors
+    /// The weights do not fit the configuration or the memory.
+    pub fn load(self, memory: u64) -> Result<impl Scorer + Send, Error> {
+        self.weights.fit(&self.name, memory)?;
+        Ok(PerStep::new(LoadedClassifier {
+            model: self.config.classifier(&self.name, self.weights)?,
+            tokenizer: self.tokenizer,
+            context: self.config.context,
+            has_types: self.config.has_types,
+            output: self.config.family.output,
+            name: self.name,
+            read: 0,
+        }))
+    }
+}
+
+/// Reads a chain whole for each of its steps: such a model looks both ways, so nothing can be kept.
+struct LoadedClassifier {
+    name: String,
+    model: Classifier,
+    tokenizer: Tokenizer,
+    context: usize,
+    has_types: bool,
+    output: Output,
+    /// Tokens of the last chain.
+    read: usize,
+}
+
+impl LoadedClassifier {
+    fn failed(&self, reason: String) -> ScoreError {
+        ScoreError::Failed(Cause::new(Error::Candle {
+            model: self.name.clone(),
+            reason,
+        }))
+    }
+
+    /// What the model gives for each label.
+    fn outputs(&self, input: &Input) -> Result<Vec<f32>, String> {
+        let run = || (self.model)(input)?.flatten_all()?.to_vec1::<f32>();
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(outputs)) => Ok(outputs),
+            Ok(Err(error)) => Err(first_line(&error)),
+            Err(_) => Err("candle-transformers panicked".to_owned()),
+        }
+    }
+}
+
+impl StepScorer for LoadedClassifier {
+    fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
+        let chain = steps.concat();
+        let pair = self.tokenizer.encode_pair(&problem.text, chain.trim_end());
+        let mut pair = pair.map_err(|error| ScoreError::Prompt(error.to_string()))?;
+        let tokens = pair.tokens.len();
+        if tokens > self.context {
+            let context = self.context;
+            return Err(ScoreError::TooLong { tokens, context });
+        }
+        if !self.has_types {
+            pair.types.fill(0);
+        }
+        let input = Input::new(&pair.tokens, &pair.types);
+        let input = input.map_err(|error| self.failed(first_line(&error)))?;
+        let outputs = self.outputs(&input).map_err(|reason| self.failed(reason))?;
+        self.read = tokens;
+        let score = match (self.output, outputs.as_slice()) {
+            (Output::Softmax, [_, right]) => *right,
+            (Output::Logits, [wrong, right]) => sigmoid(right - wrong),
+            (Output::Logits, [logit]) => sigmoid(*logit),
+            _ => f32::NAN,
+        };
+        match score.is_nan() {
+            false => Ok(score.clamp(0.0, 1.0)),
+            true => Err(self.failed(format!("it gives {outputs:?} for its labels"))),
+        }
+    }
+
+    fn read_tokens(&self) -> usize {
+        self.read
+    }
+}
+
+fn sigmoid(logit: f32) -> f32 {
+    1.0 / (1.0 + (-logit).exp())
+}

@@ -1,0 +1,144 @@
+//! `config.json` of a sequence classifier, and what is checked in it.
+
+use beamgen_engine::Checkpoint;
+use serde_json::{Map, Value, json};
+
+use crate::classifiers::{self, Classifier, Family, Output};
+use crate::error::Error;
+use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
+use crate::weights::LazyWeights;
+
+/// A configuration that can be followed.
+#[derive(Debug)]
+pub(crate) struct ClassifierConfig {
+    pub family: &'static Family,
+    /// As candle reads it.
+    pub json: Value,
+    /// Tokens of both texts and the special ones around them.
+    pub context: usize,
+    pub vocab_size: usize,
+    /// One or two, as `id2label` has them.
+    pub labels: Vec<String>,
+    /// Whether the model tells the tokens of the first text from those of the second.
+    pub has_types: bool,
+}
+
+impl ClassifierConfig {
+    pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
+        let (path, mut map) = read_map(checkpoint)?;
+        let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
+        let model_type = text("model_type");
+        let Some(family) = classifiers::family(model_type) else {
+            let known = classifiers::names().join(", ");
+            let reason = format!("model_type {model_type:?} is none of {known}");
+            return Err(refuse(&path, reason));
+        };
+        let architecture = map.get("architectures").map(|list| list[0].clone());
+        if architecture.as_ref().and_then(Value::as_str) != Some(family.architecture) {
+            let found = architecture.unwrap_or_default();
+            let wanted = family.architecture;
+            let reason = format!("architectures names {found}, and only {wanted} gives scores");
+            return Err(refuse(&path, reason));
+        }
+        (family.prepare)(&mut map);
+        let labels = labels(&map).map_err(|reason| refuse(&path, reason))?;
+        if labels.len() == 1 && family.output == Output::Softmax {
+            let reason = format!(
+                "it has one label, and candle-transformers' {family:?} takes the softmax over labels, which is then 1"
+            );
+            return Err(refuse(&path, reason));
+        }
+        if labels.len() == 2
+            && map.get("problem_type") == Some(&"multi_label_classification".into())
+        {
+            let reason = "problem_type is \"multi_label_classification\": two labels have to exclude each other";
+            return Err(refuse(&path, reason.into()));
+        }
+        let names = labels.iter().enumerate();
+        let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
+        map.insert("id2label".into(), Value::Object(names.collect()));
+        for (name, wanted) in family.fixed {
+            let found = map.get(*name).filter(|value| !value.is_null());
+            if let Some(found) = found.filter(|found| found.to_string() != *wanted) {
+                let reason = format!("{name} is {found}; candle-transformers does {wanted} alone");
+                return Err(refuse(&path, reason));
+            }
+        }
+        let fields = Fields {
+            path: &path,
+            map: &map,
+        };
+        fields.check_numbers()?;
+        fields.size("num_hidden_layers", MOST_LAYERS)?;
+        let heads = fields.size("num_attention_heads", MOST)?;
+        let hidden = fields.size("hidden_size", MOST)?;
+        if !hidden.is_multiple_of(heads) {
+            let reason = "num_attention_heads has to divide hidden_size";
+            return Err(refuse(&path, reason.into()));
+        }
+        if family.model_type == "modernbert" {
+            check_layers(&fields)?;
+        }
+        let vocab_size = fields.size("vocab_size", MOST)? as usize;
+        let positions = fields.size("max_position_embeddings", MOST)?;
+        let padding = map.get("pad_token_id").and_then(Value::as_u64).unwrap_or(0);
+        let context = positions.saturating_sub((family.positions_lost)(padding));
+        if context == 0 || positions.saturating_mul(hidden / heads) > MOST_ANGLES {
+            let reason = format!("max_position_embeddings is {positions}");
+            return Err(refuse(&path, reason));
+        }
+        let types = map.get("type_vocab_size").and_then(Value::as_u64);
+        Ok(Self {
+            family,
+            context: context as usize,
+            vocab_size,
+            labels,
+            has_types: types.is_some_and(|types| types > 1),
+            json: Value::Object(map),
+        })
+    }
+
+    /// The model. `name` is for messages.
+    pub fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
+        let open = |builder| (self.family.open)(&self.json, self.labels.len(), builder);
+        weights.build(name, self.family.model_type, open)
+    }
+}
+
+/// The names of the labels in order; `transformers` has two where nothing is said.
+fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let two = json!({"0": "LABEL_0", "1": "LABEL_1"});
+    let named = map.get("id2label").filter(|names| !names.is_null());
+    let names = named.unwrap_or(&two).as_object();
+    let names = names.ok_or("id2label has to be an object")?;
+    if !(1..=2).contains(&names.len()) {
+        return Err(format!(
+            "it has {} labels: a score is made of one (a logit) or of two (wrong and right, in this order)",
+            names.len()
+        ));
+    }
+    let name = |i: usize| match names.get(&i.to_string()).and_then(Value::as_str) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(format!("id2label has no name for label {i}")),
+    };
+    (0..names.len()).map(name).collect()
+}
+
+/// candle has global attention in every so many layers, from the first on.
+fn check_layers(fields: &Fields<'_>) -> Result<(), Error> {
+    let every = fields.size("global_attn_every_n_layers", MOST)? as usize;
+    let Some(Value::Array(kinds)) = fields.map.get("layer_types") else {
+        return Ok(());
+    };
+    let regular = kinds.iter().enumerate().all(|(i, kind)| {
+        let global = kind.as_str() == Some("full_attention");
+        global == i.is_multiple_of(every)
+    });
+    match regular {
+        true => Ok(()),
+        false => Err(refuse(
+            fields.path,
+            format!("layer_types is not global in every layer of {every}"),
+        )),
+    }
+}

@@ -1,0 +1,74 @@
+//! `config.json` field by field: what no model can have is refused before candle sees it.
+
+use std::path::{Path, PathBuf};
+
+use beamgen_engine::Checkpoint;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// Whole numbers above these are no model's: memory would be asked for that no machine has.
+pub(crate) const MOST: u64 = 1 << 20;
+pub(crate) const MOST_LAYERS: u64 = 1 << 12;
+/// Angles in a table of rotations.
+pub(crate) const MOST_ANGLES: u64 = 1 << 28;
+
+/// The file's path and its fields.
+pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, Value>), Error> {
+    let path = checkpoint.path_of("config.json");
+    let text = checkpoint.required_text("config.json")?;
+    match serde_json::from_str(&text) {
+        Ok(map) => Ok((path, map)),
+        Err(source) => Err(beamgen_engine::Error::Json { path, source }.into()),
+    }
+}
+
+pub(crate) struct Fields<'a> {
+    pub path: &'a Path,
+    pub map: &'a Map<String, Value>,
+}
+
+impl Fields<'_> {
+    /// Refuses numbers that nothing can be made of, wherever candle would use them.
+    pub fn check_numbers(&self) -> Result<(), Error> {
+        for (name, value) in self.map {
+            let is_base = name.contains("theta") || name.contains("freq");
+            if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
+                let reason = format!("{name} is {value}, and may be {MOST} at most");
+                return Err(refuse(self.path, reason));
+            }
+        }
+        let share = self
+            .map
+            .get("partial_rotary_factor")
+            .and_then(Value::as_f64);
+        if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            let reason = "partial_rotary_factor has to be above 0 and at most 1";
+            return Err(refuse(self.path, reason.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {
+        match self.map.get(name).filter(|value| !value.is_null()) {
+            None => Ok(None),
+            Some(value) => match value.as_u64() {
+                Some(size) if (1..=most).contains(&size) => Ok(Some(size)),
+                _ => Err(refuse(
+                    self.path,
+                    format!("{name} is {value}, and has to be a positive number"),
+                )),
+            },
+        }
+    }
+
+    pub fn size(&self, name: &str, most: u64) -> Result<u64, Error> {
+        self.optional(name, most)?
+            .ok_or_else(|| refuse(self.path, format!("without {name}")))
+    }
+}
+
+pub(crate) fn refuse(path: &Path, reason: String) -> Error {
+    let path: PathBuf = path.to_owned();
+    Error::Config { path, reason }
+}

@@ -1,0 +1,204 @@
+//! Sequence classifiers as reward models: the scores of `transformers`, and what is refused.
+
+use std::path::{Path, PathBuf};
+
+use beamgen_candle_backend::CandleClassifier;
+use beamgen_engine::Checkpoint;
+use beamgen_search::{Problem, ScoreError, ScoreItem, Scorer, StepRef};
+use serde_json::Value;
+
+/// What `make_classifiers.py` wrote: `transformers`' scores of the steps of a chain, and how many
+/// tokens it read for each.
+#[derive(serde::Deserialize)]
+struct Scores {
+    problem: String,
+    steps: Vec<String>,
+    scores: Vec<f32>,
+    tokens: Vec<usize>,
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = std::fs::read_dir(root.join("tests/classifiers")).unwrap();
+    folders.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn problem(text: &str) -> Problem {
+    Problem {
+        id: "p".into(),
+        text: text.into(),
+        answer: None,
+    }
+}
+
+fn item(id: beamgen_search::ScoreId, steps: &[String]) -> ScoreItem<'_> {
+    let step = |text| StepRef {
+        text,
+        tokens: &[],
+        finish: None,
+    };
+    ScoreItem {
+        id,
+        steps: steps.iter().map(|text| step(text)).collect(),
+    }
+}
+
+fn load(folder: &Path) -> Result<impl Scorer + use<>, beamgen_candle_backend::Error> {
+    CandleClassifier::open(&Checkpoint::from(folder))?.load(u64::MAX)
+}
+
+#[test]
+fn scores_are_those_of_transformers() {
+    let folders = fixtures();
+    assert_eq!(folders.len(), 6);
+    for folder in folders {
+        let mut scorer = load(&folder).unwrap();
+        let text = std::fs::read_to_string(folder.join("scores.json")).unwrap();
+        let chains: Vec<Scores> = serde_json::from_str(&text).unwrap();
+        for chain in &chains {
+            let whole = scorer.open(&problem(&chain.problem), 0).unwrap();
+            let results = scorer.score(&[item(whole, &chain.steps)]).unwrap();
+            let scored = results[0].as_ref().unwrap();
+            for (found, wanted) in scored.probabilities.iter().zip(&chain.scores) {
+                let (name, off) = (folder.display(), (found - wanted).abs());
+                assert!(off < 1e-5, "{name}: {found}, not {wanted}");
+            }
+            assert_eq!(scored.read_tokens, chain.tokens.iter().sum::<usize>());
+        }
+    }
+}
+
+#[test]
+fn a_chain_longer_than_the_context_fails_alone() {
+    for folder in fixtures() {
+        let mut scorer = load(&folder).unwrap();
+        let (long, short) = (problem(&"12 ".repeat(400)), problem("12"));
+        let (long, short) = (
+            scorer.open(&long, 0).unwrap(),
+            scorer.open(&short, 1).unwrap(),
+        );
+        let steps = ["34 - 5 = 29\n".to_owned()];
+        let results = scorer
+            .score(&[item(long, &steps), item(short, &steps)])
+            .unwrap();
+        let too_long = matches!(results[0], Err(ScoreError::TooLong { context: 200, .. }));
+        assert!(too_long, "{}: {:?}", folder.display(), results[0]);
+        assert!(results[1].is_ok());
+    }
+}
+
+/// A copy of a fixture with another `config.json`.
+fn edited(folder: &Path, edit: impl FnOnce(&mut Value)) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for file in [
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
+        std::fs::copy(folder.join(file), dir.path().join(file)).unwrap();
+    }
+    let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    edit(&mut config);
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    dir
+}
+
+fn refusal(family: &str, edit: impl FnOnce(&mut Value)) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/classifiers");
+    match load(edited(&root.join(family), edit).path()) {
+        Ok(_) => panic!("{family} is taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_candle_would_compute_otherwise_is_refused_by_name() {
+    let refused = |family, edit: fn(&mut Value), word: &str| {
+        let message = refusal(family, edit);
+        assert!(message.contains(word), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    };
+    refused(
+        "xlm-roberta",
+        |config| config["position_embedding_type"] = "relative_key".into(),
+        "position_embedding_type",
+    );
+    refused(
+        "xlm-roberta",
+        |config| config["is_decoder"] = true.into(),
+        "is_decoder",
+    );
+    refused(
+        "deberta-v2",
+        |config| config["conv_kernel_size"] = 3.into(),
+        "conv_kernel_size",
+    );
+    refused(
+        "modernbert",
+        |config| config["classifier_activation"] = "relu".into(),
+        "classifier_activation",
+    );
+    refused(
+        "modernbert",
+        |config| config["layer_types"][1] = "full_attention".into(),
+        "layer_types",
+    );
+    refused(
+        "modernbert",
+        |config| config["id2label"] = serde_json::json!({"0": "right"}),
+        "one label",
+    );
+    refused(
+        "deberta-v2",
+        |config| config["id2label"]["2"] = "unsure".into(),
+        "3 labels",
+    );
+    refused(
+        "deberta-v2",
+        |config| config["problem_type"] = "multi_label_classification".into(),
+        "problem_type",
+    );
+    refused(
+        "deberta-v2",
+        |config| config["architectures"][0] = "DebertaV2ForMaskedLM".into(),
+        "DebertaV2ForSequenceClassification",
+    );
+    refused(
+        "deberta-v2",
+        |config| config["num_hidden_layers"] = 2.into(),
+        "has no tensor deberta.encoder.layer.2",
+    );
+}
+
+/// Any field may be anything: the model is refused, or it works.
+#[test]
+fn no_configuration_brings_it_down() {
+    let wrong = [
+        0.into(),
+        3.into(),
+        (1_u64 << 40).into(),
+        1e30.into(),
+        Value::Null,
+        "x".into(),
+    ];
+    let mut refused = 0;
+    for folder in fixtures() {
+        let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+        let config: Value = serde_json::from_str(&text).unwrap();
+        let fields = config.as_object().unwrap().keys();
+        for (field, value) in fields.flat_map(|f| wrong.iter().map(move |w| (f, w))) {
+            let dir = edited(&folder, |config| config[field] = value.clone());
+            let Ok(mut scorer) = load(dir.path()) else {
+                refused += 1;
+                continue;
+            };
+            let id = scorer.open(&problem("12 * 3"), 0).unwrap();
+            let results = scorer.score(&[item(id, &["36\n".to_owned()])]).unwrap();
+            if let Ok(scored) = &results[0] {
+                assert!((0.0..=1.0).contains(&scored.probabilities[0]));
+            }
+        }
+    }
+    assert!(refused > 200, "{refused}");
+}
