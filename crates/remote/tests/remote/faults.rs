@@ -94,6 +94,10 @@ fn what_passes_is_retried_and_changes_nothing() {
         outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_same(&expected, &results, name);
         assert!(retries > 0 || name == "closed", "{name}");
+        println!(
+            "{name}: {retries} requests made again, {} results the same",
+            results.len()
+        );
     }
 }
 
@@ -114,6 +118,10 @@ fn slow_answers_and_silence_end_at_their_time() {
         outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_same(&expected, &results, name);
         assert!(retries > 0, "{name}");
+        println!(
+            "{name}: {retries} requests made again, {} results the same",
+            results.len()
+        );
     }
 }
 
