@@ -202,6 +202,16 @@ impl Config {
         self.models.scorer != ScorerKind::None && self.search.uses_scores()
     }
 
+    /// Whether the bundled reward model would score what another generator than the bundled one
+    /// writes. It knows the bundled problems only, so its scores would mean nothing.
+    pub fn is_bundled_scorer_foreign(&self) -> bool {
+        let models = &self.models;
+        let other_generator = models.generator.is_some() || models.generator_server.is_some();
+        let bundled_scorer = models.prm.is_none() && models.prm_server.is_none();
+        let is_model = matches!(models.scorer, ScorerKind::Prm | ScorerKind::Orm);
+        other_generator && bundled_scorer && is_model
+    }
+
     /// The settings of a search.
     pub fn settings(&self) -> Settings {
         Settings {

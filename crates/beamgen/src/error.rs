@@ -29,6 +29,14 @@ pub enum Error {
     /// Settings that cannot be run.
     #[error(transparent)]
     Setting(#[from] ConfigError),
+    /// A key that is not there, or that cannot have this value.
+    #[error("{key}: {reason}")]
+    Key {
+        /// As it was given.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// No pair has this name.
     #[error("no pair is called {name:?}{}", nearest.map(|near| format!("; the nearest is {near:?}")).unwrap_or_default())]
     UnknownPair {

@@ -116,6 +116,22 @@ impl Pair {
         self.with(&Table::new())
     }
 
+    /// [`with`](Self::with) for a reward model, if there is one, that is going to take the place of
+    /// the pair's: it is laid over the pair's with the rest, so that the format of the pair's own
+    /// is not used for it.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn under(&self, mut over: Table, prm: Option<&Path>) -> Result<Config, Error> {
+        if let Some(prm) = prm {
+            let models = over.entry("models").or_insert(Table::new().into());
+            if let (Some(models), Ok(prm)) = (models.as_table_mut(), Value::try_from(prm)) {
+                models.insert("prm".to_owned(), prm);
+            }
+        }
+        self.with(&over)
+    }
+
     /// The pair's settings with those of `over` in place of its own. A reward model named there is
     /// read as `over` says, not as the pair's is.
     ///
@@ -138,6 +154,23 @@ impl Pair {
                 line: 1,
                 reason: error.message().replace('\n', " "),
             })
+    }
+}
+
+impl Config {
+    /// The settings of a pair, if one is named (see [`Pair::find`]), under those of a file, if one
+    /// is. `prm` is a reward model that is going to take the place of the pair's
+    /// ([`Pair::under`]).
+    ///
+    /// # Errors
+    /// As [`Pair::find`] and [`load`](Self::load).
+    pub fn of(pair: Option<&str>, file: Option<&Path>, prm: Option<&Path>) -> Result<Self, Error> {
+        match (pair, file) {
+            (None, None) => Ok(Self::default()),
+            (None, Some(path)) => Self::load(path),
+            (Some(pair), None) => Pair::find(pair)?.under(Table::new(), prm),
+            (Some(pair), Some(path)) => Pair::find(pair)?.under(Self::load_table(path)?, prm),
+        }
     }
 }
 

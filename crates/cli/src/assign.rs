@@ -1,13 +1,9 @@
 //! `--set KEY=VALUE`: any key of the configuration.
 
-use beamgen::Config;
+use beamgen::{Config, Error, set_key};
 use toml::{Table, Value};
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
-
-/// Most parts of a key. No key has so many, and more would nest tables without end.
-const MOST_PARTS: usize = 8;
 
 /// The configuration with one key set. The value is TOML; what is not TOML is taken as a string.
 pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
@@ -16,57 +12,10 @@ pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
             "--set {assignment}: write KEY=VALUE, e.g. search.lookahead.steps=2"
         )));
     };
-    let refused = |reason: &str| {
-        let reason = reason.trim().replace('\n', " ");
-        Failure::Input(format!("--set {assignment}: {reason}"))
-    };
-    let parts: Vec<&str> = key.trim().split('.').take(MOST_PARTS + 1).collect();
-    let Some((last, tables)) = parts.split_last().filter(|_| parts.len() <= MOST_PARTS) else {
-        return Err(refused(&format!("no key has more than {MOST_PARTS} parts")));
-    };
-    let mut root = Table::try_from(config).map_err(|error| refused(&error.to_string()))?;
-    let mut at = &mut root;
-    for name in tables {
-        let inner = at.entry(*name).or_insert_with(|| Table::new().into());
-        at = match inner {
-            Value::Table(table) => table,
-            _ => return Err(refused(&format!("{name:?} has no keys below it"))),
-        };
-    }
-    at.insert((*last).to_owned(), parsed(value.trim()));
-    root.try_into().map_err(|error: toml::de::Error| {
-        let message = error.message();
-        match unknown_key(&parts, message) {
-            Some(reason) => refused(&reason),
-            None => refused(&plain(message)),
-        }
+    set_key(config, key, parsed(value.trim())).map_err(|error| match error {
+        Error::Key { reason, .. } => Failure::Input(format!("--set {assignment}: {reason}")),
+        error => error.into(),
     })
-}
-
-/// What to say of a key that does not exist, if that is what serde's message is about: its place
-/// and the nearest key there.
-fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
-    let (unknown, known) = message
-        .strip_prefix("unknown field `")?
-        .rsplit_once("`, expected ")?;
-    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    // A key inside a value, as in `search={n=4}`, is named alone.
-    let at = parts.iter().position(|&part| part == unknown).unwrap_or(0);
-    let full = |name: &str| [&parts[..at], &[name]].concat().join(".");
-    let advice = match nearest(unknown, known.iter().copied()) {
-        Some(name) => format!("the nearest is `{}`", full(name)),
-        None => format!("there are {}", known.join(", ")),
-    };
-    Some(format!("there is no key `{}`; {advice}", full(unknown)))
-}
-
-/// serde's message without names of Rust's types.
-fn plain(message: &str) -> String {
-    message
-        .replace("expected usize", "expected a whole number")
-        .replace("expected u64", "expected a whole number")
-        .replace("expected f32", "expected a number")
-        .replace("expected a boolean", "expected true or false")
 }
 
 fn parsed(value: &str) -> Value {

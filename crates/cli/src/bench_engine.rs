@@ -15,7 +15,6 @@ use crate::output;
 use crate::peak_memory;
 use crate::plan::size;
 use crate::printable;
-use crate::settings;
 use crate::table::Table;
 
 /// Bytes read and copied to see what the memory can do: more than caches hold.
@@ -76,7 +75,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     }
     let mut config = Config::default();
     config.models.generator.clone_from(&args.model);
-    settings::resolve_words(&mut config);
+    config.resolve_words();
     config.models.dtype = args.dtype.unwrap_or_default();
     config.models.offline = args.offline;
     config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();

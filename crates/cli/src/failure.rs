@@ -6,10 +6,8 @@ use std::process::ExitCode;
 
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
 use beamgen::hub::{HubError, RequestError};
-use beamgen::{ConfigError, KNOWN_MODELS};
+use beamgen::{ConfigError, KNOWN_MODELS, nearest};
 use beamgen_labels::LabelsError;
-
-use crate::nearest::nearest;
 
 /// The exit code after Ctrl-C: 128 and the signal's number, as shells have it.
 pub const INTERRUPTED: u8 = 130;

@@ -83,13 +83,13 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let whole_pair = pair.is_some() && args.generator.is_none() && flags.prm.is_none();
     config.models.offline |= whole_pair;
     let has_generator = config.models.generator.is_some();
-    let no_prm = settings::is_word(config.models.prm.as_deref(), "none");
+    let no_prm = beamgen::is_word(config.models.prm.as_deref(), "none");
     if no_prm && !has_generator {
         let message = "--prm none without --generator: name the models to show, or none of them";
         return Err(Failure::Input(message.to_owned()));
     }
     let alone = has_generator && (no_prm || config.models.prm.is_none());
-    settings::resolve_words(&mut config);
+    config.resolve_words();
     if alone {
         config.models.scorer = beamgen::ScorerKind::None;
         config.search.strategy = beamgen::StrategyKind::GREEDY;

@@ -1,9 +1,7 @@
 //! Scorers that are not models. The library loads reward models itself; what it does not know is
 //! attached here.
 
-use beamgen::{ScorerKind, SolverBuilder};
-
-use crate::exact::ExactScorer;
+use beamgen::{ExactScorer, ScorerKind, SolverBuilder};
 
 /// Gives the builder the scorer that its configuration names, where that is not a checkpoint.
 pub fn attach(builder: SolverBuilder) -> SolverBuilder {

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{
-    Choose, Config, GenError, Pair, Prepared, Scorer, ScorerKind, ServerConfig, Solver,
-    StrategyName,
+    Choose, Config, GenError, Prepared, Scorer, ScorerKind, ServerConfig, Solver, StrategyName,
+    is_word,
 };
-use toml::{Table, Value};
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
 use crate::assign;
@@ -52,7 +51,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     }
     set_urls(&mut config.models.generator_server, &flags.generator_url);
     set_models(&mut config, &flags.models);
-    resolve_words(&mut config);
+    config.resolve_words();
     Ok(config)
 }
 
@@ -67,7 +66,7 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
         let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
         return Err(Failure::Input(message.to_owned()));
     }
-    resolve_words(&mut config);
+    config.resolve_words();
     // The file may have been written for a search without a reward model; here there is always one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
@@ -77,44 +76,8 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
 
 /// The pair, if one is named, under the configuration file, if one is.
 pub fn file(path: Option<&Path>, flags: &ModelFlags) -> Result<Config, Failure> {
-    match (&flags.pair, path) {
-        (None, None) => Ok(Config::default()),
-        (None, Some(path)) => Ok(Config::load(path)?),
-        (Some(pair), None) => over_pair(pair, Table::new(), flags),
-        (Some(pair), Some(path)) => over_pair(pair, Config::load_table(path)?, flags),
-    }
-}
-
-/// The pair with `settings` in place of its own.
-pub fn over_pair(pair: &str, mut settings: Table, flags: &ModelFlags) -> Result<Config, Failure> {
-    if let Some(prm) = &flags.prm {
-        // Laid over the pair's with the rest, so that the format of the pair's own is not used for
-        // it.
-        let models = settings.entry("models").or_insert(Table::new().into());
-        if let (Some(models), Ok(prm)) = (models.as_table_mut(), Value::try_from(prm)) {
-            models.insert("prm".to_owned(), prm);
-        }
-    }
-    Ok(Pair::find(pair)?.with(&settings)?)
-}
-
-/// Takes the words `bundled` and `none` for what they say where a model is named.
-pub fn resolve_words(config: &mut Config) {
-    let models = &mut config.models;
-    if is_word(models.prm.as_deref(), "none") {
-        models.prm = None;
-        models.scorer = ScorerKind::None;
-    }
-    for model in [&mut models.generator, &mut models.prm] {
-        if is_word(model.as_deref(), "bundled") {
-            *model = None;
-        }
-    }
-}
-
-/// Whether a model's name is this word, and no file or folder here has that name.
-pub fn is_word(model: Option<&Path>, word: &str) -> bool {
-    model.is_some_and(|name| name == Path::new(word) && !name.exists())
+    let (pair, prm) = (flags.pair.as_deref(), flags.prm.as_deref());
+    Ok(Config::of(pair, path, prm)?)
 }
 
 /// Puts the flags on models over the configuration.
@@ -219,12 +182,7 @@ pub fn solver_with(
     long: LongProblems,
 ) -> Result<Solver, Failure> {
     config.check()?;
-    let models = &config.models;
-    let own_generator = models.generator.is_some() || models.generator_server.is_some();
-    let bundled_scorer = models.prm.is_none()
-        && models.prm_server.is_none()
-        && matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
-    if own_generator && bundled_scorer && config.uses_scorer() {
+    if config.is_bundled_scorer_foreign() && config.uses_scorer() {
         let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
                        --generator: add --prm MODEL, or --scorer none with a strategy that needs no scores";
         return Err(Failure::Input(message.to_owned()));

@@ -70,7 +70,7 @@ fn config(args: &SolveArgs) -> Result<Config, Failure> {
     }
     if let Some(scorer) = args.scorer {
         if scorer != ScorerKind::None
-            && settings::is_word(args.settings.models.prm.as_deref(), "none")
+            && beamgen::is_word(args.settings.models.prm.as_deref(), "none")
         {
             return Err(Failure::Input(format!(
                 "--prm none and --scorer {scorer}: leave one of them out"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use beamgen::Config;
+use beamgen::{Config, Pair};
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry};
@@ -39,7 +39,7 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     let models = &args.settings.models;
     let base = match &models.pair {
         None => file.settings.clone(),
-        Some(pair) => settings::over_pair(pair, file.written.clone(), models)?,
+        Some(pair) => Pair::find(pair)?.under(file.written.clone(), models.prm.as_deref())?,
     };
     let base = settings::with_flags(base, &args.settings)?;
     let mut cells = Cells::default();
@@ -149,7 +149,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
         let mut config: Config = table
             .try_into()
             .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;
-        settings::resolve_words(&mut config);
+        config.resolve_words();
         match run.scorer {
             Some(scorer) => config.models.scorer = scorer,
             None => unscored_unless_needed(&mut config),

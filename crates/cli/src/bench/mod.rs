@@ -41,7 +41,6 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::printable;
 use crate::report::about::About;
-use crate::settings;
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &args.redraw {
@@ -109,7 +108,7 @@ fn interrupted(came: &Progressed, is_kept: bool) -> Failure {
 
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
-    if settings::is_word(args.settings.models.prm.as_deref(), "none") {
+    if beamgen::is_word(args.settings.models.prm.as_deref(), "none") {
         return Err(Failure::Input(
             "--prm none: the scorer belongs to what is compared here: give --scorers none"
                 .to_owned(),

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use beamgen::{Choose, Config, DeviceChoice, Problem, ScorerKind, Solver, StrategyKind};
+use beamgen::{
+    Choose, Config, DeviceChoice, ExactScorer, Problem, ScorerKind, Solver, StrategyKind,
+};
 use beamgen_train::config::TrainConfig;
 use beamgen_train::pipeline::{self, Evaluation, Folders, Report};
 use beamgen_train::trainer::Progress;
@@ -14,7 +16,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::failure;
 use crate::args::{AbacusArgs, DeviceFlag};
-use crate::exact::ExactScorer;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;

@@ -3,7 +3,7 @@
 /// How alike two names must be, from 0 to 1, as clap has it.
 const ALIKE: f64 = 0.7;
 
-/// The known name most like `word`; `None` if none is like it.
+/// The known name that is most like `word`, for "did you mean"; `None` if none is like it.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let alike = |name: &&str| strsim::jaro_winkler(&word, &name.to_lowercase());

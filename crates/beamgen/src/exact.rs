@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use beamgen::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
+use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer, StepRef};
 use beamgen_world::{self as world, Checker, Verdict};
 
-/// Scores right steps 1 and wrong steps 0.
-#[derive(Default)]
+/// Scores right steps 1 and wrong steps 0; refuses problems of other worlds.
+#[derive(Debug, Default)]
 pub struct ExactScorer {
     chains: HashMap<ScoreId, Checker>,
     next: u64,
@@ -54,12 +54,11 @@ impl Scorer for ExactScorer {
                 .chains
                 .get_mut(&item.id)
                 .ok_or_else(|| unknown(item.id))?;
-            let probability = |step: &beamgen::StepRef<'_>| match checker
-                .next(step.text.trim_end_matches('\n'))
-            {
-                Verdict::Right => 1.0,
-                Verdict::Wrong { .. } => 0.0,
-            };
+            let probability =
+                |step: &StepRef<'_>| match checker.next(step.text.trim_end_matches('\n')) {
+                    Verdict::Right => 1.0,
+                    Verdict::Wrong { .. } => 0.0,
+                };
             let probabilities = item.steps.iter().map(probability).collect();
             Ok(Ok(Scored {
                 probabilities,
