@@ -59,6 +59,7 @@ mod engine_bench;
 mod error;
 mod exact;
 mod fingerprint;
+mod given;
 mod known;
 mod memory;
 mod nearest;

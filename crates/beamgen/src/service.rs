@@ -17,11 +17,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beamgen_search::{
-    CancelToken, Cause, ConfigError, Event, Intake, Next, ProblemResult, RunSummary, Settings,
-    Sink, Stopped,
+    CancelToken, Cause, ConfigError, Event, Intake, Next, ProblemResult, RunSummary, ScoreError,
+    Scorer, Settings, Sink, Stopped,
 };
 
 use crate::config::Defaults;
+use crate::given::GivenSteps;
 use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 use crate::solver::WallClock;
@@ -140,6 +141,22 @@ impl Service {
         self.shared.submit(request)
     }
 
+    /// Queues given steps of a problem to be scored by the solver's scorer, between two passes of
+    /// whatever is being solved. `reply` is called with their scores on the engine's thread: it
+    /// should be quick. It is dropped without a call if the service ends before. Never blocks.
+    ///
+    /// # Errors
+    /// The queue is full, or the service has ended.
+    pub fn score(
+        &self,
+        problem: impl Into<String>,
+        steps: Vec<String>,
+        reply: impl FnOnce(Result<Vec<f32>, ScoreError>) + Send + 'static,
+    ) -> Result<(), ServiceError> {
+        self.shared
+            .queue_scoring(GivenSteps::new(problem.into(), steps, reply))
+    }
+
     /// Requests that wait in the queue.
     pub fn waiting(&self) -> usize {
         self.shared.lock().queue.len()
@@ -201,6 +218,8 @@ struct Shared {
 #[derive(Default)]
 struct QueueState {
     queue: VecDeque<Waiting>,
+    /// Steps to be scored beside the search.
+    scoring: VecDeque<GivenSteps>,
     /// Tickets whose problems are in flight, for the end of the service.
     in_flight: Vec<Arc<TicketState>>,
     closed: bool,
@@ -214,6 +233,18 @@ struct Waiting {
     ticket: Arc<TicketState>,
 }
 
+impl QueueState {
+    /// Whether one more is taken where so many wait.
+    fn admit(&self, waiting: usize, most: usize) -> Result<(), ServiceError> {
+        match &self.ended {
+            Some(ended) => Err(ended.clone()),
+            None if self.closed => Err(ServiceError::Closed),
+            None if waiting >= most => Err(ServiceError::Full { waiting }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
@@ -221,16 +252,7 @@ impl Shared {
 
     fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
         let mut state = self.lock();
-        if let Some(ended) = &state.ended {
-            return Err(ended.clone());
-        }
-        if state.closed {
-            return Err(ServiceError::Closed);
-        }
-        if state.queue.len() >= self.options.queue {
-            let waiting = state.queue.len();
-            return Err(ServiceError::Full { waiting });
-        }
+        state.admit(state.queue.len(), self.options.queue)?;
         let cancel = request.cancel.get_or_insert_default().clone();
         let ticket = Arc::new(TicketState {
             number: self.next_ticket.fetch_add(1, Ordering::Relaxed),
@@ -255,6 +277,15 @@ impl Shared {
         })
     }
 
+    fn queue_scoring(&self, given: GivenSteps) -> Result<(), ServiceError> {
+        let mut state = self.lock();
+        state.admit(state.scoring.len(), self.options.queue)?;
+        state.scoring.push_back(given);
+        drop(state);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
     fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
@@ -266,8 +297,10 @@ impl Shared {
         state.closed = true;
         state.ended.get_or_insert_with(|| why.clone());
         let queued = std::mem::take(&mut state.queue);
+        let scoring = std::mem::take(&mut state.scoring);
         let in_flight = std::mem::take(&mut state.in_flight);
         drop(state);
+        drop(scoring);
         for ticket in queued.into_iter().map(|w| w.ticket).chain(in_flight) {
             ticket.finish(Err(why.clone()));
         }
@@ -324,14 +357,22 @@ impl Intake for QueueIntake {
                 request.deadline = waiting.deadline;
                 return Next::Request(Box::new(request));
             }
-            if state.closed {
-                return Next::Closed;
-            }
-            if !idle {
-                return Next::Waiting;
+            // They are scored before the next turn.
+            let busy = !idle || !state.scoring.is_empty();
+            match (busy, state.closed) {
+                (_, true) if state.scoring.is_empty() => return Next::Closed,
+                (true, _) => return Next::Waiting,
+                (false, _) => {}
             }
             let woken = self.shared.arrived.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn score(&mut self, scorer: Option<&mut dyn Scorer>) {
+        let given = self.shared.lock().scoring.pop_front();
+        if let Some(given) = given {
+            given.score(scorer);
         }
     }
 }

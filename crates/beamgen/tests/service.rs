@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use beamgen::{
     Choose, Problem, ProblemResult, Progress, Request, ServiceError, ServiceOptions, Settings,
-    Solver, Stopped, StrategyKind,
+    Solver, Stopped, StrategyKind, score_chains,
 };
 
 fn solver() -> Solver {
@@ -225,4 +225,71 @@ fn a_scorer_that_panics_ends_every_ticket() {
     for ticket in tickets {
         assert!(matches!(ticket.wait(), Err(ServiceError::Lost(_))));
     }
+}
+
+#[test]
+fn given_steps_get_the_scores_of_the_reward_model_alone_beside_a_search() {
+    let chains: Vec<(String, Vec<String>)> = problems(3)
+        .iter()
+        .map(|problem| {
+            let result = solver().solve(problem).unwrap();
+            let steps = result.steps().iter().map(|step| step.text.clone());
+            (problem.text.clone(), steps.collect())
+        })
+        .collect();
+    let mut model = Solver::builder().prepare_reward_model().unwrap();
+    let mut model = model.reward_model().unwrap();
+    let alone: Vec<Vec<f32>> = chains
+        .iter()
+        .map(|(problem, steps)| {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            let mut scored = score_chains(&mut *model, &[(problem, &steps)]).unwrap();
+            scored.pop().unwrap().unwrap()
+        })
+        .collect();
+    assert!(alone.iter().all(|scores| scores.len() > 2));
+
+    let (service, expected) = (solver().spawn(ServiceOptions::default()), &alone);
+    let score = |(problem, steps): &(String, Vec<String>)| {
+        let (send, receive) = std::sync::mpsc::channel();
+        let reply = move |scores| send.send(scores).unwrap();
+        service
+            .score(problem.as_str(), steps.clone(), reply)
+            .unwrap();
+        receive
+    };
+    // With nothing else to do, and among searches.
+    assert_eq!(score(&chains[0]).recv().unwrap().unwrap(), expected[0]);
+    let searches: Vec<_> = problems(8)
+        .iter()
+        .map(|problem| service.submit(service.request(problem)).unwrap())
+        .collect();
+    let scored: Vec<_> = chains.iter().map(score).collect();
+    for (scores, expected) in scored.into_iter().zip(expected) {
+        assert_eq!(scores.recv().unwrap().unwrap(), *expected);
+    }
+    for (search, problem) in searches.into_iter().zip(problems(8)) {
+        let expected = solver().solve(&problem).unwrap();
+        assert_eq!(essence(&search.wait().unwrap()), essence(&expected));
+    }
+    // What was queued before the service is closed is still scored.
+    let last = score(&chains[1]);
+    let other = service.clone();
+    service.close().unwrap();
+    assert_eq!(last.recv().unwrap().unwrap(), expected[1]);
+    let refused = other.score("?", vec!["1".to_owned()], |_| ());
+    assert_eq!(refused, Err(ServiceError::Closed));
+}
+
+#[test]
+fn steps_cannot_be_scored_where_there_is_no_scorer() {
+    let mut config = beamgen::Config::default();
+    config.search.strategy = StrategyKind::GREEDY;
+    let solver = Solver::builder().config(config).build().unwrap();
+    let service = solver.spawn(ServiceOptions::default());
+    let (send, receive) = std::sync::mpsc::channel();
+    let reply = move |scores| send.send(scores).unwrap();
+    service.score("?", vec!["1".to_owned()], reply).unwrap();
+    let refused = receive.recv().unwrap().unwrap_err().to_string();
+    assert!(refused.contains("there is none"), "{refused}");
 }

@@ -11,6 +11,7 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::generation::GeneratorConfig;
 use crate::problem::Problem;
+use crate::scorer::Scorer;
 use crate::strategy::Strategy;
 
 /// The settings of one problem's search. Requests with different settings run side by side.
@@ -132,4 +133,8 @@ pub trait Intake {
     /// The next request. If the search is `idle`, this may block until there is one or a short
     /// while has passed; otherwise it returns at once, so that what is in flight goes on.
     fn next(&mut self, idle: bool) -> Next;
+
+    /// Called before every turn, on the thread that runs the search: what is to be scored beside it
+    /// is scored here. Nothing is, by default.
+    fn score(&mut self, _scorer: Option<&mut dyn Scorer>) {}
 }

@@ -240,6 +240,9 @@ impl Scheduler<'_, '_> {
 
     /// One turn of the loop. Returns whether there may be more to do.
     fn turn(&mut self) -> Result<bool, SearchError> {
+        let scorer = self.cx.models.scorer.as_mut();
+        self.intake
+            .score(scorer.map(|scorer| &mut **scorer as &mut dyn Scorer));
         let admitted = self.admit()?;
         let ended = self.end_overdue();
         if self.live.is_empty() {
