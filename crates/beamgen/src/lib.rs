@@ -119,7 +119,7 @@ pub use prepare::Prepared;
 pub use progress::Progress;
 pub use request::Request;
 pub use server_config::ServerConfig;
-pub use service::{Service, ServiceError, ServiceOptions, Ticket};
+pub use service::{Service, ServiceError, ServiceOptions, ServiceStats, Ticket};
 pub use set_key::set_key;
 pub use size::human_size;
 pub use solver::{IntoRequest, Solver};

@@ -251,6 +251,7 @@ impl Prepared {
         let loaded = self.or_on_cpu(Self::load)?;
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
+        let has_chat_template = self.has_chat_template();
         let effective = self.effective()?;
         if let Some(generator) = &loaded.generator {
             self.notes.extend_from_slice(generator.notes());
@@ -269,6 +270,7 @@ impl Prepared {
             models,
             notes: self.notes,
             has_bundled,
+            has_chat_template,
             effective,
             #[cfg(feature = "remote")]
             served: self.served.connections,

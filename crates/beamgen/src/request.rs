@@ -32,6 +32,7 @@ pub struct Request {
     pub(crate) strategy: Option<(String, StrategyFactory)>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancelToken>,
+    pub(crate) most_events: Option<usize>,
     pub(crate) on_progress: Option<OnProgress>,
 }
 
@@ -47,6 +48,7 @@ impl Request {
             strategy: None,
             timeout: None,
             cancel: None,
+            most_events: None,
             on_progress: None,
         }
     }
@@ -123,6 +125,14 @@ impl Request {
     #[must_use]
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = Some(token);
+        self
+    }
+
+    /// How many events a [`Ticket`](crate::Ticket) keeps for a slow reader, in place of
+    /// [`ServiceOptions::events`](crate::ServiceOptions::events). With 0 none are made.
+    #[must_use]
+    pub fn keep_events(mut self, most: usize) -> Self {
+        self.most_events = Some(most);
         self
     }
 

@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beamgen_search::{
-    CancelToken, Cause, ConfigError, Event, Intake, Next, ProblemResult, RunSummary, ScoreError,
-    Scorer, Settings, Sink, Stopped,
+    CancelToken, Cause, ConfigError, Event, Intake, Ledger, Next, ProblemResult, RunSummary,
+    ScoreError, Scorer, Settings, Sink, Stopped,
 };
 
 use crate::config::Defaults;
@@ -97,6 +97,7 @@ impl Service {
             state: Mutex::default(),
             arrived: Condvar::new(),
             next_ticket: AtomicU64::new(0),
+            stats: Mutex::default(),
         });
         let defaults = Arc::new(solver.settings());
         let engine = Arc::clone(&shared);
@@ -108,7 +109,10 @@ impl Service {
                 running: Rc::clone(&running),
                 solver: solver.defaults(),
             };
-            let mut sink = TicketSink { running };
+            let mut sink = TicketSink {
+                shared: Arc::clone(&engine),
+                running,
+            };
             let outcome = solver.serve(clock, &mut intake, &mut sink);
             let lost = match &outcome {
                 Ok(_) => ServiceError::Closed,
@@ -162,6 +166,16 @@ impl Service {
         self.shared.lock().queue.len()
     }
 
+    /// What is at work now, and what was spent so far.
+    pub fn stats(&self) -> ServiceStats {
+        *lock(&self.shared.stats)
+    }
+
+    /// Why nothing is taken any more, if the service has ended.
+    pub fn ended(&self) -> Option<ServiceError> {
+        self.shared.lock().ended.clone()
+    }
+
     /// Takes no more requests, waits until all that were taken are done, and gives the solver back
     /// with what the run spent.
     ///
@@ -185,6 +199,18 @@ impl std::fmt::Debug for Service {
             .field("waiting", &self.waiting())
             .finish_non_exhaustive()
     }
+}
+
+/// What a [`Service`] does: as of the last pass or result.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ServiceStats {
+    /// Problems at work.
+    pub in_flight: usize,
+    /// Bytes that their chains hold in the caches of both models.
+    pub cache_bytes: u64,
+    /// What was spent so far.
+    pub ledger: Ledger,
 }
 
 /// Closes the queue when the last handle is gone.
@@ -213,6 +239,7 @@ struct Shared {
     /// A request came, or the queue was closed.
     arrived: Condvar,
     next_ticket: AtomicU64,
+    stats: Mutex<ServiceStats>,
 }
 
 #[derive(Default)]
@@ -245,6 +272,18 @@ impl QueueState {
     }
 }
 
+impl QueueState {
+    /// Ends the requests whose deadline passed while they waited.
+    fn give_up_overdue(&mut self, now: Duration) {
+        let overdue = |w: &Waiting| w.deadline.is_some_and(|deadline| deadline <= now);
+        while let Some(at) = self.queue.iter().position(overdue) {
+            if let Some(waiting) = self.queue.remove(at) {
+                waiting.give_up(Stopped::Deadline);
+            }
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
@@ -257,7 +296,8 @@ impl Shared {
         let ticket = Arc::new(TicketState {
             number: self.next_ticket.fetch_add(1, Ordering::Relaxed),
             cancel,
-            most_events: self.options.events,
+            most_events: request.most_events.unwrap_or(self.options.events),
+            has_callback: request.on_progress.is_some(),
             on_progress: Mutex::new(request.on_progress.take()),
             inner: Mutex::default(),
             changed: Condvar::new(),
@@ -340,11 +380,8 @@ impl Intake for QueueIntake {
         let mut state = self.shared.lock();
         loop {
             let now = self.shared.clock.elapsed();
-            while let Some(waiting) = state.queue.pop_front() {
-                if waiting.deadline.is_some_and(|deadline| deadline <= now) {
-                    waiting.give_up(Stopped::Deadline);
-                    continue;
-                }
+            state.give_up_overdue(now);
+            if let Some(waiting) = state.queue.pop_front() {
                 state.in_flight.retain(|ticket| !ticket.is_done());
                 state.in_flight.push(Arc::clone(&waiting.ticket));
                 drop(state);
@@ -370,7 +407,10 @@ impl Intake for QueueIntake {
     }
 
     fn score(&mut self, scorer: Option<&mut dyn Scorer>) {
-        let given = self.shared.lock().scoring.pop_front();
+        let mut state = self.shared.lock();
+        state.give_up_overdue(self.shared.clock.elapsed());
+        let given = state.scoring.pop_front();
+        drop(state);
         if let Some(given) = given {
             given.score(scorer);
         }
@@ -387,21 +427,45 @@ impl Waiting {
 }
 
 struct TicketSink {
+    shared: Arc<Shared>,
     running: Rc<RefCell<Running>>,
 }
 
 impl Sink for TicketSink {
     fn event(&mut self, event: Event<'_>) {
-        let Some((index, progress)) = Progress::of(&event) else {
-            return;
-        };
-        if let Some(ticket) = self.running.borrow().tickets.get(&index) {
+        match event {
+            Event::Pass {
+                in_flight,
+                cache_bytes,
+                ledger,
+                ..
+            } => {
+                let mut stats = lock(&self.shared.stats);
+                *stats = ServiceStats {
+                    in_flight,
+                    cache_bytes,
+                    ledger: *ledger,
+                };
+            }
+            Event::ProblemDone { cache_bytes, .. } => {
+                lock(&self.shared.stats).cache_bytes = cache_bytes;
+            }
+            _ => {}
+        }
+        let running = self.running.borrow();
+        let ticket = Progress::index(&event).and_then(|index| running.tickets.get(&index));
+        if let Some(ticket) = ticket.filter(|ticket| ticket.has_reader())
+            && let Some(progress) = Progress::of(&event)
+        {
             ticket.tell(progress);
         }
     }
 
     fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
-        let ticket = self.running.borrow_mut().tickets.remove(&result.index);
+        let mut running = self.running.borrow_mut();
+        let ticket = running.tickets.remove(&result.index);
+        lock(&self.shared.stats).in_flight = running.tickets.len();
+        drop(running);
         if let Some(ticket) = ticket {
             ticket.finish(Ok(result));
         }
@@ -413,6 +477,7 @@ struct TicketState {
     number: u64,
     cancel: CancelToken,
     most_events: usize,
+    has_callback: bool,
     on_progress: Mutex<Option<OnProgress>>,
     inner: Mutex<Outcome>,
     changed: Condvar,
@@ -433,6 +498,11 @@ impl TicketState {
         lock(&self.inner).done
     }
 
+    /// Whether anybody is told what happens.
+    fn has_reader(&self) -> bool {
+        self.most_events > 0 || self.has_callback
+    }
+
     fn tell(&self, progress: Progress) {
         if let Some(observe) = &mut *lock(&self.on_progress) {
             observe(&progress);
@@ -445,8 +515,12 @@ impl TicketState {
         if self.most_events > 0 {
             inner.events.push_back(progress);
         }
+        let waker = inner.waker.take();
         drop(inner);
         self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     fn finish(&self, result: Result<ProblemResult, ServiceError>) {
@@ -527,6 +601,20 @@ impl Ticket {
                 inner = woken.unwrap_or_else(PoisonError::into_inner);
             }
         })
+    }
+
+    /// [`events`](Self::events) for an async runtime: what happened since the last call, `None` once
+    /// the problem is done and all was taken. As a future, the ticket then has its result.
+    pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
+        let mut inner = lock(&self.state.inner);
+        if !inner.events.is_empty() {
+            return Poll::Ready(Some(inner.events.drain(..).collect()));
+        }
+        if inner.done {
+            return Poll::Ready(None);
+        }
+        inner.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Events that were dropped because nobody took them in time.

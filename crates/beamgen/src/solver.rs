@@ -26,6 +26,7 @@ pub struct Solver {
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
     pub(crate) has_bundled: bool,
+    pub(crate) has_chat_template: bool,
     pub(crate) effective: Map<String, Value>,
     #[cfg(feature = "remote")]
     pub(crate) served: Vec<(
@@ -51,6 +52,17 @@ impl Solver {
     /// world](crate::bundled) only.
     pub fn has_bundled(&self) -> bool {
         self.has_bundled
+    }
+
+    /// Whether the generator's prompt has a place for a system message: its checkpoint has a chat
+    /// template. A generator of one's own is taken to have none.
+    pub fn has_chat_template(&self) -> bool {
+        self.has_chat_template
+    }
+
+    /// Whether there is a scorer.
+    pub fn has_scorer(&self) -> bool {
+        self.scorer.is_some()
     }
 
     /// Whether a problem is foreign to a bundled model that this solver has

@@ -16,6 +16,48 @@ pub enum Event<'a> {
         /// As it was given.
         problem: &'a Problem,
     },
+    /// A chain goes on: steps were begun after it.
+    ChainExpanded {
+        /// The problem's position in the input.
+        index: usize,
+        /// The problem's chains so far.
+        tree: &'a ChainTree,
+        /// The step that they follow.
+        node: NodeId,
+        /// The steps begun now, without text yet.
+        children: &'a [NodeId],
+    },
+    /// A step is held up in its middle, to be scored as far as it goes.
+    StepPaused {
+        /// The problem's position in the input.
+        index: usize,
+        /// The problem's chains so far.
+        tree: &'a ChainTree,
+        /// The step, and the chain that ends with it.
+        node: NodeId,
+    },
+    /// A step that is held up got the score that it has so far.
+    StepPartlyScored {
+        /// The problem's position in the input.
+        index: usize,
+        /// The problem's chains so far.
+        tree: &'a ChainTree,
+        /// The step, and the chain that ends with it.
+        node: NodeId,
+        /// In `[0, 1]`.
+        score: f32,
+    },
+    /// A step was found to be one with an earlier sibling.
+    StepMerged {
+        /// The problem's position in the input.
+        index: usize,
+        /// The problem's chains so far.
+        tree: &'a ChainTree,
+        /// The step.
+        node: NodeId,
+        /// The sibling that stands for both.
+        twin: NodeId,
+    },
     /// A step closed.
     StepClosed {
         /// The problem's position in the input.
@@ -36,7 +78,7 @@ pub enum Event<'a> {
         /// In `[0, 1]`.
         score: f32,
     },
-    /// An open chain was dropped in favour of better ones.
+    /// A chain was dropped: in favour of better ones, or because the search is over.
     ChainPruned {
         /// The problem's position in the input.
         index: usize,
@@ -65,6 +107,8 @@ pub enum Event<'a> {
     ProblemDone {
         /// Answer, chains, and what was spent.
         result: &'a ProblemResult,
+        /// Bytes that the chains of other problems hold in the caches.
+        cache_bytes: u64,
     },
     /// A forward pass of the generator is over.
     Pass {
@@ -72,6 +116,8 @@ pub enum Event<'a> {
         rows: usize,
         /// Problems at work.
         in_flight: usize,
+        /// Bytes that chains hold in the caches of both models.
+        cache_bytes: u64,
         /// The run so far.
         ledger: &'a Ledger,
     },

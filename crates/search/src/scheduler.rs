@@ -54,6 +54,14 @@ pub struct Models<'a> {
     pub clock: &'a dyn Clock,
 }
 
+impl Models<'_> {
+    /// Bytes that chains hold in the caches of both models now.
+    fn cache_bytes(&self) -> u64 {
+        let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
+        self.generator.memory().used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
+    }
+}
+
 /// Where events and results go.
 pub trait Sink {
     /// Something happened.
@@ -342,20 +350,18 @@ impl Scheduler<'_, '_> {
             self.limit += 1;
             self.results_since_change = 0;
         }
-        self.cx.event(Event::ProblemDone { result: &result });
+        let cache_bytes = self.cx.models.cache_bytes();
+        self.cx.event(Event::ProblemDone {
+            result: &result,
+            cache_bytes,
+        });
         if self.cx.sink.result(result).is_break() {
             self.stopped = true;
         }
     }
 
     fn note_memory(&mut self) {
-        let used = self.cx.models.generator.memory().used_bytes
-            + self
-                .cx
-                .models
-                .scorer
-                .as_ref()
-                .map_or(0, |scorer| scorer.memory().used_bytes);
+        let used = self.cx.models.cache_bytes();
         let ledger: &mut Ledger = &mut self.summary.ledger;
         ledger.peak_kv_bytes = ledger.peak_kv_bytes.max(used);
     }

@@ -5,6 +5,7 @@ use super::active::{ActiveProblem, Stage};
 use super::node::{NodeResources, SpeculativeStep};
 use super::pruning::Decision;
 use crate::error::SearchError;
+use crate::event::Event;
 use crate::finish::Finish;
 use crate::strategy::{Action, DecodeMode, Scoring};
 use crate::tree::{NodeId, State};
@@ -115,7 +116,8 @@ impl ActiveProblem {
         }
 
         let wanted = |step: &mut SpeculativeStep| step.mode == mode;
-        let is_first = self.tree.node(node).children.is_empty();
+        let known = self.tree.node(node).children.len();
+        let is_first = known == 0;
         let mut step = self
             .resources(node)
             .speculative
@@ -148,6 +150,12 @@ impl ActiveProblem {
                 Some(step) => self.adopt(child, step),
             }
         }
+        cx.event(Event::ChainExpanded {
+            index: self.index,
+            tree: &self.tree,
+            node,
+            children: &self.tree.node(node).children[known..],
+        });
         self.let_go(node, cx);
         Ok(())
     }

@@ -52,10 +52,10 @@ impl ActiveProblem {
                     self.prune(id, over, cx);
                 }
                 State::Growing => {
-                    self.tree.node_mut(id).pruned = Some(Decision::search_over(self.round()));
-                    self.tree.node_mut(id).state = State::Pruned;
+                    // What was sampled of it is charged before its chain is given back.
                     self.drop_speculative(id, cx);
                     self.cancel(id, cx);
+                    self.prune(id, Decision::search_over(self.round()), cx);
                 }
                 // Also the chain of an expanded node whose children were not all started.
                 _ => self.release(id, cx),

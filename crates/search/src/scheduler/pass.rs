@@ -165,9 +165,11 @@ impl Scheduler<'_, '_> {
         }
 
         self.update_clock();
+        let cache_bytes = self.cx.models.cache_bytes();
         self.cx.event(Event::Pass {
             rows,
             in_flight: self.live.len(),
+            cache_bytes,
             ledger: &self.summary.ledger,
         });
         Ok(true)

@@ -365,6 +365,12 @@ impl ActiveProblem {
             };
             if node.state == State::Paused {
                 self.tree.node_mut(id).partial_score = Some(score);
+                cx.event(Event::StepPartlyScored {
+                    index: self.index,
+                    tree: &self.tree,
+                    node: id,
+                    score,
+                });
             } else if node.score.is_none() && !node.is_empty_step() {
                 self.tree.node_mut(id).score = Some(score);
                 cx.event(Event::StepScored {

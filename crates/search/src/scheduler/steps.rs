@@ -98,6 +98,11 @@ impl ActiveProblem {
         node.logprob = step.logprob;
         if step.paused {
             node.state = State::Paused;
+            cx.event(Event::StepPaused {
+                index: self.index,
+                tree: &self.tree,
+                node: id,
+            });
         } else {
             node.state = finish.map_or(State::Open, State::Finished);
             cx.event(Event::StepClosed {
@@ -143,6 +148,12 @@ impl ActiveProblem {
                 self.tree.node_mut(twin).copies += 1;
                 self.tree.node_mut(id).state = State::Duplicate;
                 self.tree.node_mut(id).duplicate_of = Some(twin);
+                cx.event(Event::StepMerged {
+                    index: self.index,
+                    tree: &self.tree,
+                    node: id,
+                    twin,
+                });
                 self.release(id, cx);
                 self.steps.outstanding -= 1;
             } else {

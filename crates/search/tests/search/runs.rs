@@ -375,6 +375,7 @@ fn the_observer_sees_the_life_of_every_chain() {
         clock: &StoppedClock,
     };
     let (mut begun, mut closed, mut scored, mut ended, mut pruned, mut passes) = (0, 0, 0, 0, 0, 0);
+    let (mut expanded, mut merged) = (0, 0);
     let mut results = Vec::new();
     let observe = &mut |event: Event<'_>| match event {
         Event::ProblemStarted { .. } => begun += 1,
@@ -387,7 +388,27 @@ fn the_observer_sees_the_life_of_every_chain() {
         }
         Event::ChainFinished { .. } => ended += 1,
         Event::ChainPruned { .. } => pruned += 1,
-        Event::ProblemDone { result } => results.push(result.clone()),
+        Event::ChainExpanded {
+            tree,
+            node,
+            children,
+            ..
+        } => {
+            assert!(
+                children
+                    .iter()
+                    .all(|&id| tree.node(id).parent == Some(node))
+            );
+            expanded += children.len();
+        }
+        Event::StepMerged {
+            tree, node, twin, ..
+        } => {
+            assert_eq!(tree.node(node).duplicate_of, Some(twin));
+            merged += 1;
+        }
+        Event::StepPaused { .. } | Event::StepPartlyScored { .. } => panic!("nothing is held up"),
+        Event::ProblemDone { result, .. } => results.push(result.clone()),
         Event::Pass { in_flight, .. } => {
             assert!(in_flight <= 5);
             passes += 1;
@@ -403,7 +424,8 @@ fn the_observer_sees_the_life_of_every_chain() {
             .count()
     };
     assert_eq!(begun, 5);
-    assert_eq!(closed, count(&|_| true));
+    assert_eq!((expanded, closed), (count(&|_| true), count(&|_| true)));
+    assert_eq!(merged, count(&|node| node.state == State::Duplicate));
     assert_eq!(scored, count(&|node| node.score.is_some()));
     assert_eq!(pruned, count(&|node| node.state == State::Pruned));
     // A finished duplicate was finished before it was found to be one.
