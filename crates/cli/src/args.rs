@@ -17,6 +17,7 @@ use crate::version::VERSION;
 
 mod flags;
 mod labels;
+mod serve;
 mod texts;
 mod train;
 
@@ -24,6 +25,7 @@ pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 pub use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
 };
+pub use serve::ServeArgs;
 #[cfg_attr(
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")
@@ -53,6 +55,8 @@ struct Cli {
 pub enum Command {
     /// Solve problems and show the chosen chains with their scores
     Solve(Box<SolveArgs>),
+    /// Serve HTTP requests, as OpenAI's clients make them
+    Serve(Box<ServeArgs>),
     /// Compare search strategies: accuracy, tokens, seconds
     Bench(Box<BenchArgs>),
     /// Measure the speed of one model without a search

@@ -30,6 +30,8 @@ mod progress;
 mod report;
 mod score;
 mod scorer;
+#[cfg(feature = "serve")]
+mod serve;
 mod servers;
 mod settings;
 mod show;
@@ -51,6 +53,13 @@ use failure::Failure;
 pub fn main() -> ExitCode {
     let result = args::parse().and_then(|command| match command {
         Command::Solve(args) => solve::main(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::main(&args),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(_) => Err(Failure::Input(
+            "this build leaves the server out; build it in: cargo build --release --features serve"
+                .to_owned(),
+        )),
         Command::Bench(args) => bench::main(&args),
         Command::BenchEngine(args) => bench_engine::main(&args),
         Command::Show(args) => view::main(&args),

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{
-    Choose, Config, GenError, Prepared, Scorer, ScorerKind, ServerConfig, Solver, StrategyName,
-    is_word,
+    Choose, Config, GenError, Prepared, Scorer, ScorerKind, ServerConfig, Solver, SolverBuilder,
+    StrategyName, is_word,
 };
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
@@ -23,6 +23,31 @@ use crate::servers;
 /// other flags over all.
 pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
     with_flags(file(flags.config.as_deref(), &flags.models)?, flags)
+}
+
+/// [`config`] for one search, with the flags that say which.
+pub fn search_config(
+    flags: &SettingFlags,
+    strategy: Option<StrategyName>,
+    chains: Option<usize>,
+    scorer: Option<ScorerKind>,
+) -> Result<Config, Failure> {
+    let mut config = config(flags)?;
+    if let Some(n) = chains {
+        config.search.n = n;
+    }
+    if let Some(strategy) = strategy {
+        set_strategy(&mut config, strategy, flags.choose);
+    }
+    if let Some(scorer) = scorer {
+        if scorer != ScorerKind::None && is_word(flags.models.prm.as_deref(), "none") {
+            return Err(Failure::Input(format!(
+                "--prm none and --scorer {scorer}: leave one of them out"
+            )));
+        }
+        config.models.scorer = scorer;
+    }
+    Ok(config)
 }
 
 /// The configuration with the flags that were typed put over it.
@@ -181,19 +206,38 @@ pub fn solver_with(
     show: ShowPlan,
     long: LongProblems,
 ) -> Result<Solver, Failure> {
-    config.check()?;
-    if config.is_bundled_scorer_foreign() && config.uses_scorer() {
-        let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
-                       --generator: add --prm MODEL, or --scorer none with a strategy that needs no scores";
-        return Err(Failure::Input(message.to_owned()));
-    }
-    let builder = download::attach(Solver::builder().config(config))?;
-    let prepared = scorer::attach(servers::with_keys(builder)?).prepare()?;
+    let prepared = prepare(Solver::builder().config(config), Config::uses_scorer)?;
     for (problems, count) in sets {
         if let LongProblems::Refuse(advice) = long {
             check_lengths(&prepared, problems, *count, advice)?;
         }
     }
+    load(prepared, show)
+}
+
+/// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the
+/// settings themselves do not use it.
+#[cfg(feature = "serve")]
+pub fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
+    let builder = Solver::builder().config(config).load_scorer();
+    load(prepare(builder, |_| true)?, show)
+}
+
+/// Finds and checks the models. A reward model that cannot judge the generator is refused if it
+/// `scores`.
+fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
+    let config = builder.settings();
+    config.check()?;
+    if config.is_bundled_scorer_foreign() && scores(config) {
+        let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
+                       --generator: add --prm MODEL, or --scorer none with a strategy that needs no scores";
+        return Err(Failure::Input(message.to_owned()));
+    }
+    let builder = download::attach(builder)?;
+    Ok(scorer::attach(servers::with_keys(builder)?).prepare()?)
+}
+
+fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
     announce(&prepared, show);
     let (plan, chat) = (prepared.plan().clone(), prepared.has_chat_template());
     let solver = prepared.solver()?;

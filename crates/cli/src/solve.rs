@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use beamgen::eval::metrics::bootstrap;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
-use beamgen::{Config, Request, RunSummary, ScorerKind, Solver};
+use beamgen::{Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
             "{flag} needs a run file: add --out FILE"
         )));
     }
-    let config = config(args)?;
+    let config = settings::search_config(&args.settings, args.strategy, args.chains, args.scorer)?;
     config.check()?;
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
     let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
@@ -58,27 +58,6 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         output::note(format_args!("{line}"));
     }
     report.finish(resumed, &summary)
-}
-
-fn config(args: &SolveArgs) -> Result<Config, Failure> {
-    let mut config = settings::config(&args.settings)?;
-    if let Some(n) = args.chains {
-        config.search.n = n;
-    }
-    if let Some(strategy) = args.strategy {
-        settings::set_strategy(&mut config, strategy, args.settings.choose);
-    }
-    if let Some(scorer) = args.scorer {
-        if scorer != ScorerKind::None
-            && beamgen::is_word(args.settings.models.prm.as_deref(), "none")
-        {
-            return Err(Failure::Input(format!(
-                "--prm none and --scorer {scorer}: leave one of them out"
-            )));
-        }
-        config.models.scorer = scorer;
-    }
-    Ok(config)
 }
 
 /// Opens the run file if `--out` names one, with the records that it has already.

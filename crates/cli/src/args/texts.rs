@@ -53,6 +53,20 @@ The number before a step is its score, the reward model's probability that the s
 score below 0.9, ! one below 0.5. An answer is called a guess if nothing in the chain marks it as the \
 answer; its last number was taken then. Ctrl-C ends the run with what is done; --resume continues it.";
 
+pub const SERVE: &str = "\
+Examples:
+  beamgen serve
+      the bundled pair on http://127.0.0.1:8080
+  beamgen serve --port 9000 --in-flight 64 --queue 512
+      more problems at once
+  beamgen serve --pair qwen2.5-math-1.5b --presets my-presets.toml
+      other models, other presets
+  BEAMGEN_API_KEY=... beamgen serve --host 0.0.0.0
+      for other machines, with a key
+
+A request's model is a preset: settings that are laid over those of the flags here. SIGTERM or Ctrl-C ends the \
+server when what is at work is done; a second one ends it at once. docs/serve.md has the protocol.";
+
 pub const BENCH: &str = "\
 Examples:
   beamgen bench --limit 100

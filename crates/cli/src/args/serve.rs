@@ -1,0 +1,131 @@
+//! The arguments of `beamgen serve`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use beamgen::{ScorerKind, StrategyName};
+use clap::Args;
+
+use super::{SettingFlags, strategy_name, texts};
+
+/// Serve HTTP requests
+#[derive(Args, Debug)]
+#[command(after_help = texts::SHORT, after_long_help = texts::SERVE)]
+#[cfg_attr(
+    not(feature = "serve"),
+    expect(dead_code, reason = "read where the server is built in")
+)]
+pub struct ServeArgs {
+    /// The port; 0 is a free one
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 8080,
+        help_heading = "Server"
+    )]
+    pub port: u16,
+    /// The address to listen on
+    ///
+    /// Other machines reach every address but loopback ones, so such an address needs a key.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1",
+        help_heading = "Server"
+    )]
+    pub host: IpAddr,
+    /// Read the keys that let clients in, one a line
+    ///
+    /// Without it the environment variable BEAMGEN_API_KEY may have one.
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    pub api_key_file: Option<PathBuf>,
+    /// Let everybody in who reaches the address
+    ///
+    /// Without it, an address that other machines reach needs a key.
+    #[arg(long, help_heading = "Server", hide_short_help = true)]
+    pub allow_anyone: bool,
+    /// A name that clients may call this server by
+    ///
+    /// localhost and addresses need none. May be repeated. A reverse proxy's name belongs here.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Server",
+        hide_short_help = true
+    )]
+    pub host_name: Vec<String>,
+    /// Read what `model` may be from a TOML file
+    ///
+    /// [default: configs/serve/presets.toml, which is in the binary]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    pub presets: Option<PathBuf>,
+    /// Requests that may wait; more are told to come back
+    #[arg(
+        long,
+        value_name = "REQUESTS",
+        default_value_t = 256,
+        help_heading = "Server"
+    )]
+    pub queue: usize,
+    /// Connections open at once
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1024,
+        help_heading = "Server",
+        hide_short_help = true
+    )]
+    pub connections: usize,
+    /// Most chains times tokens of a chain, for one request
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        default_value_t = 1 << 20,
+        help_heading = "Server",
+        hide_short_help = true
+    )]
+    pub max_tokens: usize,
+    /// Seconds after which a search ends with what it has
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600,
+        help_heading = "Server",
+        hide_short_help = true
+    )]
+    pub deadline: u64,
+    /// Seconds for what is at work when the server is told to stop
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30,
+        help_heading = "Server",
+        hide_short_help = true
+    )]
+    pub drain_seconds: u64,
+    /// Show the effective settings, and a line for each request, on stderr
+    #[arg(short, long, help_heading = "Server", hide_short_help = true)]
+    pub verbose: bool,
+
+    /// The search of the model `beamgen`: beam, dvts, majority, ...
+    ///
+    /// As for `beamgen solve`, which lists all strategies [default: beam]
+    #[arg(
+        long,
+        value_parser = strategy_name(),
+        value_name = "NAME",
+        hide_possible_values = true,
+        help_heading = "Search"
+    )]
+    pub strategy: Option<StrategyName>,
+    /// N, chains per problem [default: 16]
+    #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
+    pub chains: Option<usize>,
+
+    #[command(flatten)]
+    pub settings: SettingFlags,
+
+    /// Score steps with prm, orm, exact or none [default: prm]
+    #[arg(long, help_heading = "Models", hide_short_help = true)]
+    pub scorer: Option<ScorerKind>,
+}

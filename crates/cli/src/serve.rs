@@ -1,0 +1,150 @@
+//! `beamgen serve`: the solver behind HTTP.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beamgen::Settings;
+use beamgen_serve::{
+    Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop,
+};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::settings::{self, ShowPlan};
+use crate::table::grouped;
+
+/// The environment variable that may have a key.
+const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
+
+/// The largest file of keys or presets read.
+const MAX_BYTES: u64 = 1 << 20;
+
+pub fn main(args: &ServeArgs) -> Result<(), Failure> {
+    let config = settings::search_config(&args.settings, args.strategy, args.chains, args.scorer)?;
+    config.check()?;
+    let presets = presets(args.presets.as_deref(), &config.settings())?;
+    let server = Server::bind(options(args)?)?;
+    let show = match args.verbose {
+        true => ShowPlan::Always,
+        false => ShowPlan::OwnModels,
+    };
+    let solver = settings::any_solver(config, show)?;
+    let stop = Stop::new();
+    stop_on_signals(&stop)?;
+    let address = server.address()?;
+    output::note(format_args!("beamgen serves on http://{address}"));
+    let summary = server.run(solver, presets, &stop)?;
+    output::note(format_args!(
+        "beamgen has stopped: {} problems, {} tokens sampled",
+        grouped(summary.problems as u64),
+        grouped(summary.ledger.generated_tokens)
+    ));
+    Ok(())
+}
+
+fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
+    for (flag, value) in [
+        ("queue", args.queue),
+        ("connections", args.connections),
+        ("max-tokens", args.max_tokens),
+        ("deadline", args.deadline as usize),
+    ] {
+        if value == 0 {
+            return Err(Failure::Input(format!("--{flag} must be at least 1")));
+        }
+    }
+    Ok(ServeOptions {
+        address: SocketAddr::new(args.host, args.port),
+        keys: keys(args.api_key_file.as_deref())?,
+        allow_anyone: args.allow_anyone,
+        host_names: args.host_name.clone(),
+        limits: Limits {
+            queue: args.queue,
+            connections: args.connections,
+            tokens: args.max_tokens,
+            search_time: Duration::from_secs(args.deadline),
+            drain_time: Duration::from_secs(args.drain_seconds),
+            ..Limits::default()
+        },
+        observe: args.verbose.then(|| Arc::new(log) as Arc<_>),
+    })
+}
+
+fn log(served: &Served) {
+    output::note(format_args!(
+        "{} {} {:.3} s",
+        served.route, served.status, served.seconds
+    ));
+}
+
+/// The keys of the file if one is named, otherwise that of the environment if it has one.
+fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
+    let (place, text) = match file {
+        Some(path) => (path.display().to_string(), read(path)?),
+        None => match std::env::var(KEY_VARIABLE) {
+            Ok(text) => (KEY_VARIABLE.to_owned(), text),
+            Err(_) => return Ok(Vec::new()),
+        },
+    };
+    let lines = text.lines().map(str::trim).enumerate();
+    let keys = lines.filter(|(_, line)| !line.is_empty());
+    let key = |(at, line): (usize, &str)| {
+        let key = line.parse::<Key>();
+        key.map_err(|error| Failure::Input(format!("{place}: line {}: {error}", at + 1)))
+    };
+    let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;
+    match keys.is_empty() {
+        true => Err(Failure::Input(format!("{place}: there is no key in it"))),
+        false => Ok(keys),
+    }
+}
+
+fn presets(file: Option<&Path>, own: &Settings) -> Result<Presets, Failure> {
+    Ok(match file {
+        Some(path) => Presets::parse(&read(path)?, &path.display().to_string(), own)?,
+        None => Presets::built_in(own)?,
+    })
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    beamgen_files::read_text_file(path, MAX_BYTES)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// The first SIGTERM or Ctrl-C stops the server, the second ends the process.
+fn stop_on_signals(stop: &Stop) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))?;
+    let stop = stop.clone();
+    std::thread::spawn(move || {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
+            output::note(format_args!(
+                "beamgen ends what is at work; a second signal ends it at once"
+            ));
+            stop.begin();
+        }
+        if let Some(signal) = signals.next() {
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Open { .. } => Self::Input(format!(
+                "{error}: give --api-key-file FILE or {KEY_VARIABLE}, or say --allow-anyone"
+            )),
+            Error::Lost(error) => Self::from(error),
+            Error::Runtime(_) => Self::Run(error.into()),
+            error => Self::Input(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Who gets in: keys, and the names that requests may call the server by.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::refusal::Refusal;
+
+/// A key, kept as its digest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+/// Why a text is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// It could be guessed.
+    #[error("a key has at least {} characters", Key::SHORTEST)]
+    TooShort,
+    /// It could not be sent in a header.
+    #[error("a key has visible ASCII characters only")]
+    Unprintable,
+}
+
+impl Key {
+    /// Characters of the shortest key.
+    pub const SHORTEST: usize = 16;
+
+    /// Whether these bytes are the key, in a time that does not depend on where they differ.
+    fn is(&self, given: &[u8]) -> Choice {
+        digest(given).ct_eq(&self.0)
+    }
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(KeyError::Unprintable);
+        }
+        match text.len() < Self::SHORTEST {
+            true => Err(KeyError::TooShort),
+            false => Ok(Self(digest(text.as_bytes()))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// Checks that do not depend on the route.
+#[derive(Debug)]
+pub struct Access {
+    keys: Vec<Key>,
+    host_names: Vec<String>,
+}
+
+impl Access {
+    pub fn new(keys: Vec<Key>, host_names: &[String]) -> Self {
+        let host_names = host_names.iter().map(|name| name.to_ascii_lowercase());
+        Self {
+            keys,
+            host_names: host_names.collect(),
+        }
+    }
+
+    /// A web page whose author lets a name of his own point to this machine sends that name, and no
+    /// other page can send a `Host` of its choice. Addresses are no names.
+    pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = host(headers)?;
+        let in_uri = uri.authority().cloned();
+        for authority in in_uri.iter().chain([&host]) {
+            let name = authority.host().to_ascii_lowercase();
+            let bare = name.trim_start_matches('[').trim_end_matches(']');
+            let known = name == "localhost"
+                || bare.parse::<IpAddr>().is_ok()
+                || self.host_names.contains(&name);
+            if !known {
+                return Err(Refusal::host());
+            }
+        }
+        Ok(())
+    }
+
+    /// A browser says which page a request comes from; another server's has no business here.
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let Some(origin) = origins.next() else {
+            return Ok(());
+        };
+        let uri = origin.to_str().ok().and_then(|o| o.parse::<Uri>().ok());
+        let of_page = uri.as_ref().and_then(Uri::authority);
+        let is_own = of_page.is_some_and(|page| host(headers).is_ok_and(|own| *page == own));
+        match is_own && origins.next().is_none() {
+            true => Ok(()),
+            false => Err(Refusal::cross_origin()),
+        }
+    }
+
+    /// The key as a bearer token or, for browsers, as the password of Basic.
+    pub fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (given.next(), given.next()) else {
+            return Err(Refusal::key("no key was sent"));
+        };
+        let key = key_of(value.as_bytes()).ok_or_else(|| Refusal::key("no key was sent"))?;
+        let known = self.keys.iter().map(|known| known.is(&key));
+        match bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
+            true => Ok(()),
+            false => Err(Refusal::key("this key is not known")),
+        }
+    }
+}
+
+fn host(headers: &HeaderMap) -> Result<Authority, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Refusal::host());
+    };
+    let host = host.to_str().ok().filter(|host| !host.contains('@'));
+    host.and_then(|host| host.parse().ok())
+        .ok_or_else(Refusal::host)
+}
+
+fn key_of(value: &[u8]) -> Option<Vec<u8>> {
+    let at = value.iter().position(|&byte| byte == b' ')?;
+    let (scheme, rest) = (&value[..at], value[at..].trim_ascii());
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Some(rest.to_vec());
+    }
+    if scheme.eq_ignore_ascii_case(b"basic") {
+        let pair = BASE64_STANDARD.decode(rest).ok()?;
+        let colon = pair.iter().position(|&byte| byte == b':')?;
+        return Some(pair[colon + 1..].to_vec());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn a_name_that_nobody_gave_the_server_is_refused_and_an_address_is_not() {
+        let access = Access::new(Vec::new(), &["Solver.example".to_owned()]);
+        let check = |uri: &str, host: &str| {
+            access
+                .check_host(&uri.parse().unwrap(), &headers(&[(HOST, host)]))
+                .is_ok()
+        };
+        for host in [
+            "localhost:8080",
+            "LOCALHOST",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "192.168.1.5",
+            "solver.example",
+        ] {
+            assert!(check("/v1/models", host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:8080",
+            "127.0.0.1.evil.example",
+            "user@localhost",
+            "",
+            "[::1",
+            "a b",
+        ] {
+            assert!(!check("/v1/models", host), "{host}");
+        }
+        assert!(!check("http://evil.example/v1/models", "localhost"));
+        let twice = headers(&[(HOST, "localhost"), (HOST, "localhost")]);
+        assert!(access.check_host(&"/".parse().unwrap(), &twice).is_err());
+        assert!(
+            access
+                .check_host(&"/".parse().unwrap(), &headers(&[]))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused() {
+        let access = Access::new(Vec::new(), &[]);
+        let check = |origin: &str| {
+            let lines = [(HOST, "localhost:8080"), (ORIGIN, origin)];
+            access.check_origin(&headers(&lines)).is_ok()
+        };
+        assert!(check("http://localhost:8080"));
+        for origin in [
+            "http://localhost:9090",
+            "http://evil.example",
+            "null",
+            "",
+            "localhost:8080.evil.example",
+        ] {
+            assert!(!check(origin), "{origin}");
+        }
+        assert!(access.check_origin(&headers(&[])).is_ok());
+    }
+
+    #[test]
+    fn a_key_opens_as_bearer_and_as_basic_and_nothing_else_does() {
+        let keys = ["correct-horse-battery", "another-long-key-42"];
+        let keys = keys.map(|key| key.parse().unwrap()).to_vec();
+        let access = Access::new(keys, &[]);
+        let check = |value: &str| {
+            access
+                .check_key(&headers(&[(AUTHORIZATION, value)]))
+                .is_ok()
+        };
+        assert!(check("Bearer correct-horse-battery"));
+        assert!(check("bearer  another-long-key-42 "));
+        let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+        assert!(check(&basic("anybody:correct-horse-battery")));
+        for value in [
+            "correct-horse-battery",
+            "Bearer",
+            "Bearer ",
+            "Bearer correct-horse-batter",
+            "Bearer correct-horse-battery2",
+            "Digest correct-horse-battery",
+            "Basic correct-horse-battery",
+            &basic("correct-horse-battery"),
+            &basic("correct-horse-battery:"),
+        ] {
+            assert!(!check(value), "{value}");
+        }
+        assert!(access.check_key(&headers(&[])).is_err());
+        let twice = (AUTHORIZATION, "Bearer correct-horse-battery");
+        assert!(access.check_key(&headers(&[twice.clone(), twice])).is_err());
+    }
+
+    #[test]
+    fn short_and_unprintable_keys_are_none() {
+        assert_eq!("short".parse::<Key>(), Err(KeyError::TooShort));
+        assert_eq!(
+            "a key with blanks in it".parse::<Key>(),
+            Err(KeyError::Unprintable)
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! An answer in OpenAI's shape, with the object `beamgen` beside it.
+
+use beamgen::eval::Record;
+use beamgen::{ProblemResult, Stopped, bundled};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::app::{App, now};
+use crate::ask::{Ask, Shape};
+
+/// What every chunk of an answer repeats.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub shape: Shape,
+    pub id: String,
+    pub created: u64,
+    pub model: String,
+}
+
+impl Head {
+    pub fn new(app: &App, ask: &Ask) -> Self {
+        Self {
+            shape: ask.shape,
+            id: app.next_id(match ask.shape {
+                Shape::Chat => "chatcmpl",
+                Shape::Completion => "cmpl",
+            }),
+            created: now(),
+            model: ask.model.clone(),
+        }
+    }
+
+    /// An answer's outermost object.
+    pub fn object(&self, is_chunk: bool, choices: Value) -> Value {
+        let object = match (self.shape, is_chunk) {
+            (Shape::Chat, false) => "chat.completion",
+            (Shape::Chat, true) => "chat.completion.chunk",
+            (Shape::Completion, _) => "text_completion",
+        };
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+        })
+    }
+}
+
+/// The object `beamgen` of an answer: a line of a run file, and how it came to be.
+#[derive(Serialize)]
+struct Twin<'a> {
+    model: &'a str,
+    strategy: &'a str,
+    n: usize,
+    m: usize,
+    seed: u64,
+    #[serde(flatten)]
+    record: Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<Stopped>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+    elapsed_seconds: f64,
+}
+
+/// What is said of a problem of another kind than the bundled pair knows.
+const FOREIGN: &str =
+    "the bundled models know problems like those of /v1/problems only: this answer means nothing";
+
+/// A result, read for an answer.
+pub struct Solved {
+    /// The chosen chain in pieces, a step each; together they are the text of the answer.
+    pub pieces: Vec<String>,
+    /// Why there is no text.
+    pub refusal: Option<String>,
+    pub finish_reason: &'static str,
+    pub usage: Value,
+    pub beamgen: Value,
+}
+
+impl Solved {
+    pub fn new(app: &App, ask: &Ask, result: &ProblemResult, seconds: f64) -> Self {
+        let refusal = result.withheld.as_ref().map(|_| {
+            let score = result.score.unwrap_or(0.0);
+            let threshold = ask.settings.search.threshold;
+            format!("the best answer scores {score:.3}, below the threshold {threshold}")
+        });
+        let completion = result
+            .chosen
+            .map_or(0, |node| result.tree.token_count(node));
+        let prompt = result.ledger.prompt_tokens;
+        let finish = result.chosen_chain().map(|chain| chain.finish);
+        let search = &ask.settings.search;
+        let is_foreign = app.models.has_bundled && !bundled::knows(&ask.problem.text);
+        let twin = Twin {
+            model: &ask.model,
+            strategy: search.strategy.name(),
+            n: search.n,
+            m: search.m,
+            seed: ask.settings.generator.seed,
+            record: Record::new(result, ask.tree),
+            stopped: result.stopped,
+            note: is_foreign.then_some(FOREIGN),
+            elapsed_seconds: seconds,
+        };
+        Self {
+            pieces: match refusal {
+                Some(_) => Vec::new(),
+                None => pieces(result),
+            },
+            refusal,
+            finish_reason: match finish.is_some_and(beamgen::Finish::is_complete) {
+                true => "stop",
+                false => "length",
+            },
+            usage: json!({
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion as u64,
+            }),
+            beamgen: serde_json::to_value(twin).unwrap_or_default(),
+        }
+    }
+
+    /// The whole answer.
+    pub fn whole(self, head: &Head) -> Value {
+        let text = self.pieces.concat();
+        let choice = match head.shape {
+            Shape::Chat => {
+                let content = self.refusal.is_none().then_some(text);
+                let message =
+                    json!({"role": "assistant", "content": content, "refusal": self.refusal});
+                json!({"index": 0, "message": message, "logprobs": null, "finish_reason": self.finish_reason})
+            }
+            Shape::Completion => {
+                json!({"index": 0, "text": text, "logprobs": null, "finish_reason": self.finish_reason})
+            }
+        };
+        let mut answer = head.object(false, json!([choice]));
+        answer["usage"] = self.usage;
+        answer["beamgen"] = self.beamgen;
+        answer
+    }
+}
+
+/// The chosen chain's steps, without the white space around the whole.
+fn pieces(result: &ProblemResult) -> Vec<String> {
+    let Some(chosen) = result.chosen else {
+        return Vec::new();
+    };
+    let texts = result.tree.path(chosen).into_iter();
+    let mut pieces: Vec<String> = texts
+        .map(|node| result.tree.node(node).text.clone())
+        .skip_while(|text| text.trim().is_empty())
+        .collect();
+    while pieces.last().is_some_and(|text| text.trim().is_empty()) {
+        pieces.pop();
+    }
+    if let Some(first) = pieces.first_mut() {
+        *first = first.trim_start().to_owned();
+    }
+    if let Some(last) = pieces.last_mut() {
+        last.truncate(last.trim_end().len());
+    }
+    pieces
+}

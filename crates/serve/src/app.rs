@@ -1,0 +1,93 @@
+//! What all requests share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use beamgen::{Service, Solver};
+use serde_json::{Value, json};
+
+use crate::access::Access;
+use crate::metrics::Metrics;
+use crate::options::{Limits, ServeOptions};
+use crate::presets::Presets;
+use crate::stop::Stop;
+
+/// What all requests share.
+pub struct App {
+    pub service: Service,
+    pub presets: Presets,
+    pub access: Access,
+    pub limits: Limits,
+    pub metrics: Metrics,
+    pub stop: Stop,
+    pub options: ServeOptions,
+    pub models: ModelFacts,
+    /// Seconds since 1970 when the server started.
+    pub started: u64,
+    next_id: AtomicU64,
+}
+
+/// What is said of the models.
+#[derive(Debug, Clone)]
+pub struct ModelFacts {
+    /// As they were named.
+    pub names: Value,
+    pub has_scorer: bool,
+    pub has_bundled: bool,
+    pub takes_system: bool,
+}
+
+impl ModelFacts {
+    pub fn of(solver: &Solver) -> Self {
+        let models = &solver.config().models;
+        let name = |model: &Option<std::path::PathBuf>| match model {
+            Some(name) => name.display().to_string(),
+            None => "bundled".to_owned(),
+        };
+        let prm = match solver.has_scorer() {
+            true => name(&models.prm).into(),
+            false => Value::Null,
+        };
+        Self {
+            names: json!({"generator": name(&models.generator), "prm": prm}),
+            has_scorer: solver.has_scorer(),
+            has_bundled: solver.has_bundled(),
+            takes_system: solver.has_chat_template(),
+        }
+    }
+}
+
+impl App {
+    pub fn new(
+        service: Service,
+        models: ModelFacts,
+        presets: Presets,
+        options: ServeOptions,
+        stop: Stop,
+    ) -> Self {
+        Self {
+            service,
+            presets,
+            access: Access::new(options.keys.clone(), &options.host_names),
+            limits: options.limits,
+            metrics: Metrics::default(),
+            stop,
+            options,
+            models,
+            started: now(),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// A name for an answer that no other answer has.
+    pub fn next_id(&self, prefix: &str) -> String {
+        let number = self.next_id.fetch_add(1, Ordering::Relaxed);
+        format!("{prefix}-{:x}-{number:x}", self.started)
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

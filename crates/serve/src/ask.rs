@@ -1,0 +1,320 @@
+//! What a request asks for: a problem, the settings of its search, and how the answer is to come.
+
+use std::time::Duration;
+
+use beamgen::{Problem, Settings, StrategyName, set_key};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::chat;
+use crate::fields::Fields;
+use crate::presets::OWN;
+use crate::refusal::Refusal;
+
+/// Which of the two shapes of OpenAI's API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Chat,
+    Completion,
+}
+
+/// A request that was read.
+#[derive(Debug)]
+pub struct Ask {
+    pub shape: Shape,
+    /// The preset's name.
+    pub model: String,
+    pub problem: Problem,
+    pub settings: Settings,
+    pub deadline: Duration,
+    pub stream: bool,
+    pub include_usage: bool,
+    pub events: bool,
+    pub tree: bool,
+}
+
+/// Fields that cannot change an answer.
+const WITHOUT_EFFECT: [&str; 9] = [
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+    "tool_choice",
+];
+
+/// Fields that are taken if they say what is done anyway, and what that is.
+const FIXED: [(&str, fn(&Value) -> bool); 22] = [
+    ("n", |v| v == 1),
+    ("best_of", |v| v == 1),
+    ("logprobs", |v| v == false),
+    ("top_logprobs", |v| v == 0),
+    ("echo", |v| v == false),
+    ("suffix", |v| v == ""),
+    ("stop", |v| v == "" || is_empty(v)),
+    ("tools", is_empty),
+    ("functions", is_empty),
+    ("function_call", |v| v == "none"),
+    ("logit_bias", is_empty),
+    ("presence_penalty", |v| v.as_f64() == Some(0.0)),
+    ("frequency_penalty", |v| v.as_f64() == Some(0.0)),
+    ("response_format", |v| v["type"] == "text"),
+    ("modalities", |v| *v == serde_json::json!(["text"])),
+    ("audio", |_| false),
+    ("prediction", |_| false),
+    ("web_search_options", |_| false),
+    ("reasoning_effort", |_| false),
+    ("verbosity", |_| false),
+    ("moderation", |_| false),
+    ("logits_processors", |_| false),
+];
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
+}
+
+impl Ask {
+    /// # Errors
+    /// What is wrong, with the field.
+    pub fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
+        let mut fields = Fields::new(body, "");
+        let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
+        let preset = app
+            .presets
+            .find(&model)
+            .ok_or_else(|| unknown_model(app, &model))?;
+        let mut settings = preset.settings.clone();
+        let text = match shape {
+            Shape::Chat => {
+                let conversation = chat::read(fields.take("messages"))?;
+                if let Some(system) = conversation.system {
+                    if !app.models.takes_system {
+                        let reason = "the generator has no chat template, so its prompt has no place for a system message";
+                        return Err(Refusal::field("unsupported_field", "messages[0]", reason));
+                    }
+                    settings.generator.system_prompt = Some(system);
+                }
+                conversation.problem
+            }
+            Shape::Completion => prompt(&mut fields)?,
+        };
+        sampling(&mut fields, &mut settings)?;
+        let stream = fields.flag("stream")?;
+        let include_usage = stream_options(&mut fields, stream)?;
+        let own = fields.object("beamgen")?;
+        for key in WITHOUT_EFFECT {
+            fields.take(key);
+        }
+        for (key, is_done_anyway) in FIXED {
+            if fields
+                .take(key)
+                .is_some_and(|value| !is_done_anyway(&value))
+            {
+                let reason = "this is not supported; leave it out";
+                return Err(Refusal::field("unsupported_field", key, reason));
+            }
+        }
+        fields.end()?;
+        let mut ask = Self {
+            shape,
+            model,
+            problem: Problem::from(text.as_str()),
+            settings,
+            deadline: app.limits.search_time,
+            stream,
+            include_usage,
+            events: false,
+            tree: false,
+        };
+        ask.read_own(Fields::new(own, "beamgen."))?;
+        ask.check(app)?;
+        Ok(ask)
+    }
+
+    /// The object `beamgen` of a request.
+    fn read_own(&mut self, mut fields: Fields) -> Result<(), Refusal> {
+        for table in ["search", "generator"] {
+            let keys = fields.object(table)?;
+            self.set_keys(table, Value::Object(keys))?;
+        }
+        let search = &mut self.settings.search;
+        if let Some(name) = fields.text("strategy")? {
+            let strategy: StrategyName = name
+                .parse()
+                .map_err(|error| fields.wrong("strategy", &format!("{error}")))?;
+            strategy.apply(search);
+        }
+        search.n = fields.count("n")?.unwrap_or(search.n);
+        search.m = fields.count("m")?.unwrap_or(search.m);
+        if let Some(text) = fields.text("aggregation")? {
+            let parsed = text.parse();
+            search.aggregation =
+                parsed.map_err(|error| fields.wrong("aggregation", &format!("{error}")))?;
+        }
+        if let Some(text) = fields.text("choose")? {
+            let parsed = text.parse();
+            let choose = parsed.map_err(|error| fields.wrong("choose", &format!("{error}")))?;
+            search.choose = Some(choose);
+        }
+        search.budget_tokens = fields.count("budget")?.unwrap_or(search.budget_tokens);
+        if let Some(threshold) = fields.number("threshold")? {
+            search.threshold = threshold as f32;
+        }
+        let seed = &mut self.settings.generator.seed;
+        *seed = fields.whole("seed")?.unwrap_or(*seed);
+        if let Some(id) = fields.text("id")? {
+            self.problem.id = id;
+        }
+        self.problem.answer = fields.text("reference")?;
+        if let Some(seconds) = fields.number("deadline")? {
+            let deadline = Duration::try_from_secs_f64(seconds)
+                .ok()
+                .filter(|deadline| !deadline.is_zero());
+            let deadline =
+                deadline.ok_or_else(|| fields.wrong("deadline", "write seconds, above 0"))?;
+            self.deadline = self.deadline.min(deadline);
+        }
+        self.events = fields.flag("events")?;
+        if self.events && !self.stream {
+            return Err(fields.wrong(
+                "events",
+                "events come in streams only: add \"stream\": true",
+            ));
+        }
+        self.tree = fields.flag("tree")?;
+        fields.end()
+    }
+
+    /// Sets every key below `key`.
+    fn set_keys(&mut self, key: &str, value: Value) -> Result<(), Refusal> {
+        if let Value::Object(inner) = value {
+            for (name, value) in inner {
+                self.set_keys(&format!("{key}.{name}"), value)?;
+            }
+            return Ok(());
+        }
+        let full: String = format!("beamgen.{key}").chars().take(200).collect();
+        let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
+        if key == "search.in_flight" {
+            let reason = "how many problems are worked on at once is the server's setting";
+            return Err(wrong("unsupported_field", reason));
+        }
+        let value = toml::Value::try_from(value)
+            .map_err(|_| wrong("invalid_value", "it cannot have this value"))?;
+        self.settings = set_key(&self.settings, key, value).map_err(|error| match &error {
+            beamgen::Error::Key { reason, .. } if reason.contains("no key") => {
+                wrong("unknown_field", reason)
+            }
+            beamgen::Error::Key { reason, .. } => wrong("invalid_value", reason),
+            _ => wrong("invalid_value", &error.to_string()),
+        })?;
+        Ok(())
+    }
+
+    /// Refuses settings that cannot be run, and those that cost too much.
+    fn check(&self, app: &App) -> Result<(), Refusal> {
+        let invalid = |reason: String| Refusal::field("invalid_value", "beamgen", &reason);
+        let settings = &self.settings;
+        settings
+            .validate()
+            .map_err(|error| invalid(error.to_string()))?;
+        if let Some(what) = settings
+            .search
+            .needs_scorer()
+            .filter(|_| !app.models.has_scorer)
+        {
+            return Err(invalid(format!(
+                "{what} needs a reward model, and there is none"
+            )));
+        }
+        let chains = settings.search.chains();
+        let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
+        match tokens > app.limits.tokens {
+            true => Err(invalid(format!(
+                "{chains} chains of {} tokens are more than the {} that one request may ask for",
+                settings.generator.max_chain_tokens, app.limits.tokens
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+fn unknown_model(app: &App, model: &str) -> Refusal {
+    let names: Vec<&str> = app
+        .presets
+        .iter()
+        .map(|preset| preset.name.as_str())
+        .collect();
+    let shown: String = model.chars().take(100).collect();
+    Refusal {
+        status: axum::http::StatusCode::NOT_FOUND,
+        param: Some("model".to_owned()),
+        ..Refusal::input(
+            "model_not_found",
+            format!(
+                "there is no model {shown:?}; there are {}",
+                names.join(", ")
+            ),
+        )
+    }
+}
+
+/// The problem of a completion: a text, or a list of one.
+fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
+    let text = match fields.take("prompt") {
+        Some(Value::String(text)) => text,
+        Some(Value::Array(mut list)) if list.len() == 1 && list[0].is_string() => {
+            match list.pop() {
+                Some(Value::String(text)) => text,
+                _ => String::new(),
+            }
+        }
+        Some(Value::Array(_)) => {
+            let reason = "write one text: neither several prompts nor tokens are supported";
+            return Err(Refusal::field("unsupported_field", "prompt", reason));
+        }
+        _ => return Err(fields.wrong("prompt", "write a text")),
+    };
+    match text.trim().is_empty() {
+        true => Err(fields.wrong("prompt", "it is empty")),
+        false => Ok(text),
+    }
+}
+
+fn sampling(fields: &mut Fields, settings: &mut Settings) -> Result<(), Refusal> {
+    let sampling = &mut settings.generator.sampling;
+    for (key, field) in [
+        ("temperature", &mut sampling.temperature),
+        ("top_p", &mut sampling.top_p),
+        ("min_p", &mut sampling.min_p),
+        ("repetition_penalty", &mut sampling.repetition_penalty),
+    ] {
+        if let Some(value) = fields.number(key)? {
+            *field = Some(value as f32);
+        }
+    }
+    sampling.top_k = fields.count("top_k")?.or(sampling.top_k);
+    for key in ["max_tokens", "max_completion_tokens"] {
+        if let Some(most) = fields.count(key)? {
+            settings.generator.max_chain_tokens = most;
+        }
+    }
+    settings.generator.seed = fields.whole("seed")?.unwrap_or(settings.generator.seed);
+    Ok(())
+}
+
+fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
+    let given = fields.object("stream_options")?;
+    if !given.is_empty() && !stream {
+        let reason = "it has a meaning with \"stream\": true only";
+        return Err(fields.wrong("stream_options", reason));
+    }
+    let mut options = Fields::new(given, "stream_options.");
+    let include_usage = options.flag("include_usage")?;
+    options.flag("include_obfuscation")?;
+    options.end()?;
+    Ok(include_usage)
+}

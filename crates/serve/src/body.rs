@@ -1,0 +1,83 @@
+//! Reading a body: JSON, of bounded size, in bounded time.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::{Body, HttpBody};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value};
+
+use crate::options::Limits;
+use crate::refusal::Refusal;
+
+/// The body as a JSON object.
+pub async fn object(
+    headers: &HeaderMap,
+    body: Body,
+    limits: &Limits,
+) -> Result<Map<String, Value>, Refusal> {
+    check_type(headers)?;
+    let too_large = || {
+        let message = format!("the body is larger than {} bytes", limits.body_bytes);
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    };
+    let length = headers.get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limits.body_bytes as u64) {
+        return Err(too_large());
+    }
+    let bytes = tokio::time::timeout(limits.body_time, collect(body, limits.body_bytes));
+    let bytes = bytes.await.map_err(|_| {
+        let message = "the body did not come in time";
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    })?;
+    let bytes = bytes?.ok_or_else(too_large)?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+        let message = format!("the body is not JSON: {error}");
+        Refusal::input("invalid_json", message)
+    })?;
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(Refusal::input(
+            "invalid_request",
+            "the body has to be a JSON object",
+        )),
+    }
+}
+
+/// A form of another page can send plain text, but not this type.
+fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let given = headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok());
+    let essence = given.and_then(|given| given.split(';').next());
+    let is_json = essence.is_some_and(|e| e.trim().eq_ignore_ascii_case("application/json"));
+    let coding = headers.get(CONTENT_ENCODING);
+    let is_plain = coding.is_none_or(|c| c.as_bytes().eq_ignore_ascii_case(b"identity"));
+    match is_json && is_plain {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "send the body as application/json, without a Content-Encoding",
+        )),
+    }
+}
+
+/// All bytes; `None` if there are more than `most`.
+async fn collect(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, Refusal> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|_| {
+            let message = "the body ends early or is framed wrongly";
+            Refusal::input("invalid_request", message)
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > most {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Some(bytes))
+}

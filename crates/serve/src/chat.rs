@@ -1,0 +1,144 @@
+//! The problem in a conversation.
+
+use serde_json::{Map, Value};
+
+use crate::refusal::Refusal;
+
+/// A conversation as a search takes it.
+#[derive(Debug, PartialEq)]
+pub struct Conversation {
+    pub system: Option<String>,
+    pub problem: String,
+}
+
+/// One user message, and before it system messages. A search solves one problem, so there is no
+/// place for earlier turns.
+pub fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
+    let Some(Value::Array(messages)) = messages else {
+        return Err(wrong("messages", "write an array of messages"));
+    };
+    let (mut system, mut problem) = (Vec::new(), None);
+    for (at, message) in messages.into_iter().enumerate() {
+        let place = format!("messages[{at}]");
+        let Value::Object(mut message) = message else {
+            return Err(wrong(&place, "write an object with role and content"));
+        };
+        let role = message.shift_remove("role");
+        let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
+        match role {
+            "system" | "developer" if problem.is_none() => {
+                system.push(content(&place, &mut message)?);
+            }
+            "user" if problem.is_none() => problem = Some(content(&place, &mut message)?),
+            "system" | "developer" | "user" | "assistant" | "tool" | "function" => {
+                let reason =
+                    "a search solves one problem: send one user message, without earlier turns";
+                return Err(unsupported(&place, reason));
+            }
+            _ => {
+                let reason = "the role has to be user, system or developer";
+                return Err(wrong(&format!("{place}.role"), reason));
+            }
+        }
+        message.shift_remove("name");
+        let left = message.iter().find(|(_, value)| !value.is_null());
+        if let Some((key, _)) = left {
+            let key: String = key.chars().take(100).collect();
+            let reason = "a message has role, content and name here";
+            return Err(unsupported(&format!("{place}.{key}"), reason));
+        }
+    }
+    Ok(Conversation {
+        problem: problem.ok_or_else(|| wrong("messages", "there is no user message"))?,
+        system: (!system.is_empty()).then(|| system.join("\n\n")),
+    })
+}
+
+fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refusal> {
+    let place = format!("{place}.content");
+    let text = match message.shift_remove("content") {
+        Some(Value::String(text)) => text,
+        Some(Value::Array(parts)) => {
+            let mut text = String::new();
+            for (at, part) in parts.iter().enumerate() {
+                let is_text = part["type"] == "text";
+                let piece = part["text"].as_str().filter(|_| is_text);
+                let reason = "only parts of type text can be read";
+                let refusal = || unsupported(&format!("{place}[{at}]"), reason);
+                text += piece.ok_or_else(refusal)?;
+            }
+            text
+        }
+        _ => return Err(wrong(&place, "write a text")),
+    };
+    match text.trim().is_empty() {
+        true => Err(wrong(&place, "it is empty")),
+        false => Ok(text),
+    }
+}
+
+fn wrong(param: &str, reason: &str) -> Refusal {
+    Refusal::field("invalid_value", param, reason)
+}
+
+fn unsupported(param: &str, reason: &str) -> Refusal {
+    Refusal::field("unsupported_field", param, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(messages: Value) -> String {
+        read(Some(messages)).unwrap_err().message.into_owned()
+    }
+
+    #[test]
+    fn a_user_message_is_the_problem_and_what_stands_before_it_the_system_prompt() {
+        let messages = json!([
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": "right."}]},
+            {"role": "user", "content": "1 + 1?", "name": "mia"},
+        ]);
+        let read = read(Some(messages)).unwrap();
+        assert_eq!(read.problem, "1 + 1?");
+        assert_eq!(read.system.as_deref(), Some("Be brief.\n\nAnd right."));
+    }
+
+    #[test]
+    fn what_a_search_cannot_do_is_refused_with_its_place() {
+        let user = json!({"role": "user", "content": "x"});
+        for (messages, begin) in [
+            (json!(3), "messages: write an array"),
+            (json!([]), "messages: there is no user"),
+            (json!(["x"]), "messages[0]: write an object"),
+            (json!([{"role": "user"}]), "messages[0].content: write"),
+            (
+                json!([{"role": "user", "content": " "}]),
+                "messages[0].content: it is empty",
+            ),
+            (
+                json!([{"role": "robot", "content": "x"}]),
+                "messages[0].role: ",
+            ),
+            (json!([user, user]), "messages[1]: a search solves one"),
+            (
+                json!([{"role": "assistant", "content": "x"}, user]),
+                "messages[0]: a search solves one",
+            ),
+            (
+                json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]),
+                "messages[0].content[0]: only parts of type text",
+            ),
+            (
+                json!([{"role": "user", "content": "x", "tool_calls": []}]),
+                "messages[0].tool_calls: ",
+            ),
+        ] {
+            let message = refused(messages);
+            assert!(message.starts_with(begin), "{message}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+use std::net::SocketAddr;
+
+/// Why a server could not start, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {}", plain(source))]
+    Bind {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Other machines reach the address, and there is no key.
+    #[error(
+        "{address} can be reached from other machines, and there is no key to keep strangers out"
+    )]
+    Open {
+        /// What was asked for.
+        address: SocketAddr,
+    },
+    /// A file of presets is wrong.
+    #[error("{place}: {reason}")]
+    Presets {
+        /// The file, and the preset in it if one is at fault.
+        place: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// There is no thread or timer to run on.
+    #[error("the server cannot run: {}", plain(.0))]
+    Runtime(std::io::Error),
+    /// A model was lost, and the server with it.
+    #[error(transparent)]
+    Lost(#[from] beamgen::Error),
+}
+
+/// An operating system's message without its error number.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

@@ -1,0 +1,113 @@
+//! What happens in a search as JSON, in the keys of the tree in a run file. docs/serve.md lists all
+//! types.
+
+use std::collections::HashMap;
+
+use beamgen::eval::MathAnswers;
+use beamgen::{Answer, Answers, Finish, Node, NodeId, Progress};
+use serde_json::{Value, json};
+
+/// Turns what happens into JSON, and counts the votes.
+#[derive(Default)]
+pub struct Events {
+    /// Tokens of all closed steps.
+    pub tokens: usize,
+    /// Votes by class of answer.
+    votes: HashMap<String, usize>,
+    /// What complete chains answer, by their last node.
+    answers: HashMap<NodeId, (String, Answer)>,
+    /// How many have the text of a node, where it is more than one.
+    copies: HashMap<NodeId, usize>,
+}
+
+impl Events {
+    /// Adds what happened to `to`.
+    pub fn add(&mut self, progress: &Progress, to: &mut Vec<Value>) {
+        match progress {
+            Progress::Started => to.push(json!({"type": "started"})),
+            Progress::ChainExpanded {
+                node,
+                children,
+                round,
+            } => {
+                let mut event = json!({"type": "expanded", "node": node, "children": children});
+                if let Some(round) = round {
+                    event["round"] = (*round).into();
+                }
+                to.push(event);
+            }
+            Progress::StepPaused { node, step } => to.push(step_event(*node, step)),
+            Progress::StepClosed { node, step } => {
+                self.tokens += step.tokens.len();
+                to.push(step_event(*node, step));
+            }
+            Progress::StepScored { node, score } => {
+                to.push(json!({"type": "score", "node": node, "score": score}));
+            }
+            Progress::StepPartlyScored { node, score } => {
+                to.push(json!({"type": "partial_score", "node": node, "partial_score": score}));
+            }
+            Progress::StepMerged { node, twin, copies } => {
+                to.push(json!({"type": "duplicate", "node": node, "duplicate_of": twin, "copies": copies}));
+                // The copy was a chain of its own until now.
+                self.answers.remove(node);
+                if self.answers.contains_key(twin) {
+                    self.copies.insert(*twin, *copies);
+                    self.tell_answer(*twin, to);
+                }
+            }
+            Progress::ChainPruned { node, pruned } => {
+                to.push(json!({"type": "pruned", "node": node, "pruned": pruned}));
+            }
+            Progress::ChainFinished { node, finish, text } => {
+                to.push(json!({"type": "finished", "node": node, "finish": finish.name()}));
+                self.finished(*node, *finish, text, to);
+            }
+            Progress::Restarted => {
+                *self = Self::default();
+                to.push(json!({"type": "restarted"}));
+            }
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, node: NodeId, finish: Finish, text: &str, to: &mut Vec<Value>) {
+        let answer = finish
+            .is_complete()
+            .then(|| MathAnswers.extract(text))
+            .flatten();
+        if let Some(answer) = answer {
+            let class = MathAnswers.class(&answer.text);
+            *self.votes.entry(class.clone()).or_default() += 1;
+            self.answers.insert(node, (class, answer));
+            self.tell_answer(node, to);
+        }
+    }
+
+    fn tell_answer(&self, node: NodeId, to: &mut Vec<Value>) {
+        let Some((class, answer)) = self.answers.get(&node) else {
+            return;
+        };
+        let votes = self.votes.get(class);
+        let mut event =
+            json!({"type": "answer", "node": node, "answer": answer.text, "votes": votes});
+        if answer.is_guess {
+            event["guess"] = true.into();
+        }
+        to.push(event);
+    }
+}
+
+/// A step with the keys that a node has in a run file. It has no children yet.
+fn step_event(node: NodeId, step: &Node) -> Value {
+    let mut event = json!({"type": "step", "node": node});
+    let keys = serde_json::to_value(step).unwrap_or_default();
+    if let (Some(event), Value::Object(keys)) = (event.as_object_mut(), keys) {
+        let later = ["children", "copies", "score", "pruned"];
+        event.extend(
+            keys.into_iter()
+                .filter(|(key, _)| !later.contains(&key.as_str())),
+        );
+    }
+    event
+}

@@ -1,0 +1,105 @@
+//! The fields of a JSON object, taken out one by one; what is left over is refused by its name.
+
+use beamgen::nearest;
+use serde_json::{Map, Value};
+
+use crate::refusal::Refusal;
+
+/// The fields of an object that were not taken yet.
+#[derive(Debug)]
+pub struct Fields {
+    map: Map<String, Value>,
+    /// What the object is called: `beamgen.`, or nothing.
+    prefix: &'static str,
+    /// Names that were asked for, to name the nearest one.
+    known: Vec<&'static str>,
+}
+
+impl Fields {
+    pub fn new(map: Map<String, Value>, prefix: &'static str) -> Self {
+        Self {
+            map,
+            prefix,
+            known: Vec::new(),
+        }
+    }
+
+    /// A field's full name.
+    pub fn name(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// What is wrong with a field.
+    pub fn wrong(&self, key: &str, reason: &str) -> Refusal {
+        Refusal::field("invalid_value", self.name(key), reason)
+    }
+
+    /// A field's value; `null` is no value.
+    pub fn take(&mut self, key: &'static str) -> Option<Value> {
+        self.known.push(key);
+        self.map.shift_remove(key).filter(|value| !value.is_null())
+    }
+
+    pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
+        let value = self.take(key);
+        let of = |value: &Value| {
+            value
+                .as_u64()
+                .ok_or_else(|| self.wrong(key, "write a whole number, 0 or more"))
+        };
+        value.as_ref().map(of).transpose()
+    }
+
+    pub fn count(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
+        let value = self.whole(key)?;
+        let of = |value| usize::try_from(value).map_err(|_| self.wrong(key, "it is too large"));
+        value.map(of).transpose()
+    }
+
+    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, Refusal> {
+        let value = self.take(key);
+        let of = |value: &Value| {
+            value
+                .as_f64()
+                .ok_or_else(|| self.wrong(key, "write a number"))
+        };
+        value.as_ref().map(of).transpose()
+    }
+
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Refusal> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(key, "write a string")),
+        }
+    }
+
+    pub fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
+        match self.take(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(_) => Err(self.wrong(key, "write true or false")),
+        }
+    }
+
+    pub fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {
+        match self.take(key) {
+            None => Ok(Map::new()),
+            Some(Value::Object(object)) => Ok(object),
+            Some(_) => Err(self.wrong(key, "write an object")),
+        }
+    }
+
+    /// Refuses what is left over.
+    pub fn end(self) -> Result<(), Refusal> {
+        let Some((key, _)) = self.map.iter().next() else {
+            return Ok(());
+        };
+        let advice = match nearest(key, self.known.iter().copied()) {
+            Some(near) => format!("there is no such field; the nearest is {}", self.name(near)),
+            None => "there is no such field".to_owned(),
+        };
+        let key: String = key.chars().take(100).collect();
+        Err(Refusal::field("unknown_field", self.name(&key), &advice))
+    }
+}

@@ -1,0 +1,116 @@
+//! What every request passes on its way in and out: who may come in, and what is counted.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http_body::{Frame, SizeHint};
+
+use crate::app::App;
+use crate::metrics::route_label;
+use crate::options::Served;
+use crate::refusal::{Code, Refusal};
+
+/// Routes that never ask for a key.
+const WITHOUT_KEY: &str = "/health";
+
+/// Routes that are there while the server stops.
+const WHILE_STOPPING: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+/// Counts a request when it is dropped: at the end of its answer, or when its client goes away.
+struct Timed {
+    app: Arc<App>,
+    route: &'static str,
+    status: u16,
+    started: Instant,
+}
+
+impl Timed {
+    fn begin(app: &Arc<App>, route: &'static str) -> Self {
+        Self {
+            app: Arc::clone(app),
+            route,
+            // What nginx calls a request whose client has gone away.
+            status: 499,
+            started: Instant::now(),
+        }
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        let served = Served {
+            route: self.route,
+            status: self.status,
+            seconds: self.started.elapsed().as_secs_f64(),
+        };
+        let metrics = &self.app.metrics;
+        metrics.request(served.route, served.status, served.seconds);
+        if let Some(observe) = &self.app.options.observe {
+            observe(&served);
+        }
+    }
+}
+
+/// A body that takes its request's count with it.
+struct TimedBody {
+    body: Body,
+    _timed: Timed,
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Lets a request in, or not, and counts it.
+pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let mut timed = Timed::begin(&app, route_label(request.uri().path()));
+    let response = match check(&app, &request) {
+        Err(refusal) => refusal.into_response(),
+        Ok(()) => next.run(request).await,
+    };
+    if let Some(Code(code)) = response.extensions().get::<Code>() {
+        app.metrics.refused(code);
+    }
+    timed.status = response.status().as_u16();
+    response.map(|body| {
+        Body::new(TimedBody {
+            body,
+            _timed: timed,
+        })
+    })
+}
+
+fn check(app: &App, request: &Request) -> Result<(), Refusal> {
+    let (uri, headers) = (request.uri(), request.headers());
+    app.access.check_host(uri, headers)?;
+    app.access.check_origin(headers)?;
+    if uri.path() != WITHOUT_KEY {
+        app.access.check_key(headers)?;
+    }
+    match app.stop.is_serving() || WHILE_STOPPING.contains(&uri.path()) {
+        true => Ok(()),
+        false => Err(Refusal::stopping()),
+    }
+}

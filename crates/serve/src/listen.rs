@@ -1,0 +1,95 @@
+//! Connections: accepted up to a limit, each on a task of its own, and ended when the server stops.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use crate::app::App;
+use crate::stall::StallGuard;
+use crate::stop::Phase;
+
+/// Time for answers to go out when everything was ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Accepts connections until the server is told to stop, then ends those that there are.
+pub async fn listen(listener: TcpListener, app: Arc<App>, router: Router) {
+    let places = Arc::new(Semaphore::new(app.limits.connections));
+    let connections = GracefulShutdown::new();
+    let mut stopped = Box::pin(app.stop.reached(Phase::Draining));
+    while let Some(accepted) = unless(&mut stopped, accept(&listener, &places)).await {
+        match accepted {
+            Some((stream, place)) => serve(stream, place, &app, router.clone(), &connections),
+            // Too many open files, say: it may be better in a moment.
+            None => sleep(Duration::from_millis(50)).await,
+        }
+    }
+    drop(listener);
+    let mut all_done = Box::pin(connections.shutdown());
+    if timeout(app.limits.drain_time, &mut all_done).await.is_err() {
+        app.stop.cut();
+        let _ = timeout(LAST_WORDS, all_done).await;
+    }
+}
+
+/// The next connection, when there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    let (stream, _) = listener.accept().await.ok()?;
+    Some((stream, place))
+}
+
+/// What a future gives, or nothing if `end` resolves before.
+async fn unless<T>(
+    end: &mut (impl Future<Output = ()> + Unpin),
+    wanted: impl Future<Output = T>,
+) -> Option<T> {
+    let mut wanted = pin!(wanted);
+    poll_fn(|cx| match Pin::new(&mut *end).poll(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => wanted.as_mut().poll(cx).map(Some),
+    })
+    .await
+}
+
+fn serve(
+    stream: TcpStream,
+    place: OwnedSemaphorePermit,
+    app: &Arc<App>,
+    router: Router,
+    connections: &GracefulShutdown,
+) {
+    let limits = &app.limits;
+    // Small chunks are to go out as they are made.
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(StallGuard::new(stream, limits.stall_time));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.head_bytes)
+        .serve_connection(io, TowerToHyperService::new(router));
+    let connection = connections.watch(connection);
+    let app = Arc::clone(app);
+    tokio::spawn(async move {
+        app.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        // What goes wrong on a connection is its client's concern alone.
+        let _ = connection.await;
+        app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        drop(place);
+    });
+}

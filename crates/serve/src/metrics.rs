@@ -1,0 +1,213 @@
+//! What is counted, in Prometheus' text format. Labels are from fixed lists: never a text of a
+//! request.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use beamgen::{ProblemResult, Service};
+
+use crate::histogram::Histogram;
+use crate::routes;
+
+#[derive(Debug, Default)]
+pub struct Metrics {
+    pub connections: AtomicUsize,
+    pub missed_events: AtomicU64,
+    pub scored_steps: AtomicU64,
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    requests: BTreeMap<(&'static str, u16), u64>,
+    refused: BTreeMap<&'static str, u64>,
+    stopped: BTreeMap<&'static str, u64>,
+    seconds: BTreeMap<&'static str, Histogram>,
+    searches: Histogram,
+    queue: Histogram,
+}
+
+impl Metrics {
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request was answered.
+    pub fn request(&self, route: &'static str, status: u16, seconds: f64) {
+        let mut counted = self.lock();
+        *counted.requests.entry((route, status)).or_default() += 1;
+        counted.seconds.entry(route).or_default().add(seconds);
+    }
+
+    /// A request was refused.
+    pub fn refused(&self, code: &'static str) {
+        *self.lock().refused.entry(code).or_default() += 1;
+    }
+
+    /// A search was ended before it was done.
+    pub fn stopped(&self, reason: &'static str) {
+        *self.lock().stopped.entry(reason).or_default() += 1;
+    }
+
+    /// A search is done, so many seconds after its request was taken.
+    pub fn searched(&self, result: &ProblemResult, seconds: f64) {
+        let mut counted = self.lock();
+        counted.searches.add(result.elapsed);
+        counted.queue.add((seconds - result.elapsed).max(0.0));
+        drop(counted);
+        let scored = result.tree.nodes().filter(|(_, node)| node.score.is_some());
+        self.scored_steps
+            .fetch_add(scored.count() as u64, Ordering::Relaxed);
+    }
+
+    /// Seconds until one of `waiting` requests will be gone, from 1 to 60.
+    pub fn seconds_to_wait(&self, service: &Service) -> u64 {
+        let at_work = service.stats().in_flight.max(1) as f64;
+        let seconds = self.lock().searches.mean() * service.waiting() as f64 / at_work;
+        seconds.ceil().clamp(1.0, 60.0) as u64
+    }
+
+    /// All of them.
+    pub fn text(&self, service: &Service) -> String {
+        let (stats, mut out) = (service.stats(), String::new());
+        let ledger = stats.ledger;
+        for (name, help, value) in [
+            (
+                "beamgen_queue_waiting",
+                "requests that wait",
+                service.waiting() as u64,
+            ),
+            (
+                "beamgen_in_flight",
+                "problems at work",
+                stats.in_flight as u64,
+            ),
+            (
+                "beamgen_connections",
+                "open connections",
+                self.connections.load(Ordering::Relaxed) as u64,
+            ),
+            (
+                "beamgen_cache_bytes",
+                "keys and values of chains at work",
+                stats.cache_bytes,
+            ),
+        ] {
+            let _ = writeln!(
+                out,
+                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
+            );
+        }
+        for (name, help, value) in [
+            (
+                "beamgen_prompt_tokens_total",
+                "prompt tokens read",
+                ledger.prompt_tokens,
+            ),
+            (
+                "beamgen_generated_tokens_total",
+                "tokens sampled",
+                ledger.generated_tokens,
+            ),
+            (
+                "beamgen_scored_tokens_total",
+                "tokens read by the reward model",
+                ledger.scored_tokens,
+            ),
+            (
+                "beamgen_scored_steps_total",
+                "steps with a score in finished searches",
+                self.scored_steps.load(Ordering::Relaxed),
+            ),
+            (
+                "beamgen_forward_passes_total",
+                "passes of the generator",
+                ledger.forward_passes,
+            ),
+            (
+                "beamgen_events_missed_total",
+                "events that slow readers missed",
+                self.missed_events.load(Ordering::Relaxed),
+            ),
+        ] {
+            let _ = writeln!(
+                out,
+                "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}"
+            );
+        }
+        self.lock().write(&mut out);
+        out
+    }
+}
+
+impl Counted {
+    fn write(&self, out: &mut String) {
+        let head = |out: &mut String, name: &str, help: &str, kind: &str| {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        };
+        let name = "beamgen_requests_total";
+        head(out, name, "requests answered", "counter");
+        for ((route, status), count) in &self.requests {
+            let _ = writeln!(
+                out,
+                "{name}{{route=\"{route}\",status=\"{status}\"}} {count}"
+            );
+        }
+        for (name, help, label, counts) in [
+            (
+                "beamgen_rejected_total",
+                "requests refused",
+                "code",
+                &self.refused,
+            ),
+            (
+                "beamgen_stopped_total",
+                "searches ended before they were done",
+                "reason",
+                &self.stopped,
+            ),
+        ] {
+            head(out, name, help, "counter");
+            for (value, count) in counts {
+                let _ = writeln!(out, "{name}{{{label}=\"{value}\"}} {count}");
+            }
+        }
+        let name = "beamgen_request_seconds";
+        head(
+            out,
+            name,
+            "from a request to the end of its answer",
+            "histogram",
+        );
+        for (route, histogram) in &self.seconds {
+            histogram.write(name, &format!("route=\"{route}\","), out);
+        }
+        for (name, help, histogram) in [
+            (
+                "beamgen_search_seconds",
+                "of a search, from its beginning",
+                &self.searches,
+            ),
+            (
+                "beamgen_queue_seconds",
+                "of a request in the queue",
+                &self.queue,
+            ),
+        ] {
+            head(out, name, help, "histogram");
+            histogram.write(name, "", out);
+        }
+    }
+}
+
+/// The label of a path: one of a fixed list.
+pub fn route_label(path: &str) -> &'static str {
+    let known = routes::LABELS.iter().find(|(known, _)| *known == path);
+    match known {
+        Some((_, label)) => label,
+        None if path.starts_with("/v1/models/") => "models",
+        None => "other",
+    }
+}

@@ -1,0 +1,65 @@
+//! What `model` may be, and the problems that the bundled pair knows.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use beamgen::bundled;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::presets::Preset;
+use crate::refusal::Refusal;
+
+/// All presets.
+pub fn list(app: &App) -> Value {
+    let presets: Vec<Value> = app
+        .presets
+        .iter()
+        .map(|preset| object(app, preset))
+        .collect();
+    json!({"object": "list", "data": presets})
+}
+
+/// The preset of a name.
+pub fn find(app: &App, name: &str) -> Result<Value, Refusal> {
+    let preset = app.presets.find(name);
+    preset
+        .map(|preset| object(app, preset))
+        .ok_or_else(|| Refusal {
+            param: Some("model".to_owned()),
+            ..Refusal::new(
+                StatusCode::NOT_FOUND,
+                "model_not_found",
+                "there is no such model",
+            )
+        })
+}
+
+fn object(app: &App, preset: &Preset) -> Value {
+    let search = &preset.settings.search;
+    json!({
+        "id": preset.name,
+        "object": "model",
+        "created": app.started,
+        "owned_by": "beamgen",
+        "beamgen": {
+            "summary": preset.summary,
+            "models": app.models.names,
+            "strategy": search.strategy.name(),
+            "n": search.n,
+            "m": search.m,
+            "settings": preset.settings,
+        },
+    })
+}
+
+/// The sample problems of the bundled world, if the bundled generator is served.
+pub async fn problems(State(app): State<Arc<App>>) -> Json<Value> {
+    let problems = match app.models.has_bundled {
+        true => bundled::sample().map(|sample| sample.problems),
+        false => Ok(Vec::new()),
+    };
+    Json(json!({"object": "list", "data": problems.unwrap_or_default()}))
+}

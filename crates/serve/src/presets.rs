@@ -1,0 +1,173 @@
+//! What `model` may be: settings of a search under a name.
+
+use beamgen::{Settings, lay_over};
+use serde::Deserialize;
+use toml::Table;
+
+use crate::Error;
+
+/// The presets that every build carries, `configs/serve/presets.toml`.
+pub const BUILT_IN_PRESETS: &str = include_str!("../../../configs/serve/presets.toml");
+
+/// The preset that is the server's own settings.
+pub const OWN: &str = "beamgen";
+
+/// Settings of a search under a name.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Preset {
+    /// What `model` is.
+    pub name: String,
+    /// What it is good for, in one line.
+    pub summary: String,
+    /// How it searches.
+    pub settings: Settings,
+}
+
+/// All presets of a server. The first is the server's own settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presets(Vec<Preset>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    summary: String,
+    #[serde(default)]
+    search: Table,
+    #[serde(default)]
+    generator: Table,
+}
+
+impl Presets {
+    /// Those that every build carries, but for what cannot be run together with a server's own
+    /// settings.
+    ///
+    /// # Errors
+    /// None with the file that is shipped; a test reads it.
+    pub fn built_in(own: &Settings) -> Result<Self, Error> {
+        let mut presets = Self::read(BUILT_IN_PRESETS, "the presets of this build", own)?;
+        presets
+            .0
+            .retain(|preset| preset.settings.validate().is_ok());
+        Ok(presets)
+    }
+
+    /// Presets of a TOML text, laid over a server's own settings.
+    ///
+    /// # Errors
+    /// It is not TOML, has an unknown key, or settings that cannot be run; with the preset.
+    pub fn parse(text: &str, place: &str, own: &Settings) -> Result<Self, Error> {
+        let presets = Self::read(text, place, own)?;
+        for preset in presets.iter() {
+            preset.settings.validate().map_err(|error| Error::Presets {
+                place: format!("{place}: [{}]", preset.name),
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(presets)
+    }
+
+    fn read(text: &str, place: &str, own: &Settings) -> Result<Self, Error> {
+        let wrong = |place: String, reason: &str| Error::Presets {
+            place,
+            reason: reason.trim().replace('\n', " "),
+        };
+        let file: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| wrong(place.to_owned(), error.message()))?;
+        let mut presets = vec![Preset {
+            name: OWN.to_owned(),
+            summary: "the server's own settings".to_owned(),
+            settings: own.clone(),
+        }];
+        for (name, table) in file {
+            let wrong = |reason: &str| wrong(format!("{place}: [{name}]"), reason);
+            if name == OWN {
+                return Err(wrong("this name is the server's own settings"));
+            }
+            let written: Written = table
+                .try_into()
+                .map_err(|error: toml::de::Error| wrong(error.message()))?;
+            let mut settings = Table::try_from(own).map_err(|error| wrong(&error.to_string()))?;
+            let over = [("search", written.search), ("generator", written.generator)];
+            let over = over.map(|(key, table)| (key.to_owned(), table.into()));
+            lay_over(&mut settings, &Table::from_iter(over));
+            let settings: Settings = settings
+                .try_into()
+                .map_err(|error: toml::de::Error| wrong(error.message()))?;
+            presets.push(Preset {
+                name,
+                summary: written.summary,
+                settings,
+            });
+        }
+        Ok(Self(presets))
+    }
+
+    /// Leaves out those that need a scorer.
+    #[must_use]
+    pub fn without_scorer(mut self) -> Self {
+        self.0
+            .retain(|preset| preset.settings.search.needs_scorer().is_none());
+        self
+    }
+
+    /// All of them, the server's own settings first.
+    pub fn iter(&self) -> impl Iterator<Item = &Preset> {
+        self.0.iter()
+    }
+
+    /// The preset of a name.
+    pub fn find(&self, name: &str) -> Option<&Preset> {
+        self.iter().find(|preset| preset.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        Presets::parse(text, "presets.toml", &Settings::default())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn the_presets_of_every_build_can_be_run_and_narrow_ones_cost_less() {
+        let presets = Presets::parse(BUILT_IN_PRESETS, "built in", &Settings::default()).unwrap();
+        let names: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
+        assert_eq!(names, ["beamgen", "single", "fast", "careful", "vote"]);
+        let chains = |name| presets.find(name).unwrap().settings.search.chains();
+        assert!(chains("single") < chains("fast") && chains("fast") < chains("careful"));
+        assert!(presets.iter().all(|preset| !preset.summary.is_empty()));
+    }
+
+    #[test]
+    fn a_preset_changes_what_it_says_and_nothing_else() {
+        let mut own = Settings::default();
+        own.search.m = 2;
+        own.generator.seed = 7;
+        let text = "[x]\nsummary = \"s\"\nsearch.n = 8\ngenerator.sampling.temperature = 0.5";
+        let presets = Presets::parse(text, "p", &own).unwrap();
+        assert_eq!(presets.find("beamgen").unwrap().settings, own);
+        let x = &presets.find("x").unwrap().settings;
+        assert_eq!((x.search.n, x.search.m, x.generator.seed), (8, 2, 7));
+        assert_eq!(x.generator.sampling.temperature, Some(0.5));
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_preset() {
+        for (text, words) in [
+            ("[x", "presets.toml: "),
+            ("[x]", "presets.toml: [x]: missing field `summary`"),
+            ("[x]\nsummary = 's'\nserch.n = 2", "`serch`"),
+            ("[x]\nsummary = 's'\nsearch.width = 2", "`width`"),
+            ("[x]\nsummary = 's'\nsearch.n = 0", "n must be at least 1"),
+            ("[beamgen]\nsummary = 's'", "the server's own"),
+        ] {
+            let line = refusal(text);
+            assert!(line.contains(words) && !line.contains('\n'), "{line}");
+        }
+    }
+}

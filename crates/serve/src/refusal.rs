@@ -1,0 +1,131 @@
+//! Errors as clients get them: in OpenAI's shape, with a hint whether to try again.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// SDKs of OpenAI try 408, 409, 429 and 5xx again unless this header says `false`.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    pub status: StatusCode,
+    /// One of a fixed list: it is the label of a metric.
+    pub code: &'static str,
+    pub message: Cow<'static, str>,
+    /// The field at fault.
+    pub param: Option<String>,
+    /// Seconds after which another try makes sense.
+    pub retry_after: Option<u64>,
+}
+
+/// Characters of the longest message, as it may repeat parts of the request.
+const LONGEST_MESSAGE: usize = 400;
+
+impl Refusal {
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+        }
+    }
+
+    /// What was sent is at fault.
+    pub fn input(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// A field is at fault. The message begins with its name.
+    pub fn field(code: &'static str, param: impl Into<String>, reason: &str) -> Self {
+        let param = param.into();
+        Self {
+            param: Some(param.clone()),
+            ..Self::input(code, format!("{param}: {reason}"))
+        }
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub fn host() -> Self {
+        let message = "the Host header is not a name of this server";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "host_not_allowed", message)
+    }
+
+    pub fn cross_origin() -> Self {
+        let message = "pages of other origins may not use this server";
+        Self::new(StatusCode::FORBIDDEN, "cross_origin", message)
+    }
+
+    pub fn key(message: &'static str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+    }
+
+    pub fn stopping() -> Self {
+        let message = "the server stops and takes nothing more";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message).retry_after(5)
+    }
+
+    pub fn engine_lost() -> Self {
+        let message = "a model is lost, and the server with it";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "engine_lost", message)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "authentication_error",
+            403 | 421 => "permission_error",
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    /// The object that clients read.
+    pub fn body(&self) -> Value {
+        let mut message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
+        message = message.replace(['\n', '\r'], " ");
+        json!({"error": {
+            "message": message,
+            "type": self.kind(),
+            "param": self.param,
+            "code": self.code,
+        }})
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        let headers = response.headers_mut();
+        match self.retry_after {
+            Some(seconds) => headers.insert(RETRY_AFTER, seconds.into()),
+            None => headers.insert(SHOULD_RETRY, HeaderValue::from_static("false")),
+        };
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = "Bearer realm=\"beamgen\", Basic realm=\"beamgen\", charset=\"UTF-8\"";
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        response.extensions_mut().insert(Code(self.code));
+        response
+    }
+}
+
+/// The code of a refusal, for the metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct Code(pub &'static str);

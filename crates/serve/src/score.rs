@@ -1,0 +1,82 @@
+//! `/v1/score`: the scores of given chains.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::http::StatusCode;
+use beamgen::Aggregation;
+use beamgen::eval::GivenChains;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use crate::app::App;
+use crate::fields::Fields;
+use crate::refusal::Refusal;
+use crate::search::not_taken;
+
+/// Scores the chains of a request, one after the other, so that searches go on between them.
+pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
+    let mut fields = Fields::new(body, "");
+    fields.take("model");
+    let aggregation = match fields.text("aggregation")? {
+        None => Aggregation::Min,
+        Some(text) => {
+            let parsed = text.parse::<Aggregation>();
+            parsed.map_err(|error| fields.wrong("aggregation", &error.to_string()))?
+        }
+    };
+    let given = fields.take("chains");
+    let most = app.limits.chains_to_score;
+    match given.as_ref().and_then(Value::as_array) {
+        None => return Err(fields.wrong("chains", "write an array of chains")),
+        Some(chains) if chains.len() > most => {
+            return Err(fields.wrong("chains", &format!("at most {most} at once")));
+        }
+        Some(_) => {}
+    }
+    fields.end()?;
+    if !app.models.has_scorer {
+        let message = "there is no reward model";
+        return Err(Refusal::input("no_reward_model", message));
+    }
+    let text = given.unwrap_or_default().to_string();
+    let chains = GivenChains::parse(&text, "chains").map_err(|error| Refusal {
+        param: Some("chains".to_owned()),
+        ..Refusal::input("invalid_value", error.to_string())
+    })?;
+    let mut data = Vec::new();
+    for (index, chain) in chains.chains.into_iter().enumerate() {
+        let mut scored = json!({"index": index, "id": chain.id});
+        match one(app, chain.problem, chain.steps).await? {
+            Ok(scores) => {
+                let steps = scores.len() as u64;
+                app.metrics.scored_steps.fetch_add(steps, Ordering::Relaxed);
+                scored["score"] = json!(aggregation.fold(scores.iter().copied()));
+                scored["scores"] = json!(scores);
+            }
+            Err(reason) => scored["error"] = reason.into(),
+        }
+        data.push(scored);
+    }
+    Ok(json!({"object": "list", "data": data}))
+}
+
+/// The scores of one chain, or why it has none.
+async fn one(
+    app: &App,
+    problem: String,
+    steps: Vec<String>,
+) -> Result<Result<Vec<f32>, String>, Refusal> {
+    let (tell, told) = oneshot::channel();
+    // Whoever asked may be gone by then.
+    let reply = move |scores| drop(tell.send(scores));
+    let taken = app.service.score(problem, steps, reply);
+    taken.map_err(|error| not_taken(app, &error))?;
+    let scores = tokio::time::timeout(app.limits.search_time, told);
+    let scores = scores.await.map_err(|_| {
+        let message = "the deadline passed before the chain was scored";
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", message)
+    })?;
+    let scores = scores.map_err(|_| Refusal::stopping())?;
+    Ok(scores.map_err(|error| error.to_string()))
+}

@@ -1,0 +1,162 @@
+//! A search at work for a request: it ends when its request is dropped.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::http::StatusCode;
+use beamgen::{ProblemResult, Progress, Request, ServiceError, Stopped, Ticket};
+
+use crate::app::App;
+use crate::ask::Ask;
+use crate::refusal::Refusal;
+use crate::stop::Phase;
+
+/// A search at work. Dropped before its result is there, it is cancelled: whoever wanted it has
+/// gone away.
+pub struct Search {
+    app: Arc<App>,
+    ticket: Ticket,
+    started: Instant,
+    /// Resolves when the server ends what is at work.
+    cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    is_done: bool,
+}
+
+impl Search {
+    /// Queues the search that is asked for.
+    pub fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
+        let events = if ask.events { app.limits.events } else { 0 };
+        let request = Request::new(ask.problem.clone(), ask.settings.clone())
+            .timeout(ask.deadline)
+            .keep_events(events);
+        let ticket = app
+            .service
+            .submit(request)
+            .map_err(|error| not_taken(app, &error))?;
+        let stop = app.stop.clone();
+        Ok(Self {
+            app: Arc::clone(app),
+            ticket,
+            started: Instant::now(),
+            cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
+            is_done: false,
+        })
+    }
+
+    /// Seconds since the request was taken.
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Events that were dropped because nobody took them in time.
+    pub fn missed(&self) -> u64 {
+        self.ticket.missed()
+    }
+
+    /// What happened since the last call; `None` when all of it was told.
+    pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
+        self.heed_stop(cx);
+        self.ticket.poll_events(cx)
+    }
+
+    /// The result, once.
+    pub fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
+        self.heed_stop(cx);
+        let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
+            return Poll::Pending;
+        };
+        self.is_done = true;
+        let missed = self.ticket.missed();
+        let metrics = &self.app.metrics;
+        metrics.missed_events.fetch_add(missed, Ordering::Relaxed);
+        let result = result.map_err(|error| not_taken(&self.app, &error));
+        Poll::Ready(result.and_then(|result| {
+            metrics.searched(&result, self.seconds());
+            if let Some(stopped) = result.stopped {
+                metrics.stopped(reason(stopped));
+            }
+            usable(result)
+        }))
+    }
+
+    /// The result.
+    pub async fn result(&mut self) -> Result<ProblemResult, Refusal> {
+        poll_fn(|cx| self.poll_result(cx)).await
+    }
+
+    /// Ends the search with what it has if the server has to end now.
+    fn heed_stop(&mut self, cx: &mut Context<'_>) {
+        if let Some(cut) = &mut self.cut
+            && cut.as_mut().poll(cx).is_ready()
+        {
+            self.cut = None;
+            self.ticket.cancel();
+        }
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.ticket.cancel();
+            self.app.metrics.stopped("disconnected");
+        }
+    }
+}
+
+/// The name of a reason to end a search.
+pub fn reason(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::Deadline => "deadline",
+        _ => "cancelled",
+    }
+}
+
+/// Why a service did not take a request, or has no result of it.
+pub fn not_taken(app: &App, error: &ServiceError) -> Refusal {
+    match error {
+        ServiceError::Full { waiting } => {
+            let message = format!("{waiting} requests wait already");
+            let seconds = app.metrics.seconds_to_wait(&app.service);
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message).retry_after(seconds)
+        }
+        ServiceError::Closed => Refusal::stopping(),
+        ServiceError::Setting(error) => {
+            Refusal::field("invalid_value", "beamgen", &error.to_string())
+        }
+        _ => {
+            // Nothing more can be solved: the server ends.
+            app.stop.begin();
+            Refusal::engine_lost()
+        }
+    }
+}
+
+/// A result that has something to show.
+fn usable(result: ProblemResult) -> Result<ProblemResult, Refusal> {
+    if let Some(reason) = &result.error {
+        // What was refused before anything was sampled is at fault itself.
+        let is_input = result.ledger.generated_tokens == 0;
+        return Err(match (result.too_long, is_input) {
+            (true, _) => Refusal::input("context_length_exceeded", reason.clone()),
+            (_, true) => Refusal::input("invalid_request", reason.clone()),
+            (_, false) => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                Refusal::new(status, "search_failed", reason.clone())
+            }
+        });
+    }
+    match result.stopped {
+        Some(Stopped::Deadline) if result.chosen.is_none() => {
+            let message = "the deadline passed before there was any chain";
+            let status = StatusCode::GATEWAY_TIMEOUT;
+            Err(Refusal::new(status, "deadline_exceeded", message))
+        }
+        Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
+        _ => Ok(result),
+    }
+}

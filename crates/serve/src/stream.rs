@@ -1,0 +1,200 @@
+//! An answer as server-sent events: events of the search while it runs, the answer at its end, and
+//! comments where it would be silent.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Bytes, HttpBody};
+use http_body::Frame;
+use serde_json::{Value, json};
+use tokio::time::{Sleep, sleep};
+
+use crate::answer::{Head, Solved};
+use crate::app::App;
+use crate::ask::{Ask, Shape};
+use crate::events::Events;
+use crate::refusal::Refusal;
+use crate::search::Search;
+
+/// Events that come within this time go out together.
+const GATHER: Duration = Duration::from_millis(25);
+
+/// The body of a streamed answer. The search ends with it.
+pub struct AnswerStream {
+    app: Arc<App>,
+    ask: Ask,
+    head: Head,
+    /// `None` when the result is there.
+    search: Option<Search>,
+    events: Events,
+    /// All events were told.
+    events_over: bool,
+    /// What is to be sent, before anything else.
+    ready: VecDeque<Bytes>,
+    /// Until then events are gathered.
+    gather: Option<Pin<Box<Sleep>>>,
+    keep_alive: Pin<Box<Sleep>>,
+}
+
+impl AnswerStream {
+    pub fn new(app: &Arc<App>, ask: Ask, search: Search) -> Self {
+        let mut stream = Self {
+            head: Head::new(app, &ask),
+            keep_alive: Box::pin(sleep(app.limits.keep_alive)),
+            app: Arc::clone(app),
+            events: Events::default(),
+            events_over: !ask.events,
+            search: Some(search),
+            ready: VecDeque::new(),
+            gather: None,
+            ask,
+        };
+        if stream.head.shape == Shape::Chat {
+            stream.push_delta(json!({"role": "assistant", "content": ""}), None);
+        }
+        stream
+    }
+
+    /// A chunk of OpenAI's shape.
+    fn push(&mut self, choices: Value, more: Option<(&str, Value)>) {
+        let mut chunk = self.head.object(true, choices);
+        if self.ask.include_usage {
+            chunk["usage"] = Value::Null;
+        }
+        if let Some((key, value)) = more {
+            chunk[key] = value;
+        }
+        self.ready.push_back(line(&chunk));
+    }
+
+    fn push_delta(&mut self, delta: Value, finish_reason: Option<&str>) {
+        let choice = self.choice(delta, finish_reason);
+        self.push(choice, None);
+    }
+
+    fn choice(&self, delta: Value, finish_reason: Option<&str>) -> Value {
+        match self.head.shape {
+            Shape::Chat => {
+                json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}])
+            }
+            Shape::Completion => {
+                let text = delta["content"].as_str().unwrap_or_default();
+                json!([{"index": 0, "text": text, "logprobs": null, "finish_reason": finish_reason}])
+            }
+        }
+    }
+
+    /// The answer: its steps, why it ended, what it cost.
+    fn push_answer(&mut self, solved: Solved) {
+        if let Some(refusal) = solved.refusal {
+            self.push_delta(json!({"refusal": refusal}), None);
+        }
+        for piece in solved.pieces {
+            self.push_delta(json!({"content": piece}), None);
+        }
+        let last = self.choice(json!({}), Some(solved.finish_reason));
+        self.push(last, Some(("beamgen", solved.beamgen)));
+        if self.ask.include_usage {
+            self.push(json!([]), Some(("usage", solved.usage)));
+        }
+        self.push_done();
+    }
+
+    fn push_refusal(&mut self, refusal: &Refusal) {
+        self.app.metrics.refused(refusal.code);
+        self.ready.push_back(line(&refusal.body()));
+        self.push_done();
+    }
+
+    fn push_done(&mut self) {
+        self.ready
+            .push_back(Bytes::from_static(b"data: [DONE]\n\n"));
+    }
+
+    /// Makes what can be made now ready to be sent.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        if let Some(gather) = &mut self.gather {
+            if gather.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            self.gather = None;
+        }
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        if !self.events_over {
+            match search.poll_events(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Some(progress)) => {
+                    let mut events = Vec::new();
+                    for progress in &progress {
+                        self.events.add(progress, &mut events);
+                    }
+                    let mut told = json!({
+                        "events": events,
+                        "tokens": self.events.tokens,
+                        "seconds": search.seconds(),
+                    });
+                    if search.missed() > 0 {
+                        told["missed"] = search.missed().into();
+                    }
+                    self.push(json!([]), Some(("beamgen", told)));
+                    self.gather = Some(Box::pin(sleep(GATHER)));
+                    return;
+                }
+                Poll::Ready(None) => self.events_over = true,
+            }
+        }
+        if let Poll::Ready(result) = search.poll_result(cx) {
+            let seconds = search.seconds();
+            self.search = None;
+            match result {
+                Ok(result) => {
+                    let solved = Solved::new(&self.app, &self.ask, &result, seconds);
+                    self.push_answer(solved);
+                }
+                Err(refusal) => self.push_refusal(&refusal),
+            }
+        }
+    }
+}
+
+/// A line of server-sent events. JSON has no line breaks.
+fn line(value: &Value) -> Bytes {
+    Bytes::from(format!("data: {value}\n\n"))
+}
+
+impl HttpBody for AnswerStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        if this.ready.is_empty() {
+            this.advance(cx);
+        }
+        if let Some(bytes) = this.ready.pop_front() {
+            let next = Instant::now() + this.app.limits.keep_alive;
+            this.keep_alive.as_mut().reset(next.into());
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        if this.search.is_none() {
+            return Poll::Ready(None);
+        }
+        if this.keep_alive.as_mut().poll(cx).is_ready() {
+            let next = Instant::now() + this.app.limits.keep_alive;
+            this.keep_alive.as_mut().reset(next.into());
+            let comment = Bytes::from_static(b": keep-alive\n\n");
+            return Poll::Ready(Some(Ok(Frame::data(comment))));
+        }
+        Poll::Pending
+    }
+}

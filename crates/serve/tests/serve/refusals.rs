@@ -1,0 +1,182 @@
+//! What cannot be done is refused with one message that names the field.
+
+use beamgen_serve::ServeOptions;
+use serde_json::{Value, json};
+
+use crate::client::{Running, ask, request};
+
+#[test]
+fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
+    let server = Running::start(ServeOptions::default());
+    let with = |key: &str, value: Value| {
+        let mut body = ask("1 + 1?", json!({}));
+        body[key] = value;
+        body
+    };
+    for (body, code, param) in [
+        (with("n", json!(2)), "unsupported_field", "n"),
+        (
+            with("logprobs", json!(true)),
+            "unsupported_field",
+            "logprobs",
+        ),
+        (
+            with("tools", json!([{"type": "function"}])),
+            "unsupported_field",
+            "tools",
+        ),
+        (with("stop", json!(["\n"])), "unsupported_field", "stop"),
+        (
+            with("response_format", json!({"type": "json_object"})),
+            "unsupported_field",
+            "response_format",
+        ),
+        (
+            with("frequency_penalty", json!(0.5)),
+            "unsupported_field",
+            "frequency_penalty",
+        ),
+        (with("temprature", json!(1)), "unknown_field", "temprature"),
+        (
+            with("temperature", json!("hot")),
+            "invalid_value",
+            "temperature",
+        ),
+        (with("max_tokens", json!(-1)), "invalid_value", "max_tokens"),
+        (
+            with("stream_options", json!({"include_usage": true})),
+            "invalid_value",
+            "stream_options",
+        ),
+        (with("messages", json!([])), "invalid_value", "messages"),
+        (
+            with(
+                "messages",
+                json!([{"role": "system", "content": "x"}, {"role": "user", "content": "x"}]),
+            ),
+            "unsupported_field",
+            "messages[0]",
+        ),
+        (
+            ask("x", json!({"width": 3})),
+            "unknown_field",
+            "beamgen.width",
+        ),
+        (ask("x", json!({"n": "many"})), "invalid_value", "beamgen.n"),
+        (
+            ask("x", json!({"strategy": "beem"})),
+            "invalid_value",
+            "beamgen.strategy",
+        ),
+        (ask("x", json!({"n": 0})), "invalid_value", "beamgen"),
+        (ask("x", json!({"n": 60000})), "invalid_value", "beamgen"),
+        (
+            ask("x", json!({"deadline": 0})),
+            "invalid_value",
+            "beamgen.deadline",
+        ),
+        (
+            ask("x", json!({"events": true})),
+            "invalid_value",
+            "beamgen.events",
+        ),
+        (
+            ask("x", json!({"search": {"mcts": {"exploration": "x"}}})),
+            "invalid_value",
+            "beamgen.search.mcts.exploration",
+        ),
+        (
+            ask("x", json!({"search": {"width": 1}})),
+            "unknown_field",
+            "beamgen.search.width",
+        ),
+        (
+            ask("x", json!({"search": {"in_flight": 1}})),
+            "unsupported_field",
+            "beamgen.search.in_flight",
+        ),
+    ] {
+        let reply = server.chat(&body);
+        assert_eq!(reply.header("x-should-retry"), Some("false"));
+        let wanted = (400, code.to_owned(), json!(param));
+        assert_eq!(reply.refusal(), wanted, "{}", reply.text());
+    }
+    let near = server.chat(&with("temprature", json!(1))).text();
+    assert!(near.contains("the nearest is temperature"), "{near}");
+    let long = server.chat(&ask(&"pens ".repeat(5000), json!({})));
+    assert_eq!(
+        long.refusal(),
+        (400, "context_length_exceeded".to_owned(), Value::Null)
+    );
+    let model = server.chat(&with("model", json!("gpt-4")));
+    assert_eq!(
+        model.refusal(),
+        (404, "model_not_found".to_owned(), json!("model"))
+    );
+}
+
+#[test]
+fn fields_that_say_what_is_done_anyway_are_taken() {
+    let server = Running::start(ServeOptions::default());
+    let mut body = ask("1 + 1?", json!({"n": 2, "m": 1}));
+    for (key, value) in [
+        ("n", json!(1)),
+        ("logprobs", json!(false)),
+        ("tools", json!([])),
+        ("stop", Value::Null),
+        ("response_format", json!({"type": "text"})),
+        ("presence_penalty", json!(0)),
+        ("user", json!("mia")),
+        ("metadata", json!({"a": "b"})),
+        ("store", json!(false)),
+        ("max_completion_tokens", json!(40)),
+    ] {
+        body[key] = value;
+    }
+    let answer = server.chat(&body).ok();
+    let note = answer["beamgen"]["note"].as_str().unwrap();
+    assert!(note.contains("bundled models"), "{note}");
+}
+
+#[test]
+fn a_body_that_is_no_json_object_is_refused() {
+    let server = Running::start(ServeOptions::default());
+    let path = "/v1/chat/completions";
+    for (body, code) in [
+        ("", "invalid_json"),
+        ("{", "invalid_json"),
+        ("[]", "invalid_request"),
+        ("3", "invalid_request"),
+        ("{\"messages\": \"\u{1}\"}", "invalid_json"),
+        (&"[".repeat(100_000), "invalid_json"),
+        (&"{\"a\":".repeat(100_000), "invalid_json"),
+    ] {
+        let reply = server.send(&request(path, body, "")).unwrap();
+        let (status, found, _) = reply.refusal();
+        assert_eq!((status, found.as_str()), (400, code), "{}", reply.text());
+    }
+    let mut form = request(path, "{}", "");
+    let at = form
+        .windows(16)
+        .position(|w| w == b"application/json")
+        .unwrap();
+    form.splice(at..at + 16, *b"text/plain");
+    assert_eq!(server.send(&form).unwrap().refusal().0, 415);
+    let coded = request(path, "{}", "Content-Encoding: gzip\r\n");
+    assert_eq!(server.send(&coded).unwrap().refusal().0, 415);
+}
+
+#[test]
+fn other_paths_and_methods_are_refused() {
+    let server = Running::start(ServeOptions::default());
+    assert_eq!(server.get("/v1/chat").refusal().1, "not_found");
+    assert_eq!(server.get("/v1/chat/completions").refusal().0, 405);
+    assert_eq!(
+        server.post("/health", &json!({})).refusal().1,
+        "method_not_allowed"
+    );
+    let chains = server.post("/v1/score", &json!({"chains": [{"problem": "p"}]}));
+    let (status, _, param) = chains.refusal();
+    assert_eq!((status, param), (400, json!("chains")));
+    assert!(chains.text().contains("steps"), "{}", chains.text());
+}

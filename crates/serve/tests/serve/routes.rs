@@ -1,0 +1,196 @@
+//! What each route answers.
+
+use beamgen::eval::Record;
+use beamgen::{Request, Solver, StrategyKind, score_chains};
+use beamgen_serve::ServeOptions;
+use serde_json::{Value, json};
+
+use crate::client::{Running, ask, essence, problem};
+
+#[test]
+fn an_answer_is_that_of_the_library_in_the_shape_of_openai() {
+    let server = Running::start(ServeOptions::default());
+    let text = problem(0);
+    let mut solver = Solver::builder().build().unwrap();
+    let mut wanted = Request::new(text.as_str(), solver.settings()).n(8).seed(3);
+    wanted.problem.answer = Some("7".to_owned());
+    let result = solver.solve(wanted).unwrap();
+    let record = serde_json::to_value(Record::new(&result, true)).unwrap();
+
+    let own = json!({"n": 8, "seed": 3, "reference": "7", "tree": true});
+    let answer = server.chat(&ask(&text, own.clone())).ok();
+    for (key, value) in record.as_object().unwrap() {
+        if key != "ledger" {
+            assert_eq!(answer["beamgen"][key], *value, "{key}");
+        }
+    }
+    let chosen = result.chosen.unwrap();
+    let (content, choice) = (result.tree.text(chosen), &answer["choices"][0]);
+    assert_eq!(choice["message"]["content"], content.trim());
+    assert_eq!(choice["message"]["role"], "assistant");
+    assert_eq!(choice["finish_reason"], "stop");
+    assert_eq!(answer["object"], "chat.completion");
+    assert_eq!(answer["model"], "beamgen");
+    assert!(answer["id"].as_str().unwrap().starts_with("chatcmpl-"));
+    let usage = &answer["usage"];
+    assert_eq!(usage["completion_tokens"], result.tree.token_count(chosen));
+    let sum =
+        usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap();
+    assert_eq!(usage["total_tokens"], sum);
+
+    // A completion is the same search in the other shape.
+    let other = json!({"prompt": text, "beamgen": own});
+    let other = server.post("/v1/completions", &other).ok();
+    assert_eq!(other["object"], "text_completion");
+    assert_eq!(other["choices"][0]["text"], content.trim());
+    assert_eq!(other["beamgen"]["tree"], answer["beamgen"]["tree"]);
+}
+
+#[test]
+fn every_setting_of_a_search_can_be_asked_for() {
+    let server = Running::start(ServeOptions::default());
+    let text = problem(1);
+    let mut solver = Solver::builder().build().unwrap();
+    let mut settings = solver.settings();
+    settings.search.strategy = StrategyKind::BEST_OF_N;
+    settings.search.n = 6;
+    settings.search.choose = Some("majority".parse().unwrap());
+    settings.search.aggregation = "product".parse().unwrap();
+    settings.search.budget_tokens = 500;
+    settings.generator.seed = 5;
+    settings.generator.max_step_tokens = 60;
+    settings.generator.sampling.temperature = Some(0.5);
+    let mut request = Request::new(text.as_str(), settings);
+    request.problem.id = "mine".to_owned();
+    let result = solver.solve(request).unwrap();
+
+    let mut body = ask(
+        &text,
+        json!({
+            "strategy": "majority", "n": 6, "aggregation": "product", "budget": 500, "id": "mine", "seed": 5,
+            "generator": {"max_step_tokens": 60, "sampling": {"temperature": 0.9}}, "tree": true,
+        }),
+    );
+    body["temperature"] = json!(0.5);
+    // What is written in `beamgen.generator` wins over OpenAI's field of that meaning.
+    let other = server.chat(&body).ok();
+    body["beamgen"]["generator"] = json!({"max_step_tokens": 60});
+    let answer = server.chat(&body).ok();
+    assert_eq!(
+        answer["beamgen"]["tree"],
+        serde_json::to_value(&result.tree).unwrap()
+    );
+    assert_eq!(answer["beamgen"]["id"], "mine");
+    assert_ne!(other["beamgen"]["tree"], answer["beamgen"]["tree"]);
+
+    let mcts = json!({"strategy": "mcts", "n": 4, "search": {"mcts": {"exploration": 2.0}}});
+    assert_eq!(
+        server.chat(&ask(&text, mcts)).ok()["beamgen"]["strategy"],
+        "mcts"
+    );
+}
+
+#[test]
+fn presets_are_models() {
+    let server = Running::start(ServeOptions::default());
+    let list = server.get("/v1/models").ok();
+    let names: Vec<&Value> = list["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| &m["id"])
+        .collect();
+    assert_eq!(names, ["beamgen", "single", "fast", "careful", "vote"]);
+    let fast = server.get("/v1/models/fast").ok();
+    assert_eq!(
+        (&fast["object"], &fast["beamgen"]["n"]),
+        (&json!("model"), &json!(4))
+    );
+    let missing = server.get("/v1/models/slow").refusal();
+    assert_eq!(missing, (404, "model_not_found".to_owned(), json!("model")));
+
+    let mut body = ask(&problem(0), json!({}));
+    body["model"] = json!("fast");
+    let by_preset = server.chat(&body).ok();
+    assert_eq!(
+        (&by_preset["model"], &by_preset["beamgen"]["n"]),
+        (&json!("fast"), &json!(4))
+    );
+    let by_hand = server.chat(&ask(&problem(0), json!({"n": 4, "m": 2}))).ok();
+    assert_eq!(essence(&by_preset), essence(&by_hand));
+}
+
+#[test]
+fn given_chains_get_the_scores_of_the_reward_model() {
+    let server = Running::start(ServeOptions::default());
+    let steps = [
+        "Mia has 34 pens: 34.",
+        "Leo has 8 more pens than Mia: 34 + 8 = 43.",
+    ];
+    let text = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?";
+    let mut model = Solver::builder().prepare_reward_model().unwrap();
+    let mut model = model.reward_model().unwrap();
+    let alone = score_chains(&mut *model, &[(text, &steps)]).unwrap();
+    let alone = alone[0].as_ref().unwrap();
+
+    let chain = json!({"id": "a", "problem": text, "steps": steps});
+    let long = json!({"problem": "Mia has 3 pens. ".repeat(400), "steps": ["x"]});
+    let body = json!({"chains": [chain, long], "aggregation": "last"});
+    let scored = server.post("/v1/score", &body).ok();
+    let first = &scored["data"][0];
+    assert_eq!(first["scores"], json!(alone));
+    assert_eq!(
+        (&first["id"], &first["score"]),
+        (&json!("a"), &json!(alone[1]))
+    );
+    let error = scored["data"][1]["error"].as_str().unwrap();
+    assert!(error.contains("context"), "{error}");
+}
+
+#[test]
+fn the_small_routes_answer() {
+    let server = Running::start(ServeOptions::default());
+    assert_eq!(server.get("/health").ok()["status"], "ok");
+    assert_eq!(server.get("/ready").ok()["status"], "ready");
+    let problems = server.get("/v1/problems").ok();
+    assert_eq!(problems["data"][0]["text"], problem(0));
+
+    let page = server.get("/");
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    assert!(page.text().starts_with("<!doctype html>"));
+
+    server.chat(&ask(&problem(0), json!({"n": 4, "m": 2}))).ok();
+    let metrics = server.get("/metrics").text();
+    for line in [
+        "beamgen_in_flight 0",
+        "beamgen_requests_total{route=\"chat\",status=\"200\"} 1",
+        "beamgen_request_seconds_count{route=\"chat\"} 1",
+        "beamgen_search_seconds_count 1",
+    ] {
+        assert!(
+            metrics.lines().any(|l| l == line),
+            "{line} is not in\n{metrics}"
+        );
+    }
+    assert!(server.metric("beamgen_generated_tokens_total ") > 50.0);
+    assert!(server.metric("beamgen_scored_steps_total ") >= 4.0);
+}
+
+#[test]
+fn an_answer_that_is_withheld_is_a_refusal() {
+    let server = Running::start(ServeOptions::default());
+    let body = ask(&problem(0), json!({"n": 4, "m": 2, "threshold": 1.0}));
+    let answer = server.chat(&body).ok();
+    let message = &answer["choices"][0]["message"];
+    assert_eq!(message["content"], Value::Null);
+    assert!(
+        message["refusal"].as_str().unwrap().contains("threshold 1"),
+        "{message}"
+    );
+    assert!(answer["beamgen"]["withheld"].is_string());
+}
