@@ -18,6 +18,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("crates/prm", &[]),
     ("crates/search", &[]),
     ("crates/search", &["scheduler"]),
+    ("crates/serve", &[]),
     ("crates/train", &[]),
     ("crates/train", &["tune"]),
 ];

@@ -56,6 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-world",
         ],
     ),
+    ("beamgen-serve", &["beamgen"]),
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
     ("beamgen-program", &["beamgen-cli"]),
@@ -66,6 +67,7 @@ const CLI: &[&str] = &[
     "beamgen-files",
     "beamgen-hub",
     "beamgen-labels",
+    "beamgen-serve",
     "beamgen-train",
     "beamgen-world",
 ];

@@ -36,6 +36,8 @@ mod resume;
 mod run;
 mod run_file;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 #[allow(
     dead_code,
     reason = "shared with the tests of the crate hub, which use all of it"

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::run::Place;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "solve",
+    "serve",
     "bench",
     "bench-engine",
     "show",
@@ -94,7 +95,13 @@ fn manual_pages_hold_every_command_and_flag() {
 #[test]
 fn short_help_is_short_and_fits_80_columns() {
     let place = Place::new();
-    for (command, most) in [("solve", 34), ("bench", 40), ("score", 26), ("models", 26)] {
+    for (command, most) in [
+        ("solve", 34),
+        ("serve", 40),
+        ("bench", 40),
+        ("score", 26),
+        ("models", 26),
+    ] {
         let ran = place.run_with(&[("COLUMNS", "80")], &[command, "-h"]).ok();
         let lines: Vec<&str> = ran.stdout.lines().collect();
         assert!(lines.len() <= most, "{command}: {} lines", lines.len());

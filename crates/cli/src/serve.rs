@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beamgen::Settings;
-use beamgen_serve::{
-    Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop,
-};
+use beamgen_serve::{Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

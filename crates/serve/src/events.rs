@@ -16,8 +16,6 @@ pub struct Events {
     votes: HashMap<String, usize>,
     /// What complete chains answer, by their last node.
     answers: HashMap<NodeId, (String, Answer)>,
-    /// How many have the text of a node, where it is more than one.
-    copies: HashMap<NodeId, usize>,
 }
 
 impl Events {
@@ -49,12 +47,9 @@ impl Events {
             }
             Progress::StepMerged { node, twin, copies } => {
                 to.push(json!({"type": "duplicate", "node": node, "duplicate_of": twin, "copies": copies}));
-                // The copy was a chain of its own until now.
+                // Its vote counts on, as one of the sibling's.
                 self.answers.remove(node);
-                if self.answers.contains_key(twin) {
-                    self.copies.insert(*twin, *copies);
-                    self.tell_answer(*twin, to);
-                }
+                self.tell_answer(*twin, to);
             }
             Progress::ChainPruned { node, pruned } => {
                 to.push(json!({"type": "pruned", "node": node, "pruned": pruned}));

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 
 use crate::app::App;
-use crate::metrics::route_label;
+use crate::labels::label;
 use crate::options::Served;
 use crate::refusal::{Code, Refusal};
 
@@ -85,7 +85,7 @@ impl HttpBody for TimedBody {
 
 /// Lets a request in, or not, and counts it.
 pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut timed = Timed::begin(&app, route_label(request.uri().path()));
+    let mut timed = Timed::begin(&app, label(request.uri().path()));
     let response = match check(&app, &request) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => next.run(request).await,

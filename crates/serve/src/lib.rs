@@ -21,6 +21,7 @@ mod events;
 mod fields;
 mod gate;
 mod histogram;
+mod labels;
 mod listen;
 mod metrics;
 mod models;

@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use beamgen::{ProblemResult, Service};
 
 use crate::histogram::Histogram;
-use crate::routes;
 
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -199,15 +198,5 @@ impl Counted {
             head(out, name, help, "histogram");
             histogram.write(name, "", out);
         }
-    }
-}
-
-/// The label of a path: one of a fixed list.
-pub fn route_label(path: &str) -> &'static str {
-    let known = routes::LABELS.iter().find(|(known, _)| *known == path);
-    match known {
-        Some((_, label)) => label,
-        None if path.starts_with("/v1/models/") => "models",
-        None => "other",
     }
 }

@@ -98,7 +98,7 @@ impl Default for Limits {
             search_time: Duration::from_secs(600),
             drain_time: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
-            events: 16384,
+            events: 8192,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
@@ -22,19 +23,6 @@ use crate::refusal::Refusal;
 use crate::score;
 use crate::search::Search;
 use crate::stream::AnswerStream;
-
-/// Paths, and what metrics and logs call them.
-pub const LABELS: [(&str, &str); 9] = [
-    ("/", "page"),
-    ("/health", "health"),
-    ("/metrics", "metrics"),
-    ("/ready", "ready"),
-    ("/v1/chat/completions", "chat"),
-    ("/v1/completions", "completions"),
-    ("/v1/models", "models"),
-    ("/v1/problems", "problems"),
-    ("/v1/score", "score"),
-];
 
 /// Everything that the server answers.
 pub fn router(app: Arc<App>) -> Router {
@@ -93,8 +81,10 @@ async fn list_models(State(app): State<Arc<App>>) -> Response {
 
 async fn one_model(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refusal> {
+    // What is no UTF-8 is the name of no model.
+    let name = name.map(|Path(name)| name).unwrap_or_default();
     Ok(Json(models::find(&app, &name)?).into_response())
 }
 

@@ -1,7 +1,7 @@
 //! A server with the bundled pair on a thread of its own, and a client that speaks plain HTTP over
 //! TCP and hides nothing.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -136,6 +136,10 @@ pub struct Reply {
 impl Reply {
     pub fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let mut reply = Self::read_head(from)?;
+        // "100 Continue" comes before the answer.
+        while reply.status < 200 {
+            reply = Self::read_head(from)?;
+        }
         let length = reply.header("content-length").map(str::to_owned);
         match length.and_then(|length| length.parse().ok()) {
             Some(length) => {

@@ -31,6 +31,7 @@ pub struct ServeArgs {
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1",
+        value_parser = host,
         help_heading = "Server"
     )]
     pub host: IpAddr,
@@ -128,4 +129,14 @@ pub struct ServeArgs {
     /// Score steps with prm, orm, exact or none [default: prm]
     #[arg(long, help_heading = "Models", hide_short_help = true)]
     pub scorer: Option<ScorerKind>,
+}
+
+/// An address; the one name that always is one is taken, too.
+fn host(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
+        text => text
+            .parse()
+            .map_err(|_| "write an address such as 127.0.0.1, 0.0.0.0 or ::1".to_owned()),
+    }
 }

@@ -113,13 +113,14 @@ fn five_thousand_wrong_requests_harm_nobody() {
                 })
             })
             .collect();
+        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        over.store(true, Ordering::Relaxed);
         let mut counts: BTreeMap<(&str, Option<u16>), usize> = BTreeMap::new();
-        for thread in threads {
-            for (key, count) in thread.join().expect("no request was answered wrongly") {
+        for counted in ended {
+            for (key, count) in counted.expect("no request was answered wrongly") {
                 *counts.entry(key).or_default() += count;
             }
         }
-        over.store(true, Ordering::Relaxed);
         counts
     });
 

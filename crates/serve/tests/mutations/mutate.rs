@@ -84,8 +84,8 @@ impl Mutation {
     }
 }
 
-fn pick<'a, T>(rng: &mut dyn Random, list: &'a [T]) -> &'a T {
-    &list[rng.below(list.len())]
+fn pick<T: Clone>(rng: &mut dyn Random, list: &[T]) -> T {
+    list[rng.below(list.len())].clone()
 }
 
 /// A request that is right, and cheap.
@@ -124,7 +124,7 @@ fn odd(rng: &mut dyn Random) -> Value {
         json!("../../etc/passwd"),
         json!("http://169.254.169.254/latest/meta-data"),
     ];
-    pick(rng, &list).clone()
+    pick(rng, &list)
 }
 
 fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -147,7 +147,7 @@ fn changed_json(rng: &mut dyn Random) -> Vec<u8> {
         match rng.below(3) {
             0 => body[at] = rng.below(256) as u8,
             1 => drop(body.remove(at)),
-            _ => body.insert(at, *pick(rng, b"{}[]\",:\\0e-.\x00\xff")),
+            _ => body.insert(at, pick(rng, b"{}[]\",:\\0e-.\x00\xff")),
         }
     }
     chat(&body)
@@ -182,7 +182,7 @@ fn odd_value(rng: &mut dyn Random) -> Vec<u8> {
         "logit_bias",
         "beamgen",
     ];
-    body[*pick(rng, &keys)] = odd(rng);
+    body[pick(rng, &keys)] = odd(rng);
     chat(body.to_string().as_bytes())
 }
 
@@ -205,11 +205,11 @@ fn odd_own_value(rng: &mut dyn Random) -> Vec<u8> {
         "events",
         "tree",
     ];
-    let key = *pick(rng, &keys);
+    let key = pick(rng, &keys);
     body["beamgen"][key] = match (key, rng.below(2)) {
         ("search", 0) => {
             let inner = ["n", "mcts", "max_steps", "aggregation", "lookahead", "x"];
-            json!({*pick(rng, &inner): odd(rng)})
+            json!({pick(rng, &inner): odd(rng)})
         }
         ("generator", 0) => {
             let inner = [
@@ -221,7 +221,7 @@ fn odd_own_value(rng: &mut dyn Random) -> Vec<u8> {
                 "system_prompt",
                 "seed",
             ];
-            json!({*pick(rng, &inner): odd(rng)})
+            json!({pick(rng, &inner): odd(rng)})
         }
         _ => odd(rng),
     };
@@ -238,7 +238,7 @@ fn unknown_field(rng: &mut dyn Random) -> Vec<u8> {
         "a\u{0}b",
         "n\"m",
     ];
-    body[*pick(rng, &key)] = odd(rng);
+    body[pick(rng, &key)] = odd(rng);
     chat(body.to_string().as_bytes())
 }
 
@@ -256,7 +256,7 @@ fn odd_messages(rng: &mut dyn Random) -> Vec<u8> {
         json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}]),
         json!(vec![json!({"role": "user", "content": "x"}); 500]),
     ];
-    body["messages"] = pick(rng, &list).clone();
+    body["messages"] = pick(rng, &list);
     chat(body.to_string().as_bytes())
 }
 
@@ -276,7 +276,7 @@ fn odd_chains(rng: &mut dyn Random) -> Vec<u8> {
 }
 
 fn deep_nesting(rng: &mut dyn Random) -> Vec<u8> {
-    let (open, depth) = (*pick(rng, &["[", "{\"a\":"]), 1 + rng.below(8000));
+    let (open, depth) = (pick(rng, &["[", "{\"a\":"]), 1 + rng.below(8000));
     let nested = open.repeat(depth);
     let body = match rng.below(3) {
         0 => nested,
@@ -296,8 +296,7 @@ fn no_json(rng: &mut dyn Random) -> Vec<u8> {
         b"<xml/>",
         b"{}{}",
     ];
-    let body: &[u8] = pick(rng, &bodies);
-    chat(body)
+    chat(pick(rng, &bodies))
 }
 
 fn odd_text(rng: &mut dyn Random) -> Vec<u8> {

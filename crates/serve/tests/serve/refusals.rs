@@ -52,10 +52,10 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
         (
             with(
                 "messages",
-                json!([{"role": "system", "content": "x"}, {"role": "user", "content": "x"}]),
+                json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]),
             ),
             "unsupported_field",
-            "messages[0]",
+            "messages[1]",
         ),
         (
             ask("x", json!({"width": 3})),

@@ -1,0 +1,23 @@
+//! What metrics and logs call a path: one of a fixed list, whatever is asked for.
+
+const LABELS: [(&str, &str); 9] = [
+    ("/", "page"),
+    ("/health", "health"),
+    ("/metrics", "metrics"),
+    ("/ready", "ready"),
+    ("/v1/chat/completions", "chat"),
+    ("/v1/completions", "completions"),
+    ("/v1/models", "models"),
+    ("/v1/problems", "problems"),
+    ("/v1/score", "score"),
+];
+
+/// The label of a path.
+pub fn label(path: &str) -> &'static str {
+    let known = LABELS.iter().find(|(known, _)| *known == path);
+    match known {
+        Some((_, label)) => label,
+        None if path.starts_with("/v1/models/") => "models",
+        None => "other",
+    }
+}

@@ -1,0 +1,144 @@
+//! `beamgen serve`: the program around the server.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use crate::run::Place;
+
+/// A server that was started by its command line.
+struct Serving {
+    child: Child,
+    address: String,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Serving {
+    fn start(place: &Place, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let args = [&["serve", "--port", "0"], args].concat();
+        let mut command = place.command(&args);
+        command.envs(variables.iter().copied());
+        let child = command.stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the binary starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        loop {
+            let mut line = String::new();
+            let read = stderr.read_line(&mut line).expect("UTF-8 on stderr");
+            assert!(read > 0, "it ended");
+            if let Some((_, address)) = line.trim().split_once("http://") {
+                let address = address.to_owned();
+                return Self {
+                    child,
+                    address,
+                    stderr,
+                };
+            }
+        }
+    }
+
+    fn get(&self, path: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
+            self.address
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("it answers");
+        reply
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let kill = Command::new("kill").args([name, &pid]).status();
+        assert!(kill.expect("kill starts").success());
+    }
+
+    /// Waits for its end: the exit code, and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).expect("UTF-8");
+        let status = self.child.wait().expect("it ends");
+        (status.code(), said)
+    }
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_stop() {
+    let place = Place::new();
+    for signal in ["-TERM", "-INT"] {
+        let server = Serving::start(&place, &["--verbose"], &[]);
+        let models = server.get("/v1/models", "");
+        assert!(
+            models.contains("200 OK") && models.contains("\"careful\""),
+            "{models}"
+        );
+        server.signal(signal);
+        let (code, said) = server.end();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(
+            said.contains("models 200 ") && said.contains("beamgen has stopped"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn presets_and_keys_come_from_files_or_the_environment() {
+    let place = Place::new();
+    place.write(
+        "presets.toml",
+        "[mine]\nsummary = \"s\"\nsearch.n = 2\nsearch.m = 1\n",
+    );
+    place.write("keys", "first-key-of-the-file\n\nsecond-key-of-the-file\n");
+    let args = ["--presets", "presets.toml", "--api-key-file", "keys"];
+    let server = Serving::start(&place, &args, &[]);
+    assert!(server.get("/v1/models", "").contains("401"));
+    let key = "Authorization: Bearer second-key-of-the-file\r\n";
+    let models = server.get("/v1/models", key);
+    assert!(
+        models.contains("\"mine\"") && !models.contains("\"careful\""),
+        "{models}"
+    );
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
+
+    let variable = [("BEAMGEN_API_KEY", "the-key-of-the-environment")];
+    let server = Serving::start(&place, &["--host", "0.0.0.0"], &variable);
+    assert!(server.get("/health", "").contains("200 OK"));
+    assert!(server.get("/v1/models", "").contains("401"));
+    let key = "Authorization: Bearer the-key-of-the-environment\r\n";
+    assert!(server.get("/v1/models", key).contains("200 OK"));
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_it_listens() {
+    let place = Place::new();
+    place.write("wrong.toml", "[x]\nsummary = \"s\"\nsearch.width = 2\n");
+    place.write("short", "1234\n");
+    place.write("empty", "\n");
+    for (args, words) in [
+        (
+            &["--host", "0.0.0.0"][..],
+            &["0.0.0.0:8080", "--allow-anyone"][..],
+        ),
+        (&["--host", "example.com"], &["example.com"]),
+        (&["--presets", "wrong.toml"], &["wrong.toml: [x]", "width"]),
+        (&["--presets", "missing.toml"], &["missing.toml"]),
+        (
+            &["--api-key-file", "short"],
+            &["short: line 1", "16 characters"],
+        ),
+        (&["--api-key-file", "empty"], &["empty: there is no key"]),
+        (&["--queue", "0"], &["--queue must be at least 1"]),
+        (
+            &["--host", "192.0.2.1", "--allow-anyone"],
+            &["cannot listen on 192.0.2.1:8080"],
+        ),
+    ] {
+        let args = [&["serve"], args].concat();
+        place.run(&args).assert_refused(&args.join(" "), words);
+    }
+}
