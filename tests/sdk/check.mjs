@@ -115,11 +115,12 @@ const late = await refused(
   OpenAI.APIConnectionTimeoutError,
 );
 say("timed out", late.constructor.name, await untilIdle(server));
-// after a while there are chains, and the search is not over yet
+// its chains come one after the other: after a while there are some, and it is not over yet
 for (let deadline = 0.05; ; deadline *= 1.25) {
   assert(deadline < 20);
   try {
-    const early = await client.chat.completions.create({ model: "beamgen", messages, beamgen: { ...slow, deadline } });
+    const own = { strategy: "mcts", n: 64, deadline };
+    const early = await client.chat.completions.create({ model: "beamgen", messages, beamgen: own });
     assert.equal(early.beamgen.stopped, "deadline");
     say("deadline", `${deadline.toFixed(2)} s:`, early.choices[0].finish_reason, early.beamgen.stopped);
     break;

@@ -151,9 +151,9 @@ def timed_out(server):
     call = lambda: client.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=SLOW)
     error = refused(call, openai.APITimeoutError)
     say("timed out", type(error).__name__, f"idle after {server.wait_until_idle():.3f} s")
-    # after a while there are chains, and the search is not over yet
+    # its chains come one after the other: after a while there are some, and it is not over yet
     for deadline in [0.05 * 1.25**i for i in range(25)]:
-        own = {"beamgen": {**SLOW["beamgen"], "deadline": deadline}}
+        own = {"beamgen": {"strategy": "mcts", "n": 64, "deadline": deadline}}
         call = lambda: server.client().chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=own)
         try:
             answer = call()

@@ -212,6 +212,21 @@ fn a_ticket_is_a_future() {
 }
 
 #[test]
+fn a_request_that_keeps_no_events_makes_none_and_what_was_held_is_counted_back() {
+    let service = solver().spawn(ServiceOptions::default());
+    let request = service.request(&problems(1)[0]).keep_events(0);
+    let ticket = service.submit(request).unwrap();
+    assert_eq!((ticket.events().count(), ticket.missed()), (0, 0));
+    let result = ticket.wait().unwrap();
+    let stats = service.stats();
+    assert_eq!((stats.in_flight, stats.cache_bytes), (0, 0));
+    let (all, one) = (stats.ledger, result.ledger);
+    assert_eq!(all.prompt_tokens, one.prompt_tokens);
+    assert!(all.forward_passes > 0 && all.forward_passes <= one.forward_passes);
+    assert_eq!(service.ended(), None);
+}
+
+#[test]
 fn a_scorer_that_panics_ends_every_ticket() {
     let solver = Solver::builder()
         .step_scorer("panics", |_: &Problem, _: &[&str]| panic!("out of ideas"))

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
@@ -111,6 +111,8 @@ async fn solve(
             let head = [
                 (CONTENT_TYPE, "text/event-stream"),
                 (CACHE_CONTROL, "no-cache"),
+                // nginx and others of its kind would gather the stream.
+                (HeaderName::from_static("x-accel-buffering"), "no"),
             ];
             return Ok((head, Body::new(stream)).into_response());
         }

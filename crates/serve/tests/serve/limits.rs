@@ -97,8 +97,8 @@ fn whoever_goes_away_takes_the_search_along() {
 #[test]
 fn a_deadline_ends_a_search_with_what_it_has_and_a_wait_with_nothing() {
     let server = with(1, Limits::default());
-    // After a while there are chains, and it is not over yet.
-    let mut body = slow();
+    // Its chains come one after the other: after a while there are some, and it is not over yet.
+    let mut body = ask(&problem(0), json!({"strategy": "mcts", "n": 64}));
     let deadlines = (0..25).map(|i| 0.05 * 1.25_f64.powi(i));
     let answers = deadlines.map(|seconds| {
         body["beamgen"]["deadline"] = json!(seconds);
@@ -109,6 +109,7 @@ fn a_deadline_ends_a_search_with_what_it_has_and_a_wait_with_nothing() {
     assert_eq!(answer["beamgen"]["stopped"], "deadline");
     drop(answers);
 
+    let mut body = slow();
     body["beamgen"]["deadline"] = json!(0.1);
     let busy = begin(&server, &slow());
     wait_for(&server, "beamgen_in_flight ", 1.0);
@@ -207,7 +208,7 @@ fn a_slow_reader_misses_events_but_not_the_answer_and_holds_nobody_up() {
         ..Limits::default()
     };
     let server = with(4, limits);
-    let own = json!({"strategy": "best-of-n", "n": 600, "m": 1, "events": true, "tree": true});
+    let own = json!({"strategy": "best-of-n", "n": 500, "m": 1, "events": true, "tree": true});
     let mut body = ask(&problem(4), own.clone());
     body["stream"] = json!(true);
     let stream = begin(&server, &body);
