@@ -151,10 +151,12 @@ def timed_out(server):
     call = lambda: client.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=SLOW)
     error = refused(call, openai.APITimeoutError)
     say("timed out", type(error).__name__, f"idle after {server.wait_until_idle():.3f} s")
-    # its chains come one after the other: after a while there are some, and it is not over yet
+    # so hot, chains end at random: after a while there are some, and it is not over yet
     for deadline in [0.05 * 1.25**i for i in range(25)]:
-        own = {"beamgen": {"strategy": "mcts", "n": 64, "deadline": deadline}}
-        call = lambda: server.client().chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=own)
+        own = {"beamgen": {**SLOW["beamgen"], "deadline": deadline}}
+        call = lambda: server.client().chat.completions.create(
+            model="beamgen", messages=MESSAGES, temperature=2.0, extra_body=own
+        )
         try:
             answer = call()
         except openai.InternalServerError as error:

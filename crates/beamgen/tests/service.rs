@@ -248,8 +248,9 @@ fn given_steps_get_the_scores_of_the_reward_model_alone_beside_a_search() {
         .iter()
         .map(|problem| {
             let result = solver().solve(problem).unwrap();
-            let steps = result.steps().iter().map(|step| step.text.clone());
-            (problem.text.clone(), steps.collect())
+            let steps = result.steps().into_iter();
+            let texts = steps.map(|step| step.text.clone()).collect();
+            (problem.text.clone(), texts)
         })
         .collect();
     let mut model = Solver::builder().prepare_reward_model().unwrap();

@@ -46,8 +46,11 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "tool_choice",
 ];
 
+/// Whether a value asks for nothing else than what is done.
+type IsDoneAnyway = fn(&Value) -> bool;
+
 /// Fields that are taken if they say what is done anyway, and what that is.
-const FIXED: [(&str, fn(&Value) -> bool); 22] = [
+const FIXED: [(&str, IsDoneAnyway); 22] = [
     ("n", |v| v == 1),
     ("best_of", |v| v == 1),
     ("logprobs", |v| v == false),

@@ -39,7 +39,7 @@ mod stream;
 
 pub use access::{Key, KeyError};
 pub use error::Error;
-pub use options::{Limits, ServeOptions, Served};
+pub use options::{Limits, Observe, ServeOptions, Served};
 pub use presets::{BUILT_IN_PRESETS, Preset, Presets};
 pub use server::Server;
 pub use stop::Stop;

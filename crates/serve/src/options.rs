@@ -20,8 +20,11 @@ pub struct ServeOptions {
     /// What is taken.
     pub limits: Limits,
     /// Told of every request that was answered.
-    pub observe: Option<Arc<dyn Fn(&Served) + Send + Sync>>,
+    pub observe: Option<Observe>,
 }
+
+/// Told of every request that was answered, on the server's thread: it should be quick.
+pub type Observe = Arc<dyn Fn(&Served) + Send + Sync>;
 
 impl Default for ServeOptions {
     /// A free port of this machine, for itself alone.
