@@ -35,6 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["beamgen-engine", "beamgen-generator", "beamgen-search"],
     ),
     ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
+    ("beamgen-view", &["beamgen-eval", "beamgen-search"]),
     (
         "beamgen-labels",
         &["beamgen-eval", "beamgen-files", "beamgen-search"],
@@ -69,6 +70,7 @@ const CLI: &[&str] = &[
     "beamgen-labels",
     "beamgen-serve",
     "beamgen-train",
+    "beamgen-view",
     "beamgen-world",
 ];
 const TRAIN: &[&str] = &[

@@ -47,6 +47,7 @@ mod server;
 #[cfg(feature = "remote")]
 mod servers;
 mod show;
+mod show_html;
 mod special_files;
 mod strategies;
 mod too_long;

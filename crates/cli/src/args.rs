@@ -175,6 +175,12 @@ pub struct ShowArgs {
     /// With its steps, all answers and their votes, and its tree if the run had --tree.
     #[arg(long)]
     pub id: Option<String>,
+    /// Write a page for a browser instead
+    ///
+    /// One file that works without network: problems by outcome and by certainty, how far scores
+    /// can be trusted, and every tree of a run with --tree. A file that is there is replaced.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Use colours
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub color: ColorChoice,

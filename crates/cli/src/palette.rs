@@ -2,12 +2,9 @@
 
 use std::fmt;
 
-use crate::printable;
+pub use beamgen_view::{DOUBTFUL, SURE};
 
-/// A step that scores less is marked `?`.
-pub const SURE: f32 = 0.9;
-/// A step that scores less is marked `!`: the reward model takes it for wrong.
-pub const DOUBTFUL: f32 = 0.5;
+use crate::printable;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -1,37 +1,71 @@
-//! `beamgen show`: a run file as people read it.
+//! `beamgen show`: a run file as people read it, on a terminal or as a page.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 
-use beamgen::eval::{Record, RunFile};
-use beamgen::{ChainTree, Node, NodeId, Problem, PruneReason, State};
+use beamgen::eval::{Record, RunFile, RunHeader};
+use beamgen::{Aggregation, ChainTree, Node, NodeId, Problem, PruneReason, State};
+use beamgen_view::{Run, Search, aggregation, findings};
+use beamgen_world::{self as world, Checker, Verdict};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
+use crate::report::write::write_file;
 use crate::show;
 use crate::table::{Table, grouped};
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {
-    let mut records: Vec<Record> = Vec::new();
-    for record in RunFile::read::<Record>(&args.file)? {
-        // A problem that was tried again has several lines: the last one counts.
-        match records.iter_mut().find(|known| known.id == record.id) {
-            Some(known) => *known = record,
-            None => records.push(record),
+    let (header, lines) = RunFile::read::<Record>(&args.file)?;
+    let header = header.unwrap_or_else(|| RunHeader::new(String::new(), Default::default()));
+    let mut records = last_of_each(lines);
+    if let Some(id) = &args.id {
+        match records.iter().position(|record| record.id == *id) {
+            Some(at) => records = vec![records.swap_remove(at)],
+            None => return Err(unknown(args, id, &records)),
         }
+    }
+    if let Some(path) = &args.html {
+        let name = args.file.file_name().unwrap_or(args.file.as_os_str());
+        let page = beamgen_view::report(&Run {
+            name: &name.to_string_lossy(),
+            header: &header,
+            records: &records,
+            check: &is_right,
+        });
+        return write_file(path, page.as_bytes());
     }
     let palette = Palette::new(args.color, io::stdout().is_terminal());
     let mut out = io::stdout().lock();
-    match &args.id {
-        None => list(&mut out, &records)?,
-        Some(id) => {
-            let record = records.iter().find(|record| record.id == *id);
-            let record = record.ok_or_else(|| unknown(args, id, &records))?;
-            one(&mut out, palette, record)?;
-        }
+    match &records[..] {
+        [record] if args.id.is_some() => one(&mut out, palette, record, aggregation(&header))?,
+        _ => list(&mut out, &records)?,
     }
     Ok(out.flush()?)
+}
+
+/// A problem that was tried again has several lines: the last one counts, in the place of the first.
+fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut records: Vec<Record> = Vec::new();
+    for record in lines {
+        match places.get(&record.id) {
+            Some(&at) => records[at] = record,
+            None => {
+                places.insert(record.id.clone(), records.len());
+                records.push(record);
+            }
+        }
+    }
+    records
+}
+
+/// Whether the last step of a chain is right, for problems of the bundled world.
+fn is_right(problem: &str, chain: &[&str]) -> Option<bool> {
+    let mut checker = Checker::new(&world::parse(problem)?);
+    let verdicts = chain.iter().map(|step| checker.next(step));
+    Some(verdicts.last()? == Verdict::Right)
 }
 
 fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
@@ -88,7 +122,12 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
 }
 
 /// The chosen chain, the answers, and the tree if it was kept.
-fn one(out: &mut dyn Write, palette: Palette, record: &Record) -> io::Result<()> {
+fn one(
+    out: &mut dyn Write,
+    palette: Palette,
+    record: &Record,
+    aggregation: Aggregation,
+) -> io::Result<()> {
     let problem = Problem {
         id: record.id.clone(),
         text: record.problem.clone(),
@@ -118,6 +157,17 @@ fn one(out: &mut dyn Write, palette: Palette, record: &Record) -> io::Result<()>
             ]);
         }
         table.write(out)?;
+        writeln!(out)?;
+    }
+    let found = findings(record, &Search::of(record, aggregation, &is_right));
+    for finding in &found {
+        let question = palette.paint(Ink::Bold, finding.question);
+        let node = finding
+            .node
+            .map_or(String::new(), |node| format!(" [#{node}]"));
+        writeln!(out, "  {question} {}{node}", line(&finding.answer))?;
+    }
+    if !found.is_empty() {
         writeln!(out)?;
     }
     match &record.tree {

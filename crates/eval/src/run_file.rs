@@ -259,8 +259,11 @@ impl RunFile {
         Ok((run, lines))
     }
 
-    /// Reads a run file without continuing it. An incomplete last line is left out.
-    pub fn read<Line: DeserializeOwned>(path: &Path) -> Result<Vec<Line>, RunFileError> {
+    /// Reads a run file without continuing it: its header and its lines. An incomplete last line is
+    /// left out, be it the header.
+    pub fn read<Line: DeserializeOwned>(
+        path: &Path,
+    ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
         let opened = beamgen_files::open_regular_file(path);
         let file = opened.map_err(|error| RunFileError::Io {
             path: path.to_owned(),
@@ -270,7 +273,8 @@ impl RunFile {
             path: path.to_owned(),
             file,
         };
-        Ok(run.read_whole_lines()?.1)
+        let (header, lines, _) = run.read_whole_lines()?;
+        Ok((header, lines))
     }
 
     /// Writes one line. Once this returns, the line survives a crash of the process.

@@ -152,7 +152,7 @@ impl Store {
 
 /// The rows of a folder.
 pub fn read(path: &Path) -> Result<Vec<Row>, Failure> {
-    let lines = RunFile::read::<Line>(path)?;
+    let (_, lines) = RunFile::read::<Line>(path)?;
     Ok(lines
         .into_iter()
         .filter_map(|line| match line {

@@ -1,0 +1,238 @@
+// The chains of one search: its steps, what became of each, and which of them are shown.
+//
+// Steps come all at once, as a run file has them (docs/run-file.md), or one event at a time. The
+// files of this folder are joined into one script, in the order that src/assets.rs lists.
+"use strict";
+
+/** A step that scores less is unsure; below DOUBTFUL the reward model takes it for wrong. */
+const SURE = 0.9;
+const DOUBTFUL = 0.5;
+
+/** Trees of more steps than this begin with their pruned parts collapsed. */
+const LARGE = 400;
+
+class Chains {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.byId = new Map();
+    this.chosen = new Set();
+    this.collapsed = new Set();
+    this.deepest = 0;
+    this.add({ id: 0, parent: null, text: "", state: "expanded" });
+  }
+
+  /** All steps at once; `chosen` is the last step of the chosen chain, or null. */
+  load(list, chosen) {
+    this.clear();
+    this.byId.clear();
+    list.forEach((node, id) => {
+      const tokens = Array.isArray(node.tokens) ? node.tokens.length : node.tokens;
+      this.add({ ...node, id, tokens });
+    });
+    this.choose(chosen);
+    this.settle();
+    if (list.length > LARGE) this.collapseDead();
+  }
+
+  /** A step behind its parent, which is there already. Siblings stay in the order of their ids. */
+  add(fields) {
+    const parent = fields.parent === null ? null : this.byId.get(fields.parent);
+    if (parent === undefined) return null;
+    const node = {
+      score: null,
+      copies: 1,
+      tokens: 0,
+      ...fields,
+      depth: parent ? parent.depth + 1 : 0,
+      children: [],
+      alive: true,
+      version: 0,
+    };
+    this.byId.set(node.id, node);
+    this.deepest = Math.max(this.deepest, node.depth);
+    if (parent && node.state !== "duplicate") {
+      let at = parent.children.length;
+      while (at > 0 && parent.children[at - 1].id > node.id) at -= 1;
+      parent.children.splice(at, 0, node);
+    }
+    return node;
+  }
+
+  /** Takes a step out of its siblings, one of which stands for it. */
+  fold(id, standIn, copies) {
+    const node = this.change(id, { state: "duplicate", duplicate_of: standIn });
+    if (!node) return;
+    const parent = this.byId.get(node.parent);
+    parent.children = parent.children.filter((child) => child !== node);
+    this.change(standIn, { copies });
+  }
+
+  /** Changes what is known of a step. */
+  change(id, fields) {
+    const node = this.byId.get(id);
+    if (!node) return null;
+    Object.assign(node, fields);
+    node.version += 1;
+    return node;
+  }
+
+  get(id) {
+    return this.byId.get(id);
+  }
+
+  get root() {
+    return this.byId.get(0);
+  }
+
+  /** Marks the chain that ends with the step `id` as the chosen one. */
+  choose(id) {
+    const path = this.byId.has(id) ? this.path(id) : [];
+    this.chosen = new Set(path.map((node) => node.id));
+    for (const node of path) node.version += 1;
+  }
+
+  /** The steps of a chain, from the first one to `id`. */
+  path(id) {
+    const path = [];
+    for (let node = this.byId.get(id); node && node.parent !== null; node = this.byId.get(node.parent)) {
+      path.push(node);
+    }
+    return path.reverse();
+  }
+
+  /** Finds out below which steps everything is pruned. */
+  settle() {
+    const nodes = [...this.byId.values()];
+    for (let at = nodes.length - 1; at >= 0; at -= 1) {
+      const node = nodes[at];
+      const alive =
+        node.state === "pruned" || node.state === "duplicate"
+          ? false
+          : node.children.length === 0 || node.children.some((child) => child.alive);
+      if (alive !== node.alive) {
+        node.alive = alive;
+        node.version += 1;
+      }
+    }
+  }
+
+  /** Collapses each largest part of the tree in which everything is pruned. */
+  collapseDead() {
+    for (const node of this.byId.values()) {
+      if (!node.alive && node.children.length > 0) this.collapsed.add(node.id);
+    }
+  }
+
+  /** Whether a step is shown under a filter: "all", "alive" or "chosen". */
+  passes(node, filter) {
+    if (filter === "alive") return node.alive || this.chosen.has(node.id);
+    if (filter === "chosen") return this.chosen.has(node.id);
+    return true;
+  }
+
+  /** The rows of the list, in order: each step with its place among its shown siblings. */
+  rows(filter) {
+    const rows = [];
+    const todo = [];
+    const push = (parent, row) => {
+      const shown = parent.children.filter((child) => this.passes(child, filter));
+      for (let at = shown.length - 1; at >= 0; at -= 1) {
+        todo.push({ node: shown[at], above: row, place: at + 1, of: shown.length });
+      }
+      return shown.length;
+    };
+    push(this.root, null);
+    while (todo.length > 0) {
+      const row = todo.pop();
+      row.index = rows.length;
+      rows.push(row);
+      const isOpen = !this.collapsed.has(row.node.id);
+      const below = isOpen
+        ? push(row.node, row)
+        : row.node.children.filter((child) => this.passes(child, filter)).length;
+      row.expanded = below === 0 ? null : isOpen;
+    }
+    return rows;
+  }
+
+  /** What there is in all. */
+  counts() {
+    const counts = { steps: 0, pruned: 0, duplicates: 0, ended: 0, tokens: 0 };
+    for (const node of this.byId.values()) {
+      if (node.parent === null) continue;
+      counts.steps += 1;
+      counts.tokens += node.tokens;
+      if (node.state === "pruned") counts.pruned += 1;
+      if (node.state === "duplicate") counts.duplicates += 1;
+      if (node.state === "finished") counts.ended += 1;
+    }
+    return counts;
+  }
+
+  /** The steps as a run file has them, without what was made up for the view. */
+  exported() {
+    return [...this.byId.values()].map(({ alive, version, children, ...node }) => ({
+      ...node,
+      children: children.map((child) => child.id),
+    }));
+  }
+}
+
+/** What became of a step: a shape, a word, a class, and the reason if there is one. */
+function fate(node) {
+  switch (node.state) {
+    case "pruned":
+      return { shape: "\u2715", word: "pruned", kind: "pruned", reason: pruneReason(node.pruned) };
+    case "finished":
+      return { shape: "\u25a0", word: "ended", kind: "ended", reason: node.finish ?? "" };
+    case "expanded":
+      return node.alive
+        ? { shape: "\u25cf", word: "kept", kind: "kept", reason: "" }
+        : { shape: "\u25cc", word: "pruned later", kind: "dead", reason: "" };
+    default:
+      return { shape: "\u25cb", word: "open", kind: "open", reason: "" };
+  }
+}
+
+/** Why a chain was pruned, in words. */
+function pruneReason(why) {
+  if (!why) return "";
+  const parts = [];
+  if (why.reason === "budget") parts.push("the token budget was used up");
+  if (why.reason === "search-over") parts.push("the search was over");
+  if (why.rank != null) {
+    parts.push(why.candidates != null ? `rank ${why.rank} of ${why.candidates}` : `rank ${why.rank}`);
+  }
+  if (why.cutoff != null) parts.push(`cut-off ${score3(why.cutoff)}`);
+  if (why.round != null) parts.push(`round ${why.round}`);
+  return parts.join(", ");
+}
+
+/** The class of a score. */
+function scoreKind(score) {
+  if (score == null) return "none";
+  if (score >= SURE) return "good";
+  return score >= DOUBTFUL ? "unsure" : "bad";
+}
+
+/** A step's score, or the one it had in the middle. */
+function scoreOf(node) {
+  return node.score ?? node.partial_score ?? null;
+}
+
+function score3(score) {
+  return score == null ? "\u2013" : score.toFixed(3);
+}
+
+/** 1234567 as 1 234 567. */
+function grouped(number) {
+  return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** A step's text for one line. */
+function oneLine(node) {
+  return node.text.trim().replace(/\s+/g, " ") || "(no text)";
+}

@@ -1,0 +1,51 @@
+//! The scripts and styles of the pages, in the order in which they are joined.
+
+/// The view of a search: what all pages share.
+pub const VIEW_SCRIPTS: [&str; 6] = [
+    include_str!("../assets/chains.js"),
+    include_str!("../assets/dom.js"),
+    include_str!("../assets/rows.js"),
+    include_str!("../assets/overview.js"),
+    include_str!("../assets/detail.js"),
+    include_str!("../assets/view.js"),
+];
+
+/// The page of a run, on top of the view.
+pub const REPORT_SCRIPT: &str = include_str!("../assets/report.js");
+
+/// The live page, on top of the view.
+pub const LIVE_SCRIPT: &str = include_str!("../assets/live.js");
+
+/// The live page.
+pub const LIVE_STYLE: &str = include_str!("../assets/live.css");
+
+/// A search alone, on top of the view.
+pub const ALONE_SCRIPT: &str = include_str!("../assets/alone.js");
+
+/// Colours and text.
+pub const THEME: &str = include_str!("../assets/theme.css");
+
+/// The view of a search.
+pub const VIEW_STYLE: &str = include_str!("../assets/view.css");
+
+/// The page of a run.
+pub const REPORT_STYLE: &str = include_str!("../assets/report.css");
+
+/// A report in Markdown.
+pub const DOCUMENT_STYLE: &str = include_str!("../assets/document.css");
+
+#[cfg(test)]
+mod tests {
+    use super::VIEW_SCRIPTS;
+
+    #[test]
+    fn the_scripts_and_the_library_draw_the_same_line_between_scores() {
+        let (sure, doubtful) = (crate::SURE, crate::DOUBTFUL);
+        for constant in [
+            format!("const SURE = {sure};"),
+            format!("const DOUBTFUL = {doubtful};"),
+        ] {
+            assert!(VIEW_SCRIPTS[0].contains(&constant), "{constant}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A report in Markdown as a page.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, html};
+
+use crate::assets::{DOCUMENT_STYLE, THEME};
+use crate::page::{May, Page};
+
+/// The page of a report in Markdown, in one file. `picture` gives the bytes of an SVG file that the
+/// report shows; a picture that it does not have keeps its description alone.
+#[must_use]
+pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
+    let inlined = |url: CowStr<'static>| match picture(&url) {
+        Some(bytes) => format!(
+            "data:image/svg+xml;base64,{}",
+            BASE64_STANDARD.encode(bytes)
+        )
+        .into(),
+        None => url,
+    };
+    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).flat_map(|event| match event {
+        Event::Start(Tag::Image {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => vec![Event::Start(Tag::Image {
+            link_type,
+            dest_url: inlined(dest_url.into_static()),
+            title,
+            id,
+        })],
+        // A wide table scrolls by itself, by keys, too.
+        Event::Start(Tag::Table(columns)) => vec![
+            Event::Html(
+                "<div class=\"wide\" role=\"region\" aria-label=\"Table\" tabindex=\"0\">".into(),
+            ),
+            // The style sheet aligns; a style at each cell would need a permission of its own.
+            Event::Start(Tag::Table(vec![Alignment::None; columns.len()])),
+        ],
+        Event::End(TagEnd::Table) => {
+            vec![Event::End(TagEnd::Table), Event::Html("</div>\n".into())]
+        }
+        other => vec![other],
+    });
+    let mut body = String::from("<main>\n");
+    html::push_html(&mut body, events);
+    body.push_str("</main>\n");
+    Page {
+        title,
+        styles: &[THEME, DOCUMENT_STYLE],
+        scripts: &[],
+        data: Vec::new(),
+        body: &body,
+        may: May::ShowPictures,
+    }
+    .html()
+}

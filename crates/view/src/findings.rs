@@ -1,0 +1,242 @@
+//! Why an answer is wrong: which step went wrong, whether the scorer saw it, and whether a better
+//! branch was pruned.
+
+use beamgen_eval::Record;
+use beamgen_eval::answer::{self, Verdict};
+use beamgen_search::State;
+use serde::Serialize;
+
+use crate::search::Search;
+
+/// A step that scores less is unsure.
+pub const SURE: f32 = 0.9;
+/// A step that scores less is taken for wrong by the reward model.
+pub const DOUBTFUL: f32 = 0.5;
+
+/// An answer to one of the three questions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What is asked.
+    pub question: &'static str,
+    /// What can be said, in a sentence or two.
+    pub answer: String,
+    /// The step to look at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Whether that step ends a chain to be read beside the chosen one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rival: bool,
+}
+
+/// The three findings of a wrong answer; none if the answer is right or cannot be graded, or if no
+/// chain was chosen.
+#[must_use]
+pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
+    let (Some(false), Some(chosen)) = (record.correct, search.chosen) else {
+        return Vec::new();
+    };
+    let chain = search.chain(chosen);
+    let right = right_chain(record, search);
+    let suspect = suspect(search, &chain, right);
+    vec![
+        Finding {
+            question: "Which step went wrong?",
+            answer: suspect.as_ref().map_or_else(
+                || "Nothing tells: no step was scored.".to_owned(),
+                |suspect| suspect.text.clone(),
+            ),
+            node: suspect.as_ref().map(|suspect| suspect.node),
+            rival: false,
+        },
+        Finding {
+            question: "Did the scorer see it?",
+            answer: seen(search, suspect.as_ref()),
+            node: None,
+            rival: false,
+        },
+        better(record, search, right),
+    ]
+}
+
+/// The step that is held to be the first wrong one.
+struct Suspect {
+    node: u32,
+    text: String,
+}
+
+fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<Suspect> {
+    let step = |id: u32| &search.steps[id as usize];
+    let number = |id: u32| chain.iter().position(|&of| of == id).map_or(0, |at| at + 1);
+    let with = |node, text| Some(Suspect { node, text });
+    if let Some(&wrong) = chain.iter().find(|&&id| step(id).label == Some(false)) {
+        return with(wrong, format!("Step {}, by an exact check.", number(wrong)));
+    }
+    if let Some(right) = right {
+        let shared = search.chain(right);
+        let leaves = chain.iter().find(|id| !shared.contains(id));
+        if let Some(&left) = leaves {
+            let text = format!(
+                "Step {} or later: up to there the chain is that of #{right}, which ends in the right answer.",
+                number(left)
+            );
+            return with(left, text);
+        }
+    }
+    let scored = || chain.iter().filter_map(|&id| Some((id, step(id).score?)));
+    if let Some((id, score)) = scored().find(|(_, score)| *score < DOUBTFUL) {
+        let text = format!(
+            "Probably step {}, the first with a score below {DOUBTFUL}: {score:.3}.",
+            number(id)
+        );
+        return with(id, text);
+    }
+    let (id, score) = scored().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let text = format!(
+        "Nothing tells for certain. Step {} has the lowest score, {score:.3}.",
+        number(id)
+    );
+    with(id, text)
+}
+
+fn seen(search: &Search, suspect: Option<&Suspect>) -> String {
+    let score = suspect.and_then(|suspect| search.steps[suspect.node as usize].score);
+    match score {
+        None => "It has no score.".to_owned(),
+        Some(score) if score < DOUBTFUL => {
+            format!("Yes, it scored {score:.3}, and the chain was chosen all the same.")
+        }
+        Some(score) if score < SURE => {
+            format!("In part: it scored {score:.3}; a sure step has {SURE} or more.")
+        }
+        Some(score) => format!("No, it scored {score:.3}."),
+    }
+}
+
+/// The end of the best chain with the right answer, if one was complete.
+fn right_chain(record: &Record, search: &Search) -> Option<u32> {
+    let reference = record.reference.as_deref()?;
+    let rivals = record.answers.iter().filter(|_| search.has_tree);
+    rivals
+        .filter(|rival| (rival.node.0 as usize) < search.steps.len())
+        .find(|rival| answer::compare(&rival.answer, reference) == Verdict::Same)
+        .map(|rival| rival.node.0)
+}
+
+fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
+    let say = |answer: String, node: Option<u32>| Finding {
+        question: "Was a better branch pruned?",
+        answer,
+        node,
+        rival: node.is_some(),
+    };
+    if !search.has_tree {
+        return say("Unknown: the run kept no tree.".to_owned(), None);
+    }
+    if let Some(right) = right {
+        let rival = record.answers.iter().find(|rival| rival.node.0 == right);
+        let chosen = record.answers.first();
+        let (votes, score) = rival.map_or((0, None), |rival| (rival.votes, rival.score));
+        let (over, best) = chosen.map_or((0, None), |chosen| (chosen.votes, chosen.score));
+        let text = format!(
+            "No: the right answer was found and not chosen. It has {} and the score {}; the chosen one {} and {}.",
+            votes_of(votes),
+            shown(score),
+            votes_of(over),
+            shown(best)
+        );
+        return say(text, Some(right));
+    }
+    let pruned: Vec<u32> = (1..search.steps.len() as u32)
+        .filter(|&id| search.steps[id as usize].state == State::Pruned)
+        .collect();
+    let score = |id: u32| search.steps[id as usize].chain_score;
+    let best = |of: &[u32]| {
+        let scored = of.iter().copied().filter_map(|id| Some((id, score(id)?)));
+        // Of equal ones the first.
+        scored
+            .reduce(|best, next| if next.1 > best.1 { next } else { best })
+            .map(|(id, _)| id)
+    };
+    let is_labelled = |id: &u32| search.steps[*id as usize].label.is_some();
+    if pruned.iter().any(is_labelled) {
+        let is_right = |id: u32| {
+            let labels = search.chain(id).into_iter();
+            labels
+                .map(|id| search.steps[id as usize].label)
+                .all(|label| label == Some(true))
+        };
+        let right: Vec<u32> = pruned.iter().copied().filter(|&id| is_right(id)).collect();
+        return match right.first() {
+            Some(&first) => {
+                let shown = best(&right).unwrap_or(first);
+                let text = format!(
+                    "Yes: {} of {} pruned chains were right so far, by an exact check. The best one is #{shown}{}.",
+                    right.len(),
+                    pruned.len(),
+                    why(search, shown)
+                );
+                say(text, Some(shown))
+            }
+            None => {
+                let text = format!(
+                    "No: none of the {} pruned chains was right, by an exact check.",
+                    pruned.len()
+                );
+                say(text, None)
+            }
+        };
+    }
+    let at_end = record.score.unwrap_or(f32::INFINITY);
+    let higher: Vec<u32> = pruned
+        .iter()
+        .copied()
+        .filter(|&id| score(id).is_some_and(|score| score > at_end))
+        .collect();
+    match best(&higher) {
+        Some(shown) => {
+            let text = format!(
+                "Perhaps: {} of {} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{}.",
+                higher.len(),
+                pruned.len(),
+                why(search, shown)
+            );
+            say(text, Some(shown))
+        }
+        None => {
+            let text = format!(
+                "Nothing points to one: none of the {} pruned chains had a higher score than the chosen one.",
+                pruned.len()
+            );
+            say(text, None)
+        }
+    }
+}
+
+fn votes_of(votes: usize) -> String {
+    match votes {
+        1 => "1 vote".to_owned(),
+        votes => format!("{votes} votes"),
+    }
+}
+
+fn shown(score: Option<f32>) -> String {
+    score.map_or("-".to_owned(), |score| format!("{score:.3}"))
+}
+
+/// How a chain was pruned.
+fn why(search: &Search, id: u32) -> String {
+    let step = &search.steps[id as usize];
+    let mut parts = Vec::new();
+    parts.extend(step.chain_score.map(|score| format!("score {score:.3}")));
+    if let Some(pruned) = step.pruned {
+        if let (Some(rank), Some(all)) = (pruned.rank, pruned.candidates) {
+            parts.push(format!("rank {rank} of {all}"));
+        }
+        parts.extend(pruned.cutoff.map(|cutoff| format!("cut-off {cutoff:.3}")));
+        parts.extend(pruned.round.map(|round| format!("round {round}")));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", parts.join(", ")),
+    }
+}

@@ -1,0 +1,29 @@
+//! Searches as web pages: the page of a run file, a search in a notebook, the live page of a
+//! server, and a report in Markdown as a page.
+//!
+//! Every page is one file that works without network: scripts and styles are in it, and its content
+//! security policy allows these alone, by their hashes. Text of models and problems is data. It
+//! stands in JSON blocks in which no markup can begin, and the scripts put it into text nodes.
+//!
+//! The scripts and styles are plain files in `assets/`; nothing has to be built. One view of a
+//! search (`assets/view.js`) serves all pages.
+
+#![forbid(unsafe_code)]
+
+mod assets;
+mod calibration;
+mod document;
+mod findings;
+mod live;
+mod notebook;
+mod page;
+mod problem;
+mod report;
+mod search;
+
+pub use document::document;
+pub use findings::{DOUBTFUL, Finding, SURE, findings};
+pub use live::{LivePage, live_page};
+pub use notebook::notebook;
+pub use report::{Run, report};
+pub use search::{Check, Search, Step, aggregation, unchecked};

@@ -1,0 +1,85 @@
+//! The live page of a server.
+
+use std::fmt::Write;
+
+use beamgen_search::Strategies;
+
+use crate::assets::{LIVE_SCRIPT, LIVE_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
+use crate::page::{May, Page};
+
+/// Settings of a search that the page offers: their keys in a request, their names, and the
+/// smallest value.
+const NUMBERS: [(&str, &str, &str); 6] = [
+    ("n", "N", "1"),
+    ("m", "M", "1"),
+    ("seed", "seed", "0"),
+    ("budget", "token budget", "0"),
+    ("threshold", "threshold", "0"),
+    ("deadline", "deadline in seconds", "0"),
+];
+
+/// A page, and the content security policy that its server sends along.
+#[derive(Clone, Debug)]
+pub struct LivePage {
+    /// The file.
+    pub html: String,
+    /// The value of the header `Content-Security-Policy`.
+    pub policy: String,
+}
+
+/// The page on which people type a problem and watch the search. It speaks to the server that it
+/// came from, by the routes of docs/serve.md, and to nobody else.
+#[must_use]
+pub fn live_page() -> LivePage {
+    let mut scripts = VIEW_SCRIPTS.to_vec();
+    scripts.push(LIVE_SCRIPT);
+    let body = body();
+    let page = Page {
+        title: "beamgen",
+        styles: &[THEME, VIEW_STYLE, LIVE_STYLE],
+        scripts: &scripts,
+        data: Vec::new(),
+        body: &body,
+        may: May::AskItsServer,
+    };
+    LivePage {
+        html: page.html(),
+        // A page's own policy cannot say who may frame it.
+        policy: format!("{}; frame-ancestors 'none'", page.policy()),
+    }
+}
+
+fn body() -> String {
+    let mut html = String::from(
+        "<main>\n<h1>beamgen</h1>\n\
+         <p class=\"dim\">A generator proposes steps, a reward model scores them, the search keeps the promising chains. Watch it.</p>\n\
+         <form id=\"ask\">\n\
+         <label>Problem<textarea id=\"text\" rows=\"3\" spellcheck=\"false\"></textarea></label>\n\
+         <div class=\"line\"><label>Sample <select id=\"samples\"></select></label>\n\
+         <label>Preset <select id=\"preset\" aria-describedby=\"summary\"></select></label>\n\
+         <span id=\"summary\" class=\"dim\"></span></div>\n\
+         <details><summary>Settings over those of the preset</summary><div class=\"line\">\n\
+         <label>strategy <select data-key=\"strategy\"><option value=\"\">as the preset</option>",
+    );
+    for strategy in Strategies::builtin().names() {
+        let _ = write!(html, "<option>{}</option>", strategy.name());
+    }
+    html.push_str("</select></label>\n");
+    for (key, name, least) in NUMBERS {
+        let _ = writeln!(
+            html,
+            "<label>{name} <input type=\"number\" data-key=\"{key}\" data-kind=\"number\" min=\"{least}\" step=\"any\"></label>"
+        );
+    }
+    html.push_str(
+        "</div></details>\n\
+         <p id=\"key-field\" hidden><label>Key of the server <input id=\"key\" type=\"password\" autocomplete=\"off\"></label></p>\n\
+         <div class=\"line\"><button id=\"go\" type=\"submit\">Solve</button>\n\
+         <button id=\"stop\" type=\"button\" class=\"plain\" disabled>Cancel</button></div>\n\
+         <p id=\"status\" class=\"dim\" role=\"status\"></p>\n</form>\n\
+         <div id=\"result\"></div>\n\
+         <div id=\"view\"></div>\n\
+         <noscript><p>This page shows a search by a script.</p></noscript>\n</main>\n",
+    );
+    html
+}
