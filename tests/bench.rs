@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::run::{Place, Ran};
+use crate::show_html::assert_self_contained;
 
 const BENCH: &str = r#"
 seeds = 2
@@ -152,6 +153,17 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
     ] {
         assert!(text.contains(part), "README.md has {part}");
     }
+    let page = place.read("out/index.html");
+    assert_self_contained(&page);
+    assert_eq!(
+        page.matches("<table").count(),
+        text.matches("\n|---|").count()
+    );
+    assert_eq!(
+        page.matches("src=\"data:image/svg+xml;base64,").count(),
+        text.matches("\n![").count(),
+        "every figure is in the page"
+    );
     let names = || {
         let entries = std::fs::read_dir(place.path("out")).expect("a folder");
         let names = entries.map(|entry| {

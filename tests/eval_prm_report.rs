@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::run::{Place, root};
+use crate::show_html::assert_self_contained;
 
 /// Chains of the bundled world, whose checker knows every step.
 fn world(place: &Place, count: &str) -> Vec<Value> {
@@ -91,9 +92,11 @@ fn reports_of_the_bundled_and_of_a_random_model() {
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
+    assert_self_contained(&place.read("good/index.html"));
     let files = [
         "report.md",
         "results.json",
+        "index.html",
         "reliability.svg",
         "roc.svg",
         "scores.svg",

@@ -3,5 +3,6 @@
 pub mod about;
 pub mod figure;
 pub mod markdown;
+pub mod page;
 pub mod style;
 pub mod write;

@@ -12,6 +12,7 @@ use super::store::{self, ROWS};
 use super::{csv, markdown, plots};
 use crate::failure::Failure;
 use crate::report::about::About;
+use crate::report::page::write_page;
 use crate::report::write::write_file;
 
 /// The file with everything but the rows.
@@ -62,6 +63,7 @@ pub fn write(
     csv::write(&folder.join("results.csv"), outline, &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
     write_file(&folder.join("README.md"), text.as_bytes())?;
+    write_page(folder, &format!("Bench of {}", about.date()), &text)?;
     write_results(
         folder,
         &Results {

@@ -12,6 +12,7 @@ use super::results::SetReport;
 use super::{markdown, plots};
 use crate::failure::Failure;
 use crate::report::about::About;
+use crate::report::page::write_page;
 use crate::report::write::write_file;
 
 /// Raw scores, a chain a line.
@@ -152,6 +153,7 @@ fn report(
     let plots = plots::draw(folder, outline.threshold, &sets)?;
     let text = markdown::text(about, &outline, &sets, &plots);
     write_file(&folder.join("report.md"), text.as_bytes())?;
+    write_page(folder, &format!("Reward model, {}", about.date()), &text)?;
     let results = Results {
         about,
         outline: &outline,

@@ -97,7 +97,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
          models for the one problem with the largest. Seconds are the wall-clock time of a run divided by its problems, \
          which share the machine. Runs that only choose differently share their samples; one without scores is then not \
          charged for them, and its peak KV is an upper bound (\u{2264}).\n\n\
-         `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
+         `index.html` is this report for a browser, `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
          chains; `beamgen bench --redraw` writes everything but `rows.jsonl` anew from it.\n",
     );
 }
