@@ -57,7 +57,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-world",
         ],
     ),
-    ("beamgen-serve", &["beamgen"]),
+    ("beamgen-serve", &["beamgen", "beamgen-view"]),
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
     ("beamgen-program", &["beamgen-cli"]),

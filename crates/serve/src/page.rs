@@ -1,24 +1,22 @@
-//! The page at `/`: one text in the binary, which loads nothing from elsewhere.
+//! The page at `/`: one file in the binary, which loads nothing from elsewhere.
+
+use std::sync::LazyLock;
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
+use beamgen_view::{LivePage, live_page};
 
-/// The page. Its scripts and styles stand in it.
-const PAGE: &str = include_str!("page.html");
-
-/// It runs what stands in the page and asks this server; nothing else.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
-                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+static PAGE: LazyLock<LivePage> = LazyLock::new(live_page);
 
 pub async fn page() -> Response {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, &PAGE.policy),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-cache"),
     ];
-    (head, PAGE).into_response()
+    (head, PAGE.html.as_str()).into_response()
 }

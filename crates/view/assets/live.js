@@ -37,7 +37,7 @@ class Live {
     this.stop.addEventListener("click", () => this.cancel());
     this.samples.addEventListener("change", () => {
       const problem = this.problems[this.samples.value];
-      if (problem) this.text.value = problem.problem;
+      if (problem) this.text.value = problem.text;
     });
     this.preset.addEventListener("change", () => this.describe());
     this.key.addEventListener("change", () => this.begin());
@@ -51,7 +51,9 @@ class Live {
   }
 
   async ask(path, options) {
-    const reply = await fetch(path, { headers: this.headers(), cache: "no-store", ...options });
+    const reply = await fetch(path, { headers: this.headers(), cache: "no-store", ...options }).catch((error) => {
+      throw error.name === "AbortError" ? error : new Refusal(0, "The server cannot be reached.");
+    });
     if (!reply.ok) {
       const error = await reply.json().then((body) => body.error, () => null);
       throw new Refusal(reply.status, error?.message ?? `the server answered ${reply.status}`);
@@ -84,7 +86,7 @@ class Live {
     this.describe();
     this.samples.replaceChildren(
       option(this.problems.length > 0 ? "pick a sample problem" : "no sample problems here", ""),
-      ...this.problems.map((problem, at) => option(`${problem.id}: ${problem.problem.slice(0, 70)}`, at)),
+      ...this.problems.map((problem, at) => option(`${problem.id}: ${problem.text.slice(0, 70)}`, at)),
     );
     this.samples.disabled = this.problems.length === 0;
   }
@@ -106,7 +108,7 @@ class Live {
       this.key.focus();
       this.say(this.key.value ? "The server does not know this key." : "The server wants its key.", true);
     } else {
-      this.say(error instanceof TypeError ? "The server cannot be reached." : error.message, true);
+      this.say(error.message, true);
     }
   }
 
@@ -118,7 +120,7 @@ class Live {
     }
     const sample = this.problems[this.samples.value];
     // A sample keeps its name, on which random numbers depend, and its reference answer.
-    if (sample && sample.problem === this.text.value) {
+    if (sample && sample.text === this.text.value) {
       this.named = sample;
       beamgen.id = sample.id;
       if (sample.answer != null) beamgen.reference = sample.answer;
@@ -268,6 +270,7 @@ class Live {
     const { tree, ...info } = told;
     info.chosen = info.answers[0]?.node ?? null;
     info.seconds = info.elapsed_seconds;
+    if (told.correct != null && info.answers.length > 0) info.answers[0].correct = told.correct;
     if (tree) {
       this.view.renew(tree, info);
     } else {
@@ -282,6 +285,7 @@ class Live {
       if (told.correct != null) line.append(" ", el("span", told.correct ? "label good" : "label bad", told.correct ? "\u2713 right" : "\u2717 wrong"));
       if (told.score != null) line.append(`, score ${score3(told.score)}`);
     }
+    if (told.note) line.append(el("span", "dim", ` (${told.note})`));
     if (told.stopped) line.append(`, ended early (${told.stopped})`);
     this.result.replaceChildren(line);
     this.say("Done.");

@@ -44,7 +44,7 @@ pub fn live_page() -> LivePage {
     };
     LivePage {
         html: page.html(),
-        // A page's own policy cannot say who may frame it.
+        // A policy that stands in the page cannot say who may frame it.
         policy: format!("{}; frame-ancestors 'none'", page.policy()),
     }
 }
