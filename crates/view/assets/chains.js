@@ -11,6 +11,14 @@ const DOUBTFUL = 0.5;
 /** Trees of more steps than this begin with their pruned parts collapsed. */
 const LARGE = 400;
 
+/** More pruned siblings than this are one row until they are asked for. */
+const MANY = 8;
+
+/** The id of the row that stands for the pruned steps behind `parent`. */
+function groupId(parent) {
+  return -1 - parent;
+}
+
 class Chains {
   constructor() {
     this.clear();
@@ -20,6 +28,8 @@ class Chains {
     this.byId = new Map();
     this.chosen = new Set();
     this.collapsed = new Set();
+    this.groups = new Map();
+    this.opened = new Set();
     this.deepest = 0;
     this.add({ id: 0, parent: null, text: "", state: "expanded" });
   }
@@ -79,8 +89,9 @@ class Chains {
     return node;
   }
 
+  /** A step, or for a negative id a group of pruned ones. */
   get(id) {
-    return this.byId.get(id);
+    return id < 0 ? this.groups.get(id) : this.byId.get(id);
   }
 
   get root() {
@@ -121,6 +132,7 @@ class Chains {
 
   /** Collapses each largest part of the tree in which everything is pruned. */
   collapseDead() {
+    this.opened.clear();
     for (const node of this.byId.values()) {
       if (!node.alive && node.children.length > 0) this.collapsed.add(node.id);
     }
@@ -133,27 +145,65 @@ class Chains {
     return true;
   }
 
-  /** The rows of the list, in order: each step with its place among its shown siblings. */
+  /** What stands below a step: steps, and a group if many of them are pruned. */
+  below(node, filter) {
+    if (node.group) return node.group;
+    const shown = node.children.filter((child) => this.passes(child, filter));
+    const dead = shown.filter((child) => !child.alive && !this.chosen.has(child.id));
+    if (dead.length <= MANY) return shown;
+    const id = groupId(node.id);
+    const scores = dead.map(scoreOf).filter((score) => score !== null);
+    const [least, most] = [Math.min(...scores), Math.max(...scores)];
+    const range = scores.length > 0 ? `, scores ${score3(least)} to ${score3(most)}` : "";
+    const text = `${dead.length} pruned steps${range}`;
+    const group = { id, parent: node.id, group: dead, text, version: text };
+    this.groups.set(id, group);
+    const grouped = new Set(dead);
+    return [...shown.filter((child) => !grouped.has(child)), group];
+  }
+
+  isOpen(node) {
+    return node.group ? this.opened.has(node.id) : !this.collapsed.has(node.id);
+  }
+
+  setOpen(id, isOpen) {
+    const [set, isIn] = id < 0 ? [this.opened, isOpen] : [this.collapsed, !isOpen];
+    if (isIn) set.add(id);
+    else set.delete(id);
+  }
+
+  /** Opens whatever hides a step. */
+  reveal(node) {
+    for (const above of this.path(node.id)) {
+      if (!above.alive && !this.chosen.has(above.id)) this.opened.add(groupId(above.parent));
+      if (above !== node) this.collapsed.delete(above.id);
+    }
+  }
+
+  openAll() {
+    this.collapsed.clear();
+    for (const id of this.byId.keys()) this.opened.add(groupId(id));
+  }
+
+  /** The rows of the list, in order: each with its level and its place among its siblings. */
   rows(filter) {
+    this.groups.clear();
     const rows = [];
     const todo = [];
-    const push = (parent, row) => {
-      const shown = parent.children.filter((child) => this.passes(child, filter));
-      for (let at = shown.length - 1; at >= 0; at -= 1) {
-        todo.push({ node: shown[at], above: row, place: at + 1, of: shown.length });
+    const push = (nodes, above) => {
+      for (let at = nodes.length - 1; at >= 0; at -= 1) {
+        const level = above ? above.level + 1 : 1;
+        todo.push({ node: nodes[at], above, level, place: at + 1, of: nodes.length });
       }
-      return shown.length;
     };
-    push(this.root, null);
+    push(this.below(this.root, filter), null);
     while (todo.length > 0) {
       const row = todo.pop();
       row.index = rows.length;
       rows.push(row);
-      const isOpen = !this.collapsed.has(row.node.id);
-      const below = isOpen
-        ? push(row.node, row)
-        : row.node.children.filter((child) => this.passes(child, filter)).length;
-      row.expanded = below === 0 ? null : isOpen;
+      const below = this.below(row.node, filter);
+      row.expanded = below.length === 0 ? null : this.isOpen(row.node);
+      if (row.expanded) push(below, row);
     }
     return rows;
   }

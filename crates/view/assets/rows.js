@@ -44,14 +44,23 @@ class TreeRows {
     this.empty.hidden = this.rows.length > 0;
     if (this.active === null || !this.indexOf.has(this.active)) {
       const hadFocus = this.tree.contains(document.activeElement);
-      let node = this.active === null ? null : this.chains.get(this.active);
-      while (node && !this.indexOf.has(node.id)) node = this.chains.get(node.parent);
-      this.active = node ? node.id : (this.rows[0]?.node.id ?? null);
+      this.active = this.nearest(this.active);
       this.render();
       if (hadFocus) this.elements.get(this.active)?.focus({ preventScroll: true });
     } else {
       this.render();
     }
+  }
+
+  /** The row that a step without a row is below; without one the first row. */
+  nearest(id) {
+    let node = id === null ? null : this.chains.get(id);
+    while (node && node.parent !== null) {
+      const above = [groupId(node.parent), node.parent].find((id) => this.indexOf.has(id));
+      if (above !== undefined) return above;
+      node = this.chains.get(node.parent);
+    }
+    return this.rows[0]?.node.id ?? null;
   }
 
   /** Forgets the elements, whose steps are others now; `active` takes the focus if it was here. */
@@ -113,7 +122,7 @@ class TreeRows {
       else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
     };
     element.style.top = `${row.index * height}px`;
-    set("aria-level", node.depth);
+    set("aria-level", row.level);
     set("aria-posinset", row.place);
     set("aria-setsize", row.of);
     set("aria-expanded", row.expanded);
@@ -128,15 +137,17 @@ class TreeRows {
 
   fill(element, row) {
     const { node } = row;
+    const indent = this.indent(row.level - 1);
+    const twisty = el("span", "twisty", row.expanded === null ? "" : row.expanded ? "\u25be" : "\u25b8");
+    twisty.setAttribute("aria-hidden", "true");
+    if (node.group) {
+      element.className = "row group";
+      element.replaceChildren(indent, twisty, fateMark({ state: "pruned" }, false), el("span", "text", node.text));
+      return;
+    }
     const { kind, reason, word } = fate(node);
     const isChosen = this.chains.chosen.has(node.id);
     element.className = `row ${kind}${isChosen ? " chosen" : ""}`;
-    const indent = el("span", "indent");
-    // Deep chains go on with smaller steps to the right.
-    const depth = node.depth - 1;
-    indent.style.width = `calc(var(--indent) * ${Math.min(depth, 10) + Math.max(0, depth - 10) * 0.25})`;
-    const twisty = el("span", "twisty", row.expanded === null ? "" : row.expanded ? "\u25be" : "\u25b8");
-    twisty.setAttribute("aria-hidden", "true");
     const notes = el("span", "notes");
     if (isChosen) notes.append(el("span", "badge star", "\u2605", spoken("on the "), " chosen"));
     if (node.id === this.pinned) notes.append(el("span", "badge", "A", spoken(", pinned to compare")));
@@ -163,6 +174,13 @@ class TreeRows {
     );
   }
 
+  indent(depth) {
+    const indent = el("span", "indent");
+    // Deep chains go on with smaller steps to the right.
+    indent.style.width = `calc(var(--indent) * ${Math.min(depth, 10) + Math.max(0, depth - 10) * 0.25})`;
+    return indent;
+  }
+
   setActive(id) {
     if (id === this.active) return;
     const before = this.active;
@@ -181,7 +199,7 @@ class TreeRows {
   reveal(id) {
     const node = this.chains.get(id);
     if (!node) return;
-    for (const above of this.chains.path(node.parent ?? 0)) this.chains.collapsed.delete(above.id);
+    this.chains.reveal(node);
     if (!this.chains.passes(node, this.filter)) this.filter = "all";
     this.refresh();
     this.show(this.indexOf.get(id));
@@ -206,8 +224,7 @@ class TreeRows {
   }
 
   toggle(id, isOpen) {
-    if (isOpen) this.chains.collapsed.delete(id);
-    else this.chains.collapsed.add(id);
+    this.chains.setOpen(id, isOpen);
     this.refresh();
   }
 
@@ -217,7 +234,8 @@ class TreeRows {
     const index = this.indexOf.get(Number(element.dataset.id));
     const row = this.rows[index];
     this.focus(index);
-    if (event.target.closest(".twisty") && row.expanded !== null) this.toggle(row.node.id, !row.expanded);
+    const isToggle = row.node.group || event.target.closest(".twisty");
+    if (isToggle && row.expanded !== null) this.toggle(row.node.id, !row.expanded);
     else this.on.read(row.node.id);
   }
 
@@ -243,8 +261,13 @@ class TreeRows {
         if (row.expanded) this.toggle(id, false);
         else if (row.above) this.focus(row.above.index);
         break;
-      case "Enter": this.on.read(id); break;
-      case " ": this.on.pin(id); break;
+      case "Enter":
+        if (row.node.group) this.toggle(id, !row.expanded);
+        else this.on.read(id);
+        break;
+      case " ":
+        if (!row.node.group) this.on.pin(id);
+        break;
       case "*": this.openSiblings(row); break;
       default:
         if (event.key.length !== 1) return;
@@ -255,7 +278,8 @@ class TreeRows {
 
   openSiblings(row) {
     const parent = this.chains.get(row.node.parent);
-    for (const sibling of parent.children) this.chains.collapsed.delete(sibling.id);
+    for (const sibling of parent.children) this.chains.setOpen(sibling.id, true);
+    this.chains.setOpen(groupId(parent.id), true);
     this.refresh();
   }
 

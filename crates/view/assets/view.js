@@ -37,6 +37,7 @@ class SearchView {
     const left = el("div", "left", this.map.element, tools, this.rows.element, legend());
     const right = el("div", "right", this.answers, this.detail.element);
     this.element = el("div", "search-view", this.counts, left, right);
+    this.refresh();
   }
 
   /** A finished search: its steps, and what is said of it (`answers`, `chosen`, `ledger`, ...). */
@@ -56,12 +57,14 @@ class SearchView {
     const streamOf = (id) => chains.get(id)?.stream;
     const [selected, pinned] = [this.selected, this.pinned].map(streamOf);
     const active = streamOf(this.rows.active);
-    const collapsed = new Set([...chains.collapsed].map(streamOf));
+    const collapsed = [...chains.collapsed].map(streamOf);
+    const opened = [...chains.opened].map((id) => streamOf(groupId(id)));
     this.info = info;
     chains.load(nodes, info.chosen);
     const byStream = new Map([...chains.byId.values()].map((node) => [node.stream, node.id]));
     const now = (stream) => byStream.get(stream) ?? null;
-    for (const stream of collapsed) if (byStream.has(stream)) chains.collapsed.add(now(stream));
+    for (const stream of collapsed) if (byStream.has(stream)) chains.setOpen(now(stream), false);
+    for (const stream of opened) if (byStream.has(stream)) chains.setOpen(groupId(now(stream)), true);
     this.selected = this.map.selected = this.rows.selected = now(selected);
     this.pinned = this.rows.pinned = now(pinned);
     this.rows.renew(now(active));
@@ -185,7 +188,7 @@ class SearchView {
   }
 
   fold(isFolded) {
-    this.chains.collapsed.clear();
+    this.chains.openAll();
     if (isFolded) this.chains.collapseDead();
     this.rows.refresh();
   }
