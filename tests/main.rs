@@ -7,6 +7,7 @@ mod bad_inputs;
 mod bad_reward_models;
 mod bench;
 mod bench_engine;
+mod browser;
 mod candle;
 mod circles;
 mod configs;
