@@ -179,8 +179,9 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
             }
             None => {
                 let text = format!(
-                    "No: none of the {} pruned chains was right, by an exact check.",
-                    pruned.len()
+                    "No: none of the {} pruned chains was right, by an exact check{}.",
+                    pruned.len(),
+                    missing(search)
                 );
                 say(text, None)
             }
@@ -209,6 +210,20 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
             );
             say(text, None)
         }
+    }
+}
+
+/// That no right step was sampled where the chosen chain went wrong, if that is so.
+fn missing(search: &Search) -> String {
+    let label = |id: u32| search.steps[id as usize].label;
+    let chain = search.chosen.map_or_else(Vec::new, |end| search.chain(end));
+    let Some(at) = chain.iter().position(|&id| label(id) == Some(false)) else {
+        return String::new();
+    };
+    let is_right = |id: u32| label(id) == Some(true) && search.chain(id).len() == at + 1;
+    match (1..search.steps.len() as u32).any(is_right) {
+        true => String::new(),
+        false => format!("; no right step {} was sampled", at + 1),
     }
 }
 

@@ -97,6 +97,9 @@ fn an_exact_check_goes_before_scores_and_finds_right_chains_that_were_pruned() {
     assert_said(&by_check[0], &["Step 3, by an exact check"], Some(3));
     assert_said(&by_check[1], &["No, it scored 0.950"], None);
     assert_said(&by_check[2], &["Yes: 1 of 1 pruned chains"], Some(4));
+    let all_but_first = |_: &str, chain: &[&str]| Some(chain.len() < 2);
+    let never = found(&record(""), &all_but_first);
+    assert_said(&never[2], &["no right step 2 was sampled"], None);
     let check = last("dropped");
     assert_said(
         &found(&record(""), &check)[2],
