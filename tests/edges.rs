@@ -61,6 +61,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
     ("beamgen-program", &["beamgen-cli"]),
+    ("beamgen-python", &["beamgen"]),
 ];
 const CLI: &[&str] = &[
     "beamgen",

@@ -1,0 +1,66 @@
+"""PRM-guided search decoding: solve problems step by step with a generator and a process reward model.
+
+    import beamgen
+
+    solver = beamgen.Solver()
+    result = solver.solve("Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. "
+                          "How many pens does Kim have?")
+    print(result.answer, result.steps)
+
+That solver has the models that every build carries, which know problems like this one only. Others are folders in
+Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=...)``, ``Solver(pair=...)``.
+"""
+
+from beamgen._beamgen import __version__
+from beamgen._errors import Error, ForeignProblemWarning, InputError, RunError
+from beamgen._events import (
+    ChainExpanded,
+    ChainFinished,
+    ChainPruned,
+    Event,
+    Restarted,
+    Started,
+    StepClosed,
+    StepMerged,
+    StepPartlyScored,
+    StepPaused,
+    StepScored,
+)
+from beamgen._problem import Problem, read_problems, sample_problems
+from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
+from beamgen._reward_model import RewardModel, score
+from beamgen._settings import SearchSettings, Settings
+from beamgen._solver import Solver
+
+__all__ = [
+    "Answer",
+    "ChainExpanded",
+    "ChainFinished",
+    "ChainPruned",
+    "Error",
+    "Event",
+    "ForeignProblemWarning",
+    "InputError",
+    "Ledger",
+    "Node",
+    "Problem",
+    "Pruned",
+    "Restarted",
+    "Result",
+    "RewardModel",
+    "RunError",
+    "SearchSettings",
+    "Settings",
+    "Solver",
+    "Started",
+    "Step",
+    "StepClosed",
+    "StepMerged",
+    "StepPartlyScored",
+    "StepPaused",
+    "StepScored",
+    "__version__",
+    "read_problems",
+    "sample_problems",
+    "score",
+]

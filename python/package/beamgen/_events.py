@@ -1,0 +1,143 @@
+"""What happens during a search. Nodes are numbered as they come; the result's tree is numbered anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from beamgen._record import of_line
+from beamgen._result import Pruned
+
+
+@dataclass(frozen=True)
+class Started:
+    """The search began."""
+
+
+@dataclass(frozen=True)
+class ChainExpanded:
+    """Steps were begun behind a node; they have no text yet."""
+
+    node: int
+    children: list[int]
+    round: int | None
+
+
+@dataclass(frozen=True)
+class StepPaused:
+    """A step is held up in its middle, to be scored as far as it goes (``early_rejection``)."""
+
+    node: int
+    text: str
+
+
+@dataclass(frozen=True)
+class StepPartlyScored:
+    """A step that is held up got the score that it has so far."""
+
+    node: int
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class StepClosed:
+    """A step was written."""
+
+    node: int
+    parent: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class StepMerged:
+    """A step has the text of an earlier sibling, which stands for both."""
+
+    node: int
+    text: str
+    twin: int
+    copies: int
+
+
+@dataclass(frozen=True)
+class StepScored:
+    """A step got its score."""
+
+    node: int
+    text: str
+    score: float
+    """The probability that the step is right."""
+
+
+@dataclass(frozen=True)
+class ChainPruned:
+    """The chain that ends with this step was dropped: for better ones, or because the search is over."""
+
+    node: int
+    text: str
+    pruned: Pruned | None
+    """Why and how."""
+
+
+@dataclass(frozen=True)
+class ChainFinished:
+    """The chain that ends with this step grows no further."""
+
+    node: int
+    text: str
+    finish: str
+    """``answer``, ``end-of-text``, or the limit that it ran into."""
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Memory ran out: the search begins again from nothing."""
+
+
+Event = (
+    Started
+    | ChainExpanded
+    | StepPaused
+    | StepPartlyScored
+    | StepClosed
+    | StepMerged
+    | StepScored
+    | ChainPruned
+    | ChainFinished
+    | Restarted
+)
+
+_KINDS: dict[str, type[Event]] = {
+    "started": Started,
+    "chain-expanded": ChainExpanded,
+    "step-paused": StepPaused,
+    "step-partly-scored": StepPartlyScored,
+    "step-closed": StepClosed,
+    "step-merged": StepMerged,
+    "step-scored": StepScored,
+    "chain-pruned": ChainPruned,
+    "chain-finished": ChainFinished,
+    "restarted": Restarted,
+}
+
+
+def reader() -> Callable[[str], Event]:
+    """Makes events of their lines, which have the text of a step once."""
+    texts: dict[int, str] = {}
+
+    def read(line: str) -> Event:
+        event: dict[str, Any] = json.loads(line)
+        kind = _KINDS[event.pop("event")]
+        if kind is Restarted:
+            texts.clear()
+        if "text" in event:
+            texts[event["node"]] = event["text"].strip()
+        if "node" in event and kind is not ChainExpanded:
+            event["text"] = texts.get(event["node"], "")
+        if event.get("pruned") is not None:
+            event["pruned"] = of_line(Pruned, event["pruned"])
+        return kind(**event)
+
+    return read

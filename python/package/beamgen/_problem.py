@@ -1,0 +1,50 @@
+"""Problems, and what may be given for one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beamgen import _beamgen
+from beamgen._errors import InputError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question to be answered. Its id and text decide the random numbers that it is solved with."""
+
+    text: str
+    id: str = "1"
+    answer: str | None = None
+    """The reference answer, if it is known. The search never looks at it."""
+
+
+def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
+    """The problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
+    plain text with a problem a line.
+    """
+    return [Problem(text, id, answer) for id, text, answer in _beamgen.read_problems(path)]
+
+
+def sample_problems() -> list[Problem]:
+    """Problems, with answers, that the bundled models know and were not trained on."""
+    return [Problem(text, id, answer) for id, text, answer in _beamgen.sample_problems()]
+
+
+def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> str:
+    """The line of a problem file that stands for what was given."""
+    if isinstance(problem, str):
+        fields: dict[str, Any] = {"id": id, "problem": problem}
+    elif isinstance(problem, Problem):
+        fields = {"id": problem.id, "problem": problem.text, "answer": problem.answer}
+    elif isinstance(problem, Mapping):
+        fields = {"id": id, **problem}
+    else:
+        raise TypeError(f"{name}: a problem is a string, a beamgen.Problem or a mapping, not {type(problem).__name__}")
+    try:
+        return json.dumps(fields)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: {error}") from error

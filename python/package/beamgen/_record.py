@@ -1,0 +1,39 @@
+"""Dataclasses that are objects of a JSON line: fields that say nothing are left out there."""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def optional(default: Any) -> Any:
+    """A field that the line leaves out where it has this value."""
+    return field(default=default, metadata={"optional": True})
+
+
+def beside(default: Any) -> Any:
+    """A field that is not in the line, nor part of what makes two objects equal."""
+    return field(default=default, repr=False, compare=False, metadata={"beside": True})
+
+
+def to_line(value: Any) -> Any:
+    """What the line has for a value."""
+    if isinstance(value, list):
+        return [to_line(item) for item in value]
+    if not hasattr(value, "__dataclass_fields__"):
+        return value
+    line = {}
+    for each in fields(value):
+        of_field = getattr(value, each.name)
+        says_nothing = each.metadata.get("optional") and of_field == each.default
+        if not says_nothing and not each.metadata.get("beside"):
+            line[each.name] = to_line(of_field)
+    return line
+
+
+def of_line(cls: type[T], line: dict[str, Any], **others: Any) -> T:
+    """The object of a line. What is not known, of a later version say, is left out."""
+    names = {each.name for each in fields(cls) if not each.metadata.get("beside")}  # type: ignore[arg-type]
+    return cls(**{name: value for name, value in line.items() if name in names} | others)

@@ -1,0 +1,164 @@
+"""What a search gives, in the fields of the JSON lines of ``beamgen solve``: docs/run-file.md has their meaning."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from beamgen._html import result_html
+from beamgen._record import beside, of_line, optional, to_line
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the chosen chain."""
+
+    text: str
+    score: float | None
+    """The scorer's probability that the step is right."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer that took part in the choice."""
+
+    answer: str
+    votes: int
+    """How many complete chains give it."""
+    weight: float
+    """The sum of these chains' scores."""
+    score: float | None
+    """The score of the best of these chains."""
+    node: int
+    """The last node of that chain in the tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """What a problem cost."""
+
+    prompt_tokens: int
+    generated_tokens: int
+    """Tokens sampled, those thrown away included."""
+    scored_tokens: int
+    reused_tokens: int
+    forward_passes: int
+    peak_kv_bytes: int
+    retries: int = optional(0)
+    seconds: float
+    generate_seconds: float = 0.0
+    score_seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """Why and how a node was pruned."""
+
+    reason: str
+    """``not-chosen``, ``budget`` or ``search-over``."""
+    round: int | None = optional(None)
+    rank: int | None = optional(None)
+    candidates: int | None = optional(None)
+    cutoff: float | None = optional(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A step of the search; its number is its place in the tree. Node 0 is the problem itself."""
+
+    parent: int | None
+    children: list[int]
+    depth: int
+    stream: int
+    tokens: list[int]
+    text: str
+    logprob: float
+    score: float | None
+    partial_score: float | None = optional(None)
+    copies: int = 1
+    round: int | None = optional(None)
+    pruned: Pruned | None = optional(None)
+    duplicate_of: int | None = optional(None)
+    state: str
+    """``expanded``, ``finished``, ``pruned`` or ``duplicate``."""
+    finish: str | None = optional(None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result:
+    """The outcome of one problem."""
+
+    id: str
+    problem: str
+    reference: str | None
+    answer: str | None
+    """``None`` if no complete chain has one, or if it is withheld."""
+    guess: bool = optional(False)
+    withheld: str | None = optional(None)
+    correct: bool | None
+    """Whether the answer certainly equals the reference; ``None`` without a reference."""
+    cannot_tell: bool = optional(False)
+    steps: list[Step]
+    """The chosen chain."""
+    score: float | None
+    finish: str
+    error: str | None = optional(None)
+    """Why the problem could not be solved. ``Solver.solve`` raises it instead."""
+    lost_to_memory: int = optional(0)
+    answers: list[Answer]
+    """The chosen answer, and its rivals by falling votes."""
+    ledger: Ledger
+
+    index: int = beside(0)
+    """The problem's position in what was given to ``Solver.solve_all``, from 0."""
+    stopped: str | None = beside(None)
+    """``deadline`` if the time was over: what is here is what the search had by then."""
+    tree_json: str | None = beside(None)
+    """The tree's text, which ``tree`` makes objects of when it is asked for first."""
+
+    @cached_property
+    def tree(self) -> list[Node] | None:
+        """Every node of the search, parents before their children; ``None`` if it was not asked for."""
+        if self.tree_json is None:
+            return None
+        nodes = []
+        for line in json.loads(self.tree_json):
+            pruned = line.get("pruned")
+            nodes.append(of_line(Node, line, pruned=pruned and of_line(Pruned, pruned)))
+        return nodes
+
+    def to_dict(self, tree: bool = False) -> dict[str, Any]:
+        """The object that ``beamgen solve --json`` prints for the problem, or with its tree as in a run file."""
+        line: dict[str, Any] = to_line(self)
+        if tree and self.tree_json is not None:
+            line["tree"] = json.loads(self.tree_json)
+        return line
+
+    @classmethod
+    def from_dict(cls, line: dict[str, Any]) -> Result:
+        """The result that a line of ``beamgen solve --json`` or of a run file is of."""
+        tree = line.get("tree")
+        return of_line(
+            cls,
+            line,
+            steps=[of_line(Step, step) for step in line["steps"]],
+            answers=[of_line(Answer, answer) for answer in line.get("answers", [])],
+            ledger=of_line(Ledger, line["ledger"]),
+            tree_json=None if tree is None else json.dumps(tree),
+        )
+
+    def __repr__(self) -> str:
+        shown = {"id": self.id, "answer": self.answer, "score": self.score, "steps": len(self.steps)}
+        if self.correct is not None:
+            shown["correct"] = self.correct
+        shown["finish"] = self.finish
+        if self.stopped is not None:
+            shown["stopped"] = self.stopped
+        if self.error is not None:
+            shown["error"] = self.error
+        return f"Result({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)

@@ -1,0 +1,75 @@
+"""Scores of given steps without a search."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from beamgen import _beamgen
+from beamgen._errors import InputError
+from beamgen._foreign import warn_foreign
+from beamgen._problem import Problem
+from beamgen._settings import Settings, for_solver
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+
+def checked(problem: str | Problem, steps: Sequence[str]) -> tuple[str, list[str]]:
+    """A problem's text and its steps, none of them blank."""
+    if isinstance(steps, str):
+        raise TypeError("steps are a list of strings, one a step")
+    for number, step in enumerate(steps, 1):
+        if not step.strip():
+            raise InputError(f"step {number} is blank")
+    return (problem.text if isinstance(problem, Problem) else problem), list(steps)
+
+
+class RewardModel:
+    """A reward model alone, for steps that are there already. Any number of threads may use it."""
+
+    def __init__(
+        self,
+        *,
+        scorer: str | None = None,
+        on_download: Callable[[str, str, int, int | None], object] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Loads the model that the settings name: ``prm=``, or that of a ``pair=``; without them the bundled one.
+
+        ``scorer="orm"`` is the bundled outcome reward model, ``"exact"`` the checker of the bundled problems.
+        ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
+        """
+        self._model = _beamgen.RewardModel(for_solver({"scorer": scorer, **settings}), on_download)
+
+    def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
+        """The probability that each step is right, given those before it."""
+        text, given = checked(problem, steps)
+        if self._model.is_foreign(text):
+            warn_foreign(2)
+        return self._model.score(text, given)
+
+
+_last: dict[str, _beamgen.RewardModel] = {}
+
+
+def score(
+    problem: str | Problem, steps: Sequence[str], *, scorer: str | None = None, **settings: Unpack[Settings]
+) -> list[float]:
+    """The probability that each step is right, by the model that :class:`RewardModel` would load.
+
+    The model stays loaded until another is asked for.
+    """
+    text, given = checked(problem, steps)
+    wanted = for_solver({"scorer": scorer, **settings})
+    model = _last.get(wanted)
+    if model is None:
+        _last.clear()
+        model = _last[wanted] = _beamgen.RewardModel(wanted, None)
+    if model.is_foreign(text):
+        warn_foreign(2)
+    return model.score(text, given)

@@ -1,0 +1,241 @@
+"""The solver: two models, one search."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from beamgen import _beamgen
+from beamgen._errors import RunError
+from beamgen._events import Event, reader
+from beamgen._foreign import warn_foreign
+from beamgen._problem import Problem, as_line, read_problems
+from beamgen._result import Result
+from beamgen._reward_model import checked
+from beamgen._settings import SearchSettings, Settings, for_request, for_solver
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Self, Unpack
+    else:
+        from typing_extensions import Self, Unpack
+
+# Solvers that are there, to be closed before the interpreter is: their threads may call Python.
+_solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
+
+
+class Solver:
+    """Solves problems by step-wise search: a generator, a scorer, and the search between them.
+
+    The models run on a thread of their own. Any number of threads may use a solver at once: their problems share
+    forward passes, and every result is the same as alone. A process that was forked has to make its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        scorer: str | Callable[[Problem, list[str]], float] | None = None,
+        on_download: Callable[[str, str, int, int | None], object] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Loads the models: those that the settings name, or the bundled pair.
+
+        ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, or a callable: given the problem and
+        the steps so far it says how likely the last one is right, from 0 to 1. It is called on the engine's thread;
+        what it raises ends the problem. A reward model of one's own is loaded if these settings score with it.
+        ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
+
+        The other keywords are :class:`Settings`: the flags of ``beamgen solve``, and ``settings={...}`` for any key.
+        """
+        name = None if callable(scorer) else scorer
+        call = _caller(scorer) if callable(scorer) else None
+        self._engine = _beamgen.Engine(for_solver({"scorer": name, **settings}), call, on_download)
+        _solvers.add(self)
+
+    def solve(
+        self,
+        problem: str | Problem | Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        tree: bool = True,
+        **settings: Unpack[SearchSettings],
+    ) -> Result:
+        """Solves one problem, with the solver's settings and these over them.
+
+        After ``timeout`` seconds the search ends with what it has. Ctrl-C cancels it. ``tree=False`` leaves the tree
+        out of the result.
+
+        Raises :class:`InputError` if the settings or the problem are at fault, :class:`RunError` if the run is.
+        """
+        requests = self._engine.requests(False, tree)
+        if _submit(requests, 0, problem, "the problem", for_request(settings), timeout):
+            warn_foreign(2)
+        return _result(_next(requests), raises=True)
+
+    def solve_all(
+        self,
+        problems: Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str],
+        *,
+        timeout: float | None = None,
+        tree: bool = True,
+        **settings: Unpack[SearchSettings],
+    ) -> Iterator[Result]:
+        """Solves many problems side by side; results come as they are done, with their ``index``.
+
+        ``problems`` is a file (a path) or anything that gives problems; they are taken as there is room for them.
+        One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
+        them, ``tree=False`` spares the memory of their trees.
+        """
+        requests, wanted = self._engine.requests(False, tree), for_request(settings)
+        given = read_problems(problems) if isinstance(problems, str | os.PathLike) else problems
+        # Twice what is worked on at once, so that the engine never waits for this side.
+        most = 2 * int(self.settings["search"]["in_flight"])
+        return self._solve_all(requests, iter(given), wanted, timeout, most)
+
+    def _solve_all(
+        self,
+        requests: _beamgen.Requests,
+        problems: Iterator[str | Problem | Mapping[str, Any]],
+        wanted: str,
+        timeout: float | None,
+        most: int,
+    ) -> Iterator[Result]:
+        taken, more = 0, True
+        try:
+            while True:
+                while more and len(requests) < most:
+                    try:
+                        problem = next(problems)
+                    except StopIteration:
+                        more = False
+                        break
+                    if _submit(requests, taken, problem, f"problem {taken + 1}", wanted, timeout):
+                        warn_foreign(2)
+                    taken += 1
+                if len(requests) == 0:
+                    return
+                yield _result(_next(requests), raises=False)
+        finally:
+            requests.cancel()
+
+    def stream(
+        self,
+        problem: str | Problem | Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        tree: bool = True,
+        **settings: Unpack[SearchSettings],
+    ) -> Iterator[Event | Result]:
+        """Solves one problem and gives what happens as it happens, last the :class:`Result`.
+
+        The search begins at once. It is cancelled when the iterator is closed or dropped before its end.
+        """
+        requests = self._engine.requests(True, tree)
+        if _submit(requests, 0, problem, "the problem", for_request(settings), timeout):
+            warn_foreign(2)
+        return self._stream(requests)
+
+    @staticmethod
+    def _stream(requests: _beamgen.Requests) -> Iterator[Event | Result]:
+        read = reader()
+        try:
+            while True:
+                news = _next(requests)
+                if not isinstance(news, str):
+                    yield _result(news, raises=True)
+                    return
+                yield read(news)
+        finally:
+            requests.cancel()
+
+    def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
+        """The probability that each of the given steps is right, by the solver's scorer."""
+        text, given = checked(problem, steps)
+        if self._engine.is_foreign(text):
+            warn_foreign(2)
+        return self._engine.score(text, given)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as they act, in the tables of a TOML file."""
+        settings: dict[str, Any] = json.loads(self._engine.settings())
+        return settings
+
+    @property
+    def notes(self) -> list[str]:
+        """What one should know of the models, a line each."""
+        return self._engine.notes
+
+    def close(self) -> None:
+        """Cancels what is being solved and gives the models' memory back. Done at the end of a ``with``, too."""
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        settings = self.settings
+        models, search = settings["models"], settings["search"]
+        names = f"generator={models.get('generator', 'bundled')!r}, prm={models.get('prm', 'bundled')!r}"
+        return f"<beamgen.Solver {names}, strategy={search['strategy']!r}, n={search['n']}, m={search['m']}>"
+
+
+def _caller(scorer: Callable[[Problem, list[str]], float]) -> Callable[[str, str, str | None, list[str]], float]:
+    def call(id: str, text: str, answer: str | None, steps: list[str]) -> float:
+        return scorer(Problem(text, id, answer), steps)
+
+    return call
+
+
+def _submit(
+    requests: _beamgen.Requests,
+    position: int,
+    problem: str | Problem | Mapping[str, Any],
+    name: str,
+    wanted: str,
+    timeout: float | None,
+) -> bool:
+    """Hands a problem in. Whether it is foreign to the bundled models."""
+    return requests.submit(position, as_line(problem, str(position + 1), name), name, wanted, timeout)
+
+
+def _next(requests: _beamgen.Requests) -> str | _beamgen.Outcome:
+    """The next news. Whatever ends the wait, Ctrl-C say, cancels what is out."""
+    try:
+        news = requests.next()
+    except BaseException:
+        requests.cancel()
+        raise
+    if news is None:
+        raise RunError("the search gave no result")
+    return news
+
+
+def _result(outcome: str | _beamgen.Outcome, raises: bool) -> Result:
+    if isinstance(outcome, str):
+        raise RunError("the search gave an event in place of a result")
+    if outcome.stopped == "cancelled":
+        raise RunError("the search was cancelled: the solver was closed")
+    if raises and outcome.error is not None:
+        raise outcome.error
+    result = Result.from_dict(json.loads(outcome.record))
+    return replace(result, index=outcome.position, stopped=outcome.stopped, tree_json=outcome.tree)
+
+
+@atexit.register
+def _close_all() -> None:
+    for solver in list(_solvers):
+        if solver._engine.is_here():
+            solver.close()

@@ -1,0 +1,158 @@
+//! A solver on its own thread, as Python holds it.
+
+use std::sync::Arc;
+
+use beamgen::{Config, GeneratorConfig, ServiceOptions, Settings};
+use pyo3::prelude::*;
+
+use crate::errors::{self, RunError};
+use crate::load;
+use crate::requests::Requests;
+use crate::running::Running;
+use crate::scorer::PythonScorer;
+use crate::wait;
+use crate::wanted::{Base, Wanted};
+
+/// The settings of a loaded solver.
+pub struct Settled {
+    base: Base,
+    config: Config,
+    generator: GeneratorConfig,
+    has_bundled: bool,
+}
+
+impl Settled {
+    /// Whether a problem is foreign to a bundled model: its result will mean nothing.
+    pub fn is_foreign(&self, problem: &str) -> bool {
+        self.has_bundled && !beamgen::bundled::knows(problem)
+    }
+
+    /// The settings of a request.
+    pub fn request(&self, wanted: &Wanted) -> PyResult<Settings> {
+        let settings = self.base.of_request(wanted, &self.generator);
+        settings.map_err(|error| errors::from_library(&error))
+    }
+}
+
+/// See the file.
+#[pyclass(frozen, module = "beamgen._beamgen")]
+pub struct Engine {
+    running: Arc<Running>,
+    settled: Arc<Settled>,
+    notes: Vec<String>,
+}
+
+#[pymethods]
+impl Engine {
+    /// Loads the models. `scorer` is called with id, text and answer of a problem and the steps so
+    /// far; `download` with model, file, bytes so far and bytes of all.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        wanted: &str,
+        scorer: Option<Py<PyAny>>,
+        download: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let wanted = Wanted::read(wanted)?;
+        let causes = Arc::default();
+        let closing = Arc::default();
+        let scorer = scorer.map(|callable| PythonScorer {
+            callable,
+            causes: Arc::clone(&causes),
+            closing: Arc::clone(&closing),
+        });
+        let load = move |tell| load::solver(&wanted, scorer, tell);
+        let loaded = wait::run(py, load, |progress| match &download {
+            Some(download) => download.call1(py, progress).map(drop),
+            None => Ok(()),
+        })?;
+        let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;
+        let settled = Settled {
+            base,
+            config: solver.config().clone(),
+            generator: solver.settings().generator,
+            has_bundled: solver.has_bundled(),
+        };
+        let notes = solver.notes().to_vec();
+        // Whoever submits waits for the result, so as many wait as there are callers; events go
+        // through channels of their own.
+        let service = solver.spawn(ServiceOptions {
+            queue: usize::MAX,
+            events: 0,
+        });
+        Ok(Self {
+            running: Arc::new(Running::new(service, causes, closing)),
+            settled: Arc::new(settled),
+            notes,
+        })
+    }
+
+    /// A group of requests: with events or with results alone, with trees or without.
+    fn requests(&self, events: bool, tree: bool) -> PyResult<Requests> {
+        self.running.service()?;
+        let (running, settled) = (Arc::clone(&self.running), Arc::clone(&self.settled));
+        Ok(Requests::new(running, settled, events, tree))
+    }
+
+    /// The probabilities that given steps are right, one a step.
+    fn score(&self, py: Python<'_>, problem: String, steps: Vec<String>) -> PyResult<Vec<f32>> {
+        let service = self.running.service()?;
+        // As given steps come to a scorer: without an id.
+        let given = beamgen::Problem {
+            id: String::new(),
+            text: problem.clone(),
+            answer: None,
+        };
+        let score = move |_| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let reply = move |scores| {
+                // The receiver is there until this is called.
+                let _ = send.send(scores);
+            };
+            service
+                .score(problem, steps, reply)
+                .map(|()| receive.recv().ok())
+        };
+        let scored = wait::run::<(), _>(py, score, Ok)?;
+        let scored = scored.map_err(|error| errors::from_service(&error))?;
+        let cause = self.running.causes.take(&given);
+        let scored = scored.ok_or_else(errors::closed)?;
+        scored.map_err(|error| match cause {
+            Some(cause) => {
+                let error = RunError::new_err(error.to_string());
+                error.set_cause(py, Some(cause));
+                error
+            }
+            None => errors::from_scorer(&error),
+        })
+    }
+
+    /// The settings as they act, as JSON.
+    fn settings(&self) -> PyResult<String> {
+        let settings = serde_json::to_string(&self.settled.config);
+        settings.map_err(|error| RunError::new_err(error.to_string()))
+    }
+
+    /// What one should know of the models, a line each.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Whether a problem is foreign to a bundled model: its result will mean nothing.
+    fn is_foreign(&self, problem: &str) -> bool {
+        self.settled.is_foreign(problem)
+    }
+
+    /// Takes no more requests, cancels those that are out, and gives the models' memory back.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.running.check_process()?;
+        let running = Arc::clone(&self.running);
+        wait::run::<(), _>(py, move |_| running.close(), Ok)
+    }
+
+    /// Whether this is the process that the solver was made in.
+    fn is_here(&self) -> bool {
+        self.running.is_here()
+    }
+}

@@ -1,0 +1,37 @@
+//! The library's errors as Python's.
+
+use pyo3::prelude::*;
+
+pyo3::import_exception!(beamgen._errors, InputError);
+pyo3::import_exception!(beamgen._errors, RunError);
+
+/// What was given is at fault, or the run.
+pub fn from_library(error: &beamgen::Error) -> PyErr {
+    match error.is_input() {
+        true => InputError::new_err(error.to_string()),
+        false => RunError::new_err(error.to_string()),
+    }
+}
+
+/// A request was not taken, or has no result.
+pub fn from_service(error: &beamgen::ServiceError) -> PyErr {
+    match error {
+        beamgen::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
+        beamgen::ServiceError::Closed => closed(),
+        error => RunError::new_err(error.to_string()),
+    }
+}
+
+/// Steps could not be scored.
+pub fn from_scorer(error: &beamgen::ScoreError) -> PyErr {
+    use beamgen::ScoreError::{Failed, Lost};
+    match error {
+        Failed(_) | Lost(_) => RunError::new_err(error.to_string()),
+        error => InputError::new_err(error.to_string()),
+    }
+}
+
+/// The solver is used after `close`.
+pub fn closed() -> PyErr {
+    RunError::new_err("the solver is closed")
+}

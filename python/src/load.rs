@@ -1,0 +1,94 @@
+//! From settings to models.
+
+use std::sync::mpsc::Sender;
+
+use beamgen::{Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
+
+use crate::download::{self, Download};
+use crate::scorer::PythonScorer;
+use crate::wait::Told;
+use crate::wanted::{Base, Wanted};
+
+/// Loads generator and scorer, and gives what requests' settings are made of.
+pub fn solver<T: 'static>(
+    wanted: &Wanted,
+    scorer: Option<PythonScorer>,
+    tell: Sender<Told<Download, T>>,
+) -> Result<(Solver, Base), Error> {
+    let base = Base::of(wanted)?;
+    let config = base.config.clone();
+    let foreign = config.is_bundled_scorer_foreign() && scorer.is_none();
+    if foreign && config.uses_scorer() {
+        let line = "the bundled reward model knows the bundled problems only, so it cannot score another generator: \
+                    name a prm, or give scorer=\"none\" with a strategy that needs no scores";
+        return Err(Error::Refused(line.to_owned()));
+    }
+    // A bundled scorer or a callable costs nothing, and requests may want it.
+    let costs_nothing = scorer.is_some()
+        || (!foreign && config.models.prm.is_none() && config.models.prm_server.is_none());
+    let kind = config.models.scorer;
+    let mut builder = with_keys(Solver::builder().config(config))?;
+    if let Some(scorer) = scorer {
+        builder = builder.step_scorer("a callable", scorer);
+    } else if kind == ScorerKind::Exact {
+        builder = builder.scorer("exact", ExactScorer::default());
+    }
+    if costs_nothing {
+        builder = builder.load_scorer();
+    }
+    Ok((download::attach(builder, tell)?.build()?, base))
+}
+
+/// Loads the reward model alone. The second value says whether it is bundled.
+pub fn reward_model<T: 'static>(
+    wanted: &Wanted,
+    tell: Sender<Told<Download, T>>,
+) -> Result<(Box<dyn Scorer + Send>, bool), Error> {
+    let mut config = Base::of(wanted)?.config;
+    match config.models.scorer {
+        ScorerKind::Exact => return Ok((Box::new(ExactScorer::default()), true)),
+        // The settings may be those of a search without scores; here there is always a model.
+        ScorerKind::None => config.models.scorer = ScorerKind::Prm,
+        ScorerKind::Prm | ScorerKind::Orm => {}
+    }
+    let builder = with_keys(Solver::builder().config(config))?;
+    let mut prepared = download::attach(builder, tell)?.prepare_reward_model()?;
+    let is_bundled = prepared.has_bundled();
+    Ok((prepared.reward_model()?, is_bundled))
+}
+
+/// Gives the builder the servers' keys, which come from the environment as in the program.
+#[cfg(feature = "remote")]
+fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Error> {
+    use beamgen::remote::ApiKey;
+
+    let key = |name: &str| match std::env::var(name) {
+        Err(_) => Ok(None),
+        Ok(value) => match ApiKey::new(&value) {
+            Ok(key) => Ok(Some(key)),
+            Err(error) => Err(Error::Refused(format!("{name}: {error}"))),
+        },
+    };
+    let models = &builder.settings().models;
+    let served = (
+        models.generator_server.is_some(),
+        models.prm_server.is_some(),
+    );
+    if served.0
+        && let Some(key) = key("BEAMGEN_GENERATOR_KEY")?
+    {
+        builder = builder.generator_key(key);
+    }
+    if served.1
+        && let Some(key) = key("BEAMGEN_PRM_KEY")?
+    {
+        builder = builder.prm_key(key);
+    }
+    Ok(builder)
+}
+
+/// The builder as it is: this build refuses servers.
+#[cfg(not(feature = "remote"))]
+fn with_keys(builder: SolverBuilder) -> Result<SolverBuilder, Error> {
+    Ok(builder)
+}

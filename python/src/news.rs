@@ -1,0 +1,148 @@
+//! What a caller hears of its requests: events as JSON, and results.
+
+use std::sync::Arc;
+
+use beamgen::eval::Record;
+use beamgen::{NodeId, ProblemResult, Progress, Pruned, ServiceError, Stopped};
+use pyo3::prelude::*;
+use serde::Serialize;
+
+use crate::errors::{InputError, RunError};
+use crate::running::Running;
+
+/// What becomes of the request at a position.
+pub enum News {
+    Event(Progress),
+    /// Whether it is done has to be looked at.
+    Changed(usize),
+    Done(usize, Box<Result<ProblemResult, ServiceError>>),
+}
+
+/// An event as the Python side reads it.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Line<'a> {
+    Started,
+    ChainExpanded {
+        node: NodeId,
+        children: &'a [NodeId],
+        round: Option<u32>,
+    },
+    StepPaused {
+        node: NodeId,
+        text: &'a str,
+    },
+    StepPartlyScored {
+        node: NodeId,
+        score: f32,
+    },
+    StepClosed {
+        node: NodeId,
+        parent: Option<NodeId>,
+        text: &'a str,
+    },
+    StepMerged {
+        node: NodeId,
+        twin: NodeId,
+        copies: usize,
+    },
+    StepScored {
+        node: NodeId,
+        score: f32,
+    },
+    ChainPruned {
+        node: NodeId,
+        pruned: Option<Pruned>,
+    },
+    ChainFinished {
+        node: NodeId,
+        finish: &'static str,
+    },
+    Restarted,
+}
+
+/// An event as JSON; `None` for one that Python is not told of.
+pub fn event(progress: &Progress) -> Option<String> {
+    let line = match *progress {
+        Progress::Started => Line::Started,
+        Progress::ChainExpanded {
+            node,
+            ref children,
+            round,
+        } => Line::ChainExpanded {
+            node,
+            children,
+            round,
+        },
+        Progress::StepPaused { node, ref step } => Line::StepPaused {
+            node,
+            text: &step.text,
+        },
+        Progress::StepPartlyScored { node, score } => Line::StepPartlyScored { node, score },
+        Progress::StepClosed { node, ref step } => Line::StepClosed {
+            node,
+            parent: step.parent,
+            text: &step.text,
+        },
+        Progress::StepMerged { node, twin, copies } => Line::StepMerged { node, twin, copies },
+        Progress::StepScored { node, score } => Line::StepScored { node, score },
+        Progress::ChainPruned { node, pruned } => Line::ChainPruned { node, pruned },
+        Progress::ChainFinished { node, finish, .. } => Line::ChainFinished {
+            node,
+            finish: finish.name(),
+        },
+        Progress::Restarted => Line::Restarted,
+        _ => return None,
+    };
+    serde_json::to_string(&line).ok()
+}
+
+/// A result.
+#[pyclass(frozen, get_all, module = "beamgen._beamgen")]
+pub struct Outcome {
+    position: usize,
+    /// The line of `beamgen solve --json`.
+    record: String,
+    /// The tree of a run file with `--tree`, if it is wanted.
+    tree: Option<String>,
+    /// `cancelled` or `deadline`, if the search was ended early.
+    stopped: Option<&'static str>,
+    /// What to raise, if the problem could not be solved.
+    error: Option<Py<PyAny>>,
+}
+
+impl Outcome {
+    pub fn new(
+        py: Python<'_>,
+        position: usize,
+        result: &ProblemResult,
+        with_tree: bool,
+        running: &Arc<Running>,
+    ) -> PyResult<Self> {
+        let unwritable = |error: serde_json::Error| RunError::new_err(error.to_string());
+        let (record, tree) = py.detach(|| {
+            let record = serde_json::to_string(&Record::new(result, false));
+            let tree = with_tree.then(|| serde_json::to_string(&result.tree));
+            (record, tree)
+        });
+        let cause = running.causes.take(&result.problem);
+        let error = result.error.as_ref().map(|message| match cause {
+            Some(cause) => {
+                let error = RunError::new_err(message.clone());
+                error.set_cause(py, Some(cause));
+                error
+            }
+            None => InputError::new_err(message.clone()),
+        });
+        Ok(Self {
+            position,
+            record: record.map_err(unwritable)?,
+            tree: tree.transpose().map_err(unwritable)?,
+            stopped: result.stopped.map(|stopped| match stopped {
+                Stopped::Deadline => "deadline",
+                _ => "cancelled",
+            }),
+            error: error.map(|error| error.into_value(py).into_any()),
+        })
+    }
+}

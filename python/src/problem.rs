@@ -1,0 +1,40 @@
+//! Problems, from JSON and from files.
+
+use std::path::PathBuf;
+
+use beamgen::Problem;
+use beamgen::eval::{Problems, ProblemsError};
+use pyo3::prelude::*;
+
+use crate::errors::InputError;
+
+/// Id, text and reference answer.
+type Parts = (String, String, Option<String>);
+
+/// A problem written as a line of a problem file; `name` stands for it in messages.
+pub fn read(json: &str, name: &str) -> PyResult<Problem> {
+    let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
+        ProblemsError::Line { fault, .. } => InputError::new_err(format!("{name}: {fault}")),
+        error => InputError::new_err(error.to_string()),
+    });
+    let first = read?.problems.into_iter().next();
+    first.ok_or_else(|| InputError::new_err(format!("{name}: there is none")))
+}
+
+/// The problems of a file: JSON lines, or text with a problem a line.
+#[pyfunction]
+pub fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
+    parts(py.detach(|| Problems::open(&path)))
+}
+
+/// The sample problems that every build carries.
+#[pyfunction]
+pub fn sample_problems() -> PyResult<Vec<Parts>> {
+    parts(beamgen::bundled::sample())
+}
+
+fn parts(problems: Result<Problems, ProblemsError>) -> PyResult<Vec<Parts>> {
+    let problems = problems.map_err(|error| InputError::new_err(error.to_string()))?;
+    let parts = |problem: Problem| (problem.id, problem.text, problem.answer);
+    Ok(problems.problems.into_iter().map(parts).collect())
+}

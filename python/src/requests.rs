@@ -1,0 +1,181 @@
+//! A group of requests whose news come in one line: one problem, one problem with its events, or
+//! many problems.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use beamgen::{ProblemResult, ServiceError, Ticket};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use crate::engine::Settled;
+use crate::errors::{self, InputError};
+use crate::lock::lock;
+use crate::news::{News, Outcome, event};
+use crate::problem;
+use crate::running::Running;
+use crate::wait;
+use crate::wanted::Wanted;
+
+/// The requests of a group that nobody has taken the result of, by position.
+#[derive(Default)]
+pub struct Slots(Mutex<BTreeMap<usize, Ticket>>);
+
+impl Slots {
+    pub fn cancel(&self) {
+        lock(&self.0).values().for_each(Ticket::cancel);
+    }
+
+    /// The result of the request at a position, if it is done. Otherwise `send` is told when to
+    /// look again.
+    fn look(
+        &self,
+        position: usize,
+        send: &Sender<News>,
+    ) -> Option<Result<ProblemResult, ServiceError>> {
+        let mut slots = lock(&self.0);
+        let ticket = slots.get_mut(&position)?;
+        let send = send.clone();
+        let waker = Waker::from(Arc::new(Bell { position, send }));
+        match Pin::new(ticket).poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => None,
+            Poll::Ready(result) => Some(result),
+        }
+    }
+}
+
+/// Tells that something became of a request.
+struct Bell {
+    position: usize,
+    send: Sender<News>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // Nobody listens any more to a group that was dropped.
+        let _ = self.send.send(News::Changed(self.position));
+    }
+}
+
+/// See the file. What is still out when it is dropped is cancelled.
+#[pyclass(frozen, module = "beamgen._beamgen")]
+pub struct Requests {
+    running: Arc<Running>,
+    settled: Arc<Settled>,
+    events: bool,
+    tree: bool,
+    slots: Arc<Slots>,
+    send: Sender<News>,
+    receive: Mutex<Receiver<News>>,
+}
+
+impl Requests {
+    pub fn new(running: Arc<Running>, settled: Arc<Settled>, events: bool, tree: bool) -> Self {
+        let (send, receive) = channel();
+        let slots = Arc::new(Slots::default());
+        running.watch(&slots);
+        Self {
+            running,
+            settled,
+            events,
+            tree,
+            slots,
+            send,
+            receive: Mutex::new(receive),
+        }
+    }
+}
+
+#[pymethods]
+impl Requests {
+    /// Queues a problem, a line of a problem file, with settings of its own. Never blocks. Says
+    /// whether the problem is foreign to the bundled models, if there is one of them.
+    fn submit(
+        &self,
+        position: usize,
+        problem: &str,
+        name: &str,
+        wanted: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let service = self.running.service()?;
+        let problem = problem::read(problem, name)?;
+        // Of a request that nobody waited for.
+        drop(self.running.causes.take(&problem));
+        let is_foreign = self.settled.is_foreign(&problem.text);
+        let settings = self.settled.request(&Wanted::read(wanted)?)?;
+        let mut request = beamgen::Request::new(problem, settings);
+        if let Some(seconds) = timeout {
+            let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                InputError::new_err(format!("timeout = {seconds}: give seconds from 0 on"))
+            })?;
+            request = request.timeout(timeout);
+        }
+        if self.events {
+            let send = self.send.clone();
+            request = request.on_progress(move |progress| {
+                let _ = send.send(News::Event(progress.clone()));
+            });
+        }
+        let ticket = service.submit(request);
+        let ticket = ticket.map_err(|error| errors::from_service(&error))?;
+        lock(&self.slots.0).insert(position, ticket);
+        // Whoever waits looks for the first time.
+        let _ = self.send.send(News::Changed(position));
+        Ok(is_foreign)
+    }
+
+    /// The next news: an event as JSON or an `Outcome`; `None` when nothing is out any more. Waits
+    /// for it; a signal's handler may raise.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        loop {
+            self.running.check_process()?;
+            if lock(&self.slots.0).is_empty() {
+                return Ok(None);
+            }
+            match wait::receive(py, &self.receive)? {
+                None => return Ok(None),
+                Some(News::Event(progress)) => {
+                    if let Some(event) = event(&progress) {
+                        return Ok(Some(event.into_py_any(py)?));
+                    }
+                }
+                Some(News::Changed(position)) => {
+                    // Behind all of its events, which are there by now.
+                    if let Some(result) = self.slots.look(position, &self.send) {
+                        let _ = self.send.send(News::Done(position, Box::new(result)));
+                    }
+                }
+                Some(News::Done(position, result)) => {
+                    lock(&self.slots.0).remove(&position);
+                    let result = result.map_err(|error| errors::from_service(&error))?;
+                    let outcome = Outcome::new(py, position, &result, self.tree, &self.running)?;
+                    return Ok(Some(outcome.into_py_any(py)?));
+                }
+            }
+        }
+    }
+
+    /// Ends the searches that are out; their results say so.
+    fn cancel(&self) {
+        if self.running.is_here() {
+            self.slots.cancel();
+        }
+    }
+
+    /// How many results nobody has taken.
+    fn __len__(&self) -> usize {
+        lock(&self.slots.0).len()
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}

@@ -1,0 +1,89 @@
+//! A solver that runs: its service, whose requests are out, and the process that it belongs to.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use beamgen::Service;
+use pyo3::prelude::*;
+
+use crate::causes::Causes;
+use crate::errors::{self, RunError};
+use crate::lock::lock;
+use crate::requests::Slots;
+
+pub struct Running {
+    /// `None` once it is closed. Not dropped in a process that was forked: the engine's thread is
+    /// not there, and may have left a lock behind.
+    service: ManuallyDrop<Mutex<Option<Service>>>,
+    groups: Mutex<Vec<Weak<Slots>>>,
+    process: u32,
+    pub causes: Arc<Causes>,
+    closing: Arc<AtomicBool>,
+}
+
+impl Running {
+    pub fn new(service: Service, causes: Arc<Causes>, closing: Arc<AtomicBool>) -> Self {
+        Self {
+            service: ManuallyDrop::new(Mutex::new(Some(service))),
+            groups: Mutex::default(),
+            process: std::process::id(),
+            causes,
+            closing,
+        }
+    }
+
+    /// Whether this is the process that the solver was made in.
+    pub fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// # Errors
+    /// The process was forked since.
+    pub fn check_process(&self) -> PyResult<()> {
+        match self.is_here() {
+            true => Ok(()),
+            false => Err(RunError::new_err(format!(
+                "this solver belongs to process {}: a forked process has to make its own, \
+                 or use multiprocessing's start method \"spawn\"",
+                self.process
+            ))),
+        }
+    }
+
+    /// # Errors
+    /// It is closed, or the process was forked since.
+    pub fn service(&self) -> PyResult<Service> {
+        self.check_process()?;
+        lock(&self.service).clone().ok_or_else(errors::closed)
+    }
+
+    /// Remembers requests, to be cancelled when the solver is closed.
+    pub fn watch(&self, slots: &Arc<Slots>) {
+        let mut groups = lock(&self.groups);
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(Arc::downgrade(slots));
+    }
+
+    /// Takes no more requests, cancels those that are out, and waits for the engine's thread. Does
+    /// nothing the second time.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        let service = lock(&self.service).take();
+        for slots in lock(&self.groups).iter().filter_map(Weak::upgrade) {
+            slots.cancel();
+        }
+        if let Some(service) = service {
+            // A model that was lost has been told to those who waited.
+            let _ = service.close();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.is_here() {
+            lock(&self.service).take();
+        }
+    }
+}

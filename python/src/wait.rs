@@ -1,0 +1,60 @@
+//! Waiting for other threads: with the interpreter released, and with a look at signals ten times a
+//! second, so that Ctrl-C ends it.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::errors::RunError;
+use crate::lock::lock;
+
+/// Time between two looks at signals.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The next message; `None` if none will come any more.
+///
+/// # Errors
+/// What a handler of a signal raises: `KeyboardInterrupt`, for one.
+pub fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
+    loop {
+        match py.detach(|| lock(from).recv_timeout(TICK)) {
+            Ok(message) => return Ok(Some(message)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+        }
+    }
+}
+
+/// What a long call tells.
+pub enum Told<M, T> {
+    Note(M),
+    Done(T),
+}
+
+/// Calls `work` on a thread of its own and waits for it; `note` hears what it tells meanwhile. When
+/// waiting ends with an error, the thread goes on and what it gives is dropped.
+///
+/// # Errors
+/// As [`receive`], and what `note` raises.
+pub fn run<M: Send + 'static, T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(Sender<Told<M, T>>) -> T + Send + 'static,
+    mut note: impl FnMut(M) -> PyResult<()>,
+) -> PyResult<T> {
+    let (send, receiver) = channel();
+    let receiver = Mutex::new(receiver);
+    std::thread::spawn(move || {
+        let done = work(send.clone());
+        // Nobody listens any more after an interrupt.
+        let _ = send.send(Told::Done(done));
+    });
+    while let Some(told) = receive(py, &receiver)? {
+        match told {
+            Told::Note(message) => note(message)?,
+            Told::Done(done) => return Ok(done),
+        }
+    }
+    Err(RunError::new_err("a thread of the engine panicked"))
+}

@@ -1,0 +1,98 @@
+//! What a caller asks for, as the Python side writes it down, and the settings that follow from it.
+
+use std::path::{Path, PathBuf};
+
+use beamgen::{Choose, Config, Error, Settings, StrategyName, set_key};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use toml::Value;
+
+use crate::errors::InputError;
+
+/// Settings by name. A later key wins over an earlier one.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wanted {
+    pair: Option<String>,
+    config: Option<PathBuf>,
+    /// A strategy or a preset of one, such as `majority`. It may set keys, so it comes after them.
+    strategy: Option<String>,
+    /// It wins over what the strategy's name says.
+    choose: Option<Choose>,
+    settings: Vec<(String, Value)>,
+}
+
+impl Wanted {
+    pub fn read(json: &str) -> PyResult<Self> {
+        serde_json::from_str(json).map_err(|error| {
+            let message = error.to_string();
+            let reason = message.split(" at line ").next().unwrap_or(&message);
+            InputError::new_err(format!("settings: {reason}"))
+        })
+    }
+}
+
+/// The settings of a solver and what they were made of, from which those of its requests are made.
+pub struct Base {
+    pub config: Config,
+    /// Without what the strategy's name says.
+    plain: Settings,
+    strategy: Option<StrategyName>,
+    choose: Option<Choose>,
+}
+
+impl Base {
+    pub fn of(wanted: &Wanted) -> Result<Self, Error> {
+        let named = |(key, value): &'_ (String, Value)| match key.as_str() {
+            "models.prm" => value.as_str().map(str::to_owned),
+            _ => None,
+        };
+        let prm = wanted.settings.iter().rev().find_map(named);
+        let prm = prm.as_deref().map(Path::new);
+        let mut config = Config::of(wanted.pair.as_deref(), wanted.config.as_deref(), prm)?;
+        for (key, value) in &wanted.settings {
+            config = set_key(&config, key, value.clone())?;
+        }
+        config.resolve_words();
+        let mut base = Self {
+            plain: config.settings(),
+            strategy: strategy(wanted)?,
+            choose: wanted.choose,
+            config,
+        };
+        base.config.search = base.named(base.plain.clone(), &Wanted::default())?.search;
+        base.config.check()?;
+        Ok(base)
+    }
+
+    /// The settings of a request. `generator` is the solver's own, as its checkpoint has it.
+    pub fn of_request(
+        &self,
+        wanted: &Wanted,
+        generator: &beamgen::GeneratorConfig,
+    ) -> Result<Settings, Error> {
+        let mut settings = Settings {
+            search: self.plain.search.clone(),
+            generator: generator.clone(),
+        };
+        for (key, value) in &wanted.settings {
+            settings = set_key(&settings, key, value.clone())?;
+        }
+        self.named(settings, wanted)
+    }
+
+    /// The settings with the strategy that is named last, and what its name says.
+    fn named(&self, mut settings: Settings, wanted: &Wanted) -> Result<Settings, Error> {
+        if let Some(strategy) = strategy(wanted)?.or(self.strategy) {
+            strategy.apply(&mut settings.search);
+        }
+        let choose = wanted.choose.or(self.choose);
+        settings.search.choose = choose.or(settings.search.choose);
+        Ok(settings)
+    }
+}
+
+fn strategy(wanted: &Wanted) -> Result<Option<StrategyName>, Error> {
+    let name = wanted.strategy.as_deref();
+    Ok(name.map(str::parse).transpose()?)
+}

@@ -1,0 +1,182 @@
+"""What concerns the process: Ctrl-C, fork, threads at its end, examples and types."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import beamgen
+import pytest
+from conftest import PENS, ROOT
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def python(code: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
+
+
+INTERRUPTED = f"""
+import sys, time
+import beamgen
+solver = beamgen.Solver()
+alone = solver.solve({PENS!r})
+print("ready", flush=True)
+began = time.monotonic()
+try:
+    CALL
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+else:
+    print("not interrupted", flush=True)
+again = solver.solve({PENS!r})
+print(again.steps == alone.steps, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        # So many chains that it lasts.
+        f"solver.solve({PENS!r}, n=8192, m=2, timeout=100)",
+        f"list(solver.solve_all([{PENS!r}] * 100000, n=64))",
+        f"list(solver.stream({PENS!r}, n=8192, m=2, timeout=100))",
+    ],
+)
+def test_an_interrupt_ends_the_search_and_the_solver_goes_on(call: str) -> None:
+    code = INTERRUPTED.replace("CALL", call)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=90)
+    finally:
+        process.kill()
+    assert out.splitlines() == ["interrupted", "True"]
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_is_told_that_the_solver_is_not_its_own() -> None:
+    code = f"""
+import gc, os, warnings
+import beamgen
+warnings.simplefilter("ignore")
+solver = beamgen.Solver()
+stream = solver.stream({PENS!r}, n=4096, m=2)
+next(stream)
+child = os.fork()
+if child == 0:
+    told = 0
+    for call in (lambda: solver.solve({PENS!r}), lambda: solver.score({PENS!r}, ["a"]), lambda: next(stream),
+                 lambda: next(solver.solve_all([{PENS!r}])), solver.close):
+        try:
+            call()
+        except beamgen.RunError as error:
+            told += "belongs to process" in str(error) and "spawn" in str(error)
+    own = beamgen.Solver()
+    assert own.solve({PENS!r}).answer == "21"
+    del solver, stream, own
+    gc.collect()
+    os._exit(told)
+_, status = os.waitpid(child, 0)
+stream.close()
+print(os.waitstatus_to_exitcode(status), solver.solve({PENS!r}).answer)
+"""
+    done = python(code)
+    assert (done.stdout, done.returncode) == ("5 21\n", 0), done.stderr
+
+
+def test_the_interpreter_ends_while_a_thread_solves_with_a_scorer_in_python() -> None:
+    code = f"""
+import threading
+import beamgen
+solver = beamgen.Solver(scorer=lambda problem, steps: 0.5)
+def work():
+    try:
+        solver.solve({PENS!r}, n=8192, m=2)
+    except beamgen.RunError:
+        pass
+threading.Thread(target=work, daemon=True).start()
+stream = solver.stream({PENS!r}, n=4096, m=2)
+next(stream)
+"""
+    done = python(code)
+    assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
+
+
+def test_other_threads_run_while_one_solves(solver: beamgen.Solver) -> None:
+    counted, stop = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not stop.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted
+    for seed in range(5):
+        solver.solve(PENS, n=64, seed=seed)
+    after = counted
+    stop.set()
+    thread.join()
+    assert after > before + 5
+
+
+def test_a_solver_is_freed_with_its_thread() -> None:
+    code = f"""
+import gc, os
+import beamgen
+def threads():
+    return len(os.listdir("/proc/self/task"))
+before = threads()
+for _ in range(5):
+    solver = beamgen.Solver()
+    solver.solve({PENS!r}, n=4)
+    solver.close()
+del solver
+gc.collect()
+import time
+for _ in range(100):
+    if threads() == before:
+        break
+    time.sleep(0.05)
+print(threads() - before)
+"""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("threads are counted in /proc")
+    assert python(code).stdout == "0\n"
+
+
+@pytest.mark.parametrize("name", ["notebook.py", "own_scorer.py"])
+def test_an_example_runs(name: str) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" and "right" in done.stdout
+
+
+def test_the_example_of_a_bench_runs(program: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec("pandas") is None:
+        pytest.skip("pandas is not installed")
+    flags = ["--strategies", "beam,majority", "--n", "4", "--limit", "6", "--out", str(tmp_path / "out")]
+    subprocess.run([program, "bench", *flags], capture_output=True, check=True, timeout=120)
+    example = [sys.executable, str(EXAMPLES / "bench_frame.py"), str(tmp_path / "out")]
+    done = subprocess.run(example, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "beam" in done.stdout and "majority" in done.stdout and "12 rows" in done.stdout
+
+
+def test_the_examples_of_the_readme_run() -> None:
+    text = (ROOT / "python" / "README.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    done = python(code)
+    assert done.returncode == 0 and done.stdout.startswith("21 "), done.stderr
