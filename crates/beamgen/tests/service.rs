@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use beamgen::{
-    Choose, Problem, ProblemResult, Progress, Request, ServiceError, ServiceOptions, Settings,
-    Solver, Stopped, StrategyKind, score_chains,
+    Choose, Problem, ProblemResult, Progress, Request, ScorerKind, ServiceError, ServiceOptions,
+    Settings, Solver, Stopped, StrategyKind, score_chains,
 };
 
 fn solver() -> Solver {
@@ -301,6 +301,7 @@ fn given_steps_get_the_scores_of_the_reward_model_alone_beside_a_search() {
 fn steps_cannot_be_scored_where_there_is_no_scorer() {
     let mut config = beamgen::Config::default();
     config.search.strategy = StrategyKind::GREEDY;
+    config.models.scorer = ScorerKind::None;
     let solver = Solver::builder().config(config).build().unwrap();
     let service = solver.spawn(ServiceOptions::default());
     let (send, receive) = std::sync::mpsc::channel();

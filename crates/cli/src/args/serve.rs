@@ -11,10 +11,6 @@ use super::{SettingFlags, strategy_name, texts};
 /// Serve HTTP requests
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::SERVE)]
-#[cfg_attr(
-    not(feature = "serve"),
-    expect(dead_code, reason = "read where the server is built in")
-)]
 pub struct ServeArgs {
     /// The port; 0 is a free one
     #[arg(
