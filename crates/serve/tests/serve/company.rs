@@ -29,10 +29,8 @@ fn an_answer_is_the_same_alone_and_among_64_others() {
     let requests = requests();
     let mut alone = BTreeMap::new();
     for body in &requests {
-        let key = body.to_string();
-        if !alone.contains_key(&key) {
-            alone.insert(key, essence(&server.chat(body).ok()));
-        }
+        let answer = || essence(&server.chat(body).ok());
+        alone.entry(body.to_string()).or_insert_with(answer);
     }
     std::thread::scope(|scope| {
         for body in &requests {
