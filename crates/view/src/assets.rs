@@ -19,9 +19,6 @@ pub const LIVE_SCRIPT: &str = include_str!("../assets/live.js");
 /// The live page.
 pub const LIVE_STYLE: &str = include_str!("../assets/live.css");
 
-/// A search alone, on top of the view.
-pub const ALONE_SCRIPT: &str = include_str!("../assets/alone.js");
-
 /// Colours and text.
 pub const THEME: &str = include_str!("../assets/theme.css");
 

@@ -1,5 +1,5 @@
-//! Searches as web pages: the page of a run file, a search in a notebook, the live page of a
-//! server, and a report in Markdown as a page.
+//! Searches as web pages: the page of a run file, the live page of a server, and a report in
+//! Markdown as a page.
 //!
 //! Every page is one file that works without network: scripts and styles are in it, and its content
 //! security policy allows these alone, by their hashes. Text of models and problems is data. It
@@ -15,7 +15,6 @@ mod calibration;
 mod document;
 mod findings;
 mod live;
-mod notebook;
 mod page;
 mod problem;
 mod report;
@@ -24,6 +23,5 @@ mod search;
 pub use document::document;
 pub use findings::{DOUBTFUL, Finding, SURE, findings};
 pub use live::{LivePage, live_page};
-pub use notebook::notebook;
 pub use report::{Run, report};
 pub use search::{Check, Search, Step, aggregation, unchecked};

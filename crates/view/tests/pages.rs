@@ -1,14 +1,9 @@
-//! Pages that the program does not write into files: the live page, a search in a notebook.
+//! The live page, and reports as pages.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use beamgen_eval::Record;
-use beamgen_search::Aggregation;
-use beamgen_view::{document, live_page, notebook};
-use serde_json::json;
+use beamgen_view::{document, live_page};
 use sha2::{Digest, Sha256};
-
-const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'";
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).expect("a beginning");
@@ -40,31 +35,6 @@ fn the_live_page_asks_its_own_server_alone_and_may_not_be_framed() {
     for outside in ["http://", "https://", "url("] {
         assert!(!page.html.contains(outside), "{outside}");
     }
-}
-
-#[test]
-fn a_search_in_a_notebook_stays_in_its_frame() {
-    let record = json!({
-        "id": HOSTILE, "problem": HOSTILE, "reference": "8", "answer": HOSTILE, "correct": false,
-        "steps": [{"text": HOSTILE, "score": 0.5}], "score": 0.5, "finish": "answer",
-        "ledger": {"prompt_tokens": 0, "generated_tokens": 0, "scored_tokens": 0, "reused_tokens": 0,
-            "forward_passes": 0, "peak_kv_bytes": 0, "seconds": 0.0},
-    });
-    let record: Record = serde_json::from_value(record).expect("a record");
-    let html = notebook(&record, Aggregation::Min);
-    assert_eq!(html.matches('<').count(), 2, "the frame and its end");
-    assert!(html.contains("sandbox=\"allow-scripts allow-downloads\""));
-    let page = between(&html, "srcdoc=\"", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&#39;", "'")
-        .replace("&amp;", "&");
-    assert_allowed(
-        &page,
-        between(&page, "content-security-policy\" content=\"", "\""),
-    );
-    assert!(!page.contains("<img"), "model text is data");
 }
 
 #[test]
