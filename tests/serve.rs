@@ -20,20 +20,24 @@ impl Serving {
         command.envs(variables.iter().copied());
         let child = command.stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        loop {
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut serving = Self {
+            child,
+            address: String::new(),
+            stderr,
+        };
+        while serving.address.is_empty() {
             let mut line = String::new();
-            let read = stderr.read_line(&mut line).expect("UTF-8 on stderr");
+            let read = serving
+                .stderr
+                .read_line(&mut line)
+                .expect("UTF-8 on stderr");
             assert!(read > 0, "it ended");
             if let Some((_, address)) = line.trim().split_once("http://") {
-                let address = address.to_owned();
-                return Self {
-                    child,
-                    address,
-                    stderr,
-                };
+                serving.address = address.to_owned();
             }
         }
+        serving
     }
 
     fn get(&self, path: &str, headers: &str) -> String {

@@ -58,8 +58,9 @@ impl ClassifierConfig {
         let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
         map.insert("id2label".into(), Value::Object(names.collect()));
         for (name, wanted) in family.fixed {
+            let wanted = wanted();
             let found = map.get(*name).filter(|value| !value.is_null());
-            if let Some(found) = found.filter(|found| found.to_string() != *wanted) {
+            if let Some(found) = found.filter(|found| **found != wanted) {
                 let reason = format!("{name} is {found}; candle-transformers does {wanted} alone");
                 return Err(refuse(&path, reason));
             }

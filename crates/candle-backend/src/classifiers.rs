@@ -18,12 +18,15 @@ pub(crate) struct Family {
     /// Writes fields as candle reads them.
     pub prepare: fn(&mut Map<String, Value>),
     /// Fields that have to have this value where they are there: candle knows no other.
-    pub fixed: &'static [(&'static str, &'static str)],
+    pub fixed: &'static [Fixed],
     /// What the model gives for each label.
     pub output: Output,
     /// Positions that no token has, from the id of the padding token.
     pub positions_lost: fn(u64) -> u64,
 }
+
+/// A field, and its value.
+type Fixed = (&'static str, fn() -> Value);
 
 /// What a model gives for each label.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +79,7 @@ const FAMILIES: &[Family] = &[
             fill(map, "pooler_dropout", 0.into());
             fill(map, "pooler_hidden_act", "gelu".into());
         },
-        fixed: &[("conv_kernel_size", "0")],
+        fixed: &[("conv_kernel_size", || 0.into())],
         output: Output::Logits,
         positions_lost: |_| 0,
     },
@@ -86,8 +89,8 @@ const FAMILIES: &[Family] = &[
         open: open_modernbert,
         prepare: prepare_modernbert,
         fixed: &[
-            ("hidden_activation", "\"gelu\""),
-            ("classifier_activation", "\"gelu\""),
+            ("hidden_activation", || "gelu".into()),
+            ("classifier_activation", || "gelu".into()),
         ],
         output: Output::Softmax,
         positions_lost: |_| 0,
@@ -98,8 +101,8 @@ const FAMILIES: &[Family] = &[
         open: open_xlm_roberta,
         prepare: |map| fill(map, "position_embedding_type", "absolute".into()),
         fixed: &[
-            ("position_embedding_type", "\"absolute\""),
-            ("is_decoder", "false"),
+            ("position_embedding_type", || "absolute".into()),
+            ("is_decoder", || false.into()),
         ],
         output: Output::Logits,
         // They are counted from the padding token's id.
