@@ -1,6 +1,6 @@
 """The official Python SDK of OpenAI against `beamgen serve`: plain, streamed, cancelled, timed out, refused.
 
-    python -m venv sdk && sdk/bin/pip install openai
+    python -m venv sdk && sdk/bin/pip install openai httpx
     sdk/bin/python tests/sdk/check.py target/release/beamgen
 
 Starts servers of its own on free ports. Says what it saw; the first thing that is not as it should be ends it.
