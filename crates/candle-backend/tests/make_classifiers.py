@@ -29,7 +29,7 @@ DEBERTA = dict(
 # Behind a dash stands what is not the family's default.
 FAMILIES = {
     "deberta-v2": dict(DEBERTA, num_labels=2),
-    "deberta-v2-logit": dict(DEBERTA, num_labels=1),
+    "deberta-v2-logit": dict(DEBERTA, num_labels=1, type_vocab_size=2),
     "modernbert": dict(COMMON, num_labels=2, local_attention=16, global_attn_every_n_layers=2),
     "modernbert-mean": dict(COMMON, num_labels=2, classifier_pooling="mean", local_attention=16),
     "xlm-roberta": dict(COMMON, num_labels=2, type_vocab_size=1, max_position_embeddings=202),
@@ -38,6 +38,7 @@ FAMILIES = {
 
 
 def tokenizer(family):
+    """A Unigram trainer does not find the same vocabulary each time, so a fixture's tokenizer changes with its scores."""
     texts = [problem + "\n" + "".join(steps) for problem, steps in CHAINS] * 3
     if family == "modernbert":
         special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
@@ -94,9 +95,9 @@ def make(name, settings):
     for problem, steps in CHAINS:
         scores, lengths = [], []
         for end in range(1, len(steps) + 1):
-            both = tokens(problem, "".join(steps[:end]).rstrip(), return_tensors="pt")
-            if family != "deberta-v2":
-                both.pop("token_type_ids", None)
+            # As the tokenizers of these families do.
+            types = family == "deberta-v2"
+            both = tokens(problem, "".join(steps[:end]).rstrip(), return_tensors="pt", return_token_type_ids=types)
             with torch.no_grad():
                 logits = net(**both).logits[0].double()
             score = logits.softmax(0)[1] if len(logits) == 2 else logits.sigmoid()[0]
