@@ -23,7 +23,9 @@ def python(code: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
 
 
 INTERRUPTED = f"""
-import sys, time
+import signal, sys, time
+# As at a terminal: a process that was started in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import beamgen
 solver = beamgen.Solver()
 alone = solver.solve({PENS!r})
