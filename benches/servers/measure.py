@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socketserver
 import statistics
 import subprocess
@@ -231,6 +232,8 @@ def second_table(servers):
             print(f"| {name} | {seconds:.1f} | {requests / a.share:.0f} | {asked / a.share:.0f} | {hit / asked:.1%} |", flush=True)
 
 
+# Ended from outside, it ends its servers, too.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 generator = ("--enable-prompt-tokens-details",)
 servers = [Server(8100, GEN, *generator)]
 try:
