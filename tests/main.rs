@@ -23,6 +23,7 @@ mod hub_cache;
 mod in_flight;
 mod interrupt;
 mod json;
+mod judges;
 mod label;
 mod labels;
 mod ledger;

@@ -49,6 +49,13 @@ impl Seen {
         }
     }
 
+    fn ledger(&mut self, ledger: &Value) {
+        self.object("ledger", ledger);
+        for judge in ledger["judges"].as_object().into_iter().flatten() {
+            self.object("judge", judge.1);
+        }
+    }
+
     fn run_file(&mut self, text: &str) {
         for (at, line) in text.lines().enumerate() {
             let line: Value = serde_json::from_str(line).expect("JSON");
@@ -59,7 +66,7 @@ impl Seen {
             self.object("problem line", &line);
             self.objects("step", &line["steps"]);
             self.objects("answer", &line["answers"]);
-            self.object("ledger", &line["ledger"]);
+            self.ledger(&line["ledger"]);
             self.objects("node", &line["tree"]);
             let nodes = line["tree"].as_array().into_iter().flatten();
             for pruned in nodes.filter_map(|node| node.get("pruned")) {
@@ -79,7 +86,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 7] = [
+    let runs: [&[&str]; 8] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
@@ -87,6 +94,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["doubtful.jsonl"],
         &["long.jsonl", "--skip-too-long"],
         &["--limit", "2", "-n", "16", "--kv-memory", "1500KiB"],
+        &["--limit", "2", "--tree", "--judge", "exact"],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {
@@ -96,7 +104,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         seen.run_file(&place.read(&file));
         let summary = &lines.last().expect("a summary")["summary"];
         seen.object("summary line", summary);
-        seen.object("ledger", &summary["ledger"]);
+        seen.ledger(&summary["ledger"]);
     }
 
     let mut documented = documented();

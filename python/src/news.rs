@@ -78,14 +78,14 @@ pub fn event(progress: &Progress) -> Option<String> {
             node,
             text: &step.text,
         },
-        Progress::StepPartlyScored { node, score } => Line::StepPartlyScored { node, score },
+        Progress::StepPartlyScored { node, score, .. } => Line::StepPartlyScored { node, score },
         Progress::StepClosed { node, ref step } => Line::StepClosed {
             node,
             parent: step.parent,
             text: &step.text,
         },
         Progress::StepMerged { node, twin, copies } => Line::StepMerged { node, twin, copies },
-        Progress::StepScored { node, score } => Line::StepScored { node, score },
+        Progress::StepScored { node, score, .. } => Line::StepScored { node, score },
         Progress::ChainPruned { node, pruned } => Line::ChainPruned { node, pruned },
         Progress::ChainFinished { node, finish, .. } => Line::ChainFinished {
             node,

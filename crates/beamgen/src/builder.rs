@@ -4,9 +4,9 @@ use std::path::Path;
 
 use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
-use beamgen_search::{Answers, Generator, PerStep, Scorer, StepScorer};
+use beamgen_search::{Answers, Combine, Generator, PerStep, Scorer, StepScorer};
 
-use crate::own::{Identity, OwnParts};
+use crate::own::{Identity, OwnJudge, OwnParts};
 use crate::prepare::{Prepared, Wanted};
 use crate::source::Downloads;
 use crate::{Config, EngineBench, Error, Pair, Solver};
@@ -32,6 +32,7 @@ impl Default for SolverBuilder {
             own: OwnParts {
                 generator: None,
                 scorer: None,
+                judges: Vec::new(),
                 answers: Box::new(MathAnswers),
                 load_scorer: false,
                 #[cfg(feature = "remote")]
@@ -123,6 +124,37 @@ impl SolverBuilder {
         scorer: impl StepScorer + Send + 'static,
     ) -> Self {
         self.scorer(name, PerStep::new(scorer))
+    }
+
+    /// A judge beside the scorer, after those of the settings. What they say of a step is combined
+    /// as [`combine`](Self::combine) says; what each said is in the tree
+    /// ([`Node::judges`](crate::Node::judges)), and what it read in the ledger, under `name`.
+    #[must_use]
+    pub fn judge(self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
+        self.own_judge(name.into(), Box::new(scorer), false)
+    }
+
+    /// A [`judge`](Self::judge) that can only fail steps, whatever the rule: one that it scores
+    /// below 0.5 has the score 0, and what it passes or abstains on is left to the others.
+    #[must_use]
+    pub fn vetoing_judge(
+        self,
+        name: impl Into<String>,
+        scorer: impl Scorer + Send + 'static,
+    ) -> Self {
+        self.own_judge(name.into(), Box::new(scorer), true)
+    }
+
+    fn own_judge(mut self, name: String, scorer: Box<dyn Scorer + Send>, veto: bool) -> Self {
+        self.own.judges.push(OwnJudge { name, scorer, veto });
+        self
+    }
+
+    /// How the scores of several judges become one; the minimum, unless it is said.
+    #[must_use]
+    pub fn combine(mut self, rule: Combine) -> Self {
+        self.config.models.combine = rule;
+        self
     }
 
     /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use beamgen_engine::{EngineConfig, WeightType};
-use beamgen_search::{Aggregation, ConfigError, GeneratorConfig, SearchConfig, Settings};
+use beamgen_search::{Aggregation, Combine, ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use toml::{Table, Value};
 
 use crate::Error;
+use crate::judge_config::JudgeConfig;
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
 
@@ -67,7 +68,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, E
 }
 
 /// Where the models come from.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
     /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME[@REVISION]` of a
@@ -97,6 +98,24 @@ pub struct ModelsConfig {
     pub offline: bool,
     /// What judges the steps.
     pub scorer: ScorerKind,
+    /// How the scores of the scorer and of the judges beside it become one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub combine: Combine,
+    /// Judges beside the scorer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeConfig>,
+}
+
+impl ModelsConfig {
+    /// Whether servers run one of the models.
+    pub(crate) fn names_servers(&self) -> bool {
+        let judges = self.judges.iter().any(|judge| judge.server.is_some());
+        self.generator_server.is_some() || self.prm_server.is_some() || judges
+    }
+}
+
+fn is_default(rule: &Combine) -> bool {
+    *rule == Combine::default()
 }
 
 /// What judges the steps.
@@ -186,8 +205,13 @@ impl Config {
     /// # Errors
     /// The setting, and what it has to be.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_beside(false)
+    }
+
+    /// [`check`](Self::check) where there may be judges that the settings do not name.
+    pub(crate) fn check_beside(&self, own_judges: bool) -> Result<(), Error> {
         self.search.validate()?;
-        if self.models.scorer == ScorerKind::None
+        if !(self.has_scorer() || own_judges)
             && let Some(what) = self.search.needs_scorer()
         {
             return Err(ConfigError::NeedsScorer { what }.into());
@@ -197,9 +221,14 @@ impl Config {
         Ok(())
     }
 
+    /// Whether there is a scorer, or a judge beside it.
+    fn has_scorer(&self) -> bool {
+        self.models.scorer != ScorerKind::None || !self.models.judges.is_empty()
+    }
+
     /// Whether a scorer is ever asked under these settings. A majority vote over samples asks none.
     pub fn uses_scorer(&self) -> bool {
-        self.models.scorer != ScorerKind::None && self.search.uses_scores()
+        self.has_scorer() && self.search.uses_scores()
     }
 
     /// Whether the bundled reward model would score what another generator than the bundled one
@@ -209,7 +238,8 @@ impl Config {
         let other_generator = models.generator.is_some() || models.generator_server.is_some();
         let bundled_scorer = models.prm.is_none() && models.prm_server.is_none();
         let is_model = matches!(models.scorer, ScorerKind::Prm | ScorerKind::Orm);
-        other_generator && bundled_scorer && is_model
+        let bundled_judge = models.judges.iter().any(JudgeConfig::is_bundled_model);
+        other_generator && ((bundled_scorer && is_model) || bundled_judge)
     }
 
     /// The settings of a search.

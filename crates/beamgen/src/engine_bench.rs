@@ -91,7 +91,7 @@ impl EngineBench {
                 let footprint = shape.footprint(&weights, dtype, &config.engine, compute)?;
                 let mut plan = MemoryPlan::new(compute, &config.engine)?;
                 plan.models.push(ModelMemory {
-                    role: "generator",
+                    role: "generator".into(),
                     name: String::new(),
                     kept_as: kept_as(&weights, dtype),
                     weights: footprint.weights as u64,

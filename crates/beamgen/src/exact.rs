@@ -59,11 +59,7 @@ impl Scorer for ExactScorer {
                     Verdict::Right => 1.0,
                     Verdict::Wrong { .. } => 0.0,
                 };
-            let probabilities = item.steps.iter().map(probability).collect();
-            Ok(Ok(Scored {
-                probabilities,
-                ..Scored::default()
-            }))
+            Ok(Ok(Scored::of(item.steps.iter().map(probability))))
         };
         items.iter().map(score).collect()
     }

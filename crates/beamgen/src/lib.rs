@@ -60,6 +60,7 @@ mod error;
 mod exact;
 mod fingerprint;
 mod given;
+mod judge_config;
 mod known;
 mod memory;
 mod nearest;
@@ -80,6 +81,7 @@ mod set_key;
 mod size;
 mod solver;
 mod source;
+mod word;
 mod words;
 
 pub use beamgen_engine::{
@@ -99,17 +101,19 @@ pub use beamgen_remote as remote;
 pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
     Aggregation, Answer, AnswerVotes, Answers, BatchId, CancelToken, Cause, ChainId, ChainTree,
-    Choose, ConfigError, Event, Finish, FinishedChain, GenError, Generator, GeneratorConfig,
-    Ledger, Memory, Node, NodeId, OpenedProblem, PassOutput, PerStep, Problem, ProblemResult,
-    PruneReason, Pruned, RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult,
-    Scored, Scorer, SearchConfig, SearchError, Seconds, Settings, Source, State, StepOutput,
-    StepPlan, StepRef, StepScorer, Stopped, Submitted, score_chains,
+    Choose, Combine, ConfigError, Event, Finish, FinishedChain, GenError, Generator,
+    GeneratorConfig, Judge, JudgeScores, JudgeSpent, Judges, Ledger, Memory, Node, NodeId,
+    OpenedProblem, Opinion, PassOutput, PerStep, Problem, ProblemResult, PruneReason, Pruned,
+    RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
+    SearchConfig, SearchError, Seconds, Settings, Source, State, StepOutput, StepPlan, StepRef,
+    StepScorer, Stopped, Submitted, score_chains,
 };
 pub use builder::SolverBuilder;
 pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
 pub use exact::ExactScorer;
+pub use judge_config::JudgeConfig;
 pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
 pub use memory::{MemoryPlan, ModelMemory};
 pub use nearest::nearest;
@@ -123,4 +127,4 @@ pub use service::{Service, ServiceError, ServiceOptions, ServiceStats, Ticket};
 pub use set_key::set_key;
 pub use size::human_size;
 pub use solver::{IntoRequest, Solver};
-pub use words::is_word;
+pub use word::is_word;

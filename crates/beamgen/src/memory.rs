@@ -32,8 +32,8 @@ pub struct MemoryPlan {
 /// What one model needs, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelMemory {
-    /// Its part: `generator`, `prm`, `reference`.
-    pub role: &'static str,
+    /// Its part: `generator`, `prm`, `reference`, or a judge with its name.
+    pub role: String,
     /// Where it comes from.
     pub name: String,
     /// What its weights are kept as, e.g. `bf16`, or `f32 (unpacked from q8_0)`.
@@ -190,7 +190,7 @@ mod tests {
 
     fn model(weights: u64, kv_per_token: u64) -> ModelMemory {
         ModelMemory {
-            role: "generator",
+            role: "generator".into(),
             name: "m".into(),
             kept_as: "f32".into(),
             weights,

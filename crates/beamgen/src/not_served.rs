@@ -2,8 +2,9 @@
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
+use beamgen_search::Scorer;
 
-use crate::own::OwnParts;
+use crate::own::{Identity, OwnParts};
 use crate::source::Downloads;
 use crate::{Config, Error};
 
@@ -13,8 +14,7 @@ pub(crate) struct Served;
 
 impl Served {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
-        let models = &config.models;
-        match models.generator_server.is_some() || models.prm_server.is_some() {
+        match config.models.names_servers() {
             true => Err(Error::NoRemote),
             false => Ok(Self),
         }
@@ -32,12 +32,13 @@ impl Served {
 
     pub(crate) fn scorer(
         &mut self,
+        _: &'static str,
         _: &Config,
         _: Option<&Checkpoint>,
-        _: &mut OwnParts,
+        _: &OwnParts,
         _: &mut Option<Downloads>,
         _: &mut Vec<String>,
-    ) -> Result<(), Error> {
-        Ok(())
+    ) -> Result<Option<(Identity, Box<dyn Scorer + Send>)>, Error> {
+        Ok(None)
     }
 }

@@ -24,9 +24,18 @@ pub(crate) struct OwnParts {
     pub scorer: Option<(Identity, Box<dyn Scorer + Send>)>,
     #[cfg(feature = "remote")]
     pub keys: Keys,
+    /// Judges beside the scorer.
+    pub judges: Vec<OwnJudge>,
     pub answers: Box<dyn Answers + Send>,
     /// Whether the scorer is wanted even if the default settings never ask it.
     pub load_scorer: bool,
+}
+
+/// A judge that the builder was given.
+pub(crate) struct OwnJudge {
+    pub(crate) name: String,
+    pub(crate) scorer: Box<dyn Scorer + Send>,
+    pub(crate) veto: bool,
 }
 
 /// The servers' keys where they come from the caller, by role.

@@ -1,6 +1,7 @@
 //! From settings to models: everything that can be wrong is found, and what is needed is known,
 //! before any weight is read.
 
+mod judges;
 pub(crate) mod plan;
 mod reward;
 
@@ -10,10 +11,11 @@ use beamgen_engine::{
     Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType,
 };
 use beamgen_generator::{LmGenerator, Prompts};
-use beamgen_prm::same_tokenizer;
-use beamgen_search::{GenError, Problem, Scorer};
+use beamgen_prm::{RewardModel, same_tokenizer};
+use beamgen_search::{GenError, Judge, Judges, Problem, Scorer};
 use serde_json::{Map, Value};
 
+use self::judges::{Finding, PreparedJudge};
 use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
 use self::reward::RewardModels;
 use crate::candle::{CandleClassifier, CandleGenerator};
@@ -30,6 +32,7 @@ pub struct Prepared {
     generator: Option<OpenedModel>,
     prompts: Option<Prompts>,
     reward: Option<RewardModels>,
+    judges: Vec<PreparedJudge>,
     own: OwnParts,
     candle: Option<CandleGenerator>,
     classifier: Option<CandleClassifier>,
@@ -51,6 +54,8 @@ struct LoadedModels {
     config: Config,
     generator: Option<LmGenerator>,
     scorer: Option<Box<dyn Scorer + Send>>,
+    /// By judge: its reward model, if it is one.
+    judges: Vec<Option<Box<dyn Scorer + Send>>>,
 }
 
 impl Loaded {
@@ -96,7 +101,7 @@ impl Prepared {
         mut own: OwnParts,
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
-        config.check()?;
+        config.check_beside(!own.judges.is_empty())?;
         let mut config = config.resolved();
         let mut notes = Vec::new();
         let mut served = Served::open(&config)?;
@@ -133,12 +138,15 @@ impl Prepared {
         if let Some((written, checkpoint)) = written {
             (prompts, tokens_of) = (Some(written), Some(checkpoint));
         }
+        let has_judges = !config.models.judges.is_empty() || !own.judges.is_empty();
         let has_kind = config.models.scorer != ScorerKind::None;
-        let scores =
-            wanted == Wanted::RewardModel || config.uses_scorer() || (own.load_scorer && has_kind);
+        let asks = own.load_scorer || config.search.uses_scores();
+        let judged = wanted == Wanted::Pair && has_judges && asks;
+        let scores = wanted == Wanted::RewardModel || (has_kind && asks);
         if scores {
-            let generator = tokens_of.as_ref();
-            served.scorer(&config, generator, &mut own, &mut downloads, &mut notes)?;
+            let (generator, downloads) = (tokens_of.as_ref(), &mut downloads);
+            let scorer = served.scorer("prm", &config, generator, &own, downloads, &mut notes)?;
+            own.scorer = scorer.or(own.scorer);
         }
         own.scorer.take_if(|_| !scores);
         let (mut reward, mut classifier) = (None, None);
@@ -155,25 +163,47 @@ impl Prepared {
                 reward = Some(opened);
             }
         }
-        let plan = |compute: &Compute| plan(&config, compute, generator.as_ref(), reward.as_ref());
-        let rewards = reward.iter().flat_map(RewardModels::models);
-        let bundled = generator.iter().chain(rewards).all(|model| model.bundled);
+        let finding = Finding {
+            config: &config,
+            served: &mut served,
+            generator: generator.as_ref(),
+            tokens_of: tokens_of.as_ref(),
+            downloads: &mut downloads,
+            notes: &mut notes,
+        };
+        let judges = match judged {
+            true => {
+                let name = scorer_name(&config, &own, scores).map(str::to_owned);
+                finding.judges(name, &mut own)?
+            }
+            false => Vec::new(),
+        };
+        let plan = |compute: &Compute| {
+            plan(
+                &config,
+                compute,
+                generator.as_ref(),
+                reward.as_ref(),
+                &judges,
+            )
+        };
+        let opened = || {
+            let rewards = reward.iter().flat_map(RewardModels::models);
+            let judges = judges.iter().flat_map(PreparedJudge::models);
+            generator.iter().chain(rewards).chain(judges)
+        };
+        let bundled = opened().all(|model| model.bundled);
         let choice = device_choice(&config, bundled);
         let (compute, plan) = on_device(choice, &mut notes, plan)?;
         if !compute.is_cpu() && config.models.dtype == WeightType::Auto {
-            let rewards = reward.iter().flat_map(RewardModels::models);
-            let unpacked = generator
-                .iter()
-                .chain(rewards)
-                .filter(|m| m.weights.has_blocks());
+            let unpacked = opened().filter(|m| m.weights.has_blocks());
             notes.extend(unpacked.map(|model| {
                 let path = model.checkpoint.path().display();
                 format!("{path}: unpacked to float32 on a CUDA device; dtype bf16 takes half of that and is faster")
             }));
         }
         if compute.is_cpu() && config.models.dtype == WeightType::Auto {
-            let rewards = reward.iter().flat_map(RewardModels::models);
-            for model in generator.iter().chain(rewards) {
+            for model in opened() {
                 notes.extend(unpacked(model, &config, &compute)?);
             }
         }
@@ -183,6 +213,7 @@ impl Prepared {
             generator,
             prompts,
             reward,
+            judges,
             own,
             candle,
             classifier,
@@ -223,17 +254,22 @@ impl Prepared {
 
     /// Whether all models are those that every build carries.
     pub fn is_bundled(&self) -> bool {
-        let rewards = self.reward.iter().flat_map(RewardModels::models);
         let only_these =
             self.own.generator.is_none() && self.candle.is_none() && self.classifier.is_none();
-        only_these && self.generator.iter().chain(rewards).all(|m| m.bundled)
+        only_these && self.opened().all(|model| model.bundled)
     }
 
     /// Whether one of the models is bundled: it knows the problems of [the bundled
     /// world](crate::bundled) only.
     pub fn has_bundled(&self) -> bool {
+        self.opened().any(|model| model.bundled)
+    }
+
+    /// The models of this process's own engine.
+    fn opened(&self) -> impl Iterator<Item = &OpenedModel> {
         let rewards = self.reward.iter().flat_map(RewardModels::models);
-        self.generator.iter().chain(rewards).any(|m| m.bundled)
+        let judges = self.judges.iter().flat_map(PreparedJudge::models);
+        self.generator.iter().chain(rewards).chain(judges)
     }
 
     /// Loads generator and reward model.
@@ -256,16 +292,30 @@ impl Prepared {
         if let Some(generator) = &loaded.generator {
             self.notes.extend_from_slice(generator.notes());
         }
+        let name = scorer_name(&self.config, &self.own, true).map(str::to_owned);
         let generator = match (loaded.generator, self.own.generator) {
             (Some(generator), _) => Box::new(generator),
             (None, Some((_, own))) => own,
             (None, None) => return Err(Error::NoGenerator),
         };
         let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
+        let mut scorer = loaded.scorer.or(own_scorer);
+        if !self.judges.is_empty() {
+            let first = scorer.take().map(|scorer| {
+                let name = name.unwrap_or_else(|| ScorerKind::Prm.name().to_owned());
+                Judge::boxed(name, scorer)
+            });
+            let mut all: Vec<Judge> = first.into_iter().collect();
+            for (judge, model) in self.judges.into_iter().zip(loaded.judges) {
+                all.push(judge.judge(model, &self.plan)?);
+            }
+            let judges = Judges::new(all, self.config.models.combine);
+            scorer = Some(Box::new(judges));
+        }
         Ok(Solver {
             config: loaded.config,
             generator,
-            scorer: loaded.scorer.or(own_scorer),
+            scorer,
             answers: self.own.answers,
             models,
             notes: self.notes,
@@ -321,6 +371,12 @@ impl Prepared {
         if let Some(reward) = &self.reward {
             reward.identify(&mut models);
         }
+        if !self.judges.is_empty() {
+            let judges = self.judges.iter().map(PreparedJudge::identify);
+            models.insert("judges".into(), judges.collect());
+            let rule = self.config.models.combine.to_string();
+            models.insert("combine".into(), rule.into());
+        }
         // On the processor these hold the checkpoints' own values, all of them, and any other
         // rounds. A device rounds what meets the weights to what they are.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
@@ -351,23 +407,38 @@ impl Prepared {
         if let Some(loaded) = &loaded {
             config.generator.clone_from(loaded.generator.config());
         }
-        let engine = engine_config(&self.plan, &config, "prm");
-        let reward = self.reward.as_ref().map(|reward| -> Result<_, Error> {
+        let load = |reward: &RewardModels, role: &str| -> Result<RewardModel, Error> {
             let place = reward.prm.checkpoint.clone();
             let weights = loaded.as_ref().map(|loaded| &loaded.model);
+            let engine = engine_config(&self.plan, &config, role);
             let mut prm = reward.load(&config, compute, engine, weights, pool.clone())?;
-            if let Some(loaded) = &mut loaded {
+            if let Some(loaded) = &loaded {
                 prm.share_tokens(same_tokenizer(place, loaded.checkpoint.clone())?);
-                if self.plan.lends {
-                    let idle = Arc::new(IdleKv::default());
-                    loaded.generator.lend(Arc::clone(&idle));
-                    prm.borrow(&idle);
+            }
+            Ok(prm)
+        };
+        let reward = self.reward.as_ref().map(|reward| load(reward, "prm"));
+        let mut reward = reward.transpose()?;
+        let mut judges = Vec::with_capacity(self.judges.len());
+        for judge in &self.judges {
+            let model = judge.reward().map(|reward| load(reward, &judge.role()));
+            judges.push(model.transpose()?);
+        }
+        if let Some(loaded) = loaded.as_mut().filter(|_| self.plan.lends) {
+            let borrowers = || reward.iter().chain(judges.iter().flatten());
+            if borrowers().next().is_some() {
+                let page_bytes = borrowers().map(RewardModel::page_bytes).sum();
+                let idle = Arc::new(IdleKv::default());
+                loaded.generator.lend(Arc::clone(&idle));
+                for model in reward.iter_mut().chain(judges.iter_mut().flatten()) {
+                    model.borrow_beside(&idle, page_bytes);
                 }
             }
-            Ok(Box::new(prm) as Box<dyn Scorer + Send>)
-        });
+        }
+        let boxed = |model: RewardModel| Box::new(model) as Box<dyn Scorer + Send>;
         Ok(LoadedModels {
-            scorer: reward.transpose()?,
+            scorer: reward.map(boxed),
+            judges: judges.into_iter().map(|model| model.map(boxed)).collect(),
             generator: loaded.map(|loaded| loaded.generator),
             config,
         })
@@ -386,7 +457,7 @@ impl Prepared {
         let note = format!("the cpu computes, not the {}: {error}", self.compute);
         self.compute = Compute::Cpu;
         let (generator, reward) = (self.generator.as_ref(), self.reward.as_ref());
-        self.plan = plan(&self.config, &self.compute, generator, reward)?;
+        self.plan = plan(&self.config, &self.compute, generator, reward, &self.judges)?;
         self.notes.push(note);
         load(self)
     }
@@ -418,6 +489,16 @@ impl Prepared {
 
     fn engine_config(&self, role: &str) -> EngineConfig {
         engine_config(&self.plan, &self.config, role)
+    }
+}
+
+/// The scorer's name among judges, if there is one.
+fn scorer_name<'a>(config: &Config, own: &'a OwnParts, scores: bool) -> Option<&'a str> {
+    match (&own.scorer, config.models.scorer) {
+        _ if !scores => None,
+        (Some((Identity::Named(name), _)), _) => Some(name),
+        (_, ScorerKind::None) => None,
+        (_, kind) => Some(kind.name()),
     }
 }
 

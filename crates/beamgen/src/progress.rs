@@ -1,5 +1,7 @@
 //! What happens to a request's problem, as its reader is told.
 
+use std::collections::BTreeMap;
+
 use beamgen_search::{Event, Finish, Node, NodeId, Pruned};
 
 /// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
@@ -31,6 +33,8 @@ pub enum Progress {
         node: NodeId,
         /// The probability that it is right.
         score: f32,
+        /// What each judge said, if there are several, by name; `None` for one that abstained.
+        judges: BTreeMap<String, Option<f32>>,
     },
     /// A step closed.
     StepClosed {
@@ -54,6 +58,8 @@ pub enum Progress {
         node: NodeId,
         /// The probability that it is right.
         score: f32,
+        /// What each judge said, if there are several, by name; `None` for one that abstained.
+        judges: BTreeMap<String, Option<f32>>,
     },
     /// A chain was dropped: in favour of better ones, or because the search is over.
     ChainPruned {
@@ -110,7 +116,13 @@ impl Progress {
                 node,
                 step: Box::new(tree.node(node).clone()),
             },
-            Event::StepPartlyScored { node, score, .. } => Self::StepPartlyScored { node, score },
+            Event::StepPartlyScored {
+                tree, node, score, ..
+            } => Self::StepPartlyScored {
+                node,
+                score,
+                judges: tree.node(node).judges.clone(),
+            },
             Event::StepMerged {
                 tree, node, twin, ..
             } => Self::StepMerged {
@@ -122,7 +134,13 @@ impl Progress {
                 node,
                 step: Box::new(tree.node(node).clone()),
             },
-            Event::StepScored { node, score, .. } => Self::StepScored { node, score },
+            Event::StepScored {
+                tree, node, score, ..
+            } => Self::StepScored {
+                node,
+                score,
+                judges: tree.node(node).judges.clone(),
+            },
             Event::ChainPruned { tree, node, .. } => Self::ChainPruned {
                 node,
                 pruned: tree.node(node).pruned,

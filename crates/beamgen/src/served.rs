@@ -8,7 +8,7 @@ use beamgen_engine::{Checkpoint, Tokenizer, Weights};
 use beamgen_generator::Prompts;
 use beamgen_prm::{PrmSpec, same_tokenizer};
 use beamgen_remote::{ApiKey, Connection, Remote, ServerFacts, Servers};
-use beamgen_search::Generator;
+use beamgen_search::{Generator, Scorer};
 use serde_json::{Map, Value};
 
 use crate::own::{Identity, OwnParts, format_identity};
@@ -29,8 +29,7 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
-        let models = &config.models;
-        let wanted = models.generator_server.is_some() || models.prm_server.is_some();
+        let wanted = config.models.names_servers();
         Ok(Self {
             remote: wanted.then(Remote::new).transpose()?,
             connections: Vec::new(),
@@ -67,22 +66,25 @@ impl Served {
         Ok(Some((prompts, model.checkpoint)))
     }
 
-    /// Puts a scorer on servers in the place of the builder's own, if the settings name servers.
+    /// A scorer on servers, if the settings name servers for the reward model. The role is `prm`
+    /// or, for one beside it, `judge`; the builder's key is for the former.
     pub(crate) fn scorer(
         &mut self,
+        role: &'static str,
         config: &Config,
         generator: Option<&Checkpoint>,
-        own: &mut OwnParts,
+        own: &OwnParts,
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<(Identity, Box<dyn Scorer + Send>)>, Error> {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
-            return Ok(());
+            return Ok(None);
         };
-        let servers = servers(server, own.keys.prm.clone())?;
-        let connection = remote.connect("prm", &servers)?;
+        let key = own.keys.prm.clone().filter(|_| role == "prm");
+        let servers = servers(server, key)?;
+        let connection = remote.connect(role, &servers)?;
         let name = config.models.prm.clone();
-        let model = ServedModel::open(&connection, name, "prm", downloads, notes)?;
+        let model = ServedModel::open(&connection, name, role, downloads, notes)?;
         let place = model.checkpoint.path().display().to_string();
         let format = config.models.prm_format.as_deref();
         let spec = match format.filter(|name| *name != "auto") {
@@ -114,9 +116,8 @@ impl Served {
         identity.insert("prm".into(), prm.into());
         format_identity(&spec, &mut identity);
         self.connections
-            .push(("prm", Arc::clone(scorer.connection()), facts));
-        own.scorer = Some((Identity::Facts(identity), Box::new(scorer)));
-        Ok(())
+            .push((role, Arc::clone(scorer.connection()), facts));
+        Ok(Some((Identity::Facts(identity), Box::new(scorer))))
     }
 }
 

@@ -168,7 +168,7 @@ impl Service {
 
     /// What is at work now, and what was spent so far.
     pub fn stats(&self) -> ServiceStats {
-        *lock(&self.shared.stats)
+        lock(&self.shared.stats).clone()
     }
 
     /// Why nothing is taken any more, if the service has ended.
@@ -202,7 +202,7 @@ impl std::fmt::Debug for Service {
 }
 
 /// What a [`Service`] does: as of the last pass or result.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ServiceStats {
     /// Problems at work.
@@ -444,7 +444,7 @@ impl Sink for TicketSink {
                 *stats = ServiceStats {
                     in_flight,
                     cache_bytes,
-                    ledger: *ledger,
+                    ledger: ledger.clone(),
                 };
             }
             Event::ProblemDone { cache_bytes, .. } => {

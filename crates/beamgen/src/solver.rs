@@ -253,7 +253,7 @@ impl Solver {
         let mut models = self.models.clone();
         if !settings.search.uses_scores() {
             models.insert("scorer".into(), ScorerKind::None.name().into());
-            for unused in ["prm", "reference", "prm_format"] {
+            for unused in ["prm", "reference", "prm_format", "judges", "combine"] {
                 models.shift_remove(unused);
             }
         }

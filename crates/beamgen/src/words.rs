@@ -1,13 +1,7 @@
-//! Words that stand where a model is named: `bundled` and `none`.
+//! The words `bundled` and `none` in settings.
 
-use std::path::Path;
-
+use crate::word::is_word;
 use crate::{Config, ScorerKind};
-
-/// Whether a model's name is this word, and no file or folder here has that name.
-pub fn is_word(model: Option<&Path>, word: &str) -> bool {
-    model.is_some_and(|name| name == Path::new(word) && !name.exists())
-}
 
 impl Config {
     /// Takes the words `bundled` and `none` for what they say where a model is named.

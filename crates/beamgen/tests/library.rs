@@ -217,10 +217,7 @@ impl Scorer for Indifferent {
         &mut self,
         items: &[ScoreItem<'_>],
     ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
-        let same = |item: &ScoreItem<'_>| Scored {
-            probabilities: vec![0.5; item.steps.len()],
-            ..Scored::default()
-        };
+        let same = |item: &ScoreItem<'_>| Scored::of(item.steps.iter().map(|_| 0.5));
         Ok(items.iter().map(|item| Ok(same(item))).collect())
     }
 

@@ -59,7 +59,8 @@ fn scores_are_those_of_transformers() {
             let whole = scorer.open(&problem(&chain.problem), 0).unwrap();
             let results = scorer.score(&[item(whole, &chain.steps)]).unwrap();
             let scored = results[0].as_ref().unwrap();
-            for (found, wanted) in scored.probabilities.iter().zip(&chain.scores) {
+            let found = scored.probabilities.iter().flatten();
+            for (found, wanted) in found.zip(&chain.scores) {
                 let (name, off) = (folder.display(), (found - wanted).abs());
                 assert!(off < 1e-5, "{name}: {found}, not {wanted}");
             }
@@ -196,7 +197,7 @@ fn no_configuration_brings_it_down() {
             let id = scorer.open(&problem("12 * 3"), 0).unwrap();
             let results = scorer.score(&[item(id, &["36\n".to_owned()])]).unwrap();
             if let Ok(scored) = &results[0] {
-                assert!((0.0..=1.0).contains(&scored.probabilities[0]));
+                assert!(scored.probabilities[0].is_some_and(|p| (0.0..=1.0).contains(&p)));
             }
         }
     }

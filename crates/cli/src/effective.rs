@@ -29,8 +29,8 @@ fn search(config: &Config) -> String {
         text += &format!(", M {}", search.m);
     }
     let scorer = match config.uses_scorer() {
-        true => config.models.scorer.name(),
-        false => "none",
+        true => scorer(config),
+        false => "none".to_owned(),
     };
     text += &format!(
         "; choose {}, aggregation {}, scorer {scorer}; at most {} steps",
@@ -42,6 +42,18 @@ fn search(config: &Config) -> String {
         text += &format!(", {} tokens", search.budget_tokens);
     }
     text
+}
+
+/// The scorer, and the judges beside it.
+fn scorer(config: &Config) -> String {
+    let (name, judges) = (config.models.scorer.name(), &config.models.judges);
+    if judges.is_empty() {
+        return name.to_owned();
+    }
+    let judges = judges.iter().map(|judge| judge.judge.display().to_string());
+    let judges: Vec<String> = judges.collect();
+    let rule = config.models.combine;
+    format!("{name} with {} by {rule}", judges.join(", "))
 }
 
 fn sampling(config: &Config) -> String {

@@ -44,8 +44,9 @@ pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
                 bytes => size(bytes),
             },
             size(model.buffers),
-            match (model.role, model.kv) {
+            match (model.role.as_str(), model.kv) {
                 ("reference", 0) => "the prm's".to_owned(),
+                (role, 0) if role.ends_with(" reference") => "the judge's".to_owned(),
                 (_, bytes) => size(bytes),
             },
             size(model.kv_per_token),

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{
-    Choose, Config, GenError, Prepared, Scorer, ScorerKind, ServerConfig, Solver, SolverBuilder,
-    StrategyName, is_word,
+    Choose, Config, GenError, JudgeConfig, Prepared, Scorer, ScorerKind, ServerConfig, Solver,
+    SolverBuilder, StrategyName, is_word,
 };
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
@@ -76,6 +76,10 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     }
     set_urls(&mut config.models.generator_server, &flags.generator_url);
     set_models(&mut config, &flags.models);
+    set(&mut config.models.combine, flags.combine);
+    if !flags.judge.is_empty() {
+        config.models.judges = flags.judge.iter().map(JudgeConfig::new).collect();
+    }
     config.resolve_words();
     Ok(config)
 }

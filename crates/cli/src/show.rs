@@ -1,5 +1,6 @@
 //! A solved problem and a finished run as people read them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use beamgen::eval::metrics::Interval;
@@ -30,9 +31,13 @@ pub fn problem(
             Some(score) => {
                 let mark = mark(score);
                 let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
-                writeln!(out, "  {score} {text}")?;
+                write!(out, "  {score} {text}")?;
             }
-            None => writeln!(out, "      - {text}")?,
+            None => write!(out, "      - {text}")?,
+        }
+        match judges(&step.judges) {
+            Some(said) => writeln!(out, "  {}", palette.paint(Ink::Dim, format!("({said})")))?,
+            None => writeln!(out)?,
         }
     }
     write!(out, "  = ")?;
@@ -68,6 +73,16 @@ pub fn problem(
         None => format!("({tokens} tokens generated)"),
     };
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
+}
+
+/// What each of several judges said of a step; `None` if there are none.
+pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
+    let said = judges.iter().map(|(name, score)| match score {
+        Some(score) => format!("{} {score:.3}", line(name)),
+        None => format!("{} abstains", line(name)),
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// The mark beside a score.
@@ -201,6 +216,20 @@ pub fn summary(
     for (name, value) in &rows {
         let name = palette.paint(Ink::Dim, format!("{name:<16}"));
         writeln!(out, "  {name}  {value:>width$}")?;
+    }
+    for (name, spent) in &total.judges {
+        let abstained = match spent.abstained {
+            0 => String::new(),
+            steps => format!(", abstained on {}", grouped(steps)),
+        };
+        let line = format!(
+            "judge {}: {} steps{abstained}, {} tokens read, {} calls",
+            line(name),
+            grouped(spent.steps),
+            grouped(spent.scored_tokens),
+            grouped(spent.calls)
+        );
+        writeln!(out, "  {}", palette.paint(Ink::Dim, line))?;
     }
     let phases = format!(
         "generate {:.2} s, score {:.2} s, search {:.2} s; {} tokens/s",

@@ -1,7 +1,9 @@
 //! The outcome of one problem as a line of JSON, printed or in a run file.
 //! docs/run-file.md lists every field.
 
-use beamgen_search::{AnswerVotes, ChainTree, Ledger, ProblemResult};
+use std::collections::BTreeMap;
+
+use beamgen_search::{AnswerVotes, ChainTree, JudgeSpent, Ledger, Node, ProblemResult};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
@@ -68,10 +70,14 @@ pub struct StepRecord {
     pub text: String,
     /// The scorer's probability that it is right.
     pub score: Option<f32>,
+    /// Of several judges, the scores of those that were asked, by name; `None` for one that
+    /// abstained.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, Option<f32>>,
 }
 
 /// The costs of a problem or a run, in the fields of the JSON output.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
     /// Prompt tokens the generator read.
@@ -97,6 +103,9 @@ pub struct Spent {
     /// Of these, seconds in the scorer.
     #[serde(default)]
     pub score_seconds: f64,
+    /// Of what was scored, the part of each of several judges, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, JudgeSpent>,
 }
 
 impl Spent {
@@ -113,6 +122,7 @@ impl Spent {
             seconds,
             generate_seconds: ledger.seconds.generate,
             score_seconds: ledger.seconds.score,
+            judges: ledger.judges.clone(),
         }
     }
 
@@ -128,6 +138,9 @@ impl Spent {
         self.seconds += other.seconds;
         self.generate_seconds += other.generate_seconds;
         self.score_seconds += other.score_seconds;
+        for (name, spent) in &other.judges {
+            *self.judges.entry(name.clone()).or_default() += *spent;
+        }
     }
 }
 
@@ -154,9 +167,10 @@ impl Record {
             (None, Some(_)) if result.too_long => TOO_LONG,
             (None, Some(_)) => "refused",
         };
-        let step = |text: &str, score| StepRecord {
-            text: text.trim_start_matches('\n').trim_end().to_owned(),
-            score,
+        let step = |node: &Node| StepRecord {
+            text: node.text.trim_start_matches('\n').trim_end().to_owned(),
+            score: node.score,
+            judges: node.judges.clone(),
         };
         Self {
             id: result.problem.id.clone(),
@@ -167,11 +181,7 @@ impl Record {
             withheld: result.withheld.clone(),
             correct: is_correct(result),
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
-            steps: result
-                .steps()
-                .into_iter()
-                .map(|node| step(&node.text, node.score))
-                .collect(),
+            steps: result.steps().into_iter().map(step).collect(),
             score: result.score,
             finish: finish.to_owned(),
             error: result.error.clone(),

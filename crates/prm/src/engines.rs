@@ -92,14 +92,18 @@ impl Engines {
         over(&self.body) || self.reference.as_ref().is_some_and(over)
     }
 
-    /// Borrows cache memory: as many pages for the one as for the other.
-    pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
-        let bytes = |engine: &Engine| engine.kv().page_bytes;
-        let whole = bytes(&self.body) + self.reference.as_ref().map_or(0, bytes);
+    /// Borrows cache memory: as many pages for each engine, of pages of `whole` bytes together.
+    pub fn borrow(&mut self, idle: &Arc<IdleKv>, whole: usize) {
         for engine in std::iter::once(&mut self.body).chain(&mut self.reference) {
-            let share = (bytes(engine), whole);
+            let share = (engine.kv().page_bytes, whole);
             engine.borrow(Arc::clone(idle), share);
         }
+    }
+
+    /// Bytes of a page in both engines together.
+    pub fn page_bytes(&self) -> usize {
+        let bytes = |engine: &Engine| engine.kv().page_bytes;
+        bytes(&self.body) + self.reference.as_ref().map_or(0, bytes)
     }
 
     fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {

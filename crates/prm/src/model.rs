@@ -120,7 +120,18 @@ impl RewardModel {
     /// it borrowed it gives back when asked to
     /// ([`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed)), by forgetting caches.
     pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
-        self.engines.borrow(idle);
+        self.borrow_beside(idle, self.page_bytes());
+    }
+
+    /// [`borrow`](Self::borrow) where several models borrow: each gets as many pages, if
+    /// `page_bytes` is the sum of [`page_bytes`](Self::page_bytes) over all of them.
+    pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
+        self.engines.borrow(idle, page_bytes);
+    }
+
+    /// Bytes of a page of the cache, a reference model's included.
+    pub fn page_bytes(&self) -> usize {
+        self.engines.page_bytes()
     }
 
     /// The engine, for its memory and model.

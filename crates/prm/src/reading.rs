@@ -31,7 +31,8 @@ impl RewardModel {
             let probabilities = outputs
                 .iter()
                 .map(|outputs| self.normaliser.probability(outputs))
-                .collect::<Option<Vec<f32>>>();
+                .map(|score| score.map(Some))
+                .collect::<Option<Vec<Option<f32>>>>();
             match (probabilities, &mut results[planned.item]) {
                 (Some(probabilities), Ok(scored)) => scored.probabilities = probabilities,
                 (_, result) => {

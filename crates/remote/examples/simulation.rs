@@ -363,10 +363,7 @@ impl Scorer for Judge {
                 .scores
                 .insert(((free + SCORE).to_bits(), Job::Score(self.part)));
             let score = |i: usize| (hash(self.part, i as u64) % 1000) as f32 / 1000.0;
-            results.push(Ok(Scored {
-                probabilities: (0..item.steps.len()).map(score).collect(),
-                ..Scored::default()
-            }));
+            results.push(Ok(Scored::of((0..item.steps.len()).map(score))));
         }
         world.answers_left.insert(batch.0, (items.len(), results));
         Submitted::Pending

@@ -241,7 +241,8 @@ async fn ask(
         false => ScoreError::Failed(Cause::new(error)),
     })?;
     let new = scores.len().saturating_sub(wanted.new);
-    scored.probabilities.extend_from_slice(&scores[new..]);
+    let given = scores[new..].iter().copied().map(Some);
+    scored.probabilities.extend(given);
     // What the server says it found in its cache; if it does not say, what it could have.
     let cached = match (usage.cached, route) {
         (Some(cached), _) => usize::try_from(cached).unwrap_or(usize::MAX),

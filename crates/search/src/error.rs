@@ -97,6 +97,25 @@ pub enum ScoreError {
     /// The model is lost: the run ends.
     #[error("the scorer failed: {0}")]
     Lost(Cause),
+    /// It abstains where a score of each step is wanted.
+    #[error("the scorer has nothing to say about step {step}")]
+    Abstained {
+        /// Counted from 1.
+        step: usize,
+    },
+}
+
+impl ScoreError {
+    /// Names the judge that an error is of, where the message would leave it open.
+    pub(crate) fn of_judge(self, name: &str) -> Self {
+        let named = |what: &dyn fmt::Display| format!("judge {name}: {what}");
+        match self {
+            Self::Prompt(reason) => Self::Prompt(named(&reason)),
+            Self::Failed(cause) => Self::Failed(named(&cause).into()),
+            Self::Lost(cause) => Self::Lost(named(&cause).into()),
+            other => other,
+        }
+    }
 }
 
 /// A search configuration that cannot be run.

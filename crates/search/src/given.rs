@@ -2,13 +2,14 @@
 
 use crate::error::ScoreError;
 use crate::problem::Problem;
-use crate::scorer::{ScoreItem, Scorer, StepRef};
+use crate::scorer::{ScoreItem, Scored, Scorer, StepRef};
 
 /// Probabilities of all steps of many chains, each a problem's text and its steps, with or without
 /// their boundaries. Empty steps are no steps and get no score.
 ///
 /// # Errors
-/// The inner error concerns one chain alone, the outer one the model itself.
+/// The inner error concerns one chain alone, the outer one the model itself. A chain has scores for
+/// all of its steps or for none.
 pub fn score_chains(
     scorer: &mut dyn Scorer,
     chains: &[(&str, &[&str])],
@@ -35,9 +36,19 @@ pub fn score_chains(
         scorer.release(item.id);
     }
     for (place, scored) in places.into_iter().zip(scored?) {
-        results[place] = scored.map(|scored| scored.probabilities);
+        results[place] = scored.and_then(all_scores);
     }
     Ok(results)
+}
+
+/// The scores of a chain, if the scorer abstains on no step of it.
+fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
+    let score = |(at, score): (usize, Option<f32>)| {
+        let step = at + 1;
+        score.ok_or(ScoreError::Abstained { step })
+    };
+    let scores = scored.probabilities.into_iter().enumerate();
+    scores.map(score).collect()
 }
 
 /// Steps that are not empty, without tokens of a generator.

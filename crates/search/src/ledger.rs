@@ -1,10 +1,11 @@
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// What a search has spent. Every strategy is charged by the same ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// Prompt tokens read by the generator: once per problem.
     pub prompt_tokens: u64,
@@ -28,6 +29,35 @@ pub struct Ledger {
     pub retries: u64,
     /// A pass shared by many problems is charged by rows, a scorer call by tokens.
     pub seconds: Seconds,
+    /// Of what the scorer read, each judge's part, by name; empty where there is one scorer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, JudgeSpent>,
+}
+
+/// What one of several judges was asked and has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeSpent {
+    /// Scorer calls in which it was asked.
+    pub calls: u64,
+    /// Steps that it was asked about.
+    pub steps: u64,
+    /// Of these, steps about which it had nothing to say.
+    pub abstained: u64,
+    /// Tokens that it read.
+    pub scored_tokens: u64,
+    /// Tokens that it found in its cache.
+    pub reused_tokens: u64,
+}
+
+impl AddAssign for JudgeSpent {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.steps += other.steps;
+        self.abstained += other.abstained;
+        self.scored_tokens += other.scored_tokens;
+        self.reused_tokens += other.reused_tokens;
+    }
 }
 
 /// Wall-clock seconds by phase.
@@ -48,10 +78,10 @@ impl Seconds {
     }
 }
 
-impl AddAssign for Ledger {
+impl AddAssign<&Ledger> for Ledger {
     /// Sums the costs and takes the larger peak. The sum of the passes of problems that shared
     /// passes is not the number of passes.
-    fn add_assign(&mut self, other: Self) {
+    fn add_assign(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
         self.scored_tokens += other.scored_tokens;
@@ -63,6 +93,15 @@ impl AddAssign for Ledger {
         self.seconds.generate += other.seconds.generate;
         self.seconds.score += other.seconds.score;
         self.seconds.search += other.seconds.search;
+        for (name, spent) in &other.judges {
+            *self.judges.entry(name.clone()).or_default() += *spent;
+        }
+    }
+}
+
+impl AddAssign for Ledger {
+    fn add_assign(&mut self, other: Self) {
+        *self += &other;
     }
 }
 

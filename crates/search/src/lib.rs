@@ -26,6 +26,7 @@ mod finish;
 mod generation;
 mod generator;
 mod given;
+mod judges;
 mod ledger;
 mod problem;
 mod request;
@@ -48,12 +49,16 @@ pub use generator::{
     ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 pub use given::{score_chains, steps_of};
-pub use ledger::{Clock, Ledger, Seconds, StoppedClock};
+pub use judges::{Combine, Judge, Judges};
+pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;
 pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
 pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
 pub use scheduler::{Callbacks, Models, RequestList, Sink, run, run_with, serve};
-pub use scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef, Submitted};
+pub use scorer::{
+    BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,
+    Submitted,
+};
 pub use step_scorer::{PerStep, StepScorer};
 pub use strategy::*;
 pub use stream::child_stream;

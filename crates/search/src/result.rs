@@ -176,7 +176,7 @@ pub(crate) fn answer_votes(
 }
 
 /// What a run spent.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Results delivered.
     pub problems: usize,

@@ -1,5 +1,7 @@
 //! What the search asks of a scorer (a process reward model, or an exact checker).
 
+use std::sync::Arc;
+
 use crate::error::ScoreError;
 use crate::finish::Finish;
 use crate::generator::Memory;
@@ -33,14 +35,58 @@ pub struct ScoreItem<'a> {
 /// Scores of one [`ScoreItem`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scored {
-    /// One probability in `0.0..=1.0` per step. Zero is a score like any other.
-    pub probabilities: Vec<f32>,
+    /// One probability in `0.0..=1.0` per step. Zero is a score like any other; `None` where the
+    /// scorer abstains: it has nothing to say about the step.
+    pub probabilities: Vec<Option<f32>>,
     /// Tokens read for this item.
     pub read_tokens: usize,
     /// Tokens of the chain so far that were found in the cache and not read again.
     pub reused_tokens: usize,
     /// Requests to a server that had to be made again.
     pub retries: u32,
+    /// What each judge said, if the scorer is [several](crate::Judges).
+    pub judges: Vec<JudgeScores>,
+}
+
+impl Scored {
+    /// Scores of a scorer that abstains on nothing and reads no tokens.
+    pub fn of(probabilities: impl IntoIterator<Item = f32>) -> Self {
+        Self {
+            probabilities: probabilities.into_iter().map(Some).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What one of several judges said of the steps of an item, and what that cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeScores {
+    /// The judge.
+    pub name: Arc<str>,
+    /// One per step.
+    pub opinions: Vec<Opinion>,
+    /// Tokens that it read.
+    pub read_tokens: usize,
+    /// Tokens that it found in its cache.
+    pub reused_tokens: usize,
+}
+
+/// What a judge says of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Opinion {
+    /// Nobody asked it.
+    #[default]
+    NotAsked,
+    /// It was asked and has nothing to say.
+    Abstains,
+    /// The probability that the step is right.
+    Score(f32),
+}
+
+impl From<Option<f32>> for Opinion {
+    fn from(score: Option<f32>) -> Self {
+        score.map_or(Self::Abstains, Self::Score)
+    }
 }
 
 /// What a call for scores gives: one result per item, or why the whole call failed.

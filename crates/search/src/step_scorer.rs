@@ -70,7 +70,7 @@ impl<S: StepScorer> PerStep<S> {
             chain.steps.push(step.text.into());
             let steps: Vec<&str> = chain.steps.iter().map(|step| &**step).collect();
             let score = self.scorer.score(&chain.problem, &steps)?;
-            scored.probabilities.push(score);
+            scored.probabilities.push(Some(score));
             scored.read_tokens += self.scorer.read_tokens();
         }
         Ok(scored)
@@ -134,10 +134,13 @@ mod tests {
             .score(&[item(a, &["one\n", "two\n"]), item(b, &["x\n"])])
             .unwrap();
         let scores = |i: usize| results[i].as_ref().unwrap().probabilities.clone();
-        assert_eq!((scores(0), scores(1)), (vec![0.04, 0.08], vec![0.02]));
+        assert_eq!(
+            (scores(0), scores(1)),
+            (vec![Some(0.04), Some(0.08)], vec![Some(0.02)])
+        );
         let again = scorer.fork(a);
         let results = scorer.score(&[item(again, &["3\n"])]).unwrap();
-        assert_eq!(results[0].as_ref().unwrap().probabilities, [0.1]);
+        assert_eq!(results[0].as_ref().unwrap().probabilities, [Some(0.1)]);
         for id in [root, a, b, again] {
             scorer.release(id);
         }

@@ -1,5 +1,7 @@
 //! The tree of partial and finished chains of one problem.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
@@ -91,6 +93,10 @@ pub struct Node {
     /// The score it had in the middle, if it was paused there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
+    /// Of several judges, the scores of those that were asked about it, by name; `None` for one
+    /// that abstained. While the step is paused, and if it was rejected there, of its text so far.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, Option<f32>>,
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
     #[serde(default = "one")]
     pub copies: usize,
@@ -163,6 +169,7 @@ impl ChainTree {
             logprob: 0.0,
             score: None,
             partial_score: None,
+            judges: BTreeMap::new(),
             copies: 1,
             round: None,
             pruned: None,
@@ -218,6 +225,7 @@ impl ChainTree {
             logprob: 0.0,
             score: None,
             partial_score: None,
+            judges: BTreeMap::new(),
             copies: 1,
             round: None,
             pruned: None,

@@ -1,7 +1,7 @@
 //! What happens in a search as JSON, in the keys of the tree in a run file. docs/serve.md lists all
 //! types.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use beamgen::eval::MathAnswers;
 use beamgen::{Answer, Answers, Finish, Node, NodeId, Progress};
@@ -39,11 +39,21 @@ impl Events {
                 self.tokens += step.tokens.len();
                 to.push(step_event(*node, step));
             }
-            Progress::StepScored { node, score } => {
-                to.push(json!({"type": "score", "node": node, "score": score}));
+            Progress::StepScored {
+                node,
+                score,
+                judges,
+            } => {
+                let event = json!({"type": "score", "node": node, "score": score});
+                to.push(with_judges(event, judges));
             }
-            Progress::StepPartlyScored { node, score } => {
-                to.push(json!({"type": "partial_score", "node": node, "partial_score": score}));
+            Progress::StepPartlyScored {
+                node,
+                score,
+                judges,
+            } => {
+                let event = json!({"type": "partial_score", "node": node, "partial_score": score});
+                to.push(with_judges(event, judges));
             }
             Progress::StepMerged { node, twin, copies } => {
                 to.push(json!({"type": "duplicate", "node": node, "duplicate_of": twin, "copies": copies}));
@@ -93,12 +103,20 @@ impl Events {
     }
 }
 
+/// The event with what each judge said, if there are several.
+fn with_judges(mut event: Value, judges: &BTreeMap<String, Option<f32>>) -> Value {
+    if !judges.is_empty() {
+        event["judges"] = json!(judges);
+    }
+    event
+}
+
 /// A step with the keys that a node has in a run file. It has no children yet.
 fn step_event(node: NodeId, step: &Node) -> Value {
     let mut event = json!({"type": "step", "node": node});
     let keys = serde_json::to_value(step).unwrap_or_default();
     if let (Some(event), Value::Object(keys)) = (event.as_object_mut(), keys) {
-        let later = ["children", "copies", "score", "pruned"];
+        let later = ["children", "copies", "score", "judges", "pruned"];
         event.extend(
             keys.into_iter()
                 .filter(|(key, _)| !later.contains(&key.as_str())),

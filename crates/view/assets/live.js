@@ -232,10 +232,10 @@ class Live {
         break;
       }
       case "score":
-        chains.change(event.node, { score: event.score });
+        chains.change(event.node, { score: event.score, judges: event.judges });
         break;
       case "partial_score":
-        chains.change(event.node, { partial_score: event.partial_score });
+        chains.change(event.node, { partial_score: event.partial_score, judges: event.judges });
         break;
       case "duplicate":
         chains.fold(event.node, event.duplicate_of, event.copies);

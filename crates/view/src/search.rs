@@ -1,5 +1,7 @@
 //! The steps of a search as a page is told of them.
 
+use std::collections::BTreeMap;
+
 use beamgen_eval::{Record, RunHeader};
 use beamgen_search::{Aggregation, ChainTree, Finish, NodeId, Pruned, State};
 use serde::Serialize;
@@ -48,6 +50,9 @@ pub struct Step {
     /// The one it had in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
+    /// What each of several judges said, by name; `None` for one that abstained.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub judges: BTreeMap<String, Option<f32>>,
     /// The score of the chain that ends with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_score: Option<f32>,
@@ -105,6 +110,7 @@ impl Search {
             text: node.text.clone(),
             score: node.score,
             partial_score: node.partial_score,
+            judges: node.judges.clone(),
             chain_score: tree.chain_score(id, aggregation),
             label: None,
             tokens: node.tokens.len(),
@@ -125,11 +131,12 @@ impl Search {
     }
 
     fn of_chain(record: &Record) -> Self {
-        let step = |parent, text: &str, score, state| Step {
+        let step = |parent, text: &str, score, judges, state| Step {
             parent,
             text: text.to_owned(),
             score,
             partial_score: None,
+            judges,
             chain_score: None,
             label: None,
             tokens: 0,
@@ -140,9 +147,10 @@ impl Search {
             duplicate_of: None,
             state,
         };
-        let mut steps = vec![step(None, "", None, State::Expanded)];
+        let mut steps = vec![step(None, "", None, BTreeMap::new(), State::Expanded)];
         for (at, of) in record.steps.iter().enumerate() {
-            steps.push(step(Some(at as u32), &of.text, of.score, State::Expanded));
+            let (parent, judges) = (Some(at as u32), of.judges.clone());
+            steps.push(step(parent, &of.text, of.score, judges, State::Expanded));
         }
         let last = steps.len() - 1;
         let finish = serde_json::from_value::<Finish>(record.finish.as_str().into());

@@ -18,6 +18,8 @@ class Step:
     text: str
     score: float | None
     """The scorer's probability that the step is right."""
+    judges: dict[str, float | None] | None = optional(None)
+    """Of several judges, what each said of it; ``None`` for one that abstained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ class Ledger:
     seconds: float
     generate_seconds: float = 0.0
     score_seconds: float = 0.0
+    judges: dict[str, dict[str, int]] | None = optional(None)
+    """Of what was scored, each judge's part: ``calls``, ``steps``, ``abstained``, ``scored_tokens``, ``reused_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,7 @@ class Node:
     logprob: float
     score: float | None
     partial_score: float | None = optional(None)
+    judges: dict[str, float | None] | None = optional(None)
     copies: int = 1
     round: int | None = optional(None)
     pruned: Pruned | None = optional(None)

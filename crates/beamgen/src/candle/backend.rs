@@ -118,12 +118,19 @@ impl CandleClassifier {
         self,
         plan: &MemoryPlan,
     ) -> Result<(Identity, Box<dyn Scorer + Send>), Error> {
+        let identity = self.identity();
         let scorer = self.model.load(memory_beside(plan));
         let scorer = scorer.map_err(|error| Error::from(error).at(self.place))?;
+        Ok((Identity::Facts(identity), Box::new(scorer)))
+    }
+
+    /// What stands for it in run files.
+    pub(crate) fn identity(&self) -> Map<String, Value> {
         let mut identity = Map::new();
         identity.insert("scorer".into(), self.kind.name().into());
-        identity.insert("prm".into(), computed_by_candle(self.fingerprint).into());
-        Ok((Identity::Facts(identity), Box::new(scorer)))
+        let model = computed_by_candle(self.fingerprint.clone());
+        identity.insert("prm".into(), model.into());
+        identity
     }
 }
 

@@ -2,6 +2,7 @@
 
 use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
 
+use super::judges::PreparedJudge;
 use super::reward::RewardModels;
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
 use crate::size::human_size;
@@ -44,18 +45,25 @@ pub(super) fn plan(
     compute: &Compute,
     generator: Option<&OpenedModel>,
     reward: Option<&RewardModels>,
+    judges: &[PreparedJudge],
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
-    let needs = |role, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
+    let needs =
+        |role: &str, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
     if let Some(generator) = generator {
         plan.models.push(needs("generator", generator, false)?);
     }
-    if let Some(reward) = reward {
-        let mut prm = needs("prm", &reward.prm, reward.prm_shares)?;
+    let scorer = reward.map(|reward| ("prm".to_owned(), "reference".to_owned(), reward));
+    let judges = judges.iter().filter_map(|judge| {
+        let role = judge.role();
+        Some((role.clone(), format!("{role} reference"), judge.reward()?))
+    });
+    for (role, reference_role, reward) in scorer.into_iter().chain(judges) {
+        let mut prm = needs(&role, &reward.prm, reward.prm_shares)?;
         let reference = reward
             .reference
             .as_ref()
-            .map(|reference| needs("reference", reference, reward.reference_shares));
+            .map(|reference| needs(&reference_role, reference, reward.reference_shares));
         let reference = reference.transpose()?.map(|mut reference| {
             // The two read the same tokens, out of one share.
             prm.kv_per_token += reference.kv_per_token;
@@ -95,7 +103,7 @@ pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> E
 }
 
 fn needs(
-    role: &'static str,
+    role: &str,
     model: &OpenedModel,
     config: &Config,
     compute: &Compute,
@@ -112,7 +120,7 @@ fn needs(
 
 /// What a model of this shape needs, without its name.
 pub(crate) fn memory(
-    role: &'static str,
+    role: &str,
     model: &ModelConfig,
     weights: &Weights,
     config: &Config,
@@ -125,7 +133,7 @@ pub(crate) fn memory(
         false => 0,
     };
     Ok(ModelMemory {
-        role,
+        role: role.to_owned(),
         name: String::new(),
         kept_as: kept_as(weights, config.models.dtype),
         weights: footprint.weights as u64,

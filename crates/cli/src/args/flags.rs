@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, DeviceChoice, KvType, WeightType};
+use beamgen::{Aggregation, Choose, Combine, DeviceChoice, KvType, WeightType};
 use clap::Args;
 
 /// Flags that are configuration keys, shared by all commands that search.
@@ -133,6 +133,31 @@ pub struct SettingFlags {
         hide_short_help = true
     )]
     pub generator_url: Vec<String>,
+    /// Another judge of the steps, beside the scorer; may be repeated
+    ///
+    /// prm or orm (the bundled ones), exact (a checker that knows the bundled problems only), or a
+    /// reward model as for --prm. What the judges say of a step is combined as --combine says; each
+    /// one's scores are in the tree, and what it read in the ledger. Other settings of a judge:
+    /// [[models.judges]] in a file.
+    #[arg(
+        long,
+        value_name = "JUDGE",
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub judge: Vec<PathBuf>,
+    /// How the scores of several judges become one
+    ///
+    /// min, product, mean-logits, veto[:T] (the scorer's, or 0 where a judge scores below T) or
+    /// cascade[:LOW..HIGH] (the scorer's, and where that lies between the bounds the next judge's,
+    /// which is asked there only) [default: min]
+    #[arg(
+        long,
+        value_name = "RULE",
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub combine: Option<Combine>,
     #[command(flatten)]
     pub models: ModelFlags,
 }

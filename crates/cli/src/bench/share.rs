@@ -67,6 +67,7 @@ fn sampling(config: &Config) -> Config {
     if !config.uses_scorer() {
         same.models.scorer = ScorerKind::None;
         same.models.prm = None;
+        same.models.judges.clear();
         same.search.aggregation = SearchConfig::default().aggregation;
     }
     same.search.choose = None;
@@ -95,10 +96,10 @@ pub struct Reading {
 pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
     let without_scores = run.uses_scorer() && !cell.uses_scorer();
     if run.search.choosing() == cell.search.choosing() && !without_scores {
-        return reading(result, result.ledger, false);
+        return reading(result, result.ledger.clone(), false);
     }
     let mut result = result.clone();
-    let mut ledger = result.ledger;
+    let mut ledger = result.ledger.clone();
     if without_scores {
         for chain in &mut result.finished {
             chain.score = None;
@@ -107,6 +108,7 @@ pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
         ledger.scored_tokens = 0;
         ledger.score_passes = 0;
         ledger.seconds.score = 0.0;
+        ledger.judges.clear();
         // All chains but one fork the prompt, and nothing else is forked.
         ledger.reused_tokens = ledger.prompt_tokens * (run.search.n as u64 - 1);
     }

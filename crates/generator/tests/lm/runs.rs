@@ -36,12 +36,7 @@ impl Scorer for TextScorer {
                 .fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
             (hash % 997) as f32 / 997.0
         };
-        let scored = |item: &ScoreItem<'_>| {
-            Ok(Scored {
-                probabilities: item.steps.iter().map(score).collect(),
-                ..Scored::default()
-            })
-        };
+        let scored = |item: &ScoreItem<'_>| Ok(Scored::of(item.steps.iter().map(score)));
         Ok(items.iter().map(scored).collect())
     }
 

@@ -156,7 +156,7 @@ fn grow(family: &str, prm: &mut RewardModel, chains: &[Chain]) -> Vec<Vec<f32>> 
         for ((c, id, own), scored) in targets.into_iter().zip(scored) {
             let scored = scored.unwrap();
             if own {
-                scores[c].extend(scored.probabilities);
+                scores[c].extend(scored.probabilities.into_iter().flatten());
                 prm.release(std::mem::replace(&mut ids[c], id));
             } else {
                 prm.release(id);

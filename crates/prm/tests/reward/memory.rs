@@ -14,7 +14,7 @@ fn text(problem: usize, chain: usize, depth: usize) -> String {
 }
 
 /// Grows `WIDTH` chains of several problems step by step, every second round forking them anew.
-fn grow(prm: &mut RewardModel) -> (Vec<Result<Vec<f32>, ScoreError>>, usize) {
+fn grow(prm: &mut RewardModel) -> (Vec<Result<Vec<Option<f32>>, ScoreError>>, usize) {
     let mut chains: Vec<(usize, ScoreId)> = Vec::new();
     for p in 0..PROBLEMS {
         let root = prm.open(&problem(&format!("ab {p}?")), p as u64).unwrap();

@@ -252,7 +252,7 @@ fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>>
             let scored = scored.unwrap();
             match own {
                 true => {
-                    scores[*c].extend(scored.probabilities);
+                    scores[*c].extend(scored.probabilities.into_iter().flatten());
                     prm.release(std::mem::replace(&mut ids[*c], id));
                 }
                 false => prm.release(id),

@@ -1,7 +1,7 @@
 //! What a problem's chains say, each beginning once: the scorer's handles and scores belong to
 //! texts, not to nodes, so that equal texts are read and paid for once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::finish::Finish;
 use crate::generator::Memory;
@@ -31,7 +31,16 @@ struct Content {
     whole: bool,
     /// The scorer's cache up to here.
     handle: Option<ScoreId>,
-    score: Option<f32>,
+    scored: Option<StepScore>,
+}
+
+/// What was said of a step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StepScore {
+    /// `None` if the scorer abstained.
+    pub score: Option<f32>,
+    /// Of several judges, those that were asked.
+    pub judges: BTreeMap<String, Option<f32>>,
 }
 
 /// The trie of texts of one problem.
@@ -49,7 +58,7 @@ impl Contents {
             node: ChainTree::ROOT,
             whole: true,
             handle,
-            score: None,
+            scored: None,
         };
         Self {
             contents: vec![root],
@@ -77,18 +86,19 @@ impl Contents {
             node: id,
             whole,
             handle: None,
-            score: None,
+            scored: None,
         });
         self.by_hash.insert(key, new);
         new
     }
 
-    pub fn score(&self, id: ContentId) -> Option<f32> {
-        self.contents[id.index()].score
+    /// What was said of its last step; `None` if nobody was asked yet.
+    pub fn scored(&self, id: ContentId) -> Option<&StepScore> {
+        self.contents[id.index()].scored.as_ref()
     }
 
-    pub fn set_score(&mut self, id: ContentId, score: f32) {
-        self.contents[id.index()].score = Some(score);
+    pub fn set_scored(&mut self, id: ContentId, scored: StepScore) {
+        self.contents[id.index()].scored = Some(scored);
     }
 
     pub fn handle(&self, id: ContentId) -> Option<ScoreId> {

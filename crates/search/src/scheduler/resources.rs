@@ -117,7 +117,7 @@ impl ActiveProblem {
             State::Growing | State::Paused => above(),
             State::Expanded if self.strategy.keeps_expanded(id) => own,
             State::Finished(finish) if finish.is_complete() => {
-                own.filter(|&content| self.contents.score(content).is_none())
+                own.filter(|&content| self.contents.scored(content).is_none())
             }
             _ => None,
         }

@@ -1,16 +1,19 @@
 //! Steps of all problems go to the scorer together, and equal texts once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::active::{ActiveProblem, Stage};
-use super::contents::ContentId;
+use super::contents::{ContentId, StepScore};
 use super::live::Look;
 use super::{Context, Scheduler};
 use crate::error::{ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::scorer::{BatchId, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted};
+use crate::ledger::{JudgeSpent, Ledger};
+use crate::scorer::{
+    BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
+};
 use crate::tree::{ChainTree, NodeId, State};
 
 /// New steps of one text, to be read after what `id` holds.
@@ -90,7 +93,7 @@ impl Scheduler<'_, '_> {
             };
             for node in std::mem::take(&mut live.steps.ready) {
                 let content = live.resources(node).content.unwrap_or(ContentId::ROOT);
-                if live.contents.score(content).is_none() {
+                if live.contents.scored(content).is_none() {
                     live.steps.ready.push(node);
                     continue;
                 }
@@ -249,6 +252,8 @@ impl Scheduler<'_, '_> {
         };
         let all_read: u64 = scored.iter().map(|scored| read(scored).0).sum();
         let mut last = None;
+        // The judges whose call was counted, for the problem and for the total.
+        let (mut called, mut all_called) = (BTreeSet::new(), BTreeSet::new());
         for (request, scored) in requests.iter().zip(scored) {
             let (tokens, reused) = read(scored);
             let share = match all_read {
@@ -257,6 +262,10 @@ impl Scheduler<'_, '_> {
             };
             // The requests of a problem are adjacent.
             let first = last != Some(request.index);
+            if first {
+                called.clear();
+            }
+            let judges = scored.as_ref().map_or(&[][..], |scored| &scored.judges);
             let retries = scored
                 .as_ref()
                 .map_or(0, |scored| u64::from(scored.retries));
@@ -268,7 +277,9 @@ impl Scheduler<'_, '_> {
                 ledger.retries += retries;
                 ledger.seconds.score += seconds * share;
                 ledger.score_passes += u64::from(first);
+                charge_judges(ledger, judges, &mut called);
             }
+            charge_judges(&mut self.summary.ledger, judges, &mut all_called);
             last = Some(request.index);
             self.summary.ledger.scored_tokens += tokens;
             self.summary.ledger.reused_tokens += reused;
@@ -286,10 +297,10 @@ impl Scheduler<'_, '_> {
             return Ok(());
         };
         let error = match scored {
-            Ok(scored) => match check(&scored.probabilities, request.steps.len()) {
+            Ok(scored) => match check(&scored, request.steps.len()) {
                 Ok(()) => {
-                    for (&step, score) in request.steps.iter().zip(scored.probabilities) {
-                        live.contents.set_score(step, score);
+                    for (at, &step) in request.steps.iter().enumerate() {
+                        live.contents.set_scored(step, step_score(&scored, at));
                     }
                     return Ok(());
                 }
@@ -305,7 +316,7 @@ impl Scheduler<'_, '_> {
             ScoreError::TooLong { .. } => Finish::ChainCap,
             ScoreError::NoMemory { .. } => Finish::NoMemory,
             ScoreError::Lost(_) => return Err(error.into()),
-            ScoreError::Prompt(_) | ScoreError::Failed(_) => {
+            ScoreError::Prompt(_) | ScoreError::Failed(_) | ScoreError::Abstained { .. } => {
                 self.fail_asker(request, &error.into());
                 return Ok(());
             }
@@ -360,26 +371,39 @@ impl ActiveProblem {
                 .content
                 .unwrap_or(ContentId::ROOT);
             let node = self.tree.node(id);
-            let Some(score) = self.contents.score(content) else {
+            let Some(scored) = self.contents.scored(content) else {
                 continue;
             };
-            if node.state == State::Paused {
-                self.tree.node_mut(id).partial_score = Some(score);
-                cx.event(Event::StepPartlyScored {
-                    index: self.index,
-                    tree: &self.tree,
-                    node: id,
-                    score,
-                });
-            } else if node.score.is_none() && !node.is_empty_step() {
-                self.tree.node_mut(id).score = Some(score);
-                cx.event(Event::StepScored {
-                    index: self.index,
-                    tree: &self.tree,
-                    node: id,
-                    score,
-                });
+            let (score, judges) = (scored.score, scored.judges.clone());
+            let paused = node.state == State::Paused;
+            if !paused && (node.score.is_some() || node.is_empty_step()) {
+                continue;
             }
+            let node = self.tree.node_mut(id);
+            node.judges = judges;
+            match paused {
+                true => node.partial_score = score,
+                false => node.score = score,
+            }
+            // A scorer that abstained told nothing.
+            let Some(score) = score else {
+                continue;
+            };
+            let (index, tree, node) = (self.index, &self.tree, id);
+            cx.event(match paused {
+                true => Event::StepPartlyScored {
+                    index,
+                    tree,
+                    node,
+                    score,
+                },
+                false => Event::StepScored {
+                    index,
+                    tree,
+                    node,
+                    score,
+                },
+            });
         }
     }
 
@@ -417,12 +441,60 @@ fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a
         .collect()
 }
 
-fn check(probabilities: &[f32], steps: usize) -> Result<(), SearchError> {
-    if probabilities.len() != steps {
-        let what = format!("{} scores for {steps} steps", probabilities.len());
-        return Err(SearchError::BadScores(what));
+/// What was said of a step of an item.
+fn step_score(scored: &Scored, at: usize) -> StepScore {
+    let asked = scored.judges.iter().filter_map(|judge| {
+        let score = match judge.opinions.get(at)? {
+            Opinion::NotAsked => return None,
+            Opinion::Abstains => None,
+            Opinion::Score(score) => Some(*score),
+        };
+        Some((judge.name.to_string(), score))
+    });
+    StepScore {
+        score: scored.probabilities.get(at).copied().flatten(),
+        judges: asked.collect(),
     }
-    match probabilities.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+}
+
+/// Books what judges were asked and have read; the call of each that is not in `called` yet.
+fn charge_judges<'a>(
+    ledger: &mut Ledger,
+    judges: &'a [JudgeScores],
+    called: &mut BTreeSet<&'a str>,
+) {
+    for judge in judges {
+        let mut spent = spent(judge);
+        spent.calls = u64::from(spent.steps > 0 && called.insert(&*judge.name));
+        *ledger.judges.entry(judge.name.to_string()).or_default() += spent;
+    }
+}
+
+/// What a judge was asked in an item, and has read for it.
+fn spent(judge: &JudgeScores) -> JudgeSpent {
+    let count = |counts: fn(&Opinion) -> bool| {
+        let counted = judge.opinions.iter().filter(|opinion| counts(opinion));
+        counted.count() as u64
+    };
+    JudgeSpent {
+        calls: 0,
+        steps: count(|opinion| *opinion != Opinion::NotAsked),
+        abstained: count(|opinion| *opinion == Opinion::Abstains),
+        scored_tokens: judge.read_tokens as u64,
+        reused_tokens: judge.reused_tokens as u64,
+    }
+}
+
+fn check(scored: &Scored, steps: usize) -> Result<(), SearchError> {
+    let counts = scored.judges.iter().map(|judge| judge.opinions.len());
+    for count in counts.chain([scored.probabilities.len()]) {
+        if count != steps {
+            let what = format!("{count} scores for {steps} steps");
+            return Err(SearchError::BadScores(what));
+        }
+    }
+    let mut scores = scored.probabilities.iter().flatten();
+    match scores.find(|p| !(0.0..=1.0).contains(*p)) {
         Some(p) => Err(SearchError::BadScores(format!("{p} is no probability"))),
         None => Ok(()),
     }

@@ -105,6 +105,7 @@ impl ActiveProblem {
             });
         } else {
             node.state = finish.map_or(State::Open, State::Finished);
+            node.judges.clear();
             cx.event(Event::StepClosed {
                 index: self.index,
                 tree: &self.tree,

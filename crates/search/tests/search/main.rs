@@ -4,6 +4,7 @@ mod budget;
 mod determinism;
 mod early_rejection;
 mod every_strategy;
+mod judges;
 mod memory;
 mod own_strategy;
 mod pitfalls;

@@ -356,7 +356,7 @@ fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
             assert!(result.ledger.forward_passes > 0);
             assert!(result.ledger.score_passes > 0);
             assert!(result.ledger.peak_kv_bytes > 0);
-            sum += result.ledger;
+            sum += &result.ledger;
         }
         let total = summary.ledger;
         assert_eq!(total.generated_tokens, sum.generated_tokens);

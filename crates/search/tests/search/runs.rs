@@ -446,7 +446,7 @@ fn seconds_come_from_the_clock_given() {
     let mut sum = Ledger::default();
     let summary = run(models, &beam(4, 2), problems(3), &mut |_| (), &mut |r| {
         assert!(r.elapsed > 0.0);
-        sum += r.ledger;
+        sum += &r.ledger;
         ControlFlow::Continue(())
     })
     .unwrap();

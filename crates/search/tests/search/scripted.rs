@@ -435,7 +435,7 @@ impl Scorer for ScriptedScorer<'_> {
                 for step in &item.steps {
                     assert!(!step.text.trim().is_empty(), "an empty step was scored");
                     let score = (self.judge)(problem, text, step.text)?;
-                    scored.probabilities.push(score);
+                    scored.probabilities.push(Some(score));
                     scored.read_tokens += step.tokens.len();
                     text.push_str(step.text);
                     let read = (problem.id.clone(), text.clone());

@@ -61,7 +61,7 @@ fn a_problem_alone_needs_fewer_passes_and_pays_in_tokens() {
     let sum = |results: &[ProblemResult]| {
         let mut sum = Ledger::default();
         for result in results {
-            sum += result.ledger;
+            sum += &result.ledger;
         }
         sum
     };

@@ -1,0 +1,389 @@
+//! Several judges as one scorer.
+//!
+//! Each judge is a [`Scorer`] with a name. A [`Combine`] makes one score of what they say of a step.
+//! A judge is asked about a step when it can say something that counts: in a cascade only where
+//! those before it are undecided, and a judge of whole chains only where a chain ends. The steps
+//! that it was not asked about it reads with the first one that it is.
+
+mod batch;
+mod combine;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use self::batch::{Batch, OwnStep};
+pub use self::combine::Combine;
+use crate::error::ScoreError;
+use crate::finish::Finish;
+use crate::generator::Memory;
+use crate::problem::Problem;
+use crate::scorer::{BatchId, Opinion, ScoreId, ScoreItem, ScoreResult, Scorer, Submitted};
+
+/// One of several judges.
+pub struct Judge {
+    name: Arc<str>,
+    scorer: Box<dyn Scorer + Send>,
+    role: Role,
+    at_end: bool,
+}
+
+/// What a judge's scores are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// They are combined.
+    Scores,
+    /// One below [`Combine::below`] makes the step's score 0; others change nothing.
+    Vetoes,
+}
+
+impl Judge {
+    /// A judge whose scores are combined with those of the others.
+    pub fn new(name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
+        Self::boxed(name, Box::new(scorer))
+    }
+
+    /// [`new`](Self::new) of a scorer in a box.
+    pub fn boxed(name: impl Into<String>, scorer: Box<dyn Scorer + Send>) -> Self {
+        Self {
+            name: name.into().into(),
+            scorer,
+            role: Role::Scores,
+            at_end: false,
+        }
+    }
+
+    /// A judge that can only fail steps, whatever the rule: a step that it scores below 0.5 (or
+    /// below the bound of [`Combine::Veto`]) has the score 0, and what it passes or abstains on has
+    /// the score that the others give.
+    #[must_use]
+    pub fn vetoing(mut self) -> Self {
+        self.role = Role::Vetoes;
+        self
+    }
+
+    /// A judge of whole chains, such as an outcome reward model: it is asked about the step that
+    /// ends a chain, and about no other.
+    #[must_use]
+    pub fn at_end(mut self) -> Self {
+        self.at_end = true;
+        self
+    }
+
+    /// Its name: the key of its scores in trees and of its costs in ledgers.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judge")
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .field("at_end", &self.at_end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Several judges as one [`Scorer`]. What each said is in [`Scored::judges`].
+///
+/// A step has no score if all judges that score abstain on it. If all judges veto, a step that none
+/// of them fails has the score 1: nothing speaks against it.
+#[derive(Debug)]
+pub struct Judges {
+    judges: Vec<Judge>,
+    rule: Combine,
+    /// The judges that are asked together, by index, in the order of asking.
+    stages: Vec<Vec<usize>>,
+    chains: BTreeMap<ScoreId, Vec<Reader>>,
+    next_chain: u64,
+    /// Batches that wait for a judge, and whose answer is which batch's.
+    waiting: BTreeMap<BatchId, Batch>,
+    asked: BTreeMap<(usize, BatchId), BatchId>,
+    next_batch: u64,
+}
+
+/// A chain as one judge has it.
+#[derive(Debug, Clone)]
+struct Reader {
+    id: ScoreId,
+    /// Its last steps, which the judge has not read.
+    unread: Vec<Arc<OwnStep>>,
+}
+
+impl Judges {
+    /// These judges. Under [`Combine::Veto`] the first one scores and the others veto; a cascade
+    /// asks them in this order, those that veto with the first.
+    pub fn new(judges: impl IntoIterator<Item = Judge>, rule: Combine) -> Self {
+        let mut judges: Vec<Judge> = judges.into_iter().collect();
+        if let Combine::Veto { .. } = rule {
+            let mut scoring = judges.iter_mut().filter(|judge| judge.role == Role::Scores);
+            scoring.next();
+            scoring.for_each(|judge| judge.role = Role::Vetoes);
+        }
+        let of_role = |role: Role| {
+            let judges = judges.iter().enumerate();
+            let judges = judges.filter(move |(_, judge)| judge.role == role);
+            judges.map(|(at, _)| at)
+        };
+        let stages = match rule {
+            Combine::Cascade { .. } => {
+                let mut scoring = of_role(Role::Scores);
+                let mut first: Vec<usize> = of_role(Role::Vetoes).collect();
+                first.extend(scoring.next());
+                std::iter::once(first)
+                    .chain(scoring.map(|at| vec![at]))
+                    .collect()
+            }
+            _ => vec![(0..judges.len()).collect()],
+        };
+        Self {
+            stages,
+            judges,
+            rule,
+            chains: BTreeMap::new(),
+            next_chain: 0,
+            waiting: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            next_batch: 0,
+        }
+    }
+
+    fn insert(&mut self, chain: Vec<Reader>) -> ScoreId {
+        self.next_chain += 1;
+        let id = ScoreId(self.next_chain);
+        self.chains.insert(id, chain);
+        id
+    }
+
+    /// The score of a step of which the judges, in order, said this.
+    fn combined(&self, opinions: &[Opinion]) -> Option<f32> {
+        let (mut scores, mut scoring) = (Vec::new(), 0);
+        for (judge, opinion) in self.judges.iter().zip(opinions) {
+            scoring += usize::from(judge.role == Role::Scores);
+            match (judge.role, opinion) {
+                (_, Opinion::NotAsked | Opinion::Abstains) => {}
+                (Role::Vetoes, Opinion::Score(score)) if *score < self.rule.below() => {
+                    return Some(0.0);
+                }
+                (Role::Vetoes, Opinion::Score(_)) => {}
+                (Role::Scores, Opinion::Score(score)) => scores.push(*score),
+            }
+        }
+        match scoring {
+            0 => Some(1.0),
+            _ => self.rule.fold(&scores),
+        }
+    }
+
+    /// Whether a judge of this stage has something to say that counts about a step of which others
+    /// said this.
+    fn wants(&self, judge: usize, stage: usize, step: &OwnStep, opinions: &[Opinion]) -> bool {
+        let ends = step.finish.is_some_and(Finish::is_complete);
+        if self.judges[judge].at_end && !ends {
+            return false;
+        }
+        let vetoed = || {
+            let judges = self.judges.iter().zip(opinions);
+            let mut fails = judges.filter(|(judge, _)| judge.role == Role::Vetoes);
+            fails.any(|(_, said)| matches!(said, Opinion::Score(s) if *s < self.rule.below()))
+        };
+        stage == 0 || (!vetoed() && self.rule.is_undecided(self.combined(opinions)))
+    }
+
+    /// Asks the judges of the next stages about a batch, until one of them answers later. Returns
+    /// the batch if it is done.
+    fn advance(&mut self, id: BatchId, mut batch: Batch) -> Option<Batch> {
+        while batch.failed.is_none() && batch.stage < self.stages.len() {
+            for judge in self.stages[batch.stage].clone() {
+                self.ask(judge, id, &mut batch);
+            }
+            batch.stage += 1;
+            if batch.waiting > 0 {
+                self.waiting.insert(id, batch);
+                return None;
+            }
+        }
+        Some(batch)
+    }
+
+    /// Hands the steps that a judge is to be asked about to it, with all that it has not read.
+    fn ask(&mut self, judge: usize, id: BatchId, batch: &mut Batch) {
+        let mut asked = Vec::new();
+        let mut steps: Vec<(ScoreId, Vec<Arc<OwnStep>>)> = Vec::new();
+        for at in 0..batch.items.len() {
+            let item = &batch.items[at];
+            if item.error.is_some() {
+                continue;
+            }
+            let wanted = (0..item.steps.len())
+                .filter(|&step| self.wants(judge, batch.stage, &item.steps[step], &item.said(step)))
+                .collect::<Vec<usize>>();
+            // A chain of a problem that was cancelled meanwhile is gone.
+            let Some(readers) = self.chains.get_mut(&item.chain) else {
+                continue;
+            };
+            let reader = &mut readers[judge];
+            let known = reader.unread.len();
+            reader.unread.extend(item.steps.iter().cloned());
+            if let Some(&last) = wanted.last() {
+                let later = reader.unread.split_off(known + last + 1);
+                let read = std::mem::replace(&mut reader.unread, later);
+                steps.push((reader.id, read));
+                asked.push((at, known, wanted));
+            }
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let items: Vec<ScoreItem<'_>> = steps
+            .iter()
+            .map(|(id, steps)| ScoreItem {
+                id: *id,
+                steps: steps.iter().map(|step| step.step_ref()).collect(),
+            })
+            .collect();
+        batch.asked[judge] = asked;
+        let scorer = &mut self.judges[judge].scorer;
+        let submitted = match batch.at_once {
+            true => Submitted::Done(scorer.score(&items)),
+            false => {
+                let inner = BatchId(self.next_batch);
+                self.next_batch += 1;
+                let submitted = scorer.submit(inner, &items);
+                if matches!(submitted, Submitted::Pending) {
+                    self.asked.insert((judge, inner), id);
+                }
+                submitted
+            }
+        };
+        match submitted {
+            Submitted::Done(result) => batch.take(judge, &self.judges[judge].name, result),
+            Submitted::Pending => batch.waiting += 1,
+        }
+    }
+
+    /// What a batch that is done gives.
+    fn result(&self, batch: Batch) -> ScoreResult {
+        if let Some(error) = batch.failed {
+            return Err(error);
+        }
+        let names: Vec<Arc<str>> = self.judges.iter().map(|j| Arc::clone(&j.name)).collect();
+        let scored = batch.items.into_iter().map(|item| {
+            let steps = 0..item.steps.len();
+            let probabilities = steps.map(|step| self.combined(&item.said(step))).collect();
+            item.scored(probabilities, &names)
+        });
+        Ok(scored.collect())
+    }
+
+    fn batch(&self, items: &[ScoreItem<'_>], at_once: bool) -> Batch {
+        Batch::new(items, self.judges.len(), at_once)
+    }
+}
+
+impl Scorer for Judges {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
+        let mut readers: Vec<Reader> = Vec::with_capacity(self.judges.len());
+        for at in 0..self.judges.len() {
+            match self.judges[at].scorer.open(problem, key) {
+                Ok(id) => readers.push(Reader {
+                    id,
+                    unread: Vec::new(),
+                }),
+                Err(error) => {
+                    for (judge, reader) in self.judges.iter_mut().zip(readers) {
+                        judge.scorer.release(reader.id);
+                    }
+                    return Err(error.of_judge(&self.judges[at].name));
+                }
+            }
+        }
+        Ok(self.insert(readers))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        let readers = self.chains[&id].clone();
+        let readers = readers.into_iter().zip(&mut self.judges);
+        let forks = readers.map(|(reader, judge)| Reader {
+            id: judge.scorer.fork(reader.id),
+            unread: reader.unread,
+        });
+        let forks = forks.collect();
+        self.insert(forks)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        let readers = self.chains.remove(&id).unwrap_or_default();
+        for (judge, reader) in self.judges.iter_mut().zip(readers) {
+            judge.scorer.release(reader.id);
+        }
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        let batch = self.batch(items, true);
+        match self.advance(BatchId(u64::MAX), batch) {
+            Some(batch) => self.result(batch),
+            None => Err(ScoreError::Failed("a judge did not answer at once".into())),
+        }
+    }
+
+    fn submit(&mut self, id: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
+        let batch = self.batch(items, false);
+        match self.advance(id, batch) {
+            Some(batch) => Submitted::Done(self.result(batch)),
+            None => Submitted::Pending,
+        }
+    }
+
+    fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
+        let mut done = Vec::new();
+        // One that is waited for at a time: it comes back after a short while.
+        let waited = self.asked.keys().next().map(|(judge, _)| *judge);
+        for judge in 0..self.judges.len() {
+            let wait = wait && waited == Some(judge) && done.is_empty();
+            for (inner, result) in self.judges[judge].scorer.collect(wait) {
+                let batch = self.asked.remove(&(judge, inner));
+                let Some((id, mut batch)) =
+                    batch.and_then(|id| Some((id, self.waiting.remove(&id)?)))
+                else {
+                    continue;
+                };
+                batch.take(judge, &self.judges[judge].name, result);
+                batch.waiting -= 1;
+                if batch.waiting > 0 {
+                    self.waiting.insert(id, batch);
+                } else if let Some(batch) = self.advance(id, batch) {
+                    done.push((id, self.result(batch)));
+                }
+            }
+        }
+        done
+    }
+
+    fn evict_borrowed(&mut self) {
+        for judge in &mut self.judges {
+            judge.scorer.evict_borrowed();
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        let mut sum = Memory::default();
+        for memory in self.judges.iter().map(|judge| judge.scorer.memory()) {
+            sum.used_bytes += memory.used_bytes;
+            sum.bytes_per_token += memory.bytes_per_token;
+            if memory.capacity_tokens > 0 {
+                let least = sum.capacity_tokens.min(memory.capacity_tokens);
+                sum.capacity_tokens = match sum.capacity_tokens {
+                    0 => memory.capacity_tokens,
+                    _ => least,
+                };
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests;

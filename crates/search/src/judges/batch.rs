@@ -1,0 +1,177 @@
+//! Steps that several judges are asked about, and what they have said so far.
+
+use std::sync::Arc;
+
+use crate::error::ScoreError;
+use crate::finish::Finish;
+use crate::scorer::{JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef};
+
+/// A step that outlives the call that it came with.
+#[derive(Debug)]
+pub(super) struct OwnStep {
+    text: String,
+    tokens: Vec<u32>,
+    pub finish: Option<Finish>,
+}
+
+impl OwnStep {
+    pub fn step_ref(&self) -> StepRef<'_> {
+        StepRef {
+            text: &self.text,
+            tokens: &self.tokens,
+            finish: self.finish,
+        }
+    }
+}
+
+/// A batch on its way from judge to judge.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub items: Vec<Item>,
+    /// Whether the judges have to answer at once.
+    pub at_once: bool,
+    /// The stage to be asked next.
+    pub stage: usize,
+    /// Judges that have not answered yet.
+    pub waiting: usize,
+    /// Why the whole batch failed.
+    pub failed: Option<ScoreError>,
+    /// By judge: of each item that it was handed, its index, how many steps from before this batch
+    /// come first, and which of the item's steps it was asked about.
+    pub asked: Vec<Vec<(usize, usize, Vec<usize>)>>,
+}
+
+/// The new steps of one chain.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub chain: ScoreId,
+    pub steps: Vec<Arc<OwnStep>>,
+    /// By judge and step.
+    opinions: Vec<Vec<Opinion>>,
+    /// By judge: tokens read, and tokens found in its cache.
+    tokens: Vec<(usize, usize)>,
+    retries: u32,
+    pub error: Option<ScoreError>,
+}
+
+impl Batch {
+    pub fn new(items: &[ScoreItem<'_>], judges: usize, at_once: bool) -> Self {
+        let own = |step: &StepRef<'_>| {
+            Arc::new(OwnStep {
+                text: step.text.to_owned(),
+                tokens: step.tokens.to_vec(),
+                finish: step.finish,
+            })
+        };
+        let item = |item: &ScoreItem<'_>| Item {
+            chain: item.id,
+            steps: item.steps.iter().map(own).collect(),
+            opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
+            tokens: vec![(0, 0); judges],
+            retries: 0,
+            error: None,
+        };
+        Self {
+            items: items.iter().map(item).collect(),
+            at_once,
+            stage: 0,
+            waiting: 0,
+            failed: None,
+            asked: vec![Vec::new(); judges],
+        }
+    }
+
+    /// Takes in what a judge answered.
+    pub fn take(&mut self, judge: usize, name: &str, result: ScoreResult) {
+        let asked = std::mem::take(&mut self.asked[judge]);
+        let results = match result {
+            Ok(results) if results.len() == asked.len() => results,
+            Ok(results) => {
+                let (given, chains) = (results.len(), asked.len());
+                let what = format!("judge {name}: {given} results for {chains} chains");
+                self.failed = Some(ScoreError::Failed(what.into()));
+                return;
+            }
+            Err(error) => {
+                let error = error.of_judge(name);
+                // That a model is lost outweighs that another failed.
+                if !matches!(self.failed, Some(ScoreError::Lost(_))) {
+                    self.failed = Some(error);
+                }
+                return;
+            }
+        };
+        for ((item, before, wanted), result) in asked.into_iter().zip(results) {
+            self.items[item].take(judge, name, before, &wanted, result);
+        }
+    }
+}
+
+impl Item {
+    /// What the judges said of a step.
+    pub fn said(&self, step: usize) -> Vec<Opinion> {
+        self.opinions.iter().map(|said| said[step]).collect()
+    }
+
+    fn take(
+        &mut self,
+        judge: usize,
+        name: &str,
+        before: usize,
+        wanted: &[usize],
+        result: Result<Scored, ScoreError>,
+    ) {
+        let scored = match result {
+            Ok(scored) => scored,
+            Err(error) => {
+                self.error.get_or_insert(error.of_judge(name));
+                return;
+            }
+        };
+        let given = &scored.probabilities;
+        let steps = before + wanted.last().map_or(0, |last| last + 1);
+        let mut values = given.iter().flatten();
+        let fault = match values.find(|p| !(0.0..=1.0).contains(*p)) {
+            Some(p) => Some(format!("judge {name}: {p} is no probability")),
+            None if given.len() == steps => None,
+            None => {
+                let count = given.len();
+                Some(format!("judge {name}: {count} scores for {steps} steps"))
+            }
+        };
+        if let Some(fault) = fault {
+            self.error = Some(ScoreError::Failed(fault.into()));
+            return;
+        }
+        for &step in wanted {
+            self.opinions[judge][step] = given[before + step].into();
+        }
+        self.tokens[judge] = (scored.read_tokens, scored.reused_tokens);
+        self.retries += scored.retries;
+    }
+
+    /// The item's result with these combined scores.
+    pub fn scored(
+        self,
+        probabilities: Vec<Option<f32>>,
+        names: &[Arc<str>],
+    ) -> Result<Scored, ScoreError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let judges = names.iter().zip(self.opinions).zip(&self.tokens);
+        let judges = judges.map(|((name, opinions), &(read, reused))| JudgeScores {
+            name: Arc::clone(name),
+            opinions,
+            read_tokens: read,
+            reused_tokens: reused,
+        });
+        Ok(Scored {
+            probabilities,
+            read_tokens: self.tokens.iter().map(|(read, _)| read).sum(),
+            reused_tokens: self.tokens.iter().map(|(_, reused)| reused).sum(),
+            retries: self.retries,
+            judges: judges.collect(),
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! How the scores that several judges give a step become one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ConfigError;
+
+/// How the scores that several judges give a step become one. A judge that abstains on a step does
+/// not count there.
+///
+/// Written as its name, with numbers behind a colon: `"veto:0.1"`, `"cascade:0.2..0.8"`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Combine {
+    /// A step is as good as its harshest judge says.
+    #[default]
+    Min,
+    /// The probability that all judges are content, were they independent.
+    Product,
+    /// The mean of the scores' logits, as a probability.
+    MeanLogits,
+    /// The first judge's score, or 0 where another one scores below a bound. What the others pass
+    /// changes nothing.
+    Veto {
+        /// In `0.0..=1.0`.
+        below: f32,
+    },
+    /// The first judge's score, unless that is undecided: from `low` to `high`, or none. Then the
+    /// next judge is asked, and its score counts. Cheap judges stand first.
+    Cascade {
+        /// The lowest undecided score.
+        low: f32,
+        /// The highest undecided score.
+        high: f32,
+    },
+}
+
+impl Combine {
+    /// All of them; numbers as they are if none is written.
+    pub const ALL: [Self; 5] = [
+        Self::Min,
+        Self::Product,
+        Self::MeanLogits,
+        Self::Veto { below: Self::BELOW },
+        Self::Cascade {
+            low: Self::LOW,
+            high: Self::HIGH,
+        },
+    ];
+
+    /// The score below which a judge fails a step, if none is written.
+    pub const BELOW: f32 = 0.5;
+
+    /// The bounds of `"cascade"` if none are written.
+    pub const LOW: f32 = 0.2;
+    /// The upper one.
+    pub const HIGH: f32 = 0.8;
+
+    /// The name used in configuration, without numbers: e.g. `"min"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Product => "product",
+            Self::MeanLogits => "mean-logits",
+            Self::Veto { .. } => "veto",
+            Self::Cascade { .. } => "cascade",
+        }
+    }
+
+    /// One score of those that judges gave, in their order; `None` if there are none.
+    pub fn fold(self, scores: &[f32]) -> Option<f32> {
+        let (&last, rest) = scores.split_last()?;
+        // A single score is kept to the bit.
+        if rest.is_empty() {
+            return Some(last);
+        }
+        let all = || scores.iter().map(|&score| f64::from(score));
+        Some(match self {
+            Self::Min => scores.iter().copied().fold(last, f32::min),
+            Self::Product => all().product::<f64>() as f32,
+            Self::MeanLogits => {
+                let mean = all().map(logit).sum::<f64>() / scores.len() as f64;
+                (1.0 / (1.0 + (-mean).exp())) as f32
+            }
+            Self::Veto { .. } => scores[0],
+            // Those before the last one were undecided.
+            Self::Cascade { .. } => last,
+        })
+    }
+
+    /// The score below which a judge that vetoes fails a step.
+    pub(super) fn below(self) -> f32 {
+        match self {
+            Self::Veto { below } => below,
+            _ => Self::BELOW,
+        }
+    }
+
+    /// Whether a step with this score is one for the next judge of a cascade.
+    pub(super) fn is_undecided(self, score: Option<f32>) -> bool {
+        match (self, score) {
+            (Self::Cascade { low, high }, Some(score)) => (low..=high).contains(&score),
+            (Self::Cascade { .. }, None) => true,
+            _ => false,
+        }
+    }
+
+    /// # Errors
+    /// A bound is no probability, or the lower one is above the upper one.
+    fn validate(self) -> Result<(), ConfigError> {
+        match self {
+            Self::Veto { below } => {
+                let words = "a score from 0 to 1, as in veto:0.5";
+                ConfigError::check_range("the bound of veto", below, 0.0..=1.0, words)
+            }
+            Self::Cascade { low, high } => {
+                let words = "two rising scores from 0 to 1, as in cascade:0.2..0.8";
+                for bound in [low, high] {
+                    ConfigError::check_range("a bound of cascade", bound, 0.0..=1.0, words)?;
+                }
+                ConfigError::check_range("the upper bound of cascade", high, low.., words)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The log-odds of a score. One that f32 rounds to 0 or 1 is not certain.
+fn logit(score: f64) -> f64 {
+    let edge = f64::from(f32::EPSILON) / 2.0;
+    let score = score.clamp(edge, 1.0 - edge);
+    (score / (1.0 - score)).ln()
+}
+
+impl fmt::Display for Combine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::Veto { below } if *below != Self::BELOW => write!(f, ":{below}"),
+            Self::Cascade { low, high } if (*low, *high) != (Self::LOW, Self::HIGH) => {
+                write!(f, ":{low}..{high}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Combine {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let number = |text: &str| text.trim().parse().unwrap_or(f32::NAN);
+        let read = match text.split_once(':') {
+            Some(("veto", below)) => Some(Self::Veto {
+                below: number(below),
+            }),
+            Some(("cascade", bounds)) => {
+                let (low, high) = bounds.split_once("..").unwrap_or((bounds, ""));
+                let (low, high) = (number(low), number(high));
+                Some(Self::Cascade { low, high })
+            }
+            _ => Self::ALL.into_iter().find(|rule| rule.name() == text),
+        };
+        let known = || ConfigError::unknown("combine", text, Self::ALL.map(Self::name));
+        let rule = read.ok_or_else(known)?;
+        rule.validate().map(|()| rule)
+    }
+}
+
+impl TryFrom<String> for Combine {
+    type Error = ConfigError;
+
+    fn try_from(text: String) -> Result<Self, ConfigError> {
+        text.parse()
+    }
+}
+
+impl From<Combine> for String {
+    fn from(rule: Combine) -> Self {
+        rule.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_fold_scores() {
+        let fold = |rule: &str, scores: &[f32]| rule.parse::<Combine>().unwrap().fold(scores);
+        assert_eq!(fold("min", &[0.5, 0.25, 1.0]), Some(0.25));
+        assert_eq!(fold("product", &[0.5, 0.25]), Some(0.125));
+        // Equal evidence for and against.
+        assert_eq!(fold("mean-logits", &[0.8, 0.2]), Some(0.5));
+        assert!(fold("mean-logits", &[1.0, 0.9]).unwrap() < 1.0);
+        assert_eq!(fold("veto", &[0.7, 0.1]), Some(0.7));
+        assert_eq!(fold("cascade", &[0.5, 0.1]), Some(0.1));
+        for rule in Combine::ALL {
+            assert_eq!(rule.fold(&[]), None);
+            assert_eq!(rule.fold(&[0.3]), Some(0.3));
+        }
+    }
+
+    #[test]
+    fn names_round_trip_and_mistakes_are_told() {
+        for rule in Combine::ALL {
+            assert_eq!(rule.to_string(), rule.name());
+            assert_eq!(rule.to_string().parse::<Combine>(), Ok(rule));
+        }
+        for text in ["veto:0.1", "cascade:0.1..0.95"] {
+            assert_eq!(text.parse::<Combine>().unwrap().to_string(), text);
+        }
+        for (text, word) in [
+            ("mean", "mean-logits"),
+            ("veto:2", "from 0 to 1"),
+            ("veto:", "from 0 to 1"),
+            ("cascade:0.8..0.2", "rising"),
+            ("cascade:0.8", "rising"),
+        ] {
+            let error = text.parse::<Combine>().unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cascade_goes_on_where_a_score_is_undecided() {
+        let rule = Combine::Cascade {
+            low: 0.2,
+            high: 0.8,
+        };
+        for (score, undecided) in [
+            (Some(0.1), false),
+            (Some(0.2), true),
+            (Some(0.8), true),
+            (Some(0.9), false),
+            (None, true),
+        ] {
+            assert_eq!(rule.is_undecided(score), undecided, "{score:?}");
+        }
+        assert!(!Combine::Min.is_undecided(None));
+    }
+}
