@@ -20,6 +20,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("crates/search", &["scheduler"]),
     ("crates/serve", &[]),
     ("crates/train", &[]),
+    ("crates/train", &["rl"]),
     ("crates/train", &["tune"]),
 ];
 

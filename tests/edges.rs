@@ -78,8 +78,10 @@ const TRAIN: &[&str] = &[
     "beamgen-engine",
     "beamgen-eval",
     "beamgen-files",
+    "beamgen-generator",
     "beamgen-labels",
     "beamgen-prm",
+    "beamgen-search",
     "beamgen-world",
 ];
 

@@ -62,7 +62,11 @@ mod built_in {
     #[test]
     fn without_a_subcommand_they_are_named() {
         let place = Place::new();
-        let named = ["beamgen train sft", "beamgen train abacus"];
+        let named = [
+            "beamgen train sft",
+            "beamgen train rl",
+            "beamgen train abacus",
+        ];
         place.run(&["train"]).assert_refused("train", &named);
     }
 
@@ -224,6 +228,102 @@ mod built_in {
         }
         place.write("data.jsonl", chain.replace("true", "NaN"));
         reward(&place, "prm", "o", &[]).assert_refused("NaN", &["data.jsonl", "line 1"]);
+        assert!(!place.path("o").exists());
+    }
+
+    /// `train rl` from the bundled generator, on problems.jsonl, into `out`.
+    fn rl(place: &Place, out: &str, more: &[&str]) -> Ran {
+        let own = [
+            "train",
+            "rl",
+            "--from",
+            GENERATOR,
+            "--problems",
+            "problems.jsonl",
+            "--out",
+            out,
+        ];
+        place.run(&[&own[..], more].concat())
+    }
+
+    /// An update of 16 chains.
+    const SMALL: [&str; 8] = [
+        "--group",
+        "4",
+        "--groups",
+        "4",
+        "--updates",
+        "3",
+        "--samples",
+        "1",
+    ];
+
+    #[test]
+    fn a_policy_trained_by_rewards_solves_and_a_stopped_run_goes_on() {
+        let place = Place::new();
+        let drawn = ["problems", "--count", "60", "--split", "train"];
+        place.write("problems.jsonl", place.run(&drawn).ok().stdout);
+        let some = [
+            "--reward",
+            "both",
+            "--algorithm",
+            "dapo",
+            "--train",
+            "top=2",
+            "--batch",
+            "8",
+        ];
+        let some = [&SMALL[..], &some].concat();
+        let shown = rl(&place, "whole", &some).ok().stderr;
+        assert!(
+            shown.contains("held-out problems, the best so far"),
+            "{shown}"
+        );
+        assert!(shown.contains("KL ref"), "{shown}");
+        let first = [&some[..], &["--stop-after", "1"]].concat();
+        rl(&place, "parts", &first).ok();
+        assert!(!place.path("parts/model.safetensors").exists());
+        rl(&place, "parts", &some).assert_refused("an earlier run", &["parts/work", "--resume"]);
+        let other = [&some[..], &["--resume", "--kl", "0.1"]].concat();
+        rl(&place, "parts", &other).assert_refused("another run", &["settings"]);
+        rl(&place, "parts", &[&some[..], &["--resume"]].concat()).ok();
+        let weights = |out: &str| {
+            let file = place.path(out).join("model.safetensors");
+            std::fs::read(file).expect("the weights")
+        };
+        assert!(weights("whole") == weights("parts"));
+        let solve = [
+            "solve",
+            "--limit",
+            "2",
+            "--generator",
+            "whole",
+            "--scorer",
+            "none",
+        ];
+        let vote = ["--strategy", "majority", "-n", "2"];
+        place.run(&[&solve[..], &vote].concat()).ok();
+    }
+
+    #[test]
+    fn rewards_that_cannot_be_given_are_refused() {
+        let place = Place::new();
+        place.write("problems.jsonl", r#"{"problem": "1 + 1?", "answer": "2"}"#);
+        for (flags, what) in [
+            (&["--algorithm", "ppo"][..], &["ppo", "dr-grpo"][..]),
+            (&["--reward", "orm"], &["orm", "both"]),
+            (&["--credit", "mean"], &["mean", "differences"]),
+            (&["--group", "1"], &["group of 1", "2 or more"]),
+            (&["--prm", "bundled"], &["--prm", "--reward"]),
+            (&["--reward", "prm", "--prm", "nowhere"], &["nowhere"]),
+            (&["--kl", "NaN"], &["--kl"]),
+            (&["--held-out", "0"], &["--held-out"]),
+            (&["--held-out-problems", "none.jsonl"], &["none.jsonl"]),
+        ] {
+            rl(&place, "o", flags).assert_refused(&flags.join(" "), what);
+        }
+        place.write("problems.jsonl", r#"{"problem": "1 + 1?"}"#);
+        rl(&place, "o", &[]).assert_refused("no answer", &["problems.jsonl", "answer"]);
         assert!(!place.path("o").exists());
     }
 }

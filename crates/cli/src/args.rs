@@ -31,7 +31,8 @@ pub use serve::ServeArgs;
     expect(unused_imports, reason = "read where training is built in")
 )]
 pub use train::{
-    AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, SftArgs, TrainArgs, TrainCommand, TuneFlags,
+    AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, RlArgs, SftArgs, TrainArgs, TrainCommand,
+    TuneFlags,
 };
 
 /// PRM-guided beam search decoding

@@ -1,6 +1,8 @@
 //! `beamgen train`: models from scratch, or from a checkpoint and a file of examples.
 
 mod abacus;
+mod numbers;
+mod rl;
 mod tune;
 
 use beamgen_train::Error;
@@ -14,10 +16,12 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
         Some(TrainCommand::Sft(args)) => tune::sft(args),
         Some(TrainCommand::Prm(args)) => tune::reward(args, Target::Process),
         Some(TrainCommand::Orm(args)) => tune::reward(args, Target::Outcome),
+        Some(TrainCommand::Rl(args)) => rl::main(args),
         Some(TrainCommand::Abacus(args)) => abacus::main(args),
         None => Err(Failure::Input(
             "what is to be trained? beamgen train sft: a generator on solutions, from a checkpoint; \
              beamgen train prm or orm: a reward model on labelled chains; \
+             beamgen train rl: a generator by what its own chains earn; \
              beamgen train abacus: the bundled models, from scratch"
                 .to_owned(),
         )),

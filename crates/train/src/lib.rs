@@ -1,5 +1,5 @@
-//! Training: of the bundled models on the problems of `beamgen-world`, and of any checkpoint on a
-//! file of examples ([`tune`]).
+//! Training: of the bundled models on the problems of `beamgen-world`, of any checkpoint on a file
+//! of examples ([`tune`]), and of a generator by what its own chains earn ([`rl`]).
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod ops;
 pub mod optim;
 pub mod pipeline;
 pub mod reward;
+pub mod rl;
 pub mod sample;
 pub mod tokenizer;
 pub mod trainer;
@@ -71,6 +72,28 @@ pub enum Error {
     /// A file of labels cannot be read.
     #[error(transparent)]
     Labels(#[from] beamgen_labels::LabelsError),
+    /// A checkpoint that cannot be a generator.
+    #[error(transparent)]
+    Generator(#[from] beamgen_generator::Error),
+    /// A search cannot be run, or lost its models.
+    #[error(transparent)]
+    Search(#[from] beamgen_search::SearchError),
+    /// Chains cannot be sampled or scored.
+    #[error("rollouts: {0}")]
+    Rollout(String),
+    /// Engine and trainer do not agree on what the policy is.
+    #[error(
+        "update {update}: the engine's log-probability of a step is {found:.2e} from the trainer's, more than {bound}: \
+         one of them computes another model"
+    )]
+    Mismatch {
+        /// The update.
+        update: usize,
+        /// The largest difference.
+        found: f64,
+        /// What is allowed.
+        bound: f64,
+    },
     /// The reward model cannot be read as its spec says.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
@@ -86,6 +109,7 @@ impl Error {
                 | Self::Data { .. }
                 | Self::EarlierRun(_)
                 | Self::Engine(_)
+                | Self::Generator(_)
                 | Self::Labels(_)
                 | Self::Prm(_)
         )

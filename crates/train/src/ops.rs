@@ -33,7 +33,7 @@ mod attention;
 pub mod composed;
 mod cross_entropy;
 mod frozen_linear;
-mod linear_cross_entropy;
+mod linear_objective;
 mod math;
 mod rms_norm;
 mod swiglu;
@@ -43,7 +43,7 @@ mod tests;
 pub use attention::Attention;
 pub use cross_entropy::CrossEntropy;
 pub use frozen_linear::FrozenLinear;
-pub use linear_cross_entropy::linear_cross_entropy;
+pub use linear_objective::{Cost, linear_cross_entropy, linear_log_probs, linear_objective};
 pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;
 

@@ -32,13 +32,14 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// One update of all of `vars` that have a `gradient`.
+    /// One update of all of `vars` that have a `gradient`. Returns the norm of all gradients
+    /// together, before clipping.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,
         gradient: impl Fn(&str, &Var) -> Option<Tensor>,
         lr: f64,
-    ) -> Result<()> {
+    ) -> Result<f64> {
         self.steps += 1;
         let mut square = 0f64;
         for (name, var) in vars.clone() {
@@ -70,7 +71,12 @@ impl AdamW {
             self.moments
                 .insert(name.to_owned(), (m.detach(), v.detach()));
         }
-        Ok(())
+        Ok(square.sqrt())
+    }
+
+    /// Updates done.
+    pub fn steps(&self) -> usize {
+        self.steps as usize
     }
 
     /// The moments by name, to be saved.

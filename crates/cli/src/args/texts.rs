@@ -174,6 +174,8 @@ Examples:
       a generator learns to write solutions like these
   beamgen train prm --from my-generator --data labels.jsonl --out my-prm
       a reward model learns to judge their steps
+  beamgen train rl --from my-generator --problems gsm8k_train.jsonl --train lora=16 --out my-policy
+      a generator learns from its own chains, by whether their answers are right
   beamgen train abacus --quick --out /tmp/quick
       the bundled models from scratch, on a small scale";
 
@@ -212,6 +214,23 @@ Examples:
 
 OUT/work/log.jsonl has the loss of every update. Setting MIMALLOC_PURGE_DELAY=-1 keeps large buffers \
 between updates, which helps where the system is slow to hand out memory.";
+
+pub const RL: &str = "\
+Examples:
+  beamgen problems --count 4000 --split train --seed 1 > train.jsonl
+  beamgen problems --count 200 --seed 2 > held-out.jsonl
+  beamgen train rl --from models/abacus/generator --problems train.jsonl --held-out-problems held-out.jsonl \\
+        --learning-rate 5e-4 --out my-generator
+      right answers alone (RLVR), on the bundled generator, in minutes
+  beamgen train rl --from DIR --problems gsm8k_train.jsonl --train lora=16 --learning-rate 1e-4 --out my-generator
+      adapters of a larger model
+  beamgen train rl --from DIR --problems p.jsonl --reward both --prm DIR --out my-generator
+      answers, and a reward model that says which step was wrong
+  beamgen solve problems.jsonl --generator my-generator
+      what came out
+
+Chains are sampled from the policy's own distribution, to the end of the text. OUT/work/log.jsonl has all \
+figures of every update and of every measurement of the held-out problems.";
 
 pub const ABACUS: &str = "\
 Examples:

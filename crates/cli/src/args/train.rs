@@ -30,6 +30,8 @@ pub enum TrainCommand {
     /// Train an outcome reward model on chains whose answers are right or wrong
     #[command(after_long_help = texts::ORM)]
     Orm(Box<RewardArgs>),
+    /// Train a generator further by what its own chains earn: right answers, or a reward model
+    Rl(Box<RlArgs>),
     /// Train the bundled generator, PRM and ORM from scratch, and measure them
     Abacus(AbacusArgs),
 }
@@ -158,6 +160,156 @@ pub struct TuneFlags {
     /// How the engine keeps the weights of frozen layers: auto is exact, int8 faster
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub frozen_dtype: WeightType,
+    /// Write float32, not bfloat16
+    #[arg(long)]
+    pub float32: bool,
+    /// Leave after so many updates, to go on with --resume
+    #[arg(long, value_name = "UPDATES", value_parser = positive)]
+    pub stop_after: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_long_help = texts::RL)]
+pub struct RlArgs {
+    /// The checkpoint to start from: a folder in Hugging Face layout or a GGUF file
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub from: PathBuf,
+    /// Problems with their answers, as for `beamgen solve`
+    #[arg(long, value_name = "FILE")]
+    pub problems: PathBuf,
+    /// Folder for the trained checkpoint; the state of the run and its log are in its folder work
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Continue the run in this folder
+    ///
+    /// The result is the same as without the interruption.
+    #[arg(long)]
+    pub resume: bool,
+    /// What a chain earns: outcome, prm or both
+    ///
+    /// outcome: 1 if its answer is right by exact comparison. prm: the scores of its steps, as
+    /// --credit says. both: the outcome, shaped by the scores; these never turn it, and speak alone
+    /// where all chains of a problem are right or all are wrong. A chain that a limit cut is not
+    /// finished: its answer is wrong and its steps score 0.
+    #[arg(long, value_name = "REWARD", default_value = "outcome", value_parser = ["outcome", "prm", "both"])]
+    pub reward: String,
+    /// grpo, dr-grpo, rloo or dapo
+    ///
+    /// grpo: reward less the mean of the problem's chains, divided by their deviation; mean loss of
+    /// each chain. dr-grpo: without the deviation, all tokens weigh the same. rloo: less the mean of
+    /// the other chains, tokens of a chain summed. dapo: as grpo, with ratios clipped higher, the
+    /// mean over all tokens, problems all right or all wrong replaced by others, and a penalty of
+    /// chains near the length limit.
+    #[arg(long, value_name = "NAME", default_value = "grpo", value_parser = ["grpo", "dr-grpo", "rloo", "dapo"])]
+    pub algorithm: String,
+    /// How step scores become rewards: min, differences or sum
+    ///
+    /// min: a chain earns about its worst score, at that step. differences: a step earns its score
+    /// less that of the step before. sum: each step earns its score; this fails, as it pays chains
+    /// for being long, and is here to show it.
+    #[arg(long, value_name = "FORM", default_value = "min", value_parser = ["min", "differences", "sum"])]
+    pub credit: String,
+    /// The reward model: a folder, a GGUF file, a name of the hub, or bundled [default: bundled]
+    #[arg(long, value_name = "MODEL")]
+    pub prm: Option<PathBuf>,
+    /// How the reward model is read: auto, a family or a TOML file [default: auto]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub prm_format: Option<String>,
+    /// What the reward model's advantages are multiplied with under --reward both
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.25)]
+    pub prm_weight: f64,
+    /// Chains of a problem; they are compared with each other
+    #[arg(long, value_name = "CHAINS", default_value_t = 8, value_parser = positive)]
+    pub group: usize,
+    /// Problems of an update
+    #[arg(long, value_name = "PROBLEMS", default_value_t = 32, value_parser = positive)]
+    pub groups: usize,
+    /// Updates: each samples chains and learns from them
+    #[arg(long, default_value_t = 100, value_parser = positive)]
+    pub updates: usize,
+    /// Times that an update's chains are gone through
+    #[arg(long, default_value_t = 1, value_parser = positive)]
+    pub epochs: usize,
+    /// Chains of an optimiser step [default: all of the update]
+    ///
+    /// With several steps an update, importance ratios are clipped; they compare the trainer's
+    /// probabilities before the first step with those of now.
+    #[arg(long, value_name = "CHAINS", value_parser = positive)]
+    pub batch: Option<usize>,
+    /// Times the divergence from the starting policy (k3), in the loss
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
+    pub kl: f64,
+    /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
+    #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
+    pub train: Trained,
+    /// The highest learning rate
+    ///
+    /// 1e-6 is usual for billions of weights; a model of a million takes 1e-3, and adapters ten to
+    /// a hundred times what all weights take.
+    #[arg(long, value_name = "RATE", default_value_t = 1e-5)]
+    pub learning_rate: f64,
+    /// The part of the updates in which the learning rate rises
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub warmup: f64,
+    /// How the learning rate falls then
+    #[arg(long, value_enum, default_value_t = DecayFlag::Constant)]
+    pub schedule: DecayFlag,
+    /// AdamW's weight decay
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub weight_decay: f64,
+    /// Padded tokens computed at once; larger batches are cut, and their gradients add up
+    #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = positive)]
+    pub micro_tokens: usize,
+    /// The seed of the order of problems, of all samples, and of fresh weights
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Cut a chain after so many tokens
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = positive)]
+    pub max_chain_tokens: usize,
+    /// Cut a chain when a step has so many tokens
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = positive)]
+    pub max_step_tokens: usize,
+    /// Cut a chain after so many steps
+    #[arg(long, value_name = "STEPS", default_value_t = 64, value_parser = positive)]
+    pub max_steps: usize,
+    /// What ends a step [default: a line break]
+    #[arg(long, value_name = "TEXT")]
+    pub boundary: Option<String>,
+    /// The system's turn of the chat, as in `beamgen solve`
+    #[arg(long, value_name = "TEXT")]
+    pub system_prompt: Option<String>,
+    /// Take a chain's last number for its answer where nothing is marked as one
+    #[arg(long)]
+    pub guesses: bool,
+    /// Stop with an error when engine and trainer differ by more in the log-probability of a step
+    #[arg(long, value_name = "NATS", default_value_t = 0.05)]
+    pub max_mismatch: f64,
+    /// The part of the problems that is only measured
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value_t = 0.1,
+        conflicts_with = "held_out_problems"
+    )]
+    pub held_out: f64,
+    /// Measure on these problems, and learn from all of --problems
+    #[arg(long, value_name = "FILE")]
+    pub held_out_problems: Option<PathBuf>,
+    /// Updates between two measurements of the held-out problems
+    #[arg(long, value_name = "UPDATES", default_value_t = 10, value_parser = positive)]
+    pub evaluate_every: usize,
+    /// Chains sampled for each held-out problem
+    #[arg(long, value_name = "CHAINS", default_value_t = 4, value_parser = positive)]
+    pub samples: usize,
+    /// Stop after so many measurements in a row with more reward and less accuracy; 0: never
+    ///
+    /// Less is: below the best by more than its standard error. More is: above the reward when the
+    /// accuracy was best. The folder gets the checkpoint with the best accuracy in any case.
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub patience: usize,
+    /// Read the first COUNT problems only
+    #[arg(long, value_name = "COUNT")]
+    pub limit: Option<usize>,
     /// Write float32, not bfloat16
     #[arg(long)]
     pub float32: bool,

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use beamgen::PrmSpec;
 use beamgen_labels::Neutral;
 use beamgen_train::tune::labelled::{Labels, Target};
-use beamgen_train::tune::{Decay, Job, Recipe, Report, Task, run};
+use beamgen_train::tune::{Job, Recipe, Report, Task, run};
 
 use super::failure;
-use crate::args::{DecayFlag, RewardArgs, SftArgs, TuneFlags};
+use super::numbers::{decay, not_negative, positive, share};
+use crate::args::{RewardArgs, SftArgs, TuneFlags};
 use crate::failure::Failure;
 use crate::output;
 use crate::peak_memory;
@@ -73,29 +74,7 @@ fn train(job: &Job) -> Result<(), Failure> {
     Ok(o.flush()?)
 }
 
-fn share(name: &str, value: f64) -> Result<f64, Failure> {
-    match (0.0..1.0).contains(&value) {
-        true => Ok(value),
-        false => Err(Failure::Input(format!(
-            "{name} {value}: a part from 0 to below 1"
-        ))),
-    }
-}
-
-fn positive(name: &str, value: f64) -> Result<f64, Failure> {
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(Failure::Input(format!("{name} {value}: must be positive"))),
-    }
-}
-
 fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
-    if !(flags.weight_decay.is_finite() && flags.weight_decay >= 0.0) {
-        let decay = flags.weight_decay;
-        return Err(Failure::Input(format!(
-            "--weight-decay {decay}: must not be negative"
-        )));
-    }
     Ok(Job {
         task,
         from: flags.from.clone(),
@@ -108,12 +87,8 @@ fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
             micro_tokens: flags.micro_tokens,
             learning_rate: positive("--learning-rate", flags.learning_rate)?,
             warmup: share("--warmup", flags.warmup)?,
-            decay: match flags.schedule {
-                DecayFlag::Cosine => Decay::Cosine,
-                DecayFlag::Linear => Decay::Linear,
-                DecayFlag::Constant => Decay::Constant,
-            },
-            weight_decay: flags.weight_decay,
+            decay: decay(flags.schedule),
+            weight_decay: not_negative("--weight-decay", flags.weight_decay)?,
             seed: flags.seed,
             ..Recipe::default()
         },

@@ -198,17 +198,17 @@ impl Decoder {
     }
 
     /// The rows of the language-model head, `[vocab, hidden]`.
-    pub(super) fn head(&self) -> Result<&Tensor> {
+    pub(crate) fn head(&self) -> Result<&Tensor> {
         self.tensor(HEAD).map_or_else(|| self.expect(EMBEDDING), Ok)
     }
 
     /// Whether the language-model head is trained.
-    pub(super) fn trains_head(&self) -> bool {
+    pub(crate) fn trains_head(&self) -> bool {
         self.vars.contains_key(HEAD) || (self.vars.contains_key(EMBEDDING))
     }
 
     /// Copies every trained value out of a saved state.
-    pub(super) fn restore(&self, state: &HashMap<String, Tensor>) -> Result<()> {
+    pub(crate) fn restore(&self, state: &HashMap<String, Tensor>) -> Result<()> {
         for (name, var) in &self.vars {
             let saved = state.get(name).ok_or_else(|| {
                 Error::Config(format!("the saved state of the run lacks `{name}`"))

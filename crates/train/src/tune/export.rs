@@ -102,15 +102,8 @@ pub fn save(
     for (name, tensor) in decoder.tensors()? {
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
-    for own in weights.names() {
-        let name = match own {
-            HEAD => own.to_owned(),
-            _ => format!("model.{}", own.strip_prefix("model.").unwrap_or(own)),
-        };
-        let parts = [EMBEDDING, HEAD, "model.layers.", "model.norm."];
-        let is_decoders = parts.iter().any(|part| name.starts_with(part));
-        let left_out = name == HEAD && (!kind.head || decoder.config.tie_word_embeddings);
-        if !is_decoders || left_out || name.ends_with("inv_freq") || tensors.contains_key(&name) {
+    for (name, own) in of_decoder(decoder, weights, kind.head) {
+        if tensors.contains_key(&name) {
             continue;
         }
         let tensor = weights.tensor(own)?;
@@ -139,6 +132,26 @@ pub fn save(
         &dir.join("config.json"),
         &config(checkpoint, decoder, kind)?,
     )
+}
+
+/// The decoder's tensors among a checkpoint's: their names in the family, and their own. The
+/// language-model `head` is one of them if it is wanted and is not the embedding.
+pub(crate) fn of_decoder<'w>(
+    decoder: &Decoder,
+    weights: &'w Weights,
+    head: bool,
+) -> impl Iterator<Item = (String, &'w str)> {
+    let has_head = head && !decoder.config.tie_word_embeddings;
+    weights.names().filter_map(move |own| {
+        let name = match own {
+            HEAD => own.to_owned(),
+            _ => format!("model.{}", own.strip_prefix("model.").unwrap_or(own)),
+        };
+        let parts = [EMBEDDING, HEAD, "model.layers.", "model.norm."];
+        let is_decoders = parts.iter().any(|part| name.starts_with(part));
+        let left_out = name == HEAD && !has_head;
+        (is_decoders && !left_out && !name.ends_with("inv_freq")).then_some((name, own))
+    })
 }
 
 fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result<Value> {

@@ -36,7 +36,7 @@ impl Features {
     pub fn open(
         path: &Path,
         config: &ModelConfig,
-        mut weights: Weights,
+        weights: Weights,
         weight_type: WeightType,
         layers: usize,
         examples: &[Example],
@@ -62,10 +62,15 @@ impl Features {
         if done < examples.len() {
             file.set_len(starts[done] * row).map_err(io)?;
             file.seek(SeekFrom::End(0)).map_err(io)?;
-            let mut engine = engine(config, &mut weights, weight_type, layers)?;
+            let mut frozen = FrozenLayers::new(config, weights, weight_type, layers)?;
             while done < examples.len() {
                 let end = examples.len().min(done + AT_ONCE);
-                let bytes = compute(&mut engine, &examples[done..end])?;
+                let ids: Vec<&[u32]> = examples[done..end]
+                    .iter()
+                    .map(|e| e.ids.as_slice())
+                    .collect();
+                let mut bytes = Vec::new();
+                frozen.compute(&ids, &mut |x| bytes.extend(bf16::from_f32(x).to_le_bytes()))?;
                 file.write_all(&bytes).map_err(io)?;
                 done = end;
                 progress(starts[done] as usize, total);
@@ -99,59 +104,70 @@ impl Features {
     }
 }
 
-/// An engine of the first `layers` layers alone.
-fn engine(
-    config: &ModelConfig,
-    weights: &mut Weights,
-    weight_type: WeightType,
-    layers: usize,
-) -> Result<Engine> {
-    let bare = |name: &str| name.strip_prefix("model.").unwrap_or(name).to_owned();
-    let above = |name: &str| {
-        let layer = bare(name);
-        let number = layer
-            .strip_prefix("layers.")
-            .and_then(|rest| rest.split('.').next());
-        number
-            .and_then(|n| n.parse().ok())
-            .is_some_and(|n: usize| n >= layers)
-    };
-    let names: Vec<String> = weights.names().map(str::to_owned).collect();
-    for name in names {
-        if above(&name) || name == "lm_head.weight" {
-            weights.remove(&name);
-        }
-    }
-    let config = ModelConfig {
-        num_hidden_layers: layers,
-        // No logits: the embedding is only looked up.
-        causal_lm: false,
-        tie_word_embeddings: false,
-        ..config.clone()
-    };
-    let model = Model::from_weights(config, weights, weight_type)?;
-    Ok(Engine::new(Arc::new(model), EngineConfig::default())?)
-}
+/// An engine of a model's first layers alone.
+#[derive(Debug)]
+pub struct FrozenLayers(Engine);
 
-fn compute(engine: &mut Engine, examples: &[Example]) -> Result<Vec<u8>> {
-    let seqs: Vec<SeqId> = examples.iter().map(|_| engine.create()).collect();
-    let items: Vec<Append> = examples
-        .iter()
-        .zip(&seqs)
-        .map(|(example, &seq)| Append {
-            seq,
-            tokens: &example.ids,
-            want: Want::All,
-        })
-        .collect();
-    let rows = engine.forward(&items, Output::Residual)?;
-    let values = rows.iter().flatten();
-    let bytes = values
-        .flat_map(|&x| bf16::from_f32(x).to_le_bytes())
-        .collect();
-    engine.recycle(rows);
-    for seq in seqs {
-        engine.free(seq);
+impl FrozenLayers {
+    /// The first `layers` layers.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn new(
+        config: &ModelConfig,
+        mut weights: Weights,
+        weight_type: WeightType,
+        layers: usize,
+    ) -> Result<Self> {
+        let bare = |name: &str| name.strip_prefix("model.").unwrap_or(name).to_owned();
+        let above = |name: &str| {
+            let layer = bare(name);
+            let number = layer
+                .strip_prefix("layers.")
+                .and_then(|rest| rest.split('.').next());
+            number
+                .and_then(|n| n.parse().ok())
+                .is_some_and(|n: usize| n >= layers)
+        };
+        let names: Vec<String> = weights.names().map(str::to_owned).collect();
+        for name in names {
+            if above(&name) || name == "lm_head.weight" {
+                weights.remove(&name);
+            }
+        }
+        let config = ModelConfig {
+            num_hidden_layers: layers,
+            // No logits: the embedding is only looked up.
+            causal_lm: false,
+            tie_word_embeddings: false,
+            ..config.clone()
+        };
+        let model = Model::from_weights(config, &weights, weight_type)?;
+        Ok(Self(Engine::new(Arc::new(model), EngineConfig::default())?))
     }
-    Ok(bytes)
+
+    /// Hands the hidden states of all sequences to `take`, value by value, a row a token.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn compute(&mut self, sequences: &[&[u32]], take: &mut dyn FnMut(f32)) -> Result<()> {
+        let engine = &mut self.0;
+        let seqs: Vec<SeqId> = sequences.iter().map(|_| engine.create()).collect();
+        let items: Vec<Append> = sequences
+            .iter()
+            .zip(&seqs)
+            .map(|(tokens, &seq)| Append {
+                seq,
+                tokens,
+                want: Want::All,
+            })
+            .collect();
+        let rows = engine.forward(&items, Output::Residual)?;
+        rows.iter().flatten().for_each(|&x| take(x));
+        engine.recycle(rows);
+        for seq in seqs {
+            engine.free(seq);
+        }
+        Ok(())
+    }
 }

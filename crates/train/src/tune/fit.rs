@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{DType, Device, Tensor};
 
+use super::gradients::Gradients;
 use super::head::{self, RewardHead};
 use super::judged::Judged;
 use super::{Decoder, Example, Features, Input, Recipe, batches, state};
@@ -113,7 +114,7 @@ pub fn fit(
         Some(_) => (recipe.head_warmup * steps as f64).ceil() as usize,
         None => 0,
     };
-    let mut optimizer = optimizer(recipe);
+    let mut optimizer = recipe.optimizer();
     let mut first = 0;
     if let Some(path) = fit.state.filter(|path| path.exists()) {
         let saved = state::load(path)?;
@@ -161,7 +162,7 @@ pub fn fit(
             None => recipe.head_rate,
         };
         if step == head_steps {
-            optimizer = self::optimizer(recipe);
+            optimizer = recipe.optimizer();
         }
         let loss = run.step(batch, &lengths, step, &mut optimizer, rate)?;
         let done = step + 1;
@@ -177,7 +178,7 @@ pub fn fit(
         if let Some(path) = run.fit.state
             && (saved.elapsed() > SAVE || done == last)
         {
-            state::save(path, decoder, &optimizer, done)?;
+            state::save(path, decoder, &optimizer, done, &[])?;
             saved = Instant::now();
         }
         let measured = done % run.fit.evaluate_every.max(1) == 0 || done == steps;
@@ -186,14 +187,6 @@ pub fn fit(
         }
     }
     Ok(last == steps)
-}
-
-fn optimizer(recipe: &Recipe) -> AdamW {
-    let mut optimizer = AdamW::default();
-    optimizer.betas = recipe.betas;
-    optimizer.weight_decay = recipe.weight_decay;
-    optimizer.clip = recipe.clip;
-    optimizer
 }
 
 /// The tokens that occur in the examples, where the softmax is restricted to them.
@@ -229,7 +222,7 @@ impl Run<'_, '_> {
     ) -> Result<f64> {
         let examples = self.fit.data.examples;
         let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
-        let mut sums: HashMap<&str, Tensor> = HashMap::new();
+        let mut gradients = Gradients::default();
         let mut total = 0.0;
         for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
             let gradient = match step < self.head_steps {
@@ -239,17 +232,7 @@ impl Run<'_, '_> {
             let loss = self.loss(&part, gradient)?;
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
             total += f64::from(loss.to_scalar::<f32>()?);
-            let mut grads = loss.backward()?;
-            for (name, var) in self.decoder.vars() {
-                let Some(grad) = grads.remove(var.as_tensor()) else {
-                    continue;
-                };
-                let sum = match sums.remove(name) {
-                    Some(sum) => (sum + grad)?,
-                    None => grad,
-                };
-                sums.insert(name, sum);
-            }
+            gradients.add(self.decoder, &loss)?;
         }
         if !total.is_finite() {
             return Err(Error::Diverged {
@@ -257,8 +240,7 @@ impl Run<'_, '_> {
                 step,
             });
         }
-        let gradient = |name: &str, _: &Var| sums.get(name).cloned();
-        optimizer.step(self.decoder.vars(), gradient, rate)?;
+        gradients.step(self.decoder, optimizer, rate)?;
         Ok(total)
     }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::optim::AdamW;
 
 /// Which weights are trained. Both limits may hold at once; without any, all weights are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -163,6 +164,15 @@ impl Default for Recipe {
 }
 
 impl Recipe {
+    /// An optimiser that has made no step.
+    pub fn optimizer(&self) -> AdamW {
+        let mut optimizer = AdamW::default();
+        optimizer.betas = self.betas;
+        optimizer.weight_decay = self.weight_decay;
+        optimizer.clip = self.clip;
+        optimizer
+    }
+
     /// The learning rate of an update out of `steps`, counted from 0: the formulas of
     /// `transformers`' `get_cosine_schedule_with_warmup` and its siblings.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {

@@ -28,14 +28,41 @@ pub fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
     Ok(step.to_scalar::<u32>()? as usize)
 }
 
-/// Writes to a side file and renames, so that a kill never leaves half a state.
-pub fn save(path: &Path, decoder: &Decoder, optimizer: &AdamW, step: usize) -> Result<()> {
+/// A number that was saved beside the weights, if it was.
+pub fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>> {
+    let saved = state.get(name).map(Tensor::to_scalar::<f64>);
+    Ok(saved.transpose()?)
+}
+
+/// Writes to a side file and renames, so that a kill never leaves half a state. `numbers` are what
+/// a run has to know beside weights and moments.
+pub fn save(
+    path: &Path,
+    decoder: &Decoder,
+    optimizer: &AdamW,
+    step: usize,
+    numbers: &[(&str, f64)],
+) -> Result<()> {
     let mut all: HashMap<String, Tensor> = optimizer.state().collect();
     for (name, var) in decoder.vars() {
         all.insert(name.to_owned(), var.as_tensor().clone());
     }
     all.insert(STEP.into(), Tensor::new(step as u32, &Device::Cpu)?);
+    for &(name, number) in numbers {
+        all.insert(name.to_owned(), Tensor::new(number, &Device::Cpu)?);
+    }
+    write(path, &all)
+}
+
+/// Writes the trained weights alone.
+pub fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
+    let vars = decoder.vars();
+    let all = vars.map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
+    write(path, &all.collect())
+}
+
+fn write(path: &Path, all: &HashMap<String, Tensor>) -> Result<()> {
     let side = path.with_extension("tmp");
-    candle_core::safetensors::save(&all, &side)?;
+    candle_core::safetensors::save(all, &side)?;
     std::fs::rename(&side, path).map_err(|error| Error::Io(path.to_owned(), error))
 }

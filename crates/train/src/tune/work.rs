@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use beamgen_engine::{WeightType, Weights};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -34,11 +35,14 @@ pub fn log(work: &Path) -> Result<File> {
 }
 
 /// The folder's run must be this one, and going on with it must be wanted.
-pub fn claim(work: &Path, identity: &Identity, resume: bool) -> Result<()> {
+pub fn claim<I>(work: &Path, identity: &I, resume: bool) -> Result<()>
+where
+    I: PartialEq + Serialize + DeserializeOwned,
+{
     let path = work.join("run.json");
     match std::fs::read_to_string(&path) {
         Ok(_) if !resume => Err(Error::EarlierRun(work.to_owned())),
-        Ok(text) => match serde_json::from_str::<Identity>(&text) {
+        Ok(text) => match serde_json::from_str::<I>(&text) {
             Ok(earlier) if earlier == *identity => Ok(()),
             Ok(_) => Err(Error::Config(format!(
                 "{}: the run in this folder has other settings, data or weights",
@@ -68,6 +72,7 @@ pub fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usiz
     })
 }
 
+/// Of examples and of the weights' names.
 pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     let mut digest = Sha256::new();
     for example in examples {
@@ -87,6 +92,11 @@ pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
         digest.update(name);
         digest.update([0]);
     }
+    written(digest)
+}
+
+/// The first 16 bytes of a digest.
+pub fn written(digest: Sha256) -> String {
     let bytes = digest.finalize();
     bytes[..16]
         .iter()

@@ -1,0 +1,251 @@
+//! `beamgen train rl`: a generator trained by what its own chains earn.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use beamgen::eval::Problems;
+use beamgen::{Config, GeneratorConfig, Problem, Scorer, ScorerKind};
+use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
+use beamgen_train::tune;
+
+use super::failure;
+use super::numbers::{decay, not_negative, positive, share};
+use crate::args::RlArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::peak_memory;
+use crate::printable;
+use crate::settings;
+use crate::table::grouped;
+
+/// How often a line of an update appears.
+const LINE: Duration = Duration::from_secs(5);
+
+/// Lines between two headings.
+const HEADING: usize = 20;
+
+pub fn main(args: &RlArgs) -> Result<(), Failure> {
+    let (problems, held_out) = problems(args)?;
+    let recipe = recipe(args)?;
+    let mut scorer = scorer(args, recipe.reward, &problems)?;
+    let job = Job {
+        from: args.from.clone(),
+        problems,
+        held_out,
+        out: args.out.clone(),
+        recipe,
+        float32: args.float32,
+        resume: args.resume,
+        stop_after: args.stop_after,
+    };
+    let mut display = Display::default();
+    let scorer = scorer
+        .as_deref_mut()
+        .map(|scorer| scorer as &mut dyn Scorer);
+    let ended = run(&job, scorer, &mut |event| display.show(&event)).map_err(failure)?;
+    if let Some(peak) = peak_memory::mib() {
+        output::note(format_args!("  at most {peak:.0} MiB of memory"));
+    }
+    let out = job.out.display().to_string();
+    let out = printable::line(&out);
+    let mut o = std::io::stdout().lock();
+    match ended {
+        Ended::Done(update) => {
+            writeln!(
+                o,
+                "Written: {out}, the policy after update {update}, the most accurate"
+            )?;
+        }
+        Ended::Fallen(update) => {
+            writeln!(
+                o,
+                "Stopped: the held-out accuracy fell while the reward rose. Written: {out}, the policy after update {update}, the most accurate"
+            )?;
+        }
+        Ended::Paused => writeln!(o, "Stopped; go on with --resume")?,
+    }
+    Ok(o.flush()?)
+}
+
+/// What is learnt from, and what is only measured.
+fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
+    let (problems, count) = settings::problems(Some(&args.problems), args.limit)?;
+    problems.require_answers(count)?;
+    let part = share("--held-out", args.held_out)?;
+    let problems = problems.problems[..count].to_vec();
+    match &args.held_out_problems {
+        None if part == 0.0 => Err(Failure::Input(
+            "--held-out 0: there has to be something to measure: give --held-out-problems".into(),
+        )),
+        None => Ok(hold_out(problems, part, args.seed)),
+        Some(path) => {
+            let held_out = Problems::open(path)?;
+            held_out.require_answers(usize::MAX)?;
+            Ok((problems, held_out.problems))
+        }
+    }
+}
+
+fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
+    let reward: Reward = args.reward.parse().map_err(failure)?;
+    let mut generator = GeneratorConfig {
+        max_chain_tokens: args.max_chain_tokens,
+        max_step_tokens: args.max_step_tokens,
+        system_prompt: args.system_prompt.clone(),
+        ..GeneratorConfig::default()
+    };
+    if let Some(boundary) = &args.boundary {
+        generator.boundaries = vec![boundary.clone()];
+    }
+    Ok(Recipe {
+        algorithm: args.algorithm.parse::<Algorithm>().map_err(failure)?,
+        reward,
+        credit: args.credit.parse::<Credit>().map_err(failure)?,
+        prm: reward.scores().then(|| named(args)),
+        prm_weight: not_negative("--prm-weight", args.prm_weight)?,
+        group: args.group,
+        problems: args.groups,
+        updates: args.updates,
+        kl: not_negative("--kl", args.kl)?,
+        training: tune::Recipe {
+            train: args.train,
+            epochs: args.epochs,
+            batch: args.batch.unwrap_or(args.group * args.groups),
+            micro_tokens: args.micro_tokens,
+            learning_rate: positive("--learning-rate", args.learning_rate)?,
+            warmup: share("--warmup", args.warmup)?,
+            decay: decay(args.schedule),
+            weight_decay: not_negative("--weight-decay", args.weight_decay)?,
+            seed: args.seed,
+            ..tune::Recipe::default()
+        },
+        generator,
+        max_steps: args.max_steps,
+        guesses: args.guesses,
+        mismatch: not_negative("--max-mismatch", args.max_mismatch)?,
+        evaluate_every: args.evaluate_every,
+        samples: args.samples,
+        patience: args.patience,
+    })
+}
+
+/// What names the reward model in the run's file.
+fn named(args: &RlArgs) -> String {
+    let prm = args.prm.as_ref();
+    let mut name = prm.map_or("bundled".to_owned(), |prm| prm.display().to_string());
+    if let Some(format) = &args.prm_format {
+        name += &format!(" as {format}");
+    }
+    name
+}
+
+fn scorer(
+    args: &RlArgs,
+    reward: Reward,
+    problems: &[Problem],
+) -> Result<Option<Box<dyn Scorer + Send>>, Failure> {
+    if !reward.scores() {
+        let given = [
+            ("--prm", args.prm.is_some()),
+            ("--prm-format", args.prm_format.is_some()),
+        ];
+        return match given.into_iter().find(|(_, given)| *given) {
+            None => Ok(None),
+            Some((flag, _)) => Err(Failure::Input(format!(
+                "{flag} is for --reward prm or both, not outcome: change one of them"
+            ))),
+        };
+    }
+    let mut config = Config::default();
+    config.models.prm.clone_from(&args.prm);
+    config.models.prm_format.clone_from(&args.prm_format);
+    config.models.scorer = ScorerKind::Prm;
+    config.resolve_words();
+    let texts = problems.iter().map(|problem| problem.text.as_str());
+    settings::reward_model(config, texts).map(Some)
+}
+
+/// A line now and then, on stderr: one for the updates of the last seconds, one for each
+/// measurement.
+#[derive(Default)]
+struct Display {
+    shown: Option<Instant>,
+    lines: usize,
+}
+
+impl Display {
+    fn show(&mut self, event: &Event) {
+        match event {
+            Event::Note(text) => output::note(text),
+            Event::Update(update) => {
+                let due = self.shown.is_none_or(|shown| shown.elapsed() > LINE);
+                if !due {
+                    return;
+                }
+                self.shown = Some(Instant::now());
+                if self.lines.is_multiple_of(HEADING) {
+                    output::note(
+                        "update  reward   right  tokens     cut  repeat  entropy   KL ref   KL old    clip   engine off  sampled/s  trained/s",
+                    );
+                }
+                self.lines += 1;
+                output::note(format_args!(
+                    "{:>6} {:>7.3} {:>6.1}% {:>7.1} {:>6.1}% {:>6.1}% {:>8.3} {:>8.4} {:>8.5} {:>6.2}% {:>12.1e} {:>10} {:>10}",
+                    update.update,
+                    update.reward,
+                    100.0 * update.right,
+                    update.length,
+                    100.0 * update.truncated,
+                    100.0 * update.repetition,
+                    update.entropy,
+                    update.kl_reference,
+                    update.kl_old,
+                    100.0 * update.clipped,
+                    update.mismatch_max,
+                    grouped(update.rollout_speed() as u64),
+                    grouped(update.training_speed() as u64),
+                ));
+            }
+            Event::HeldOut(held_out) => {
+                let what = match (held_out.is_best, held_out.fallen) {
+                    (true, _) => ", the best so far".to_owned(),
+                    (false, 0) => String::new(),
+                    (false, n) => format!(", fallen while the reward rose ({n} in a row)"),
+                };
+                output::note(format_args!(
+                    "  after update {}: {:.1} % of samples and {:.1} % of greedy chains right on {} held-out problems{what}",
+                    held_out.update,
+                    100.0 * held_out.sampled,
+                    100.0 * held_out.greedy,
+                    grouped(held_out.problems as u64),
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    #[test]
+    fn the_flags_name_every_row_of_the_tables() {
+        let command = args::definition();
+        let rl = command
+            .find_subcommand("train")
+            .and_then(|train| train.find_subcommand("rl"))
+            .expect("train rl");
+        let names = |flag: &str| -> Vec<String> {
+            let found = rl.get_arguments().find(|arg| arg.get_id() == flag);
+            let values = found.expect("a flag").get_possible_values();
+            values
+                .iter()
+                .map(|value| value.get_name().to_owned())
+                .collect()
+        };
+        assert_eq!(names("algorithm"), Algorithm::ALL.map(|row| row.name));
+        assert_eq!(names("credit"), Credit::ALL.map(|(name, _)| name));
+        assert_eq!(names("reward"), Reward::ALL.map(|(name, _)| name));
+    }
+}

@@ -1,0 +1,165 @@
+use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+use rayon::prelude::*;
+
+use super::math::exponentials;
+use super::with_floats;
+
+/// Values of the logits that are held at a time.
+const LOGITS: usize = 16 << 20;
+
+/// What a target's log-probability costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Its part of the loss.
+    pub loss: f32,
+    /// The derivative of that by the log-probability.
+    pub slope: f32,
+}
+
+/// Weighted cross-entropy of `x W^T` (`x: [rows, hidden]`, `w: [vocab, hidden]`) against `targets`,
+/// summed. With `trained` there are gradients of `w` too.
+pub fn linear_cross_entropy(
+    x: &Tensor,
+    w: &Tensor,
+    targets: &[u32],
+    weights: &[f32],
+    trained: bool,
+) -> Result<Tensor> {
+    let cost = |row: usize, log_prob: f32| Cost {
+        loss: -weights[row] * log_prob,
+        slope: -weights[row],
+    };
+    Ok(linear_objective(x, w, targets, trained, cost)?.0)
+}
+
+/// The sum over the rows of what `cost` makes of the log-probability of the row's target under the
+/// softmax of `x W^T`, and these log-probabilities. All logits are never held: they are computed a
+/// few rows at a time, with their gradients at once.
+pub fn linear_objective(
+    x: &Tensor,
+    w: &Tensor,
+    targets: &[u32],
+    trained: bool,
+    cost: impl Fn(usize, f32) -> Cost + Sync,
+) -> Result<(Tensor, Vec<f32>)> {
+    let vocab = w.dim(0)?;
+    let (plain, head) = (x.detach(), w.detach());
+    let (mut loss, mut gx, mut gw) = (0f64, Vec::new(), None);
+    let mut log_probs = Vec::with_capacity(targets.len());
+    each_part(&plain, &head, |from, part, logits| {
+        let len = part.dim(0)?;
+        let g = with_floats(logits, |z| {
+            let mut g = vec![0f32; z.len()];
+            let costs: Vec<(f32, f32)> = g
+                .par_chunks_mut(vocab)
+                .zip(z.par_chunks(vocab))
+                .zip(&targets[from..from + len])
+                .enumerate()
+                .map(|(i, ((g, z), &target))| {
+                    let (max, sum) = exponentials(g, z);
+                    let log_prob = z[target as usize] - max - sum.ln();
+                    let Cost { loss, slope } = cost(from + i, log_prob);
+                    let scale = -slope / sum;
+                    g.iter_mut().for_each(|g| *g *= scale);
+                    g[target as usize] += slope;
+                    (loss, log_prob)
+                })
+                .collect();
+            loss += costs.iter().map(|&(loss, _)| f64::from(loss)).sum::<f64>();
+            log_probs.extend(costs.iter().map(|&(_, log_prob)| log_prob));
+            Ok(g)
+        })?;
+        let g = Tensor::from_vec(g, (len, vocab), x.device())?;
+        gx.push(g.matmul(&head)?);
+        if trained {
+            let own = g.t()?.matmul(part)?;
+            gw = Some(match gw.take() {
+                None => own,
+                Some(sum) => (sum + own)?,
+            });
+        }
+        Ok(())
+    })?;
+    let gx = Tensor::cat(&gx, 0)?;
+    let sum = x.apply_op2(
+        w,
+        Computed {
+            loss: loss as f32,
+            gx,
+            gw,
+        },
+    )?;
+    Ok((sum, log_probs))
+}
+
+/// The log-probabilities of the rows' targets alone, without any gradient.
+pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f32>> {
+    let vocab = w.dim(0)?;
+    let mut log_probs = Vec::with_capacity(targets.len());
+    each_part(&x.detach(), &w.detach(), |from, part, logits| {
+        let targets = &targets[from..from + part.dim(0)?];
+        with_floats(logits, |z| {
+            log_probs.par_extend(z.par_chunks(vocab).zip(targets).map_init(
+                || vec![0f32; vocab],
+                |e, (z, &target)| {
+                    let (max, sum) = exponentials(e, z);
+                    z[target as usize] - max - sum.ln()
+                },
+            ));
+            Ok(())
+        })
+    })?;
+    Ok(log_probs)
+}
+
+/// Calls `body` with the first row, the rows and the logits of as many rows at a time as may be
+/// held.
+fn each_part(
+    x: &Tensor,
+    head: &Tensor,
+    mut body: impl FnMut(usize, &Tensor, &Tensor) -> Result<()>,
+) -> Result<()> {
+    let (rows, vocab) = (x.dim(0)?, head.dim(0)?);
+    let at_once = (LOGITS / vocab).max(1);
+    for from in (0..rows).step_by(at_once) {
+        let part = x.narrow(0, from, at_once.min(rows - from))?;
+        let logits = part.matmul(&head.t()?)?;
+        body(from, &part, &logits)?;
+    }
+    Ok(())
+}
+
+/// A number whose gradients are known.
+struct Computed {
+    loss: f32,
+    gx: Tensor,
+    gw: Option<Tensor>,
+}
+
+impl CustomOp2 for Computed {
+    fn name(&self) -> &'static str {
+        "train-linear-objective"
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        Ok((CpuStorage::F32(vec![self.loss]), Shape::from(())))
+    }
+
+    fn bwd(
+        &self,
+        _x: &Tensor,
+        _w: &Tensor,
+        _loss: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let scale = f64::from(g.to_scalar::<f32>()?);
+        let gw = self.gw.as_ref().map(|gw| gw * scale).transpose()?;
+        Ok((Some((&self.gx * scale)?), gw))
+    }
+}

@@ -1,0 +1,42 @@
+//! Reinforcement learning of a generator: from verifiable answers (RLVR), from the step scores of a
+//! reward model, or from both.
+//!
+//! * [`Algorithm`]: the table of algorithms; what differs between them is data.
+//! * [`advantage`], [`credit`], [`objective`], [`overlong`], [`mod@average`]: the estimators, pure
+//!   functions of rewards, lengths and log-probabilities.
+//! * `rollout` samples chains by the engine's search, `policy` keeps the engine's weights those of
+//!   the trainer, `learner` takes optimiser steps.
+//! * [`run`]: the loop, with measurements, saved states, and the rule that stops it.
+
+#![warn(missing_docs)]
+
+pub mod advantage;
+mod algorithm;
+pub mod average;
+mod batch;
+pub mod credit;
+mod held_out;
+mod learner;
+mod lesson;
+mod log;
+pub mod objective;
+pub mod overlong;
+mod policy;
+mod recipe;
+mod reference;
+mod report;
+mod reward;
+mod rollout;
+mod run;
+mod split;
+mod state;
+mod tally;
+mod watch;
+
+pub use algorithm::{Algorithm, Baseline, Scale};
+pub use average::Average;
+pub use credit::Credit;
+pub use recipe::{Recipe, Reward};
+pub use report::{Event, HeldOut, Update};
+pub use run::{Ended, Job, run};
+pub use split::hold_out;

@@ -1,0 +1,120 @@
+//! The scores of a chain's steps to rewards of these steps.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// How the steps of a chain are rewarded by their scores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Credit {
+    /// Of `r = 2 score - 1` the part `softmax(-r / 0.1)`: a chain earns about its worst step, and
+    /// earns it there (PURE, 2504.15275).
+    #[default]
+    Min,
+    /// The score less that of the step before, which is 1 at the beginning: a potential. A chain
+    /// earns its last score less 1, however many steps it has (2410.15115).
+    Differences,
+    /// The score itself. A chain earns the more the more steps it has, so it learns to pad; this is
+    /// here to show that.
+    Sum,
+}
+
+/// Of the softmax, as published.
+const TEMPERATURE: f64 = 0.1;
+
+impl Credit {
+    /// Names in settings.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("min", Self::Min),
+        ("differences", Self::Differences),
+        ("sum", Self::Sum),
+    ];
+
+    /// The rewards of steps with these scores, 0 to 1 each.
+    #[must_use]
+    pub fn rewards(self, scores: &[f32]) -> Vec<f64> {
+        let scores = scores.iter().map(|&score| f64::from(score));
+        match self {
+            Self::Min => {
+                let rewards: Vec<f64> = scores.map(|score| 2.0 * score - 1.0).collect();
+                let least = rewards.iter().copied().fold(f64::INFINITY, f64::min);
+                let odds = rewards.iter().map(|r| ((least - r) / TEMPERATURE).exp());
+                let odds: Vec<f64> = odds.collect();
+                let sum: f64 = odds.iter().sum();
+                rewards.iter().zip(odds).map(|(r, o)| r * o / sum).collect()
+            }
+            Self::Differences => {
+                let mut before = 1.0;
+                let step = |score| score - std::mem::replace(&mut before, score);
+                scores.map(step).collect()
+            }
+            Self::Sum => scores.collect(),
+        }
+    }
+}
+
+impl FromStr for Credit {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, credit)| credit).ok_or_else(|| {
+            let names = Self::ALL.map(|(name, _)| name).join(", ");
+            Error::Config(format!("credit {name}: must be one of {names}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(credit: Credit, scores: &[f32], expected: &[f64]) {
+        let ours = credit.rewards(scores);
+        assert_eq!(ours.len(), expected.len());
+        for (a, b) in ours.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-6, "{ours:?} against {expected:?}");
+        }
+    }
+
+    #[test]
+    fn the_worst_step_earns_all() {
+        // r = 1, -1, 1: the weights of the others are e^-20.
+        close(Credit::Min, &[1.0, 0.0, 1.0], &[2e-9, -1.0, 2e-9]);
+        // Equal steps share it.
+        close(Credit::Min, &[1.0, 1.0], &[0.5, 0.5]);
+        // r = 0.6 and 0.5: odds 1 and e of 1 + e.
+        let e = std::f64::consts::E;
+        close(
+            Credit::Min,
+            &[0.8, 0.75],
+            &[0.6 / (1.0 + e), 0.5 * e / (1.0 + e)],
+        );
+        close(Credit::Min, &[], &[]);
+    }
+
+    #[test]
+    fn differences_sum_to_the_last_score() {
+        close(
+            Credit::Differences,
+            &[0.75, 0.25, 0.5],
+            &[-0.25, -0.5, 0.25],
+        );
+    }
+
+    #[test]
+    fn a_sum_grows_with_every_step() {
+        close(Credit::Sum, &[0.5, 0.25], &[0.5, 0.25]);
+    }
+
+    #[test]
+    fn names_are_known() {
+        for (name, credit) in Credit::ALL {
+            assert_eq!(name.parse::<Credit>().unwrap(), credit);
+        }
+        assert!("mean".parse::<Credit>().is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! `OUT/work/log.jsonl`: an object a line for each update and each measurement.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Error, Result};
+
+/// The log of a run.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// Opens the log in `work`. Of a run that goes on behind `done` updates, it keeps the lines of
+    /// these: what was written of later ones is made again.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn open(work: &Path, done: Option<usize>) -> Result<Self> {
+        let path = work.join("log.jsonl");
+        let io = |error| Error::Io(path.clone(), error);
+        let before = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(io(error)),
+        };
+        let is_done = |line: &&str| {
+            let line: Option<Value> = serde_json::from_str(line).ok();
+            let update = line.and_then(|line| line["update"].as_u64());
+            done.zip(update)
+                .is_some_and(|(done, update)| update as usize <= done)
+        };
+        let kept: Vec<&str> = before.lines().filter(is_done).collect();
+        let mut text = kept.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        std::fs::write(&path, text).map_err(io)?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(io)?;
+        Ok(Self { path, file })
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn line(&mut self, kind: &str, of: &impl Serialize) -> Result<()> {
+        let mut value = serde_json::to_value(of).map_err(|e| Error::Empty(e.to_string()))?;
+        value["kind"] = kind.into();
+        writeln!(self.file, "{value}").map_err(|error| Error::Io(self.path.clone(), error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_resumed_log_has_every_update_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(dir.path(), None).unwrap();
+        for update in 1..=4 {
+            log.line("update", &json!({ "update": update })).unwrap();
+        }
+        drop(log);
+        let mut log = Log::open(dir.path(), Some(2)).unwrap();
+        log.line("update", &json!({"update": 3})).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("log.jsonl")).unwrap();
+        let updates: Vec<u64> = text
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["update"]
+                    .as_u64()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(updates, [1, 2, 3]);
+    }
+}

@@ -1,0 +1,207 @@
+//! What the chains of a group earn, and what that is worth at each of their tokens.
+
+use super::advantage::{advantages, is_informative, shaped};
+use super::overlong::penalty;
+use super::rollout::{Chain, Group};
+use super::{Recipe, Reward};
+
+/// A group's rewards and advantages.
+#[derive(Debug)]
+pub struct Earned {
+    /// Of each chain, all that it earns.
+    pub rewards: Vec<f64>,
+    /// Of each chain, the advantage of each of its tokens.
+    pub advantages: Vec<Vec<f64>>,
+    /// Whether the rewards tell the chains apart. A penalty of length alone does not count.
+    pub informative: bool,
+}
+
+impl Earned {
+    /// By the recipe.
+    pub fn of(recipe: &Recipe, group: &Group) -> Self {
+        let outcome = |chain: &Chain| vec![f64::from(u8::from(chain.is_right()))];
+        let process = |chain: &Chain| recipe.credit.rewards(&chain.scores());
+        let own = |reward: &dyn Fn(&Chain) -> Vec<f64>| -> Vec<Vec<f64>> {
+            group.chains.iter().map(reward).collect()
+        };
+        let outcomes = own(&outcome);
+        let processes = match recipe.reward.scores() {
+            true => own(&process),
+            false => vec![Vec::new(); outcomes.len()],
+        };
+        let informative = match recipe.reward {
+            Reward::Prm => is_informative(&processes),
+            Reward::Outcome | Reward::Both => is_informative(&outcomes),
+        };
+        let rewards = outcomes.iter().zip(&processes).map(|(outcome, process)| {
+            let (outcome, process) = (outcome[0], process.iter().sum::<f64>());
+            match recipe.reward {
+                Reward::Outcome => outcome,
+                Reward::Prm => process,
+                Reward::Both => outcome + recipe.prm_weight * process,
+            }
+        });
+        let rewards = rewards.collect();
+        let penalised = |rewards: Vec<Vec<f64>>| self::penalised(recipe, group, rewards);
+        let by_step: Vec<Vec<f64>> = match recipe.reward {
+            Reward::Outcome => {
+                let of = advantages(&recipe.algorithm, &penalised(outcomes));
+                let steps = group.chains.iter().map(|chain| chain.steps.len());
+                of.iter().zip(steps).map(|(a, n)| vec![a[0]; n]).collect()
+            }
+            Reward::Prm => advantages(&recipe.algorithm, &penalised(processes)),
+            Reward::Both => {
+                let of = advantages(&recipe.algorithm, &penalised(outcomes));
+                let by_step = advantages(&recipe.algorithm, &processes);
+                let both = of.iter().zip(by_step).map(|(outcome, process)| {
+                    let both = process
+                        .iter()
+                        .map(|&process| shaped(outcome[0], process, recipe.prm_weight));
+                    both.collect()
+                });
+                both.collect()
+            }
+        };
+        let tokens = by_step.iter().zip(&group.chains).map(|(by_step, chain)| {
+            let steps = by_step.iter().zip(&chain.steps);
+            steps
+                .flat_map(|(&advantage, step)| std::iter::repeat_n(advantage, step.tokens))
+                .collect()
+        });
+        Self {
+            rewards,
+            advantages: tokens.collect(),
+            informative,
+        }
+    }
+}
+
+/// Takes the penalty of length, if the algorithm has one, from each chain's last reward.
+fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    if recipe.algorithm.overlong {
+        let limit = recipe.generator.max_chain_tokens;
+        for (own, chain) in rewards.iter_mut().zip(&group.chains) {
+            if let Some(last) = own.last_mut() {
+                *last -= penalty(chain.tokens.len(), limit);
+            }
+        }
+    }
+    rewards
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rollout::Step;
+    use super::super::{Algorithm, Credit};
+    use super::*;
+    use beamgen_eval::Verdict;
+
+    /// A chain of steps with these tokens and scores.
+    fn chain(right: bool, steps: &[(usize, f32)]) -> Chain {
+        let total = steps.iter().map(|step| step.0).sum();
+        Chain {
+            tokens: vec![0; total],
+            steps: steps
+                .iter()
+                .map(|&(tokens, score)| Step {
+                    tokens,
+                    log_prob: -1.0,
+                    score: Some(score),
+                })
+                .collect(),
+            finished: true,
+            verdict: if right {
+                Verdict::Same
+            } else {
+                Verdict::Different
+            },
+            repeated: 0,
+        }
+    }
+
+    fn group(chains: Vec<Chain>) -> Group {
+        Group {
+            prompt: vec![1],
+            chains,
+        }
+    }
+
+    fn recipe(algorithm: &str, reward: Reward, credit: Credit) -> Recipe {
+        Recipe {
+            algorithm: algorithm.parse().unwrap(),
+            reward,
+            credit,
+            ..Recipe::default()
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_worth_the_same_at_all_tokens() {
+        let group = group(vec![
+            chain(true, &[(2, 0.0), (1, 0.0)]),
+            chain(false, &[(1, 0.0)]),
+        ]);
+        let earned = Earned::of(&recipe("dr-grpo", Reward::Outcome, Credit::Min), &group);
+        assert_eq!(earned.rewards, [1.0, 0.0]);
+        assert_eq!(earned.advantages, [vec![0.5; 3], vec![-0.5]]);
+        assert!(earned.informative);
+    }
+
+    #[test]
+    fn the_worst_step_and_those_before_it_are_blamed() {
+        let group = group(vec![
+            chain(true, &[(1, 1.0), (1, 1.0), (1, 1.0)]),
+            chain(false, &[(1, 1.0), (1, 0.0), (1, 1.0)]),
+        ]);
+        let earned = Earned::of(&recipe("rloo", Reward::Prm, Credit::Min), &group);
+        let [right, wrong] = &earned.advantages[..] else {
+            panic!("two chains");
+        };
+        assert!(right.iter().all(|&a| a > 0.0), "{right:?}");
+        assert!(wrong[0] < -1.0 && wrong[1] < -1.0, "{wrong:?}");
+        // What follows the mistake is worth less than what others earn there, and no more.
+        assert!(wrong[2] > -0.5, "{wrong:?}");
+    }
+
+    #[test]
+    fn both_keep_the_sign_of_the_outcome() {
+        let group = group(vec![
+            chain(true, &[(1, 1.0), (1, 0.0)]),
+            chain(false, &[(1, 1.0), (1, 1.0)]),
+            chain(false, &[(1, 0.0), (1, 1.0)]),
+        ]);
+        for row in Algorithm::ALL {
+            let earned = Earned::of(&recipe(row.name, Reward::Both, Credit::Min), &group);
+            assert!(earned.advantages[0].iter().all(|&a| a > 0.0));
+            assert!(earned.advantages[1..].iter().flatten().all(|&a| a < 0.0));
+        }
+    }
+
+    #[test]
+    fn a_reward_model_speaks_where_all_answers_are_wrong() {
+        let group = group(vec![chain(false, &[(1, 0.9)]), chain(false, &[(1, 0.1)])]);
+        let earned = Earned::of(&recipe("dr-grpo", Reward::Both, Credit::Min), &group);
+        assert!(earned.advantages[0][0] > 0.0 && earned.advantages[1][0] < 0.0);
+        assert!(!earned.informative);
+    }
+
+    #[test]
+    fn an_unfinished_chain_scores_nothing() {
+        let mut cut = chain(false, &[(1, 1.0), (1, 1.0)]);
+        cut.finished = false;
+        cut.steps.iter_mut().for_each(|step| step.score = None);
+        let group = group(vec![cut, chain(true, &[(1, 1.0)])]);
+        let earned = Earned::of(&recipe("dr-grpo", Reward::Prm, Credit::Sum), &group);
+        assert_eq!(earned.rewards, [0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_penalty_of_length_is_no_information() {
+        let mut recipe = recipe("dapo", Reward::Outcome, Credit::Min);
+        recipe.generator.max_chain_tokens = 10;
+        let group = group(vec![chain(false, &[(10, 0.0)]), chain(false, &[(2, 0.0)])]);
+        let earned = Earned::of(&recipe, &group);
+        assert!(!earned.informative);
+        assert!(earned.advantages[0][0] < 0.0 && earned.advantages[1][0] > 0.0);
+    }
+}

@@ -1,0 +1,355 @@
+//! A whole run: from a checkpoint and problems to a folder.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use beamgen_engine::{Checkpoint, Engine, ModelConfig, Tokenizer, Weights};
+use beamgen_search::{Problem, Scorer};
+use candle_core::DType;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::batch::{Batch, Stream};
+use super::learner::Learner;
+use super::lesson::Lesson;
+use super::log::Log;
+use super::policy::Policy;
+use super::report::{Event, Update};
+use super::state::{Files, State};
+use super::tally::tally;
+use super::watch::Found;
+use super::{Recipe, held_out, reference};
+use crate::tune::{Decoder, export, work};
+use crate::{Error, Result};
+
+/// Time between two saved states.
+const SAVE: Duration = Duration::from_secs(300);
+
+/// What is trained, on what.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The checkpoint: a folder or a GGUF file.
+    pub from: PathBuf,
+    /// Problems with their answers.
+    pub problems: Vec<Problem>,
+    /// Problems that are only measured.
+    pub held_out: Vec<Problem>,
+    /// Where the trained checkpoint is written; the state of the run is in `work` below it.
+    pub out: PathBuf,
+    /// How.
+    pub recipe: Recipe,
+    /// Write float32, not bfloat16.
+    pub float32: bool,
+    /// Go on with the run in `out`.
+    pub resume: bool,
+    /// Leave after so many updates of this call.
+    pub stop_after: Option<usize>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ended {
+    /// All updates are done. What is written is the best of the measured policies, of this update.
+    Done(usize),
+    /// The held-out accuracy fell while the reward rose. What is written is the best, of this
+    /// update.
+    Fallen(usize),
+    /// It was told to leave; nothing but its state is written.
+    Paused,
+}
+
+/// What decides the bytes that a run writes: an interrupted one goes on only with the same.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Identity {
+    kind: String,
+    from: PathBuf,
+    recipe: Recipe,
+    problems: String,
+}
+
+impl Identity {
+    fn of(job: &Job, weights: &Weights) -> Self {
+        let mut digest = Sha256::new();
+        for problem in job.problems.iter().chain(&job.held_out) {
+            for text in [
+                &problem.id,
+                &problem.text,
+                problem.answer.as_deref().unwrap_or_default(),
+            ] {
+                digest.update((text.len() as u64).to_le_bytes());
+                digest.update(text);
+            }
+        }
+        digest.update((job.held_out.len() as u64).to_le_bytes());
+        for name in weights.names() {
+            digest.update(name);
+            digest.update([0]);
+        }
+        Self {
+            kind: "rl".into(),
+            from: job.from.clone(),
+            recipe: job.recipe.clone(),
+            problems: work::written(digest),
+        }
+    }
+}
+
+/// Trains a generator by what its own chains earn. `scorer` is the reward model, where the recipe
+/// wants one.
+///
+/// # Errors
+/// What is wrong with the checkpoint, the problems, the recipe, or the files of an earlier run.
+pub fn run(
+    job: &Job,
+    scorer: Option<&mut dyn Scorer>,
+    report: &mut dyn FnMut(Event),
+) -> Result<Ended> {
+    let recipe = &job.recipe;
+    recipe.check()?;
+    if recipe.reward.scores() != scorer.is_some() {
+        return Err(Error::Config(match scorer {
+            Some(_) => "a reward for outcomes alone uses no reward model".into(),
+            None => "this reward needs a reward model".into(),
+        }));
+    }
+    let checkpoint = Checkpoint::from(&job.from);
+    let config = ModelConfig::load(checkpoint.clone())?;
+    let weights = Weights::load(checkpoint.clone())?;
+    let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
+    tokenizer.check(&config)?;
+    let context = config.max_position_embeddings;
+    let trained = recipe.training.train;
+    let mut decoder = Decoder::load(config.clone(), &weights, trained, true, context)?;
+    if let Some(lora) = trained.lora {
+        decoder.adapt(lora, recipe.training.seed)?;
+    }
+    let decoder = decoder;
+    let vocab = tokenizer.len().min(config.vocab_size);
+    let mut policy = Policy::new(&decoder, &weights, tokenizer, recipe.writing())?;
+    let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;
+    let problems = apart(&job.problems, &held_out, report);
+    let problems = fitting(&mut policy, &problems, "problems", report)?;
+
+    let folder = job.out.join("work");
+    std::fs::create_dir_all(&folder).map_err(|error| Error::Io(folder.clone(), error))?;
+    work::claim(&folder, &Identity::of(job, &weights), job.resume)?;
+    report(Event::Note(format!(
+        "{} problems, {} held out; {} weights are trained",
+        problems.len(),
+        held_out.len(),
+        decoder.parameters()
+    )));
+
+    let reference = policy.engine()?;
+    let for_frozen = Weights::load(checkpoint.clone())?;
+    let training = &recipe.training;
+    let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
+    let files = Files::in_folder(&folder);
+    let state = files.restore(&decoder, &mut learner.optimizer)?;
+    if state.is_some() {
+        policy.follow(&decoder)?;
+    }
+    let log = Log::open(&folder, state.as_ref().map(|state| state.updates))?;
+    let state = state.unwrap_or_default();
+    let mut run = Run {
+        recipe,
+        decoder: &decoder,
+        learner,
+        policy,
+        reference,
+        scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
+        problems,
+        held_out,
+        files,
+        state,
+        log,
+        report,
+    };
+    let ended = run.updates(job.stop_after)?;
+    if ended == Ended::Paused {
+        return Ok(ended);
+    }
+    run.files.take_best(&decoder)?;
+    let dtype = if job.float32 { DType::F32 } else { DType::BF16 };
+    let kind = export::Kind::generator(dtype);
+    export::save(&decoder, &checkpoint, &weights, &kind, &job.out)?;
+    Ok(ended)
+}
+
+/// The problems that are not held out.
+fn apart(
+    problems: &[Problem],
+    held_out: &[Problem],
+    report: &mut dyn FnMut(Event),
+) -> Vec<Problem> {
+    let measured: HashSet<&str> = held_out.iter().map(|p| p.text.trim()).collect();
+    let is_free = |problem: &&Problem| !measured.contains(problem.text.trim());
+    let free: Vec<Problem> = problems.iter().filter(is_free).cloned().collect();
+    let both = problems.len() - free.len();
+    if both > 0 {
+        report(Event::Note(format!(
+            "{both} problems are held out, too: nothing is learnt from them"
+        )));
+    }
+    free
+}
+
+/// The problems whose prompts leave room in the model's context, and have an answer.
+fn fitting(
+    policy: &mut Policy,
+    problems: &[Problem],
+    what: &str,
+    report: &mut dyn FnMut(Event),
+) -> Result<Vec<Problem>> {
+    let fits = |problem: &&Problem| policy.generator().prompt(&problem.text).is_ok();
+    let kept: Vec<Problem> = problems.iter().filter(fits).cloned().collect();
+    let left_out = problems.len() - kept.len();
+    if left_out > 0 {
+        report(Event::Note(format!(
+            "{left_out} {what} do not fit the model's context and are left out"
+        )));
+    }
+    if kept.is_empty() {
+        return Err(Error::Config(format!("there are no {what} left")));
+    }
+    if let Some(open) = kept.iter().find(|problem| problem.answer.is_none()) {
+        return Err(Error::Config(format!(
+            "problem {} has no answer: chains cannot be graded",
+            open.id
+        )));
+    }
+    Ok(kept)
+}
+
+struct Run<'a> {
+    recipe: &'a Recipe,
+    decoder: &'a Decoder,
+    learner: Learner<'a>,
+    policy: Policy,
+    /// The starting policy.
+    reference: Engine,
+    scorer: Option<&'a mut dyn Scorer>,
+    problems: Vec<Problem>,
+    held_out: Vec<Problem>,
+    files: Files,
+    state: State,
+    log: Log,
+    report: &'a mut dyn FnMut(Event),
+}
+
+impl Run<'_> {
+    fn updates(&mut self, stop_after: Option<usize>) -> Result<Ended> {
+        let first = self.state.updates;
+        let total = self.recipe.updates;
+        let last = stop_after.map_or(total, |n| total.min(first + n));
+        let mut saved = Instant::now();
+        if first == 0 {
+            self.measure()?;
+        }
+        while self.state.updates < last && !self.state.stopped {
+            self.update()?;
+            let done = self.state.updates;
+            let measured = done.is_multiple_of(self.recipe.evaluate_every) || done == total;
+            if measured {
+                self.measure()?;
+            }
+            if saved.elapsed() > SAVE || measured || done == last {
+                let optimizer = &self.learner.optimizer;
+                self.files.save(self.decoder, optimizer, &self.state)?;
+                saved = Instant::now();
+            }
+        }
+        let best = self.state.watch.best_update;
+        Ok(match (self.state.stopped, last == total) {
+            (true, _) => Ended::Fallen(best),
+            (false, true) => Ended::Done(best),
+            (false, false) => Ended::Paused,
+        })
+    }
+
+    fn measure(&mut self) -> Result<()> {
+        let plan = self.recipe.plan(self.recipe.samples);
+        let update = self.state.updates;
+        let mut found = held_out::measure(&mut self.policy, &self.held_out, &plan, update)?;
+        let watch = &mut self.state.watch;
+        let verdict = watch.measured(found.sampled, found.problems, update);
+        found.is_best = verdict == Found::Best;
+        found.fallen = watch.fallen;
+        self.state.stopped = self.recipe.patience > 0 && watch.fallen >= self.recipe.patience;
+        if found.is_best {
+            self.files.keep(self.decoder)?;
+        }
+        self.log.line("held-out", &found)?;
+        (self.report)(Event::HeldOut(found));
+        Ok(())
+    }
+
+    fn update(&mut self) -> Result<()> {
+        let seed = self.recipe.training.seed;
+        let mut stream = Stream {
+            problems: &self.problems,
+            seed,
+            drawn: &mut self.state.drawn,
+        };
+        let scorer = self.scorer.as_mut();
+        let scorer = scorer.map(|scorer| &mut **scorer as &mut dyn Scorer);
+        let batch = Batch::sample(self.recipe, &mut self.policy, scorer, &mut stream)?;
+        let number = self.state.updates + 1;
+        let (references, reference_seconds) = timed(|| self.references(&batch))?;
+        let (lesson, training_seconds) = timed(|| {
+            let of = &references.log_probs;
+            Lesson::learn(&mut self.learner, self.recipe, &batch, of, number)
+        })?;
+        let ((), follow_seconds) = timed(|| self.policy.follow(self.decoder))?;
+        self.state.updates = number;
+        let update = Update {
+            update: number,
+            kl_reference: references.kl / references.tokens.max(1.0),
+            rate: self.recipe.rate(number),
+            optimizer_steps: self.learner.optimizer.steps(),
+            reference_seconds,
+            training_seconds,
+            follow_seconds,
+            ..tally(self.recipe, &batch, &lesson)
+        };
+        self.state.watch.reward(update.reward);
+        self.log.line("update", &update)?;
+        (self.report)(Event::Update(Box::new(update)));
+        Ok(())
+    }
+
+    /// What the starting policy thinks of all chains.
+    fn references(&mut self, batch: &Batch) -> Result<References> {
+        let mut references = References::default();
+        for (group, _) in &batch.groups {
+            let found = reference::log_probs(&mut self.reference, group)?;
+            for (chain, found) in group.chains.iter().zip(&found) {
+                let sampled: f64 = chain.steps.iter().map(|step| step.log_prob).sum();
+                let then: f64 = found.iter().map(|&x| f64::from(x)).sum();
+                references.kl += sampled - then;
+                references.tokens += chain.tokens.len() as f64;
+            }
+            references.log_probs.extend(found);
+        }
+        Ok(references)
+    }
+}
+
+/// What the starting policy thinks of an update's chains.
+#[derive(Default)]
+struct References {
+    /// Of each chain that is learnt from.
+    log_probs: Vec<Vec<f32>>,
+    /// Sum of `log pi - log pi_ref`.
+    kl: f64,
+    tokens: f64,
+}
+
+/// What `work` gives, and the seconds that it took.
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let began = Instant::now();
+    let done = work()?;
+    Ok((done, began.elapsed().as_secs_f64()))
+}

@@ -1,0 +1,107 @@
+//! What a run has to know to go on as if it had never been interrupted.
+
+use std::path::{Path, PathBuf};
+
+use super::watch::Watch;
+use crate::optim::AdamW;
+use crate::tune::{Decoder, state};
+use crate::{Error, Result};
+
+/// Where a run is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// Updates done.
+    pub updates: usize,
+    /// Problems taken from the stream of problems so far.
+    pub drawn: usize,
+    /// What measurements have found.
+    pub watch: Watch,
+    /// Whether the run stopped because the held-out accuracy fell.
+    pub stopped: bool,
+}
+
+/// The files of a run's state.
+#[derive(Clone, Debug)]
+pub struct Files {
+    state: PathBuf,
+    best: PathBuf,
+}
+
+impl Files {
+    /// Those in a work folder.
+    pub fn in_folder(work: &Path) -> Self {
+        Self {
+            state: work.join("state.safetensors"),
+            best: work.join("best.safetensors"),
+        }
+    }
+
+    /// Brings decoder and optimiser to where the run was; `None` if there was none.
+    ///
+    /// # Errors
+    /// The file is broken or is another model's.
+    pub fn restore(&self, decoder: &Decoder, optimizer: &mut AdamW) -> Result<Option<State>> {
+        if !self.state.exists() {
+            return Ok(None);
+        }
+        let saved = state::load(&self.state)?;
+        decoder.restore(&saved)?;
+        let count = |name: &str| -> Result<usize> {
+            let number = state::number(&saved, name)?
+                .ok_or_else(|| Error::Checkpoint(self.state.clone(), format!("has no {name}")))?;
+            Ok(number as usize)
+        };
+        optimizer.restore(&saved, count("optimizer_steps")?);
+        Ok(Some(State {
+            updates: state::step(&self.state, &saved)?,
+            drawn: count("drawn")?,
+            watch: Watch {
+                best: state::number(&saved, "best")?,
+                best_update: count("best_update")?,
+                best_reward: state::number(&saved, "best_reward")?,
+                fallen: count("fallen")?,
+                since: (
+                    state::number(&saved, "since")?.unwrap_or(0.0),
+                    count("since_updates")?,
+                ),
+            },
+            stopped: count("stopped")? > 0,
+        }))
+    }
+
+    /// Saves where the run is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, decoder: &Decoder, optimizer: &AdamW, at: &State) -> Result<()> {
+        let watch = &at.watch;
+        let mut numbers = vec![
+            ("optimizer_steps", optimizer.steps() as f64),
+            ("drawn", at.drawn as f64),
+            ("best_update", watch.best_update as f64),
+            ("fallen", watch.fallen as f64),
+            ("since", watch.since.0),
+            ("since_updates", watch.since.1 as f64),
+            ("stopped", f64::from(u8::from(at.stopped))),
+        ];
+        numbers.extend(watch.best.map(|best| ("best", best)));
+        numbers.extend(watch.best_reward.map(|reward| ("best_reward", reward)));
+        state::save(&self.state, decoder, optimizer, at.updates, &numbers)
+    }
+
+    /// Keeps the weights of now as the best.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, decoder: &Decoder) -> Result<()> {
+        state::save_weights(&self.best, decoder)
+    }
+
+    /// Takes back the best weights.
+    ///
+    /// # Errors
+    /// The file is broken or is another model's.
+    pub fn take_best(&self, decoder: &Decoder) -> Result<()> {
+        decoder.restore(&state::load(&self.best)?)
+    }
+}

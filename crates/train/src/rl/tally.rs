@@ -1,0 +1,52 @@
+//! The figures of an update's chains and optimiser steps.
+
+use beamgen_eval::Verdict;
+
+use super::Recipe;
+use super::batch::Batch;
+use super::lesson::Lesson;
+use super::report::Update;
+use super::rollout::Chain;
+
+/// What an update was like, as far as chains and steps say it; the rest is 0.
+pub fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
+    let sum = |of: &dyn Fn(&Chain) -> f64| batch.chains().map(of).sum::<f64>();
+    let chains = (batch.chains().count() as f64).max(1.0);
+    let tokens = sum(&|chain| chain.tokens.len() as f64).max(1.0);
+    let steps = sum(&|chain| chain.steps.len() as f64).max(1.0);
+    let part = |of: &dyn Fn(&Chain) -> bool| sum(&|chain| f64::from(u8::from(of(chain)))) / chains;
+    let groups = batch.all().count();
+    let informative = batch.all().filter(|(_, earned)| earned.informative).count();
+    let rewards = batch.all().flat_map(|(_, earned)| &earned.rewards);
+    let worst = |chain: &Chain| {
+        let scores = chain.scores().into_iter().map(f64::from);
+        scores.fold(1.0, f64::min)
+    };
+    let log_prob = |chain: &Chain| chain.steps.iter().map(|step| step.log_prob).sum::<f64>();
+    let learnt = lesson.tokens.max(1) as f64;
+    Update {
+        reward: rewards.sum::<f64>() / chains,
+        right: part(&Chain::is_right),
+        informative: informative as f64 / groups.max(1) as f64,
+        worst_score: recipe.reward.scores().then(|| sum(&worst) / chains),
+        kl_old: lesson.kl_old / learnt,
+        entropy: -sum(&log_prob) / tokens,
+        length: tokens / chains,
+        steps: steps / chains,
+        repetition: sum(&|chain| chain.repeated as f64) / steps,
+        truncated: part(&|chain| !chain.finished),
+        cannot_tell: part(&|chain| chain.verdict == Verdict::CannotTell),
+        clipped: lesson.clipped as f64 / learnt,
+        loss: lesson.losses.iter().sum::<f64>() / lesson.losses.len().max(1) as f64,
+        gradient_norm: lesson.norm,
+        mismatch_mean: lesson.mismatch.mean(),
+        mismatch_max: lesson.mismatch.max,
+        groups,
+        learnt: lesson.chains,
+        rollout_tokens: batch.rollouts.tokens,
+        rollout_seconds: batch.rollouts.seconds,
+        scoring_seconds: batch.rollouts.scoring,
+        training_tokens: lesson.passed,
+        ..Update::default()
+    }
+}
