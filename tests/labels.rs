@@ -438,6 +438,42 @@ fn files_and_flags_of_no_use() {
 }
 
 #[test]
+fn chains_of_some_levels_alone_are_kept_if_it_is_asked_for() {
+    let place = Place::new();
+    let chains = ["problems", "--count", "40", "--seed", "31", "--steps"];
+    place.write("world.jsonl", place.run(&chains).ok().stdout);
+    let stat = place.run(&["labels", "stat", "world.jsonl", "--json"]);
+    let levels = stat.ok().json().remove(0)["levels"].take();
+    let count = |level: &str| levels[level].as_u64().expect("a count") as usize;
+    let convert = |level: &str| {
+        place.run(&[
+            "labels",
+            "convert",
+            "world.jsonl",
+            "--to",
+            "beamgen",
+            "--out",
+            "some.jsonl",
+            "--level",
+            level,
+        ])
+    };
+    convert("3 people,5 people").ok();
+    let some = lines(&place, "some.jsonl");
+    assert_eq!(some.len(), count("3 people") + count("5 people"));
+    for chain in &some {
+        let facts = chain["problem"]
+            .as_str()
+            .expect("a text")
+            .matches(" has ")
+            .count();
+        let named = chain["level"].as_str().expect("a level");
+        assert_eq!(named, format!("{facts} people"));
+    }
+    convert("Level 9").assert_refused("no such level", &["Level 9", "3 people"]);
+}
+
+#[test]
 fn labels_that_a_second_opinion_contradicts_can_be_left_out() {
     let place = Place::new();
     let chains = ["problems", "--count", "400", "--seed", "31", "--steps"];

@@ -56,12 +56,18 @@ fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
         json!({
             "id": id(args, i),
             "problem": problem.text(),
+            "level": level(&problem),
             "final_answer_correct": steps.last() == Some(&answer),
             "label": wrong.map_or(-1, |step| step as i64),
             "steps": steps,
         })
     };
     Ok(worlds(args)?.enumerate().map(chain))
+}
+
+/// What makes a problem hard: how many people it has, each of them a step.
+fn level(problem: &WorldProblem) -> String {
+    format!("{} people", problem.facts.len())
 }
 
 fn id(args: &ProblemsArgs, index: usize) -> String {

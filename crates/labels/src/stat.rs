@@ -36,6 +36,8 @@ pub struct Stat {
     pub disputed: usize,
     /// Chains that are the same, step by step, as an earlier one.
     pub duplicate_chains: usize,
+    /// Chains of each level that their source names.
+    pub levels: BTreeMap<String, usize>,
     /// Rejected records, by reason.
     pub rejected: BTreeMap<String, usize>,
 }
@@ -54,6 +56,9 @@ impl Stat {
         let mut seen: HashMap<String, Seen> = HashMap::new();
         for chain in chains {
             stat.chains += 1;
+            if let Some(level) = &chain.level {
+                *stat.levels.entry(level.clone()).or_default() += 1;
+            }
             stat.steps += chain.steps.len();
             problems.insert(normalised(&chain.problem));
             let mut prefix = Fingerprint::default();

@@ -48,6 +48,11 @@ pub struct InputFlags {
     /// chosen path counts.
     #[arg(long)]
     pub alternatives: bool,
+    /// Keep the chains of these levels only, as their source names them: `--level 'Level 1,Level 2'`
+    ///
+    /// `labels stat` says which there are. Chains that name no level are left out.
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
+    pub level: Vec<String>,
     /// Write all rejected records into this file, with their places and reasons
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! The chains of the files that a command names, and what it says of rejected records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use beamgen_labels::{LabelledChain, Rejected, open};
@@ -34,6 +34,9 @@ pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
     for path in &flags.files {
         let read = open(path, flags.from)?;
         let mut chains = read.chains;
+        if !flags.level.is_empty() {
+            chains = of_levels(chains, &flags.level, &read.source)?;
+        }
         if flags.alternatives {
             let apart = chains.iter().flat_map(LabelledChain::with_alternatives);
             chains = apart.collect();
@@ -52,6 +55,30 @@ pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
         write_rejected(path, &inputs, flags)?;
     }
     Ok(inputs)
+}
+
+/// The chains of these levels.
+fn of_levels(
+    chains: Vec<LabelledChain>,
+    levels: &[String],
+    source: &str,
+) -> Result<Vec<LabelledChain>, Failure> {
+    let named: BTreeSet<&String> = chains.iter().filter_map(|c| c.level.as_ref()).collect();
+    if let Some(unknown) = levels.iter().find(|level| !named.contains(level)) {
+        let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
+        return Err(Failure::Input(format!(
+            "--level {unknown}: no chain of {source} has it: {}",
+            match some.is_empty() {
+                true => "they name no levels".to_owned(),
+                false => format!("there are {}", some.join(", ")),
+            }
+        )));
+    }
+    let is_kept = |chain: &LabelledChain| {
+        let level = chain.level.as_ref();
+        level.is_some_and(|level| levels.contains(level))
+    };
+    Ok(chains.into_iter().filter(is_kept).collect())
 }
 
 /// All chains of all files.

@@ -12,6 +12,9 @@ use crate::output;
 use crate::printable;
 use crate::table::{Table, grouped, percent};
 
+/// Most levels shown; a source with more names something else so.
+const MOST_LEVELS: usize = 20;
+
 pub fn main(args: &StatArgs) -> Result<(), Failure> {
     // A neutral rating is neither a 1 nor a 0 unless somebody says so.
     let rule = args.rule.rule(Neutral::Half);
@@ -66,6 +69,9 @@ fn table(input: &Input, stat: &Stat) -> Table {
         stat.duplicate_chains,
         Some(stat.chains),
     );
+    for (level, &count) in stat.levels.iter().take(MOST_LEVELS) {
+        add(&format!("  of level {level}"), count, Some(stat.chains));
+    }
     add("problems", stat.problems, None);
     add("steps", stat.steps, None);
     add("alternatives of steps", stat.alternatives, None);
