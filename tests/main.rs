@@ -16,6 +16,7 @@ mod documents;
 mod edges;
 mod effective;
 mod escapes;
+mod eval_prm_probes;
 mod eval_prm_report;
 mod foreign;
 mod hostile_checkpoints;

@@ -1,11 +1,13 @@
 //! `beamgen eval-prm`: how well a reward model finds the first wrong step, as ProcessBench measures
-//! it, and in a report of much more.
+//! it, and in a report of much more; with probes, how it can be gamed.
 
 mod data;
 mod folder;
 mod markdown;
 mod plots;
+mod probes;
 mod results;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,7 @@ use beamgen_labels::Neutral;
 use serde::Serialize;
 
 use self::folder::Outline;
+use self::probes::SetProbes;
 use crate::args::EvalPrmArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -75,22 +78,27 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
             args.threshold
         )));
     }
-    let (rows, is_scored) = match (&args.redraw, &args.report) {
-        (Some(folder), _) => first_errors(&folder::redraw(folder)?),
-        (None, Some(folder)) => reported(args, folder)?,
-        (None, None) => measured(args)?,
+    let report = match (&args.redraw, &args.report) {
+        (Some(folder), _) => Some(folder::redraw(folder)?),
+        (None, Some(folder)) => Some(reported(args, Some(folder))?),
+        (None, None) if args.probes => Some(reported(args, None)?),
+        (None, None) => None,
+    };
+    let (rows, is_scored) = match &report {
+        Some(report) => first_errors(report),
+        None => measured(args)?,
     };
     let threshold = rows.first().map_or(args.threshold, |row| row.threshold);
     let mut out = io::stdout().lock();
-    for row in args.json.then_some(&rows).into_iter().flatten() {
-        output::json_line(&mut out, row)?;
+    let probes = |set: usize| report.as_ref()?.sets.get(set)?.probes.as_ref();
+    for (set, row) in rows.iter().enumerate().filter(|_| args.json) {
+        let probes = probes(set);
+        output::json_line(&mut out, &JsonRow { row, probes })?;
     }
-    let folder = args.report.as_ref().or(args.redraw.as_ref());
     if !args.json {
-        let resampled = if folder.is_some() {
-            "problems"
-        } else {
-            "chains"
+        let resampled = match report {
+            Some(_) => "problems",
+            None => "chains",
         };
         table(&rows, threshold).write(&mut out)?;
         writeln!(
@@ -99,7 +107,12 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
              on right: chains without a flag; F1: harmonic mean, 95 % interval over {resampled}.\n  \
              best: F1 at the threshold chosen on these very data, an upper bound."
         )?;
-        if let Some(folder) = folder {
+        for (set, row) in rows.iter().enumerate() {
+            if let Some(probes) = probes(set) {
+                terminal::write(&mut out, &row.data, probes)?;
+            }
+        }
+        if let Some(folder) = args.report.as_ref().or(args.redraw.as_ref()) {
             let path = folder.join("report.md").display().to_string();
             writeln!(out, "  The whole report: {}", printable::line(&path))?;
         }
@@ -112,6 +125,15 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
             Err(Failure::Run(anyhow::anyhow!(message)))
         }
     }
+}
+
+/// A row as it is printed with `--json`.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    #[serde(flatten)]
+    row: &'a Measured,
+    #[serde(flatten)]
+    probes: Option<&'a SetProbes>,
 }
 
 /// A row for each file, and whether the model could read any of the chains.
@@ -144,13 +166,24 @@ fn measured(args: &EvalPrmArgs) -> Result<Rows, Failure> {
     Ok((rows, is_scored))
 }
 
-/// Scores the files and writes their report.
-fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
+/// Scores the files, with the probes if they are asked for, and writes their report if there is a
+/// folder for it.
+fn reported(args: &EvalPrmArgs, folder: Option<&Path>) -> Result<folder::Measured, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
     let mut sets = data::open(&args.data, args.limit, rule)?;
-    folder::create(folder)?;
-    let model = score::scorer(&config);
+    if let Some(folder) = folder {
+        folder::create(folder)?;
+    }
+    let outline = Outline {
+        model: score::scorer(&config),
+        threshold: args.threshold,
+        rule,
+        probes: args
+            .probes
+            .then(|| args.aggregation.unwrap_or(config.search.aggregation)),
+        sets: sets.iter().map(|set| set.outline.clone()).collect(),
+    };
     let problems = sets.iter().flat_map(|set| &set.chains);
     let problems = problems.map(|chain| chain.problem.as_str());
     let mut reward_model = settings::reward_model(config, problems)?;
@@ -170,15 +203,18 @@ fn reported(args: &EvalPrmArgs, folder: &Path) -> Result<Rows, Failure> {
         )?;
     }
     drop(progress);
-    let outline = Outline {
-        model,
-        threshold: args.threshold,
-        rule,
-        sets: sets.iter().map(|set| set.outline.clone()).collect(),
+    let probes = match args.probes {
+        true => probes::score(&mut *reward_model, &sets)?,
+        false => Vec::new(),
     };
-    let rows = sets.into_iter().map(|set| set.rows).collect();
-    let report = folder::write(folder, &About::this(), &outline, rows)?;
-    Ok(first_errors(&report))
+    let rows = folder::Rows {
+        sets: sets.into_iter().map(|set| set.rows).collect(),
+        probes,
+    };
+    match folder {
+        Some(folder) => folder::write(folder, &About::this(), &outline, rows),
+        None => Ok(folder::measured(outline, rows)),
+    }
 }
 
 /// A row for each file of a report, over the chains whose first error the labels tell. The interval

@@ -18,6 +18,7 @@ pub mod metrics;
 mod number;
 pub mod pass_at_k;
 pub mod pool;
+pub mod probes;
 mod problems;
 pub mod quality;
 mod record;

@@ -161,6 +161,8 @@ Examples:
   beamgen eval-prm --data world.jsonl
   beamgen eval-prm --data prmbench.jsonl prm800k.jsonl --prm DIR --report my-report
       all figures with intervals over problems, calibration, baselines, plots
+  beamgen eval-prm --data labels.jsonl --prm DIR --probes
+      what the model is blind to, and what it rewards
   beamgen eval-prm --redraw my-report
       the same from its raw scores
 

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use beamgen::Aggregation;
 use beamgen::eval::quality::ScoredChain;
 use beamgen_labels::LabelRule;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::data::SetOutline;
+use super::probes::SetProbes;
 use super::results::SetReport;
-use super::{markdown, plots};
+use super::{markdown, plots, probes};
 use crate::failure::Failure;
 use crate::report::about::About;
 use crate::report::page::write_page;
@@ -17,6 +20,9 @@ use crate::report::write::write_file;
 
 /// Raw scores, a chain a line.
 const ROWS: &str = "rows.jsonl";
+
+/// Raw scores of changed chains, a chain a line, if there are probes.
+const PROBES: &str = "probes.jsonl";
 
 /// Everything but the rows.
 const RESULTS: &str = "results.json";
@@ -32,6 +38,9 @@ pub struct Outline {
     pub threshold: f32,
     /// How labels were derived.
     pub rule: LabelRule,
+    /// How step scores become a chain's, if there are probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Aggregation>,
     pub sets: Vec<SetOutline>,
 }
 
@@ -79,25 +88,39 @@ pub fn create(folder: &Path) -> Result<(), Failure> {
     }
 }
 
+/// The raw scores of a report: by set those of its chains, and those of changed ones.
+pub struct Rows {
+    pub sets: Vec<Vec<ScoredChain>>,
+    pub probes: Vec<probes::Row>,
+}
+
 /// Writes everything, a set's rows at the place of its outline.
 pub fn write(
     folder: &Path,
     about: &About,
     outline: &Outline,
-    rows: Vec<Vec<ScoredChain>>,
+    rows: Rows,
 ) -> Result<Measured, Failure> {
-    let mut text = Vec::new();
-    for (set, chains) in rows.into_iter().enumerate() {
-        for chain in chains {
-            serde_json::to_writer(&mut text, &Row { set, chain })
-                .map_err(|error| Failure::Run(error.into()))?;
-            text.push(b'\n');
-        }
+    let of_set = |(set, chains): (usize, Vec<ScoredChain>)| {
+        chains.into_iter().map(move |chain| Row { set, chain })
+    };
+    let sets = rows.sets.into_iter().enumerate().flat_map(of_set);
+    write_file(&folder.join(ROWS), &lines(sets)?)?;
+    if outline.probes.is_some() {
+        write_file(&folder.join(PROBES), &lines(rows.probes)?)?;
     }
-    write_file(&folder.join(ROWS), &text)?;
     // A report is a function of its files, so the rows are read back.
-    let rows = read(folder, outline.sets.len())?;
+    let rows = read(folder, outline)?;
     report(folder, about, outline.clone(), rows)
+}
+
+fn lines(rows: impl IntoIterator<Item = impl Serialize>) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    for row in rows {
+        serde_json::to_writer(&mut text, &row).map_err(|error| Failure::Run(error.into()))?;
+        text.push(b'\n');
+    }
+    Ok(text)
 }
 
 /// Writes everything but the rows anew.
@@ -112,62 +135,87 @@ pub fn redraw(folder: &Path) -> Result<Measured, Failure> {
     let text = beamgen_files::read_regular_file(&path, MAX_BYTES)
         .map_err(|error| fault(error.to_string()))?;
     let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
-    let rows = read(folder, given.outline.sets.len())?;
+    let rows = read(folder, &given.outline)?;
     report(folder, &given.about, given.outline, rows)
 }
 
-fn read(folder: &Path, sets: usize) -> Result<Vec<Vec<ScoredChain>>, Failure> {
-    let path = folder.join(ROWS);
-    let text = beamgen_files::read_text_file(&path, MAX_BYTES)
+fn read(folder: &Path, outline: &Outline) -> Result<Rows, Failure> {
+    let mut sets = vec![Vec::new(); outline.sets.len()];
+    each(&folder.join(ROWS), |row: Row| {
+        row.chain.check().map_err(|error| error.to_string())?;
+        let count = sets.len();
+        let set = sets.get_mut(row.set);
+        let set = set.ok_or_else(|| format!("field \"set\": there are {count}"))?;
+        set.push(row.chain);
+        Ok(())
+    })?;
+    let mut changed = Vec::new();
+    if outline.probes.is_some() {
+        each(&folder.join(PROBES), |row: probes::Row| {
+            row.check(&sets)?;
+            changed.push(row);
+            Ok(())
+        })?;
+    }
+    Ok(Rows {
+        sets,
+        probes: changed,
+    })
+}
+
+/// Calls `take` with every line of a file of rows; it says what is wrong with one.
+fn each<T: DeserializeOwned>(
+    path: &Path,
+    mut take: impl FnMut(T) -> Result<(), String>,
+) -> Result<(), Failure> {
+    let text = beamgen_files::read_text_file(path, MAX_BYTES)
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-    let mut rows = vec![Vec::new(); sets];
     for (number, line) in text.lines().enumerate() {
-        let fault = |reason: String| {
+        let row = serde_json::from_str(line).map_err(|error| error.to_string());
+        row.and_then(&mut take).map_err(|reason| {
             Failure::Input(format!(
                 "{}: line {}: {reason}: it is not as it was written",
                 path.display(),
                 number + 1
             ))
-        };
-        let row: Row = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
-        row.chain
-            .check()
-            .map_err(|error| fault(error.to_string()))?;
-        let set = rows.get_mut(row.set);
-        set.ok_or_else(|| fault(format!("field \"set\": there are {sets}")))?
-            .push(row.chain);
+        })?;
     }
-    Ok(rows)
+    Ok(())
 }
 
-fn report(
-    folder: &Path,
-    about: &About,
-    outline: Outline,
-    rows: Vec<Vec<ScoredChain>>,
-) -> Result<Measured, Failure> {
-    let set = |(of, rows): (&SetOutline, &Vec<ScoredChain>)| {
-        SetReport::of(&of.name, rows, outline.threshold)
+/// The report of raw scores.
+pub fn measured(outline: Outline, rows: Rows) -> Measured {
+    let set = |(number, (of, chains)): (usize, (&SetOutline, &Vec<ScoredChain>))| SetReport {
+        probes: outline.probes.map(|aggregation| {
+            SetProbes::of(number, chains, &rows.probes, aggregation, outline.threshold)
+        }),
+        ..SetReport::of(&of.name, chains, outline.threshold)
     };
-    let sets: Vec<SetReport> = outline.sets.iter().zip(&rows).map(set).collect();
-    let plots = plots::draw(folder, outline.threshold, &sets)?;
-    let text = markdown::text(about, &outline, &sets, &plots);
+    let sets = outline.sets.iter().zip(&rows.sets).enumerate();
+    Measured {
+        sets: sets.map(set).collect(),
+        outline,
+        rows: rows.sets,
+    }
+}
+
+fn report(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Measured, Failure> {
+    let measured = measured(outline, rows);
+    let Measured { outline, sets, .. } = &measured;
+    let plots = plots::draw(folder, outline.threshold, sets)?;
+    let text = markdown::text(about, outline, sets, &plots);
     write_file(&folder.join("report.md"), text.as_bytes())?;
     write_page(folder, &format!("Reward model, {}", about.date()), &text)?;
     let results = Results {
         about,
-        outline: &outline,
-        sets: &sets,
+        outline,
+        sets,
     };
     let mut text =
         serde_json::to_vec_pretty(&results).map_err(|error| Failure::Run(error.into()))?;
     text.push(b'\n');
     write_file(&folder.join(RESULTS), &text)?;
-    Ok(Measured {
-        outline,
-        sets,
-        rows,
-    })
+    Ok(measured)
 }
 
 #[cfg(test)]
@@ -182,8 +230,8 @@ mod tests {
             let folder = root.join("benches/results/2026-11-23-eval-prm").join(model);
             let text = fs::read(folder.join(RESULTS)).expect("a file");
             let given: Given = serde_json::from_slice(&text).expect("results");
-            let rows = read(&folder, given.outline.sets.len()).expect("rows");
-            let chains: usize = rows.iter().map(Vec::len).sum();
+            let rows = read(&folder, &given.outline).expect("rows");
+            let chains: usize = rows.sets.iter().map(Vec::len).sum();
             assert_eq!(chains, 500, "{model}");
         }
     }

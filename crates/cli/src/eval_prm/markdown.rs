@@ -1,5 +1,7 @@
 //! The report for people: report.md.
 
+mod probes;
+
 use std::fmt::Write;
 
 use beamgen::eval::metrics::RESAMPLES;
@@ -17,6 +19,9 @@ use crate::table::{grouped, percent};
 pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
+    if let Some(aggregation) = outline.probes {
+        probes::head(&mut out, aggregation, outline.threshold);
+    }
     for (number, (of, set)) in outline.sets.iter().zip(sets).enumerate() {
         one_set(&mut out, of, set, outline.threshold);
         for plot in plots.iter().filter(|plot| plot.set == number) {
@@ -88,6 +93,9 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
     by_position(out, &set.by_position);
     for breakdown in &set.breakdowns {
         groups(out, breakdown);
+    }
+    if let Some(of) = &set.probes {
+        probes::one_set(out, of);
     }
 }
 

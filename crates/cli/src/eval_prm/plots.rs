@@ -1,6 +1,7 @@
 //! The figures of a report, each as SVG and as PNG.
 
 mod positions;
+mod probes;
 mod reliability;
 mod roc;
 mod scores;
@@ -12,6 +13,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use self::positions::Positions;
+use self::probes::Probes;
 use self::reliability::Reliability;
 use self::roc::Roc;
 use self::scores::Scores;
@@ -53,6 +55,9 @@ pub fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plo
         add("roc", Roc::of(set, threshold).as_ref().map(as_figure))?;
         add("scores", Scores::of(set, threshold).as_ref().map(as_figure))?;
         add("positions", Positions::of(set).as_ref().map(as_figure))?;
+        let probes = set.probes.as_ref();
+        let probes = probes.and_then(|probes| Probes::of(&set.name, probes, threshold));
+        add("probes", probes.as_ref().map(as_figure))?;
     }
     Ok(plots)
 }

@@ -5,8 +5,10 @@ use beamgen::eval::quality::{
 };
 use serde::Serialize;
 
+use super::probes::SetProbes;
+
 /// The seed of every bootstrap, so that a report drawn anew is the same.
-const SEED: u64 = 0;
+pub const SEED: u64 = 0;
 
 /// Bins of the histograms of scores.
 pub const HISTOGRAM_BINS: usize = 20;
@@ -27,6 +29,8 @@ pub struct SetReport {
     pub breakdowns: Vec<Breakdown>,
     /// Steps of each bin of scores: right ones, wrong ones.
     pub histogram: Vec<(usize, usize)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probes: Option<SetProbes>,
 }
 
 /// A model or a baseline.
@@ -86,6 +90,7 @@ impl SetReport {
             by_position: by_position(rows, threshold),
             breakdowns: breakdowns(rows, threshold),
             histogram: view.histogram(HISTOGRAM_BINS),
+            probes: None,
         }
     }
 }

@@ -15,6 +15,7 @@ fn text(rows: &[ScoredChain]) -> String {
         model: "m|_<b>".to_owned(),
         threshold: 0.5,
         rule: beamgen_labels::LabelRule::default(),
+        probes: None,
         sets: vec![SetOutline {
             name: "a|b".to_owned(),
             source: "`a|b`.jsonl".to_owned(),

@@ -1,0 +1,73 @@
+//! The probes of a set on a terminal.
+
+use std::io::{self, Write};
+
+use beamgen::eval::probes::{Effect, Effects};
+
+use super::probes::SetProbes;
+use crate::printable;
+use crate::table::{Table, grouped};
+
+pub fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n  Probes: chains of {} changed on purpose and scored again\n",
+        printable::line(data)
+    )?;
+    let mut table = Table::new(&[
+        "probe",
+        "chains",
+        "score before",
+        "after",
+        "change, 95 %",
+        "touched step",
+        "verdict",
+    ]);
+    for probe in &of.probes {
+        let mean = |effect| {
+            let figure = probe.effects.get(effect);
+            figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
+        };
+        table.row(vec![
+            probe.name.to_owned(),
+            grouped(probe.chains as u64),
+            mean(Effect::Before),
+            mean(Effect::After),
+            change(&probe.effects),
+            mean(Effect::StepAfter),
+            probe.verdict.words.clone(),
+        ]);
+    }
+    table.write(out)?;
+    if !of.shifts.is_empty() {
+        writeln!(out)?;
+        let mut table = Table::new(&["shift", "ROC area here", "there", "verdict"]);
+        for shift in &of.shifts {
+            let area = |figure: Option<beamgen::eval::quality::Figure>| {
+                figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
+            };
+            table.row(vec![
+                format!("{}: {}", shift.name, shift.away.kinds.join(", ")),
+                area(shift.home.auc),
+                area(shift.away.auc),
+                shift.verdict.words.clone(),
+            ]);
+        }
+        table.write(out)?;
+    }
+    writeln!(
+        out,
+        "\n  notices: of chains at or above the threshold, those that the change puts below it. Intervals are over problems.\n  \
+         A report (--report DIR) has all figures and the rules of the verdicts."
+    )
+}
+
+fn change(effects: &Effects) -> String {
+    match effects.get(Effect::Change) {
+        None => "-".to_owned(),
+        Some(change) => match change.interval {
+            None => format!("{:+.3}", change.value),
+            Some((low, high)) => format!("{:+.3} ({low:+.3} to {high:+.3})", change.value),
+        },
+    }
+}

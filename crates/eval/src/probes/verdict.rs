@@ -1,0 +1,165 @@
+//! What the figures of a probe mean, in plain words, by stated rules.
+
+use serde::Serialize;
+
+use super::{Effect, Effects, Wanted};
+use crate::quality::Figure;
+
+/// Fewer chains than this say nothing.
+const LEAST_CHAINS: usize = 10;
+
+/// Noticed as often as this, a fault is noticed.
+const NOTICES: f64 = 0.9;
+/// Noticed less often than this, a fault is mostly missed.
+const MISSES: f64 = 0.5;
+/// Noticed less often than this, the model is blind to it.
+const BLIND: f64 = 0.1;
+/// A trick that gets as many wrong chains past the threshold works.
+const PASSES: f64 = 0.1;
+/// A change of form may move a share of chains below this over the threshold.
+const UNMOVED: f64 = 0.05;
+/// One that moves more than this throws the model off.
+const THROWN: f64 = 0.2;
+
+/// A mean change of scores that is smaller is none, however sure it is.
+const SLIGHT: f64 = 0.01;
+
+/// The rules, for the readers of a report.
+pub const RULES: &str = "\
+With fewer than 10 chains there is no verdict. A change of scores is \"above 0\" or \"below 0\" if its \
+interval is and it is not smaller than 0.01; shares are rounded down. \
+Where the score should fall: \"rewards it\" if the mean change is above 0; else by the share of chains at or above the \
+threshold that fall below it: 90 % or more \"notices it\", 50 % or more \"notices it in X %\", 10 % or more \"mostly \
+misses it\", less \"blind to it\". Where nothing should be gained: \"lets X % of caught mistakes pass\" if that share of \
+the wrong chains below the threshold (10 % or more) is lifted to it; \"rewards it\" if the mean change is above 0, \
+\"marks it down\" if it is below 0, else \"indifferent to it\". Where only the form changes, the larger of \
+two shares counts, of the chains at or above the threshold those that fall below it (\"drops X %\"), and of the wrong \
+chains below it those that are lifted to it: less than 5 % \"unmoved\", more than 20 % \"thrown off\". For a shift: \"holds\" \
+unless the difference of the ROC areas is below 0; then \"weaker there\", or \"lost there\" if the area there is not \
+above one half.";
+
+/// How good the model is at a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grade {
+    /// As wanted.
+    Sound,
+    /// In part.
+    Weak,
+    /// Not as wanted.
+    Failed,
+    /// The data do not tell.
+    Unknown,
+}
+
+/// What is said of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// As a grade.
+    pub grade: Grade,
+    /// In plain words.
+    pub words: String,
+}
+
+impl Verdict {
+    fn new(grade: Grade, words: impl Into<String>) -> Self {
+        Self {
+            grade,
+            words: words.into(),
+        }
+    }
+
+    /// Of a probe.
+    #[must_use]
+    pub fn of_probe(wanted: Wanted, effects: &Effects, chains: usize) -> Self {
+        let (Some(change), true) = (effects.get(Effect::Change), chains >= LEAST_CHAINS) else {
+            return Self::new(Grade::Unknown, format!("too few chains ({chains})"));
+        };
+        match wanted {
+            Wanted::Falls => Self::falls(change, effects.get(Effect::Noticed)),
+            Wanted::NoGain => Self::no_gain(change, effects.get(Effect::Passed)),
+            Wanted::Same => Self::same(effects.get(Effect::Noticed), effects.get(Effect::Passed)),
+        }
+    }
+
+    fn falls(change: Figure, noticed: Option<Figure>) -> Self {
+        if is_above_0(change) {
+            return Self::new(Grade::Failed, format!("rewards it ({:+.2})", change.value));
+        }
+        let Some(share) = noticed.map(|share| share.value) else {
+            return Self::new(Grade::Unknown, "no chain was above the threshold before");
+        };
+        let in_chains = format!("notices it in {} of chains", percent(share));
+        match share {
+            share if share >= NOTICES => Self::new(Grade::Sound, in_chains),
+            share if share >= MISSES => Self::new(Grade::Weak, in_chains),
+            share if share >= BLIND => {
+                Self::new(Grade::Failed, format!("mostly misses it: {in_chains}"))
+            }
+            _ => Self::new(Grade::Failed, format!("blind to it: {in_chains}")),
+        }
+    }
+
+    fn no_gain(change: Figure, passed: Option<Figure>) -> Self {
+        let by = format!("({:+.2})", change.value);
+        match passed.map(|share| share.value) {
+            Some(share) if share >= PASSES => Self::new(
+                Grade::Failed,
+                format!("lets {} of caught mistakes pass {by}", percent(share)),
+            ),
+            _ if is_above_0(change) => Self::new(Grade::Failed, format!("rewards it {by}")),
+            _ if is_below_0(change) && change.value <= -SLIGHT => {
+                Self::new(Grade::Sound, format!("marks it down {by}"))
+            }
+            _ => Self::new(Grade::Sound, "indifferent to it"),
+        }
+    }
+
+    fn same(dropped: Option<Figure>, passed: Option<Figure>) -> Self {
+        let share = |of: Option<Figure>| of.map_or(0.0, |share| share.value);
+        let (dropped, passed) = (share(dropped), share(passed));
+        let words = match dropped >= passed {
+            true => format!("drops {} of the chains it held right", percent(dropped)),
+            false => format!("lets {} of caught mistakes pass", percent(passed)),
+        };
+        match dropped.max(passed) {
+            moved if moved > THROWN => Self::new(Grade::Failed, format!("thrown off: {words}")),
+            moved if moved >= UNMOVED => Self::new(Grade::Weak, words),
+            _ => Self::new(Grade::Sound, "unmoved"),
+        }
+    }
+
+    /// Of a shift: the ROC area away from home, and its difference to the one at home.
+    #[must_use]
+    pub fn of_shift(away: Option<Figure>, difference: Option<Figure>) -> Self {
+        let (Some(away), Some(difference)) = (away, difference) else {
+            let words = "the data do not tell: right and wrong steps of both kinds are needed";
+            return Self::new(Grade::Unknown, words);
+        };
+        let is_lost = away.interval.is_some_and(|(low, _)| low <= 0.5);
+        match (is_below_0(difference), is_lost) {
+            (false, _) => Self::new(Grade::Sound, "holds"),
+            (true, false) => Self::new(
+                Grade::Weak,
+                format!("weaker there ({:+.3})", difference.value),
+            ),
+            (true, true) => Self::new(
+                Grade::Failed,
+                format!("lost there ({:+.3})", difference.value),
+            ),
+        }
+    }
+}
+
+fn is_above_0(change: Figure) -> bool {
+    change.value >= SLIGHT && change.interval.is_some_and(|(low, _)| low > 0.0)
+}
+
+fn is_below_0(change: Figure) -> bool {
+    change.interval.is_some_and(|(_, high)| high < 0.0)
+}
+
+/// Never rounded up to what a rule asks for: 9.6 % is less than 10 %.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0 + 1e-9).floor())
+}
