@@ -137,6 +137,27 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
     }
     assert_eq!(results["compare"].as_array().map(Vec::len), Some(2));
     assert_eq!(results["against"].as_array().map(Vec::len), Some(2 * 4));
+    // Runs of several N that a reward model chose in, on each set.
+    let over_n = results["over_n"].as_array().expect("curves");
+    let names: Vec<_> = over_n.iter().map(|of| (&of["set"], &of["run"])).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for of in over_n {
+        assert!(of["run"] == "best" || of["run"] == "beam", "{of}");
+        for point in of["points"].as_array().expect("points") {
+            let of_point: Vec<&Value> = rows
+                .values()
+                .filter(|row| {
+                    row["set"] == of["set"] && row["run"] == of["run"] && row["n"] == point["n"]
+                })
+                .collect();
+            let scores = of_point
+                .iter()
+                .map(|row| row["score"].as_f64().unwrap_or(0.0));
+            let mean = scores.sum::<f64>() / of_point.len() as f64;
+            let reward = point["reward"]["value"].as_f64().expect("a reward");
+            assert!((reward - mean).abs() < 1e-6, "{point} {mean}");
+        }
+    }
     assert_eq!(results["pools"][0]["name"], "best@4");
     assert_eq!(results["difficulty"][0]["samples"], 2 * 4);
 
@@ -150,6 +171,8 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
         "pass@k",
         "difficulty",
         "easy-by-steps-accuracy-tokens.svg",
+        "Accuracy and reward over N",
+        "own-by-steps-over-n.svg",
     ] {
         assert!(text.contains(part), "README.md has {part}");
     }
@@ -192,8 +215,9 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
     }
     assert_eq!(
         all.iter().filter(|name| name.ends_with(".png")).count(),
-        // Three of accuracy for each of two groups, and one of savings where there is pruning.
-        2 * (3 + 3 + 1)
+        // Of accuracy three for each of two groups, over N one each, and of savings one where there
+        // is pruning.
+        2 * (3 + 3 + 2 + 1)
     );
 
     for name in all

@@ -59,7 +59,7 @@ pub fn write(
     let source = folder.join(ROWS);
     let measured = measured(outline, rows, &source.display().to_string())?;
     let report = Report::of(outline, &measured);
-    let plots = plots::draw(folder, outline, &measured)?;
+    let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
     csv::write(&folder.join("results.csv"), outline, &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
     write_file(&folder.join("README.md"), text.as_bytes())?;

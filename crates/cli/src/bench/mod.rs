@@ -16,6 +16,7 @@ mod markdown;
 mod measure;
 mod measured;
 mod outline;
+mod over_n;
 mod plan;
 mod plots;
 mod pools;

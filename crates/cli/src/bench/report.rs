@@ -8,6 +8,7 @@ use super::allocation::{Allocation, allocation};
 use super::compare::{Difference, difference};
 use super::measured::Measured;
 use super::outline::Outline;
+use super::over_n::OverN;
 use super::pools::{PoolCurve, Pools};
 use super::summary::Summary;
 
@@ -18,6 +19,8 @@ pub struct Report {
     /// Each strategy against the baseline.
     pub against: Vec<Answer>,
     pub compare: Vec<Difference>,
+    /// Accuracy and reward of runs with several N.
+    pub over_n: Vec<OverN>,
     pub pools: Vec<PoolCurve>,
     pub difficulty: Vec<Allocation>,
 }
@@ -29,6 +32,7 @@ impl Report {
             summary,
             against: Vec::new(),
             compare: Vec::new(),
+            over_n: Vec::new(),
             pools: Vec::new(),
             difficulty: Vec::new(),
         };
@@ -54,6 +58,7 @@ impl Report {
         for &(a, b) in &outline.compare {
             self.compare.push(difference(set, cells[a], cells[b]));
         }
+        self.over_n.extend(OverN::all(set, cells));
         let pools: Vec<Pools<'_, '_>> = cells.iter().filter_map(|cell| Pools::of(cell)).collect();
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
@@ -147,7 +152,7 @@ mod tests {
             id: id.to_owned(),
             correct,
             answer: None,
-            score: None,
+            score: (samples > 9).then(|| f32::from(samples) / 255.0),
             finish: "answer".to_owned(),
             wall: ledger.seconds.generate,
             ledger,

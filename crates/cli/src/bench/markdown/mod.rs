@@ -1,6 +1,7 @@
 //! The report for people: README.md of a results folder.
 
 mod against;
+mod over_n;
 
 use std::fmt::Write;
 
@@ -11,6 +12,7 @@ use crate::bench::against::Answer;
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
 use crate::bench::outline::Outline;
+use crate::bench::over_n::OverN;
 use crate::bench::plots::Plot;
 use crate::bench::pools::{PoolCurve, Share};
 use crate::bench::report::Report;
@@ -45,6 +47,14 @@ pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -
             .collect();
         if !pairs.is_empty() {
             compared(&mut out, &pairs);
+        }
+        let curves: Vec<&OverN> = report
+            .over_n
+            .iter()
+            .filter(|one| one.set == set.name)
+            .collect();
+        if !curves.is_empty() {
+            over_n::over_n(&mut out, &curves);
         }
         for curve in report.pools.iter().filter(|one| one.set == set.name) {
             pool(&mut out, curve);

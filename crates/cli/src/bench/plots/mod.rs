@@ -2,15 +2,18 @@
 
 mod accuracy;
 mod labels;
+mod over_n;
 mod saved;
 
 use std::path::Path;
 
 use self::accuracy::Accuracy;
+use self::over_n::OverN;
 use self::saved::Saved;
 use super::against::Axis;
 use super::measured::Measured;
 use super::outline::{Outline, PlotOutline};
+use super::over_n::OverN as Curve;
 use crate::failure::Failure;
 use crate::report::figure::{Figure, save};
 use crate::report::write::slug;
@@ -28,6 +31,7 @@ pub fn draw<'a>(
     folder: &Path,
     outline: &'a Outline,
     measured: &[Measured<'_>],
+    over_n: &[Curve],
 ) -> Result<Vec<Plot>, Failure> {
     let groups = match outline.plots.is_empty() {
         true => vec![(None, outline.runs())],
@@ -68,6 +72,10 @@ pub fn draw<'a>(
             }
             if let Some(figure) = Saved::new(&place, outline, runs, &cells) {
                 add("saved", &figure)?;
+            }
+            let curves: Vec<&Curve> = over_n.iter().filter(|curve| curve.set == of.name).collect();
+            if let Some(figure) = OverN::new(&place, runs, &curves) {
+                add("over-n", &figure)?;
             }
         }
     }

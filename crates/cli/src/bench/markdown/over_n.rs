@@ -1,0 +1,57 @@
+//! Accuracy and reward over N, in Markdown.
+
+use std::fmt::Write;
+
+use crate::bench::over_n::{OverN, Point, Share};
+use crate::report::markdown::{points, table};
+
+pub fn over_n(out: &mut String, curves: &[&OverN]) {
+    out.push_str(
+        "\n### Accuracy and reward over N\n\nReward is the mean score of the chosen chain; a search without an answer has earned \
+         none. The turning point is the N of the highest accuracy, where a larger N is less accurate (the paired interval is \
+         below 0) and its reward is no lower: from there on the search finds what the reward model takes for right. The N \
+         is chosen on these very problems, so the loss is a little too large.\n\n",
+    );
+    let share = |of: Share, number: fn(f64) -> String| {
+        let ends = (number(of.low), number(of.high));
+        format!("{} ({} to {})", number(of.value), ends.0, ends.1)
+    };
+    let row = |curve: &OverN, point: &Point| {
+        vec![
+            curve.run.clone(),
+            point.n.to_string(),
+            share(point.accuracy, |value| format!("{:.1}", value * 100.0)),
+            share(point.gain, points),
+            share(point.reward, |value| format!("{value:.3}")),
+        ]
+    };
+    let rows = curves.iter().flat_map(|curve| {
+        let points = curve.points.iter();
+        points.map(|point| row(curve, point)).collect::<Vec<_>>()
+    });
+    let head = [
+        "run",
+        "N",
+        "accuracy, %",
+        "points above the smallest N",
+        "reward",
+    ];
+    table(out, &head, rows);
+    out.push('\n');
+    for curve in curves {
+        let last = curve.points.last().map_or(0, |point| point.n);
+        let _ = match &curve.turning {
+            None => writeln!(out, "- {}: no turning point up to N = {last}.", curve.run),
+            Some(turning) => writeln!(
+                out,
+                "- {}: turning point at N = {}; at N = {} accuracy is {} points lower, {} to {}.",
+                curve.run,
+                turning.n,
+                turning.lost_at,
+                points(turning.lost.value).trim_start_matches('-'),
+                points(turning.lost.low),
+                points(turning.lost.high),
+            ),
+        };
+    }
+}
