@@ -8,6 +8,7 @@ mod bad_reward_models;
 mod bench;
 mod bench_engine;
 mod browser;
+mod calibrate;
 mod candle;
 mod circles;
 mod configs;

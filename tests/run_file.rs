@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::run::{Place, root};
+use crate::calibrate::calibrated;
+use crate::run::root;
 
 /// By section: the fields, and whether each is optional.
 type Documented = BTreeMap<String, BTreeMap<String, bool>>;
@@ -78,7 +79,7 @@ impl Seen {
 
 #[test]
 fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there() {
-    let place = Place::new();
+    let (place, _) = calibrated();
     let problem = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
                    How many pens does Kim have?";
     let doubtful = json!({"problem": problem, "answer": "\\int x"});
@@ -86,7 +87,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 8] = [
+    let runs: [&[&str]; 9] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
@@ -95,6 +96,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["long.jsonl", "--skip-too-long"],
         &["--limit", "2", "-n", "16", "--kv-memory", "1500KiB"],
         &["--limit", "2", "--tree", "--judge", "exact"],
+        &["--limit", "2", "--tree", "--calibration", "cal.json"],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {

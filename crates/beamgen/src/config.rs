@@ -10,6 +10,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use toml::{Table, Value};
 
 use crate::Error;
+use crate::calibrated::ScoreAs;
 use crate::judge_config::JudgeConfig;
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
@@ -98,6 +99,15 @@ pub struct ModelsConfig {
     pub offline: bool,
     /// What judges the steps.
     pub scorer: ScorerKind,
+    /// The calibration of the reward model; absent: the one in its folder, beside its file or, for
+    /// the bundled one, bundled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<PathBuf>,
+    /// What of a calibrated reward model is the score of a step.
+    pub score_as: ScoreAs,
+    /// The share of wrong answers that is wanted at most: answers below the threshold that the
+    /// calibration has for it are withheld. 0: none are.
+    pub max_error: f32,
     /// How the scores of the scorer and of the judges beside it become one.
     #[serde(skip_serializing_if = "is_default")]
     pub combine: Combine,
@@ -211,6 +221,8 @@ impl Config {
     /// [`check`](Self::check) where there may be judges that the settings do not name.
     pub(crate) fn check_beside(&self, own_judges: bool) -> Result<(), Error> {
         self.search.validate()?;
+        let words = "a share from 0 to 1";
+        ConfigError::check_range("max_error", self.models.max_error, 0.0..=1.0, words)?;
         if !(self.has_scorer() || own_judges)
             && let Some(what) = self.search.needs_scorer()
         {

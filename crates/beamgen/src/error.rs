@@ -172,6 +172,19 @@ pub enum Error {
     #[cfg(feature = "remote")]
     #[error(transparent)]
     Remote(#[from] beamgen_remote::Error),
+    /// A calibration that cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Calibration {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Calibrated scores are asked for, and the reward model has no calibration.
+    #[error(
+        "there is no calibration for calibrated scores: fit one to labelled chains of the generator, or name its file as models.calibration"
+    )]
+    NoCalibration,
     /// The run broke.
     #[error(transparent)]
     Search(#[from] SearchError),

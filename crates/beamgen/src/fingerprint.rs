@@ -13,6 +13,9 @@ use beamgen_eval::Fingerprint;
 const WHOLE: u64 = 16 << 20;
 const PART: u64 = 64 << 10;
 
+/// The file of a model's folder that is not the model's: what was fitted to its scores.
+pub(crate) const CALIBRATION: &str = "calibration.json";
+
 /// The fingerprint of files in memory, given in any order.
 pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut files: Vec<_> = files.into_iter().collect();
@@ -30,7 +33,8 @@ pub(crate) fn of_dir(dir: &Path) -> io::Result<String> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.path().is_file() {
+        // What is fitted to a model afterwards does not make it another one.
+        if entry.path().is_file() && entry.file_name() != CALIBRATION {
             paths.push((entry.file_name(), entry.path()));
         }
     }
@@ -76,6 +80,8 @@ mod tests {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
         let name = of_files(files);
+        assert_eq!(of_dir(dir.path()).unwrap(), name);
+        std::fs::write(dir.path().join(CALIBRATION), "{}").unwrap();
         assert_eq!(of_dir(dir.path()).unwrap(), name);
         std::fs::write(dir.path().join("config.json"), b"{ }").unwrap();
         assert_ne!(of_dir(dir.path()).unwrap(), name);

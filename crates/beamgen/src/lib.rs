@@ -53,6 +53,7 @@
 
 mod builder;
 pub mod bundled;
+mod calibrated;
 mod candle;
 mod config;
 mod engine_bench;
@@ -93,7 +94,7 @@ pub use beamgen_eval as eval;
 pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
-pub use beamgen_prm::{PrmSpec, RewardModel};
+pub use beamgen_prm::{PrmSpec, QuantileReader, RewardModel};
 /// Generators and reward models on vLLM, SGLang or llama.cpp.
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
@@ -109,6 +110,7 @@ pub use beamgen_search::{
     StepScorer, Stopped, Submitted, score_chains,
 };
 pub use builder::SolverBuilder;
+pub use calibrated::ScoreAs;
 pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;
@@ -126,5 +128,5 @@ pub use server_config::ServerConfig;
 pub use service::{Service, ServiceError, ServiceOptions, ServiceStats, Ticket};
 pub use set_key::set_key;
 pub use size::human_size;
-pub use solver::{IntoRequest, Solver};
+pub use solver::{IntoRequest, Solver, search_name};
 pub use word::is_word;

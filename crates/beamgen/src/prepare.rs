@@ -1,23 +1,27 @@
 //! From settings to models: everything that can be wrong is found, and what is needed is known,
 //! before any weight is read.
 
+pub(crate) mod calibration;
 mod judges;
 pub(crate) mod plan;
 mod reward;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use beamgen_engine::{
     Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, KvType, ThreadPool, WeightType,
 };
 use beamgen_generator::{LmGenerator, Prompts};
-use beamgen_prm::{RewardModel, same_tokenizer};
+use beamgen_prm::{QuantileReader, RewardModel, same_tokenizer};
 use beamgen_search::{GenError, Judge, Judges, Problem, Scorer};
 use serde_json::{Map, Value};
 
+use self::calibration::Found;
 use self::judges::{Finding, PreparedJudge};
 use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
 use self::reward::RewardModels;
+use crate::calibrated::Calibrated;
 use crate::candle::{CandleClassifier, CandleGenerator};
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
@@ -33,6 +37,9 @@ pub struct Prepared {
     prompts: Option<Prompts>,
     reward: Option<RewardModels>,
     judges: Vec<PreparedJudge>,
+    calibration: Option<Found>,
+    /// Is called with the hidden state of each step that the reward model alone scores.
+    observer: RefCell<Option<QuantileReader>>,
     own: OwnParts,
     candle: Option<CandleGenerator>,
     classifier: Option<CandleClassifier>,
@@ -149,7 +156,7 @@ impl Prepared {
             own.scorer = scorer.or(own.scorer);
         }
         own.scorer.take_if(|_| !scores);
-        let (mut reward, mut classifier) = (None, None);
+        let (mut reward, mut classifier, mut found_at) = (None, None, None);
         if scores && own.scorer.is_none() {
             let (downloads, notes) = (&mut downloads, &mut notes);
             let source = RewardModels::find(&config, downloads, notes)?;
@@ -162,6 +169,14 @@ impl Prepared {
                 let opened = RewardModels::open(&source, &config, generator, downloads, notes)?;
                 reward = Some(opened);
             }
+            found_at = Some(source);
+        }
+        let calibration = match scores && wanted == Wanted::Pair {
+            true => calibration::find(&config, found_at.as_ref())?,
+            false => None,
+        };
+        if let Some(found) = &calibration {
+            found.check(config.models.score_as, reward.as_ref())?;
         }
         let finding = Finding {
             config: &config,
@@ -214,6 +229,8 @@ impl Prepared {
             prompts,
             reward,
             judges,
+            calibration,
+            observer: RefCell::new(None),
             own,
             candle,
             classifier,
@@ -300,6 +317,13 @@ impl Prepared {
         };
         let own_scorer = self.own.scorer.map(|(_, scorer)| scorer);
         let mut scorer = loaded.scorer.or(own_scorer);
+        if let Some(found) = &self.calibration {
+            let (map, score_as) = (found.calibration.map.clone(), self.config.models.score_as);
+            let calibrated = |scorer| -> Box<dyn Scorer + Send> {
+                Box::new(Calibrated::new(scorer, map, score_as))
+            };
+            scorer = scorer.map(calibrated);
+        }
         if !self.judges.is_empty() {
             let first = scorer.take().map(|scorer| {
                 let name = name.unwrap_or_else(|| ScorerKind::Prm.name().to_owned());
@@ -312,7 +336,11 @@ impl Prepared {
             let judges = Judges::new(all, self.config.models.combine);
             scorer = Some(Box::new(judges));
         }
-        Ok(Solver {
+        let prm = self
+            .reward
+            .as_ref()
+            .map(|reward| reward.prm.fingerprint.clone());
+        let mut solver = Solver {
             config: loaded.config,
             generator,
             scorer,
@@ -324,7 +352,12 @@ impl Prepared {
             effective,
             #[cfg(feature = "remote")]
             served: self.served.connections,
-        })
+        };
+        if let Some(found) = self.calibration {
+            let prm = prm.unwrap_or_default();
+            solver.calibrate(&found.calibration, &found.path, &prm)?;
+        }
+        Ok(solver)
     }
 
     /// What a run with these models really uses.
@@ -377,6 +410,13 @@ impl Prepared {
             let rule = self.config.models.combine.to_string();
             models.insert("combine".into(), rule.into());
         }
+        if let Some(found) = &self.calibration {
+            let mut facts = Map::new();
+            let score_as = self.config.models.score_as.to_string();
+            facts.insert("fitted".into(), found.calibration.name().into());
+            facts.insert("score_as".into(), score_as.into());
+            models.insert("calibration".into(), facts.into());
+        }
         // On the processor these hold the checkpoints' own values, all of them, and any other
         // rounds. A device rounds what meets the weights to what they are.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
@@ -423,6 +463,11 @@ impl Prepared {
         for judge in &self.judges {
             let model = judge.reward().map(|reward| load(reward, &judge.role()));
             judges.push(model.transpose()?);
+        }
+        if let (Some(model), Some(found)) = (&mut reward, &self.calibration)
+            && let Some(head) = found.calibration.quantiles.clone()
+        {
+            model.read_quantiles(Box::new(move |hidden, score| head.apply(hidden, score)));
         }
         if let Some(loaded) = loaded.as_mut().filter(|_| self.plan.lends) {
             let borrowers = || reward.iter().chain(judges.iter().flatten());
@@ -475,9 +520,27 @@ impl Prepared {
             let pool = ThreadPool::new(this.config.engine.threads);
             let engine = this.engine_config("prm");
             let reward = this.reward.as_ref().ok_or(Error::NoScorer)?;
-            reward.load(&this.config, &this.compute, engine, None, pool)
+            let mut model = reward.load(&this.config, &this.compute, engine, None, pool)?;
+            if let Some(observer) = this.observer.take() {
+                model.read_quantiles(observer);
+            }
+            Ok(model)
         })?;
         Ok(Box::new(model))
+    }
+
+    /// Has `observer` called with the hidden state that each step's score is read from, and the
+    /// score, by the model that [`reward_model`](Self::reward_model) gives, in the order of the
+    /// chains and steps. What it returns are quantiles, which nobody reads there. Models that are
+    /// not computed by this process's engine call nobody.
+    pub fn observe_hidden(&mut self, observer: QuantileReader) {
+        self.observer = RefCell::new(Some(observer));
+    }
+
+    /// The fingerprint of the reward model's files, if they are on this machine.
+    pub fn prm_fingerprint(&self) -> Option<&str> {
+        let reward = self.reward.as_ref();
+        reward.map(|reward| reward.prm.fingerprint.as_str())
     }
 
     fn load_classifier(&mut self) -> Result<(), Error> {

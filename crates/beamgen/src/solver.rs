@@ -1,15 +1,18 @@
 //! The solver: two models, one search.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use beamgen_eval::calibrate::{Calibration, PolicyName};
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
     RequestList, RunSummary, Scorer, Settings, Sink,
 };
 use serde_json::{Map, Value};
 
+use crate::calibrated::mismatches;
 use crate::config::Defaults;
 use crate::request::Request;
 use crate::{Config, Error, ScorerKind};
@@ -204,6 +207,60 @@ impl Solver {
         Ok(beamgen_search::serve(models, in_flight, intake, sink)?)
     }
 
+    /// Takes a calibration over: says what does not fit, and withholds answers as `max_error` asks.
+    pub(crate) fn calibrate(
+        &mut self,
+        calibration: &Calibration,
+        path: &Path,
+        prm: &str,
+    ) -> Result<(), Error> {
+        let unfit = mismatches(calibration, path, prm, &self.policy());
+        self.notes.extend(unfit);
+        let wanted = f64::from(self.config.models.max_error);
+        if wanted == 0.0 {
+            return Ok(());
+        }
+        let refuse = |reason: String| Error::Calibration {
+            path: path.to_owned(),
+            reason,
+        };
+        let name = search_name(&self.identity());
+        let curves = &calibration.answers;
+        let curve = match curves.iter().find(|curve| curve.search == name) {
+            Some(curve) => curve,
+            None => {
+                let only = curves.last();
+                let curve =
+                    only.ok_or_else(|| refuse("it has no answers of searches".to_owned()))?;
+                self.notes.push(format!(
+                    "warning: {} has no answers of a search with these settings: max_error goes by another one",
+                    path.display()
+                ));
+                curve
+            }
+        };
+        let point = curve.point(wanted);
+        let point =
+            point.ok_or_else(|| refuse(format!("no threshold keeps the error at {wanted}")))?;
+        self.config.search.threshold = self.config.search.threshold.max(point.threshold);
+        Ok(())
+    }
+
+    /// Who writes the chains: the generator's fingerprint or name, and the temperature.
+    pub fn policy(&self) -> PolicyName {
+        let generator = match self.models.get("generator") {
+            Some(Value::String(name)) => name.clone(),
+            other => other.map(ToString::to_string).unwrap_or_default(),
+        };
+        let settings = self.generator.resolve(&self.config.generator);
+        // As it is written, not as f32 has it.
+        let short = |temperature: f32| temperature.to_string().parse().ok();
+        PolicyName {
+            generator,
+            temperature: settings.sampling.temperature.and_then(short),
+        }
+    }
+
     pub(crate) fn defaults(&self) -> Defaults {
         Defaults::of(&self.config)
     }
@@ -253,7 +310,14 @@ impl Solver {
         let mut models = self.models.clone();
         if !settings.search.uses_scores() {
             models.insert("scorer".into(), ScorerKind::None.name().into());
-            for unused in ["prm", "reference", "prm_format", "judges", "combine"] {
+            for unused in [
+                "prm",
+                "reference",
+                "prm_format",
+                "judges",
+                "combine",
+                "calibration",
+            ] {
                 models.shift_remove(unused);
             }
         }
@@ -278,6 +342,20 @@ impl Solver {
         }
         identity
     }
+}
+
+/// What stands for the search that [`Solver::identity`] or a run file's header tells of, whatever
+/// its seed and its threshold: the curve of how often its answers are wrong is that of no other.
+#[must_use]
+pub fn search_name(identity: &Map<String, Value>) -> String {
+    let mut identity = identity.clone();
+    for (table, key) in [("search", "threshold"), ("generator", "seed")] {
+        if let Some(Value::Object(table)) = identity.get_mut(table) {
+            table.shift_remove(key);
+        }
+    }
+    let text = serde_json::to_vec(&identity).unwrap_or_default();
+    crate::fingerprint::of_files([("search", text.as_slice())])
 }
 
 /// What [`Solver::solve`] takes: a problem, or a request.

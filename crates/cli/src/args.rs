@@ -15,12 +15,14 @@ use crate::failure::Failure;
 use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
+mod calibrate;
 mod flags;
 mod labels;
 mod serve;
 mod texts;
 mod train;
 
+pub use calibrate::CalibrateArgs;
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 pub use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
@@ -68,6 +70,8 @@ pub enum Command {
     Score(ScoreArgs),
     /// Measure how well a reward model finds first wrong steps
     EvalPrm(EvalPrmArgs),
+    /// Fit a reward model's scores to probabilities of success
+    Calibrate(Box<CalibrateArgs>),
     /// Label a generator's own chains by rollouts from their steps
     Label(Box<LabelArgs>),
     /// Read, count, convert and split labelled steps
@@ -256,6 +260,14 @@ pub struct EvalPrmArgs {
         help_heading = "Report"
     )]
     pub redraw: Option<PathBuf>,
+    /// Show in the report what this calibration makes of the scores [default: the one beside the model]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "report",
+        help_heading = "Report"
+    )]
+    pub calibration: Option<PathBuf>,
     #[command(flatten)]
     pub labels: RuleFlags,
     /// Call a step wrong if its score is below T

@@ -14,14 +14,14 @@ mod tests;
 use std::io::{self, Write};
 use std::path::Path;
 
-use beamgen::Scorer;
 use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
 use beamgen::eval::quality::{Measure, ScoredChain};
 use beamgen::eval::{GivenChain, GivenChains};
+use beamgen::{Config, Scorer};
 use beamgen_labels::Neutral;
 use serde::Serialize;
 
-use self::folder::Outline;
+use self::folder::{Calibrated, Outline};
 use self::probes::SetProbes;
 use crate::args::EvalPrmArgs;
 use crate::failure::Failure;
@@ -172,6 +172,7 @@ fn reported(args: &EvalPrmArgs, folder: Option<&Path>) -> Result<folder::Measure
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
     let mut sets = data::open(&args.data, args.limit, rule)?;
+    let calibration = calibration(args, &config)?;
     if let Some(folder) = folder {
         folder::create(folder)?;
     }
@@ -183,6 +184,7 @@ fn reported(args: &EvalPrmArgs, folder: Option<&Path>) -> Result<folder::Measure
             .probes
             .then(|| args.aggregation.unwrap_or(config.search.aggregation)),
         sets: sets.iter().map(|set| set.outline.clone()).collect(),
+        calibration,
     };
     let problems = sets.iter().flat_map(|set| &set.chains);
     let problems = problems.map(|chain| chain.problem.as_str());
@@ -215,6 +217,21 @@ fn reported(args: &EvalPrmArgs, folder: Option<&Path>) -> Result<folder::Measure
         Some(folder) => folder::write(folder, &About::this(), &outline, rows),
         None => Ok(folder::measured(outline, rows)),
     }
+}
+
+/// The calibration that was named, or lies beside the reward model.
+fn calibration(args: &EvalPrmArgs, config: &Config) -> Result<Option<Calibrated>, Failure> {
+    let models = &config.models;
+    let named = args.calibration.as_ref().or(models.calibration.as_ref());
+    let beside = models.prm.as_ref().map(|prm| prm.join("calibration.json"));
+    let path = named.cloned().or(beside.filter(|path| path.is_file()));
+    let Some(path) = path else { return Ok(None) };
+    let read = crate::calibrate::open(&path)?;
+    Ok(Some(Calibrated {
+        name: path.display().to_string(),
+        policy: read.policy,
+        map: read.map,
+    }))
 }
 
 /// A row for each file of a report, over the chains whose first error the labels tell. The interval

@@ -11,6 +11,7 @@ mod args;
 mod assign;
 mod bench;
 mod bench_engine;
+mod calibrate;
 mod download;
 mod effective;
 mod eval_prm;
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::BenchEngine(args) => bench_engine::main(&args),
         Command::Show(args) => view::main(&args),
         Command::Score(args) => score::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Label(args) => label::main(&args),
         Command::Models(args) => models::main(&args),

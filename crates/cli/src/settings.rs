@@ -4,8 +4,8 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{
-    Choose, Config, GenError, JudgeConfig, Prepared, Scorer, ScorerKind, ServerConfig, Solver,
-    SolverBuilder, StrategyName, is_word,
+    Choose, Config, GenError, JudgeConfig, Prepared, QuantileReader, Scorer, ScorerKind,
+    ServerConfig, Solver, SolverBuilder, StrategyName, is_word,
 };
 
 use crate::args::{ModelFlags, PrmFlags, SettingFlags};
@@ -63,6 +63,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     set(&mut config.search.in_flight, flags.in_flight);
     set(&mut config.search.budget_tokens, flags.budget_tokens);
     set(&mut config.search.threshold, flags.threshold);
+    set(&mut config.search.confidence, flags.confidence);
     set(&mut config.search.early_rejection, flags.early_rejection);
     config.search.consensus |= flags.consensus;
     config.search.speculate |= flags.speculate;
@@ -77,6 +78,11 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     set_urls(&mut config.models.generator_server, &flags.generator_url);
     set_models(&mut config, &flags.models);
     set(&mut config.models.combine, flags.combine);
+    set(&mut config.models.score_as, flags.score_as);
+    set(&mut config.models.max_error, flags.max_error);
+    if flags.calibration.is_some() {
+        config.models.calibration.clone_from(&flags.calibration);
+    }
     if !flags.judge.is_empty() {
         config.models.judges = flags.judge.iter().map(JudgeConfig::new).collect();
     }
@@ -264,16 +270,37 @@ pub fn reward_model<'a>(
     let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
+    with_notes(&mut prepared)
+}
+
+/// Loads the reward model, and shows what the user should know of it.
+fn with_notes(prepared: &mut Prepared) -> Result<Box<dyn Scorer + Send>, Failure> {
     let tell = |prepared: &Prepared| {
         for note in prepared.notes() {
             output::note_once(format_args!("note: {note}"));
         }
     };
-    tell(&prepared);
+    tell(prepared);
     let model = prepared.reward_model()?;
     // Loading may have added one.
-    tell(&prepared);
+    tell(prepared);
     Ok(model)
+}
+
+/// [`reward_model`] with a look at the hidden state of each step that it scores, and its
+/// fingerprint.
+pub fn observed_reward_model<'a>(
+    config: Config,
+    problems: impl Iterator<Item = &'a str>,
+    observer: QuantileReader,
+) -> Result<(Box<dyn Scorer + Send>, String), Failure> {
+    let builder = download::attach(Solver::builder().config(config))?;
+    let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
+    announce(&prepared, ShowPlan::OwnModels);
+    foreign::note(prepared.has_bundled(), "chains", problems);
+    prepared.observe_hidden(observer);
+    let fingerprint = prepared.prm_fingerprint().unwrap_or_default().to_owned();
+    Ok((with_notes(&mut prepared)?, fingerprint))
 }
 
 /// Shows what models that are not the bundled ones will need, before loading them takes its time.

@@ -35,9 +35,15 @@ pub fn problem(
             }
             None => write!(out, "      - {text}")?,
         }
-        match judges(&step.judges) {
-            Some(said) => writeln!(out, "  {}", palette.paint(Ink::Dim, format!("({said})")))?,
-            None => writeln!(out)?,
+        let sure = step.quantiles.and_then(sureness).map(str::to_owned);
+        let said: Vec<String> = sure.into_iter().chain(judges(&step.judges)).collect();
+        match said.is_empty() {
+            false => writeln!(
+                out,
+                "  {}",
+                palette.paint(Ink::Dim, format!("({})", said.join("; ")))
+            )?,
+            true => writeln!(out)?,
         }
     }
     write!(out, "  = ")?;
@@ -75,6 +81,15 @@ pub fn problem(
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
 
+/// Whether a step is sure to lead to a right answer more often than not, or sure not to, by the
+/// quantiles of its probability of success; `None` if they do not tell.
+pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
+    if low >= 0.5 {
+        return Some("sure");
+    }
+    (high < 0.5).then_some("unsure")
+}
+
 /// What each of several judges said of a step; `None` if there are none.
 pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     let said = judges.iter().map(|(name, score)| match score {
@@ -101,6 +116,7 @@ fn mark(score: f32) -> char {
 pub struct Marks {
     unsure: bool,
     doubtful: bool,
+    words: bool,
 }
 
 impl Marks {
@@ -110,10 +126,17 @@ impl Marks {
             self.unsure |= mark(score) == '?';
             self.doubtful |= mark(score) == '!';
         }
+        let mut quantiles = record.steps.iter().filter_map(|step| step.quantiles);
+        self.words |= quantiles.any(|quantiles| sureness(quantiles).is_some());
     }
 
     /// Explains them, if there were any.
     pub fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
+        if self.words {
+            let line = "sure: the low quantile (10 %) of the probability that the generator succeeds from here is at least \
+                        one half; unsure: the high one (90 %) is below it";
+            writeln!(out, "{}", palette.paint(Ink::Dim, line))?;
+        }
         let unsure = format!("? a score below {SURE}: look twice");
         let doubtful = format!("! below {DOUBTFUL}: the step is probably wrong");
         let shown = match (self.unsure, self.doubtful) {

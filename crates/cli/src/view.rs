@@ -282,6 +282,7 @@ impl Drawing<'_> {
     /// What became of a step, in words.
     fn remarks(&self, id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
+        remarks.extend(node.quantiles.and_then(show::sureness).map(str::to_owned));
         remarks.extend(show::judges(&node.judges));
         if node.copies > 1 {
             remarks.push(format!("sampled {} times", node.copies));

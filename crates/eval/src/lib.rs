@@ -9,6 +9,7 @@
 
 mod algebra;
 pub mod answer;
+pub mod calibrate;
 mod chains;
 pub mod curve;
 pub mod difficulty;

@@ -74,6 +74,10 @@ pub struct StepRecord {
     /// abstained.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
+    /// The low quantile, the median and the high quantile of its probability of success, if the
+    /// reward model has a calibration that gives them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<[f32; 3]>,
 }
 
 /// The costs of a problem or a run, in the fields of the JSON output.
@@ -171,6 +175,7 @@ impl Record {
             text: node.text.trim_start_matches('\n').trim_end().to_owned(),
             score: node.score,
             judges: node.judges.clone(),
+            quantiles: node.quantiles,
         };
         Self {
             id: result.problem.id.clone(),

@@ -21,6 +21,7 @@ mod head;
 mod label;
 mod load;
 mod model;
+mod quantiles;
 mod reading;
 mod recognise;
 mod score;
@@ -33,6 +34,7 @@ pub use error::Error;
 pub use head::Head;
 pub use load::{Body, UnloadedModel};
 pub use model::{RewardModel, same_tokenizer};
+pub use quantiles::QuantileReader;
 pub use recognise::Recognise;
 pub use spec::{
     HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,

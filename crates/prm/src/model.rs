@@ -7,6 +7,7 @@ use crate::chains::Chains;
 use crate::engines::Engines;
 use crate::error::Error;
 use crate::head::{Head, NO_LOGITS};
+use crate::quantiles::{QuantileReader, Quantiles};
 use crate::segments::Segments;
 use crate::spec::{HeadSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
@@ -20,6 +21,7 @@ pub struct RewardModel {
     pub(crate) readout: Readout,
     pub(crate) normaliser: Normaliser,
     pub(crate) chains: Chains,
+    pub(crate) quantiles: Quantiles,
 }
 
 /// What is read of a chain.
@@ -106,6 +108,7 @@ impl RewardModel {
             readout,
             normaliser: spec.normaliser,
             chains: Chains::default(),
+            quantiles: Quantiles::default(),
         })
     }
 
@@ -132,6 +135,15 @@ impl RewardModel {
     /// Bytes of a page of the cache, a reference model's included.
     pub fn page_bytes(&self) -> usize {
         self.engines.page_bytes()
+    }
+
+    /// Has `reader` called with the hidden state of each step and its score; what it gives is in
+    /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and calls nobody,
+    /// if no hidden state is read: the score is a log-ratio.
+    pub fn read_quantiles(&mut self, reader: QuantileReader) -> bool {
+        let reads = matches!(self.readout, Readout::Head(..));
+        self.quantiles.0 = Some(reader).filter(|_| reads);
+        reads
     }
 
     /// The engine, for its memory and model.

@@ -6,6 +6,9 @@ use crate::engines::Read;
 use crate::model::{Readout, RewardModel};
 use crate::score::{Batch, Planned};
 
+/// The numbers of each step of each chain, and the quantiles of the steps.
+type Outputs = (Vec<Vec<Vec<f64>>>, Vec<Vec<[f32; 3]>>);
+
 impl RewardModel {
     /// Reads the batch: prompts first, for the chains fork them.
     pub(crate) fn read(
@@ -27,14 +30,20 @@ impl RewardModel {
         let outputs = self
             .outputs(&batch.planned, &reads)
             .map_err(|error| ScoreError::Lost(Cause::new(error)))?;
-        for (planned, outputs) in batch.planned.into_iter().zip(outputs) {
+        let (outputs, mut quantiles) = outputs;
+        quantiles.resize(outputs.len(), Vec::new());
+        let outputs = outputs.into_iter().zip(quantiles);
+        for (planned, (outputs, quantiles)) in batch.planned.into_iter().zip(outputs) {
             let probabilities = outputs
                 .iter()
                 .map(|outputs| self.normaliser.probability(outputs))
                 .map(|score| score.map(Some))
                 .collect::<Option<Vec<Option<f32>>>>();
             match (probabilities, &mut results[planned.item]) {
-                (Some(probabilities), Ok(scored)) => scored.probabilities = probabilities,
+                (Some(probabilities), Ok(scored)) => {
+                    scored.probabilities = probabilities;
+                    scored.quantiles = quantiles;
+                }
                 (_, result) => {
                     let reason = "the reward model's output is not a number";
                     *result = Err(ScoreError::Lost(reason.into()));
@@ -84,12 +93,13 @@ impl RewardModel {
         (Read { seq, tokens }, scored)
     }
 
-    /// The numbers of each step of each chain.
+    /// The numbers of each step of each chain, and of each chain the quantiles of its steps if
+    /// somebody reads them.
     fn outputs(
         &mut self,
         planned: &[Planned],
         reads: &[Read],
-    ) -> Result<Vec<Vec<Vec<f64>>>, beamgen_engine::Error> {
+    ) -> Result<Outputs, beamgen_engine::Error> {
         match &mut self.readout {
             Readout::Head(head, on_device) => {
                 let marks: Vec<Vec<usize>> = planned
@@ -100,23 +110,30 @@ impl RewardModel {
                         planned.marks.iter().map(|mark| again + mark).collect()
                     })
                     .collect();
-                if let Some(on_device) = on_device {
+                if let (Some(on_device), None) = (on_device, &self.quantiles.0) {
                     let numbers = self.engines.read_out(reads, &marks, on_device)?;
                     let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
                     let outputs = marks
                         .iter()
                         .map(|marks| row.by_ref().take(marks.len()).collect());
-                    return Ok(outputs.collect());
+                    return Ok((outputs.collect(), Vec::new()));
                 }
                 let rows = self.engines.hidden(reads, &marks)?;
                 let mut row = rows.iter();
-                let outputs = marks
-                    .iter()
-                    .map(|marks| {
-                        let rows = row.by_ref().take(marks.len());
-                        rows.map(|hidden| head.forward(hidden)).collect()
-                    })
-                    .collect();
+                let mut outputs = (Vec::new(), Vec::new());
+                for marks in &marks {
+                    let (mut of_chain, mut quantiles) = (Vec::new(), Vec::new());
+                    for hidden in row.by_ref().take(marks.len()) {
+                        let numbers = head.forward(hidden);
+                        let score = self.normaliser.probability(&numbers);
+                        if let (Some(reader), Some(score)) = (&mut self.quantiles.0, score) {
+                            quantiles.push(reader(hidden, score));
+                        }
+                        of_chain.push(numbers);
+                    }
+                    outputs.0.push(of_chain);
+                    outputs.1.push(quantiles);
+                }
                 self.engines.body.recycle(rows);
                 Ok(outputs)
             }
@@ -132,9 +149,8 @@ impl RewardModel {
                         .collect()
                 };
                 let pairs = planned.iter().zip(&ratios);
-                Ok(pairs
-                    .map(|(planned, ratios)| rewards(planned, ratios))
-                    .collect())
+                let rewards = pairs.map(|(planned, ratios)| rewards(planned, ratios));
+                Ok((rewards.collect(), Vec::new()))
             }
         }
     }

@@ -36,6 +36,11 @@ pub struct SearchConfig {
     pub budget_tokens: usize,
     /// An answer whose chain scores less is withheld; 0: never.
     pub threshold: f32,
+    /// The wanted probability of success, below 1, for which best-of-n draws chains: as many of at
+    /// most N as a problem needs, with scores taken for probabilities ([`AdaptiveN`]); 0: always N.
+    ///
+    /// [`AdaptiveN`]: crate::AdaptiveN
+    pub confidence: f32,
     /// Stop as soon as the chains still to come cannot change a majority vote.
     pub consensus: bool,
     /// Tokens after which a step is scored in the middle and rejected early; 0: never.
@@ -61,6 +66,7 @@ impl Default for SearchConfig {
             max_steps: 40,
             budget_tokens: 0,
             threshold: 0.0,
+            confidence: 0.0,
             consensus: false,
             early_rejection: 0,
             speculate: false,
@@ -102,6 +108,8 @@ impl SearchConfig {
         }
         let words = "a score from 0 to 1";
         ConfigError::check_range("threshold", self.threshold, 0.0..=1.0, words)?;
+        let words = "a probability below 1";
+        ConfigError::check_range("confidence", self.confidence, 0.0..1.0, words)?;
         self.aggregation.validate()?;
         for (_, keys) in self.keys.iter() {
             keys.validate()?;
@@ -117,6 +125,12 @@ impl SearchConfig {
             let names: Vec<String> = names.map(|kind| format!("\"{kind}\"")).collect();
             format!("strategy = {}", names.join(" or "))
         };
+        if self.confidence > 0.0 && self.strategy != StrategyKind::BEST_OF_N {
+            return Err(ConfigError::Misplaced {
+                field: "confidence",
+                with: "strategy = \"best-of-n\"".to_owned(),
+            });
+        }
         if self.early_rejection > 0 && !spec.rejects_early() {
             return Err(ConfigError::Misplaced {
                 field: "early_rejection",
@@ -206,6 +220,7 @@ fields!(
     max_steps,
     budget_tokens,
     threshold,
+    confidence,
     consensus,
     early_rejection,
     speculate,

@@ -38,6 +38,9 @@ pub struct Scored {
     /// One probability in `0.0..=1.0` per step. Zero is a score like any other; `None` where the
     /// scorer abstains: it has nothing to say about the step.
     pub probabilities: Vec<Option<f32>>,
+    /// One per step: the quantiles of its probability of success (10, 50 and 90 %), from a scorer
+    /// that knows how sure it is; else none at all, as of [several judges](crate::Judges).
+    pub quantiles: Vec<[f32; 3]>,
     /// Tokens read for this item.
     pub read_tokens: usize,
     /// Tokens of the chain so far that were found in the cache and not read again.

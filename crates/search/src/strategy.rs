@@ -1,5 +1,6 @@
 //! Strategies: pure policies that see a tree and answer with actions.
 
+mod adaptive;
 mod beam;
 mod best_of_n;
 mod deepconf;
@@ -19,6 +20,7 @@ mod speculative_rejection;
 mod table;
 mod variable_granularity;
 
+pub use adaptive::AdaptiveN;
 pub use beam::Beam;
 pub use best_of_n::BestOfN;
 pub use deepconf::{ConfidenceKind, DeepConf, DeepConfConfig};

@@ -97,6 +97,9 @@ pub struct Node {
     /// that abstained. While the step is paused, and if it was rejected there, of its text so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
+    /// The quantiles of its probability of success (10, 50 and 90 %), if the scorer gives them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<[f32; 3]>,
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
     #[serde(default = "one")]
     pub copies: usize,
@@ -170,6 +173,7 @@ impl ChainTree {
             score: None,
             partial_score: None,
             judges: BTreeMap::new(),
+            quantiles: None,
             copies: 1,
             round: None,
             pruned: None,
@@ -226,6 +230,7 @@ impl ChainTree {
             score: None,
             partial_score: None,
             judges: BTreeMap::new(),
+            quantiles: None,
             copies: 1,
             round: None,
             pruned: None,

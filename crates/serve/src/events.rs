@@ -116,7 +116,14 @@ fn step_event(node: NodeId, step: &Node) -> Value {
     let mut event = json!({"type": "step", "node": node});
     let keys = serde_json::to_value(step).unwrap_or_default();
     if let (Some(event), Value::Object(keys)) = (event.as_object_mut(), keys) {
-        let later = ["children", "copies", "score", "judges", "pruned"];
+        let later = [
+            "children",
+            "copies",
+            "score",
+            "judges",
+            "quantiles",
+            "pruned",
+        ];
         event.extend(
             keys.into_iter()
                 .filter(|(key, _)| !later.contains(&key.as_str())),

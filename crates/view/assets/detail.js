@@ -47,6 +47,7 @@ class Detail {
     const facts = [
       ["score", score3(node.score)],
       ["in its middle", node.partial_score == null ? null : score3(node.partial_score)],
+      ["success", node.quantiles ? `${score3(node.quantiles[0])} to ${score3(node.quantiles[2])}` : null],
       ...Object.entries(node.judges ?? {}).map(([name, score]) => [name, score == null ? "abstains" : score3(score)]),
       ["chain score", node.chain_score == null ? null : score3(node.chain_score)],
       ["tokens", node.tokens ? grouped(node.tokens) : null],

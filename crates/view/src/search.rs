@@ -53,6 +53,9 @@ pub struct Step {
     /// What each of several judges said, by name; `None` for one that abstained.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
+    /// The quantiles of its probability of success: 10, 50 and 90 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<[f32; 3]>,
     /// The score of the chain that ends with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_score: Option<f32>,
@@ -111,6 +114,7 @@ impl Search {
             score: node.score,
             partial_score: node.partial_score,
             judges: node.judges.clone(),
+            quantiles: node.quantiles,
             chain_score: tree.chain_score(id, aggregation),
             label: None,
             tokens: node.tokens.len(),
@@ -137,6 +141,7 @@ impl Search {
             score,
             partial_score: None,
             judges,
+            quantiles: None,
             chain_score: None,
             label: None,
             tokens: 0,

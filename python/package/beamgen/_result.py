@@ -20,6 +20,8 @@ class Step:
     """The scorer's probability that the step is right."""
     judges: dict[str, float | None] | None = optional(None)
     """Of several judges, what each said of it; ``None`` for one that abstained."""
+    quantiles: list[float] | None = optional(None)
+    """The 10, 50 and 90 % quantiles of its probability of success, with a calibration that has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,7 @@ class Node:
     score: float | None
     partial_score: float | None = optional(None)
     judges: dict[str, float | None] | None = optional(None)
+    quantiles: list[float] | None = optional(None)
     copies: int = 1
     round: int | None = optional(None)
     pruned: Pruned | None = optional(None)

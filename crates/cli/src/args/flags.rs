@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, Choose, Combine, DeviceChoice, KvType, WeightType};
+use beamgen::{Aggregation, Choose, Combine, DeviceChoice, KvType, ScoreAs, WeightType};
 use clap::Args;
 
 /// Flags that are configuration keys, shared by all commands that search.
@@ -51,6 +51,17 @@ pub struct SettingFlags {
         hide_short_help = true
     )]
     pub threshold: Option<f32>,
+    /// Draw as many chains as a problem needs for this probability of success
+    ///
+    /// At most N; for best-of-n, with scores that are probabilities: --score-as lower or calibrated
+    /// [default: always N]
+    #[arg(
+        long,
+        value_name = "C",
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
+    pub confidence: Option<f32>,
     /// Stop a majority vote that is decided
     ///
     /// The vote stops as soon as the chains still to come cannot change its answer.
@@ -158,6 +169,38 @@ pub struct SettingFlags {
         hide_short_help = true
     )]
     pub combine: Option<Combine>,
+    /// The calibration of the reward model [default: the one beside it]
+    ///
+    /// Made by `beamgen calibrate`. With it steps are told sure or unsure.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub calibration: Option<PathBuf>,
+    /// The score of a step: raw, calibrated, median or lower
+    ///
+    /// raw is what the reward model says, calibrated the probability of success that belongs to it,
+    /// median and lower (10 %) are quantiles of that probability, read of the hidden state. All but
+    /// raw speak of the chain so far as a whole: --aggregation last suits them [default: raw]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub score_as: Option<ScoreAs>,
+    /// Withhold answers so that at most this share of the given ones is wrong
+    ///
+    /// By the threshold that the calibration has for it (`beamgen calibrate --runs`).
+    #[arg(
+        long,
+        value_name = "SHARE",
+        help_heading = "Models",
+        hide_short_help = true
+    )]
+    pub max_error: Option<f32>,
     #[command(flatten)]
     pub models: ModelFlags,
 }

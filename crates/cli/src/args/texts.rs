@@ -153,6 +153,21 @@ Steps without `rollouts` were not rolled out.
 
 --budget-tokens limits the tokens sampled for one problem, its chains and all its rollouts together.";
 
+pub const CALIBRATE: &str = "\
+Examples:
+  beamgen label train.jsonl --generator DIR --out l.jsonl --chains 8
+  beamgen calibrate --prm DIR --data l.jsonl
+      the probability that this generator succeeds from here on, for each score
+  beamgen solve problems.jsonl --generator DIR --prm DIR --score-as lower
+      search by the low quantile of that probability
+  beamgen solve other.jsonl --score-as lower --out run.jsonl
+  beamgen calibrate --runs run.jsonl --out DIR/calibration.json
+  beamgen solve problems.jsonl --score-as lower --max-error 0.05
+      at most 5 % of the answers given are wrong
+
+Targets are the shares of right rollouts (--rollouts soft, the default here), or hard labels. A calibration is \
+for one reward model and one policy: a generator and its temperature. A warning tells if it is used with another.";
+
 pub const EVAL_PRM: &str = "\
 Examples:
   beamgen eval-prm --data processbench_gsm8k.json --prm DIR

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use beamgen::Aggregation;
+use beamgen::eval::calibrate::{PolicyName, ScoreMap};
 use beamgen::eval::quality::ScoredChain;
 use beamgen_labels::LabelRule;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,19 @@ pub struct Outline {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Aggregation>,
     pub sets: Vec<SetOutline>,
+    /// What the scores are put through, to be shown beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibrated>,
+}
+
+/// A calibration in a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// Its file, as it was named.
+    pub name: String,
+    /// The policy that it was fitted to.
+    pub policy: PolicyName,
+    pub map: ScoreMap,
 }
 
 /// What a report was written of; of each set its report and its rows.
@@ -185,11 +199,12 @@ fn each<T: DeserializeOwned>(
 
 /// The report of raw scores.
 pub fn measured(outline: Outline, rows: Rows) -> Measured {
+    let map = outline.calibration.as_ref().map(|of| &of.map);
     let set = |(number, (of, chains)): (usize, (&SetOutline, &Vec<ScoredChain>))| SetReport {
         probes: outline.probes.map(|aggregation| {
             SetProbes::of(number, chains, &rows.probes, aggregation, outline.threshold)
         }),
-        ..SetReport::of(&of.name, chains, outline.threshold)
+        ..SetReport::of(&of.name, chains, outline.threshold, map)
     };
     let sets = outline.sets.iter().zip(&rows.sets).enumerate();
     Measured {

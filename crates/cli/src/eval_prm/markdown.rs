@@ -8,7 +8,7 @@ use beamgen::eval::metrics::RESAMPLES;
 use beamgen::eval::quality::{BINS, Best, Bin, Figure, LENGTH_BINS, LONGEST_POSITION, Measure};
 
 use super::data::SetOutline;
-use super::folder::Outline;
+use super::folder::{Calibrated, Outline};
 use super::plots::Plot;
 use super::results::{Breakdown, Group, Scorer, SetReport};
 use crate::report::about::About;
@@ -21,6 +21,9 @@ pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]
     head(&mut out, about, outline);
     if let Some(aggregation) = outline.probes {
         probes::head(&mut out, aggregation, outline.threshold);
+    }
+    if let Some(of) = &outline.calibration {
+        calibrated(&mut out, of);
     }
     for (number, (of, set)) in outline.sets.iter().zip(sets).enumerate() {
         one_set(&mut out, of, set, outline.threshold);
@@ -61,6 +64,17 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
          `results.json` has all figures, `rows.jsonl` the raw scores; `beamgen eval-prm --redraw` writes everything else anew \
          from them.\n",
         code(&rule),
+    );
+}
+
+/// What the column `calibrated` is.
+fn calibrated(out: &mut String, of: &Calibrated) {
+    let _ = writeln!(
+        out,
+        "\n**calibrated**: the scores put through {}, which was fitted to the policy {}. Right and wrong there mean what the \
+         labels of the data below mean.",
+        code(&of.name),
+        plain(&of.policy.to_string()),
     );
 }
 
@@ -128,7 +142,9 @@ fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
 }
 
 fn figures(out: &mut String, set: &SetReport, threshold: f32) {
-    let scorers: Vec<&Scorer> = std::iter::once(&set.model).chain(&set.baselines).collect();
+    let calibrated = set.calibrated.as_ref().map(|of| &of.model);
+    let scorers = std::iter::once(&set.model).chain(calibrated);
+    let scorers: Vec<&Scorer> = scorers.chain(&set.baselines).collect();
     let figure = format!("figure at {threshold}");
     let mut head = vec![figure.as_str()];
     head.extend(scorers.iter().map(|scorer| scorer.name));
@@ -162,10 +178,13 @@ fn figures(out: &mut String, set: &SetReport, threshold: f32) {
 }
 
 fn calibration(out: &mut String, set: &SetReport) {
-    for (name, bins) in [
+    let after = set.calibrated.as_ref().map(|of| &of.equal_mass);
+    let bins = [
         ("equally many steps", &set.calibration.equal_mass),
         ("equal width", &set.calibration.equal_width),
-    ] {
+    ];
+    let after = after.map(|bins| ("equally many steps, calibrated", bins));
+    for (name, bins) in bins.into_iter().chain(after) {
         if bins.is_empty() {
             continue;
         }

@@ -1,5 +1,6 @@
 //! Everything that a report says, computed from the rows.
 
+use beamgen::eval::calibrate::ScoreMap;
 use beamgen::eval::quality::{
     Baseline, Best, Bin, Binning, Counts, Figures, LONGEST_POSITION, RocPoint, ScoredChain, View,
 };
@@ -23,6 +24,9 @@ pub struct SetReport {
     pub counts: Counts,
     pub mean_label: Option<f64>,
     pub model: Scorer,
+    /// The same scores, put through a calibration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
     pub baselines: Vec<Scorer>,
     pub calibration: Calibration,
     pub by_position: Vec<Group>,
@@ -48,6 +52,12 @@ pub struct Scorer {
 }
 
 #[derive(Serialize)]
+pub struct Calibrated {
+    pub model: Scorer,
+    pub equal_mass: Vec<Bin>,
+}
+
+#[derive(Serialize)]
 pub struct Calibration {
     pub equal_mass: Vec<Bin>,
     pub equal_width: Vec<Bin>,
@@ -70,7 +80,15 @@ pub struct Group {
 }
 
 impl SetReport {
-    pub fn of(name: &str, rows: &[ScoredChain], threshold: f32) -> Self {
+    pub fn of(name: &str, rows: &[ScoredChain], threshold: f32, map: Option<&ScoreMap>) -> Self {
+        let calibrated = map.map(|map| {
+            let rows: Vec<ScoredChain> = rows.iter().map(|row| mapped(row, map)).collect();
+            let view = View::new(&rows, threshold, |_| true);
+            Calibrated {
+                model: Scorer::of("calibrated", &rows, &view),
+                equal_mass: view.calibration(Binning::EqualMass, SEED),
+            }
+        });
         let view = View::new(rows, threshold, |_| true);
         let baseline = |baseline: Baseline| {
             let scored = baseline.score(rows);
@@ -82,6 +100,7 @@ impl SetReport {
             counts: view.counts(),
             mean_label: view.mean_label(),
             model: Scorer::of("model", rows, &view),
+            calibrated,
             baselines: Baseline::ALL.map(baseline).into(),
             calibration: Calibration {
                 equal_mass: view.calibration(Binning::EqualMass, SEED),
@@ -115,6 +134,15 @@ impl Group {
             counts: view.counts(),
             figures: view.figures(SEED),
         }
+    }
+}
+
+/// A chain with its scores put through a map.
+fn mapped(row: &ScoredChain, map: &ScoreMap) -> ScoredChain {
+    let apply = |scores: &Vec<f32>| scores.iter().map(|&score| map.apply(score)).collect();
+    ScoredChain {
+        scores: row.scores.as_ref().map(apply),
+        ..row.clone()
     }
 }
 

@@ -1,16 +1,28 @@
 //! Whole reports from rows.
 
+use beamgen::eval::calibrate::{Method, PolicyName, Sample};
 use beamgen::eval::quality::ScoredChain;
 use proptest::prelude::*;
 
 use super::data::SetOutline;
-use super::folder::Outline;
+use super::folder::{Calibrated, Outline};
 use super::markdown;
 use super::results::SetReport;
 use crate::report::about::About;
 use crate::report::markdown::figures;
 
 fn text(rows: &[ScoredChain]) -> String {
+    let sample = |score, target| Sample {
+        score,
+        target,
+        weight: 1.0,
+    };
+    let map = Method::Platt.fit(&[sample(0.9, 1.0), sample(0.8, 0.0), sample(0.1, 0.0)]);
+    let calibration = Calibrated {
+        name: "`c|`".to_owned(),
+        policy: PolicyName::default(),
+        map: map.expect("samples"),
+    };
     let outline = Outline {
         model: "m|_<b>".to_owned(),
         threshold: 0.5,
@@ -22,8 +34,10 @@ fn text(rows: &[ScoredChain]) -> String {
             format: "own".to_owned(),
             rejected: 0,
         }],
+        calibration: Some(calibration),
     };
-    let set = SetReport::of("a|b", rows, 0.5);
+    let map = outline.calibration.as_ref().map(|of| &of.map);
+    let set = SetReport::of("a|b", rows, 0.5, map);
     markdown::text(&About::this(), &outline, &[set], &[])
 }
 

@@ -168,6 +168,7 @@ impl Item {
         });
         Ok(Scored {
             probabilities,
+            quantiles: Vec::new(),
             read_tokens: self.tokens.iter().map(|(read, _)| read).sum(),
             reused_tokens: self.tokens.iter().map(|(_, reused)| reused).sum(),
             retries: self.retries,

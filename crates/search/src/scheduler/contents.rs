@@ -41,6 +41,7 @@ pub(super) struct StepScore {
     pub score: Option<f32>,
     /// Of several judges, those that were asked.
     pub judges: BTreeMap<String, Option<f32>>,
+    pub quantiles: Option<[f32; 3]>,
 }
 
 /// The trie of texts of one problem.

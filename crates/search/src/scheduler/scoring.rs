@@ -374,13 +374,18 @@ impl ActiveProblem {
             let Some(scored) = self.contents.scored(content) else {
                 continue;
             };
-            let (score, judges) = (scored.score, scored.judges.clone());
+            let StepScore {
+                score,
+                judges,
+                quantiles,
+            } = scored.clone();
             let paused = node.state == State::Paused;
             if !paused && (node.score.is_some() || node.is_empty_step()) {
                 continue;
             }
             let node = self.tree.node_mut(id);
             node.judges = judges;
+            node.quantiles = quantiles;
             match paused {
                 true => node.partial_score = score,
                 false => node.score = score,
@@ -454,6 +459,7 @@ fn step_score(scored: &Scored, at: usize) -> StepScore {
     StepScore {
         score: scored.probabilities.get(at).copied().flatten(),
         judges: asked.collect(),
+        quantiles: scored.quantiles.get(at).copied(),
     }
 }
 

@@ -106,6 +106,7 @@ impl ActiveProblem {
         } else {
             node.state = finish.map_or(State::Open, State::Finished);
             node.judges.clear();
+            node.quantiles = None;
             cx.event(Event::StepClosed {
                 index: self.index,
                 tree: &self.tree,

@@ -1,4 +1,4 @@
-use super::{Action, Preset, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, AdaptiveN, Preset, Scoring, Start, Strategy, StrategySpec};
 use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
@@ -96,13 +96,14 @@ impl StrategySpec for Row {
             Choose::Best if config.n > 1 => Some("best-of-n"),
             Choose::Weighted => Some("a score-weighted vote"),
             _ if config.threshold > 0.0 => Some("a threshold"),
+            _ if config.confidence > 0.0 => Some("a confidence"),
             _ => None,
         }
     }
 
-    /// A majority vote asks for none, unless a threshold is set.
+    /// A majority vote asks for none, unless a threshold or a confidence is set.
     fn uses_scores(&self, config: &SearchConfig) -> bool {
-        config.choosing() != Choose::Majority || config.threshold > 0.0
+        config.choosing() != Choose::Majority || config.threshold > 0.0 || config.confidence > 0.0
     }
 
     fn presets(&self) -> &'static [Preset] {
@@ -130,6 +131,10 @@ impl StrategySpec for Row {
         config: &SearchConfig,
         has_scorer: bool,
     ) -> Result<Box<dyn Strategy>, ConfigError> {
+        if config.confidence > 0.0 {
+            let adaptive = AdaptiveN::new(config.n, config.confidence, config.aggregation);
+            return Ok(Box::new(adaptive));
+        }
         let samples = BestOfN::new(config.n, has_scorer && self.uses_scores(config));
         // A token budget lets as many chains go on as can be brought to their end.
         let in_lockstep = config.consensus || config.budget_tokens > 0;

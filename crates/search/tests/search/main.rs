@@ -1,5 +1,6 @@
 //! The scheduler and the strategies on a scripted generator and scorer.
 
+mod adaptive;
 mod budget;
 mod determinism;
 mod early_rejection;

@@ -13,7 +13,7 @@ use crate::table::grouped;
 
 pub struct Reliability {
     set: String,
-    series: [(&'static str, Vec<Bin>); 2],
+    series: Vec<(&'static str, Vec<Bin>)>,
     notes: Vec<String>,
 }
 
@@ -33,12 +33,18 @@ impl Reliability {
         notes.extend(ece("equal width", Measure::EceWidth));
         notes.push(format!("{} steps", grouped(set.counts.steps as u64)));
         notes.push(format!("{} problems", grouped(set.counts.problems as u64)));
+        let mut series = vec![
+            ("bins of equal mass", of.equal_mass.clone()),
+            ("bins of equal width", of.equal_width.clone()),
+        ];
+        if let Some(calibrated) = &set.calibrated {
+            series.push(("calibrated, equal mass", calibrated.equal_mass.clone()));
+            let figure = calibrated.model.figures.get(Measure::EceMass);
+            notes.extend(figure.map(|figure| format!("ECE, calibrated: {:.3}", figure.value)));
+        }
         (!of.equal_mass.is_empty()).then(|| Self {
             set: set.name.clone(),
-            series: [
-                ("bins of equal mass", of.equal_mass.clone()),
-                ("bins of equal width", of.equal_width.clone()),
-            ],
+            series,
             notes,
         })
     }

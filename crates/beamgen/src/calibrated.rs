@@ -1,0 +1,189 @@
+//! A scorer whose scores are probabilities of success, by a calibration.
+
+use std::path::{Path, PathBuf};
+
+use beamgen_eval::calibrate::{Calibration, PolicyName, ScoreMap};
+use beamgen_search::{
+    BatchId, ConfigError, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored,
+    Scorer, Submitted,
+};
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+
+use crate::Error;
+use crate::fingerprint::CALIBRATION;
+
+/// What of a calibrated reward model is the score of a step.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(
+    serialize_all = "kebab-case",
+    parse_err_ty = ConfigError,
+    parse_err_fn = ScoreAs::unknown
+)]
+pub enum ScoreAs {
+    /// What the reward model says.
+    #[default]
+    Raw,
+    /// The probability of success that belongs to it.
+    Calibrated,
+    /// The median of the probability of success, from the hidden state.
+    Median,
+    /// The low quantile (10 %) of that probability.
+    Lower,
+}
+
+impl ScoreAs {
+    fn unknown(name: &str) -> ConfigError {
+        ConfigError::Unknown {
+            field: "score_as",
+            value: name.to_owned(),
+            known: Self::VARIANTS.join(", "),
+        }
+    }
+}
+
+/// The largest file of a calibration that is read.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Reads a calibration.
+pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
+    let text = beamgen_files::read_text_file(path, MAX_BYTES);
+    let text = text.map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    Calibration::parse(&text).map_err(|reason| Error::Calibration {
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+/// Where the calibration of a reward model is: in its folder, or beside its file.
+pub(crate) fn beside(model: &Path) -> PathBuf {
+    if model.is_dir() {
+        return model.join(CALIBRATION);
+    }
+    let mut name = model.as_os_str().to_owned();
+    name.push(".");
+    name.push(CALIBRATION);
+    PathBuf::from(name)
+}
+
+/// What the user should know if a calibration is of another reward model or policy than these.
+pub(crate) fn mismatches(
+    calibration: &Calibration,
+    path: &Path,
+    prm: &str,
+    policy: &PolicyName,
+) -> Vec<String> {
+    let path = path.display();
+    let mut notes = Vec::new();
+    if calibration.prm != prm {
+        notes.push(format!(
+            "warning: {path} was fitted to another reward model ({}, not {prm}): its probabilities mean little here",
+            calibration.prm
+        ));
+    }
+    if calibration.policy != *policy {
+        notes.push(format!(
+            "warning: {path} was fitted to the policy {}, and this one is {policy}: its probabilities may be off",
+            calibration.policy
+        ));
+    }
+    notes
+}
+
+/// A scorer with its scores put through a calibration.
+pub(crate) struct Calibrated {
+    scorer: Box<dyn Scorer + Send>,
+    map: ScoreMap,
+    score_as: ScoreAs,
+}
+
+impl Calibrated {
+    pub(crate) fn new(scorer: Box<dyn Scorer + Send>, map: ScoreMap, score_as: ScoreAs) -> Self {
+        Self {
+            scorer,
+            map,
+            score_as,
+        }
+    }
+
+    fn read(&self, result: ScoreResult) -> ScoreResult {
+        let read = |scored: Scored| Scored {
+            probabilities: self.scores(&scored),
+            ..scored
+        };
+        result.map(|all| all.into_iter().map(|one| one.map(read)).collect())
+    }
+
+    fn scores(&self, scored: &Scored) -> Vec<Option<f32>> {
+        let scores = scored.probabilities.iter().enumerate();
+        let read = |(at, score): (usize, &Option<f32>)| {
+            let score = (*score)?;
+            Some(match self.score_as {
+                ScoreAs::Raw => score,
+                ScoreAs::Calibrated => self.map.apply(score),
+                ScoreAs::Median => scored.quantiles.get(at).map(|quantiles| quantiles[1])?,
+                ScoreAs::Lower => scored.quantiles.get(at).map(|quantiles| quantiles[0])?,
+            })
+        };
+        scores.map(read).collect()
+    }
+}
+
+impl Scorer for Calibrated {
+    fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
+        self.scorer.open(problem, key)
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        self.scorer.fork(id)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.scorer.release(id);
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        let scored = self.scorer.score(items);
+        self.read(scored)
+    }
+
+    fn submit(&mut self, batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
+        match self.scorer.submit(batch, items) {
+            Submitted::Done(scored) => Submitted::Done(self.read(scored)),
+            Submitted::Pending => Submitted::Pending,
+        }
+    }
+
+    fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
+        let collected = self.scorer.collect(wait);
+        collected
+            .into_iter()
+            .map(|(batch, scored)| (batch, self.read(scored)))
+            .collect()
+    }
+
+    fn evict_borrowed(&mut self) {
+        self.scorer.evict_borrowed();
+    }
+
+    fn memory(&self) -> Memory {
+        self.scorer.memory()
+    }
+}

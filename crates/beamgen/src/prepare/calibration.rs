@@ -1,0 +1,70 @@
+//! The calibration of the reward model: found, and held against what is asked of it.
+
+use std::path::PathBuf;
+
+use beamgen_eval::calibrate::Calibration;
+
+use super::reward::RewardModels;
+use crate::calibrated::{ScoreAs, beside, open};
+use crate::source::Source;
+use crate::{Config, Error};
+
+/// A calibration, and where it is from.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) calibration: Calibration,
+}
+
+/// The calibration that the settings name or that lies beside the model, if they ask for one.
+pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Found>, Error> {
+    let models = &config.models;
+    let needed = models.score_as != ScoreAs::Raw || models.max_error > 0.0;
+    let path = match (&models.calibration, model) {
+        (Some(path), _) => Some(path.clone()),
+        (None, Some(Source::Local(model))) if needed => {
+            Some(beside(model)).filter(|path| path.is_file())
+        }
+        _ => None,
+    };
+    let Some(path) = path else {
+        return match needed {
+            true => Err(Error::NoCalibration),
+            false => Ok(None),
+        };
+    };
+    let calibration = open(&path)?;
+    Ok(Some(Found { path, calibration }))
+}
+
+impl Found {
+    /// Refuses quantiles that the calibration or the model does not give. `reward` is the model if
+    /// this process computes it.
+    pub(super) fn check(
+        &self,
+        score_as: ScoreAs,
+        reward: Option<&RewardModels>,
+    ) -> Result<(), Error> {
+        let refuse = |reason: String| Error::Calibration {
+            path: self.path.clone(),
+            reason,
+        };
+        let Some(head) = &self.calibration.quantiles else {
+            return match score_as {
+                ScoreAs::Median | ScoreAs::Lower => Err(refuse("it has no quantiles".to_owned())),
+                _ => Ok(()),
+            };
+        };
+        match reward.map(|reward| reward.prm.config.hidden_size) {
+            Some(width) if width == head.width() => Ok(()),
+            Some(width) => Err(refuse(format!(
+                "it reads hidden states of {} values, and the reward model has {width}",
+                head.width()
+            ))),
+            None if matches!(score_as, ScoreAs::Median | ScoreAs::Lower) => Err(refuse(
+                "its quantiles are read of hidden states, which this scorer does not show"
+                    .to_owned(),
+            )),
+            None => Ok(()),
+        }
+    }
+}

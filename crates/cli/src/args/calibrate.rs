@@ -1,0 +1,60 @@
+//! Arguments of `beamgen calibrate`.
+
+use std::path::PathBuf;
+
+use beamgen::eval::calibrate::Method;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::{PrmFlags, RuleFlags, texts};
+
+#[derive(Args, Debug)]
+#[command(after_long_help = texts::CALIBRATE)]
+pub struct CalibrateArgs {
+    /// Files of labelled chains of one policy, as `beamgen label` writes them
+    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "runs")]
+    pub data: Vec<PathBuf>,
+    /// Chains of this policy alone: its generator's name or fingerprint, or part of it
+    ///
+    /// With @T behind it at temperature T alone, as in @0.5. Needed if the data have several.
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+    /// How scores become probabilities: isotonic, platt or temperature
+    #[arg(long, value_name = "METHOD", value_parser = method(), default_value = "isotonic", hide_possible_values = true)]
+    pub method: Method,
+    /// The part of the problems that is held out, to tell how good the fit is
+    #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
+    pub held_out: f64,
+    /// Run files of `beamgen solve` with this calibration, on problems with answers
+    ///
+    /// How often their answers are wrong, by score, is added to the calibration: --max-error goes
+    /// by it.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub runs: Vec<PathBuf>,
+    /// Run files of the same search on other problems: what --max-error keeps there
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "runs")]
+    pub check: Vec<PathBuf>,
+    /// The share of wrong answers that --check looks at
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    pub max_error: f64,
+    /// Draw the reliability of the held-out steps, or the risk of the runs, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// The calibration's file [default: calibration.json in the reward model's folder]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub labels: RuleFlags,
+    #[command(flatten)]
+    pub prm: PrmFlags,
+}
+
+fn method() -> impl TypedValueParser<Value = Method> {
+    PossibleValuesParser::new(Method::ALL.map(Method::name)).map(|name| {
+        let named = Method::ALL.into_iter().find(|method| method.name() == name);
+        named.unwrap_or_default()
+    })
+}

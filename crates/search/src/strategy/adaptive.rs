@@ -1,0 +1,139 @@
+//! Best-of-N with as many chains as a problem needs: sampling ends as soon as the answer is sure
+//! enough, or as many chains were drawn as give the wanted probability of success.
+
+use super::{Action, Scoring, Start, Strategy};
+use crate::aggregation::Aggregation;
+use crate::tree::{ChainTree, NodeId, State};
+
+/// Chains of the first round, and the fewest of a later one.
+const ROUND: usize = 4;
+
+/// Independent chains in rounds, each round scored when all of its chains have ended.
+///
+/// Scores are taken for probabilities of success. After a round, the search ends if the best chain
+/// that states an answer scores at least the wanted probability C. Otherwise the probability p that
+/// one more chain is right is the mean score of the first steps so far (each is a draw of what the
+/// policy does with the question), and
+/// `ceil(log(1 - C) / log(1 - p))` chains are wanted in all (instance-adaptive sampling,
+/// 2506.09338), at most N. Chain `i` does not depend on any of this: it is chain `i` of best-of-N.
+#[derive(Debug, Clone)]
+pub struct AdaptiveN {
+    n: usize,
+    wanted: f64,
+    aggregation: Aggregation,
+    /// Chains begun so far.
+    drawn: usize,
+    /// The last nodes of the chains that have come to their end, and whether each was scored.
+    ended: Vec<NodeId>,
+    asked: bool,
+}
+
+impl AdaptiveN {
+    /// At most `n` chains for a probability of success of `wanted`, above 0 and below 1.
+    pub fn new(n: usize, wanted: f32, aggregation: Aggregation) -> Self {
+        Self {
+            n,
+            wanted: f64::from(wanted),
+            aggregation,
+            drawn: 0,
+            ended: Vec::new(),
+            asked: false,
+        }
+    }
+
+    fn draw(&mut self, count: usize) -> Action {
+        self.drawn += count;
+        Action::expand(ChainTree::ROOT, count)
+    }
+
+    /// Whether the best complete chain is sure enough.
+    fn is_sure(&self, tree: &ChainTree) -> bool {
+        let complete = self
+            .ended
+            .iter()
+            .filter(|&&end| tree.node(end).is_complete());
+        let scores = complete.filter_map(|&end| tree.chain_score(end, self.aggregation));
+        scores
+            .max_by(f32::total_cmp)
+            .is_some_and(|best| f64::from(best) >= self.wanted)
+    }
+
+    /// The chains that are wanted in all; `n` if nothing was scored.
+    fn planned(&self, tree: &ChainTree) -> usize {
+        let first = |end: &NodeId| {
+            let path = tree.path(*end);
+            let steps = path.into_iter().map(|id| tree.node(id));
+            steps.filter_map(|node| node.score).map(f64::from).next()
+        };
+        let firsts: Vec<f64> = self.ended.iter().filter_map(first).collect();
+        if firsts.is_empty() {
+            return self.n;
+        }
+        let p = firsts.iter().sum::<f64>() / firsts.len() as f64;
+        enough(self.wanted, p).min(self.n)
+    }
+}
+
+/// How many draws of success probability `p` have one success among them with probability `wanted`.
+fn enough(wanted: f64, p: f64) -> usize {
+    let draws = (1.0 - wanted).ln() / (1.0 - p.clamp(0.0, 1.0)).ln();
+    match draws.is_finite() {
+        true => draws.ceil().max(1.0) as usize,
+        // Of a sure success one is enough, of none no number is.
+        false if p > 0.5 => 1,
+        false => usize::MAX,
+    }
+}
+
+impl Strategy for AdaptiveN {
+    fn scoring(&self) -> Scoring {
+        Scoring::OnDemand
+    }
+
+    fn merges_siblings(&self) -> bool {
+        false
+    }
+
+    fn keeps_expanded(&self, node: NodeId) -> bool {
+        node == ChainTree::ROOT && self.drawn < self.n
+    }
+
+    fn begin(&mut self, _: Start) -> Vec<Action> {
+        vec![self.draw(ROUND.min(self.n))]
+    }
+
+    fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
+        if !self.asked {
+            let mut actions = Vec::new();
+            for &node in nodes {
+                match tree.node(node).state {
+                    State::Open => actions.push(Action::expand(node, 1)),
+                    _ => self.ended.push(node),
+                }
+            }
+            if !actions.is_empty() {
+                return actions;
+            }
+            // All chains of the round have ended: they are scored together.
+            self.asked = true;
+            let complete = |id: &&NodeId| tree.node(**id).is_complete();
+            let complete: Vec<Action> = self
+                .ended
+                .iter()
+                .filter(complete)
+                .map(|&id| Action::Score(id))
+                .collect();
+            if !complete.is_empty() {
+                return complete;
+            }
+        }
+        self.asked = false;
+        let planned = self.planned(tree);
+        if self.is_sure(tree) || self.drawn >= planned {
+            return vec![Action::Done];
+        }
+        let more = (planned - self.drawn).min(self.drawn).max(ROUND);
+        let more = more.min(self.n - self.drawn);
+        vec![self.draw(more)]
+    }
+}

@@ -1,0 +1,79 @@
+//! As many samples as a problem needs.
+
+use beamgen_search::*;
+
+use crate::scripted::*;
+
+/// Chains of one step and an answer; every problem has its own rate of right ones.
+fn said(place: &Place<'_>) -> Said {
+    match place.depth {
+        0 => Said::step(format!("{}\n", place.draw(1) % 10)),
+        _ => Said::answer(place.before.trim()),
+    }
+}
+
+/// A chain that begins with 9 is sure to be right, others hardly are.
+fn score(_: &Problem, before: &str, step: &str) -> f32 {
+    match format!("{before}{step}").starts_with('9') {
+        true => 0.97,
+        false => 0.05,
+    }
+}
+
+fn adaptive(confidence: f32) -> SearchConfig {
+    SearchConfig {
+        confidence,
+        ..best_of(64)
+    }
+}
+
+fn solved(config: &SearchConfig) -> Vec<ProblemResult> {
+    let mut generator = ScriptedGenerator::new(said);
+    let mut scorer = ScriptedScorer::new(score);
+    let (results, _) = solve(&mut generator, Some(&mut scorer), config, problems(20));
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    results
+}
+
+#[test]
+fn sampling_ends_when_the_answer_is_sure_enough_and_the_chains_are_those_of_best_of_n() {
+    let (all, some) = (solved(&best_of(64)), solved(&adaptive(0.95)));
+    let chains = |result: &ProblemResult| result.tree.node(ChainTree::ROOT).children.len();
+    let mut fewer = 0;
+    for (all, some) in all.iter().zip(&some) {
+        assert_eq!(chains(all), 64);
+        assert!(chains(some) <= 64);
+        fewer += usize::from(chains(some) < 64);
+        // Chain i is chain i.
+        for (a, b) in all.finished.iter().zip(&some.finished) {
+            assert_eq!((&a.answer, a.score), (&b.answer, b.score));
+        }
+        let sure = some.score.is_some_and(|score| score >= 0.95);
+        assert!(sure || chains(some) > 20, "{} chains", chains(some));
+    }
+    assert!(fewer > 15, "{fewer} of 20 problems need fewer chains");
+}
+
+#[test]
+fn a_higher_confidence_draws_more() {
+    let tokens = |confidence| -> u64 {
+        let results = solved(&adaptive(confidence));
+        results
+            .iter()
+            .map(|result| result.ledger.generated_tokens)
+            .sum()
+    };
+    assert!(tokens(0.2) < tokens(0.96));
+    assert!(tokens(0.96) < tokens(0.999));
+}
+
+#[test]
+fn confidence_is_for_best_of_n_and_below_one() {
+    let wrong = SearchConfig {
+        confidence: 0.9,
+        ..beam(8, 2)
+    };
+    let error = wrong.validate().unwrap_err().to_string();
+    assert!(error.contains("best-of-n"), "{error}");
+    assert!(adaptive(1.0).validate().is_err());
+}
