@@ -8,6 +8,8 @@ use crate::run::root;
 /// Where no module uses another that uses it: crates, and modules inside them.
 const PLACES: &[(&str, &[&str])] = &[
     ("crates/beamgen", &[]),
+    ("crates/checkers", &[]),
+    ("crates/checkers", &["arithmetic"]),
     ("crates/cli", &[]),
     ("crates/cli", &["bench"]),
     ("crates/engine", &[]),

@@ -40,12 +40,14 @@ const EDGES: &[(&str, &[&str])] = &[
         "beamgen-labels",
         &["beamgen-eval", "beamgen-files", "beamgen-search"],
     ),
+    ("beamgen-checkers", &["beamgen-eval", "beamgen-search"]),
     ("beamgen-hub", &[]),
     ("beamgen-world", &[]),
     (
         "beamgen",
         &[
             "beamgen-candle-backend",
+            "beamgen-checkers",
             "beamgen-engine",
             "beamgen-eval",
             "beamgen-files",

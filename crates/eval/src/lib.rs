@@ -16,7 +16,7 @@ pub mod difficulty;
 mod draw;
 mod fingerprint;
 pub mod metrics;
-mod number;
+pub mod number;
 pub mod pass_at_k;
 pub mod pool;
 pub mod probes;

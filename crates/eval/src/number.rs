@@ -3,14 +3,15 @@
 use num_bigint::BigInt;
 use num_traits::{One, Pow};
 
-use crate::algebra::Rational;
+/// A number of any size, exactly.
+pub use num_rational::BigRational as Rational;
 
 /// More digits than this are no answer that anybody could check.
 const MAX_DIGITS: usize = 1500;
 
 /// A number at the beginning of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Literal {
+pub struct Literal {
     /// Its exact value.
     pub value: Rational,
     /// The bytes it takes.
@@ -24,7 +25,7 @@ pub(crate) struct Literal {
 /// digits.
 ///
 /// `commas` says whether `1,234` is one number, as it is outside of brackets, or two.
-pub(crate) fn literal(text: &str, commas: bool) -> Option<Literal> {
+pub fn literal(text: &str, commas: bool) -> Option<Literal> {
     let whole = leading_digits(text);
     let (digits, mut at) = if whole.is_empty() {
         (String::new(), 0)

@@ -1,0 +1,343 @@
+//! Exact arithmetic of the equations in a step: in prose, Markdown, LaTeX, and in the calculator
+//! annotations `<<3*4=12>>` of GSM8K.
+//!
+//! A step fails only where no sensible reading of an equation makes it true. So a mismatch is held
+//! against all that may explain it: rounding to the printed digits, units that were converted,
+//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`). What then is
+//! left is wrong. Work and memory are bounded, whatever the text is.
+
+pub(crate) mod compare;
+pub(crate) mod equation;
+pub(crate) mod expression;
+pub(crate) mod lex;
+pub(crate) mod value;
+pub(crate) mod words;
+
+use compare::{Match, compare, is_conversion};
+use equation::{Before, Chain, Found, Relation, segments};
+use expression::{Expression, Fuel, Known, Reading, read};
+use lex::{Kind, Token, tokens};
+
+use crate::{StepState, Verdict};
+
+/// Longer steps than this are not read, in bytes.
+pub(crate) const MAX_TEXT: usize = 1 << 16;
+
+/// Work for one step.
+pub(crate) const FUEL: u32 = 400_000;
+
+/// No more printed numbers than this are remembered as rounded ones.
+const MAX_ROUNDED: usize = 256;
+
+/// No more variables than this are remembered.
+const MAX_VARIABLES: usize = 64;
+
+/// The checker of arithmetic: what it knows of a chain is the values of variables, and which
+/// numbers were rounded.
+#[derive(Clone, Debug, Default)]
+pub struct Arithmetic {
+    known: Known,
+    /// Powers or symbols that are not known were seen: an unknown may have several values.
+    is_nonlinear: bool,
+}
+
+impl StepState for Arithmetic {
+    fn new(_problem: &str) -> Self {
+        Self::default()
+    }
+
+    fn next(&mut self, step: &str) -> Verdict {
+        if step.len() > MAX_TEXT {
+            return Verdict::Abstain;
+        }
+        let (text, annotations) = without_annotations(step);
+        let mut fuel = Fuel(FUEL);
+        let mut findings = Vec::new();
+        for annotation in annotations {
+            self.text(annotation, Mood::Claims, &mut fuel, &mut findings);
+        }
+        let tokens = tokens(&text);
+        let several = |token: &Token| matches!(token.kind, Kind::Power | Kind::Unknown);
+        self.is_nonlinear |= tokens.iter().any(several);
+        let mood = Mood::of(&tokens);
+        self.text(&text, mood, &mut fuel, &mut findings);
+        verdict(findings)
+    }
+}
+
+/// What one equation shows.
+enum Finding {
+    Right,
+    Wrong(String),
+    /// It does not hold as it stands, which proves nothing.
+    Doubtful,
+    /// It is none, or nobody can tell.
+    Nothing,
+}
+
+fn verdict(findings: Vec<Finding>) -> Verdict {
+    let is_doubtful = findings.iter().any(|f| matches!(f, Finding::Doubtful));
+    let is_right = findings.iter().any(|f| matches!(f, Finding::Right));
+    let wrong = findings.into_iter().find_map(|finding| match finding {
+        Finding::Wrong(reason) => Some(reason),
+        _ => None,
+    });
+    match wrong {
+        Some(reason) => Verdict::Fail { reason },
+        None if is_right && !is_doubtful => Verdict::Pass,
+        None => Verdict::Abstain,
+    }
+}
+
+/// How a step means its equations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Claims,
+    /// Numbers are rounded.
+    Rounds,
+    /// Some of them need not be claims: what is wrong in them proves nothing.
+    Discusses,
+}
+
+impl Mood {
+    fn of(tokens: &[Token]) -> Self {
+        let any = |test: fn(&str) -> bool| tokens.iter().filter_map(Token::word).any(test);
+        match () {
+            () if any(words::is_no_claim) => Self::Discusses,
+            () if any(words::is_approximate) => Self::Rounds,
+            () => Self::Claims,
+        }
+    }
+}
+
+/// The text without its calculator annotations, and what stands in those.
+pub(crate) fn without_annotations(text: &str) -> (String, Vec<&str>) {
+    let mut plain = String::with_capacity(text.len());
+    let mut annotations = Vec::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("<<") {
+        let Some((inside, after)) = behind.split_once(">>") else {
+            break;
+        };
+        plain.push_str(before);
+        annotations.push(inside);
+        rest = after;
+    }
+    plain.push_str(rest);
+    (plain, annotations)
+}
+
+impl Arithmetic {
+    fn text(&mut self, text: &str, mood: Mood, fuel: &mut Fuel, findings: &mut Vec<Finding>) {
+        let tokens = tokens(text);
+        let supposes = tokens.iter().filter_map(Token::word).any(words::supposes);
+        // Each sees what those before it bound.
+        for segment in segments(&tokens) {
+            for chain in segment.read(&self.known, fuel) {
+                for (at, relation) in chain.relations.iter().enumerate() {
+                    let (left, right) = (&chain.sides[at].ending, &chain.sides[at + 1].beginning);
+                    if let (Some(left), Some(right)) = (left, right) {
+                        let link = Link {
+                            text,
+                            left,
+                            right,
+                            relation: match mood {
+                                Mood::Rounds => Relation::About,
+                                _ => *relation,
+                            },
+                            is_nonlinear: self.is_nonlinear,
+                            is_first: at == 0,
+                            mood,
+                            supposes,
+                        };
+                        findings.push(self.link(&link, fuel));
+                    }
+                }
+                self.bind(&chain);
+            }
+        }
+    }
+
+    /// What one equation shows.
+    fn link(&mut self, link: &Link<'_>, fuel: &mut Fuel) -> Finding {
+        let (left, right) = (&link.left.expression, &link.right.expression);
+        let defines = left.variable.is_some() || right.variable.is_some();
+        if link.left.before == Before::Part || defines {
+            return Finding::Nothing;
+        }
+        match compare(left, right, link.relation) {
+            Match::Equal => Finding::Right,
+            Match::Rounded => {
+                self.remember(left);
+                self.remember(right);
+                Finding::Right
+            }
+            Match::Unclear => Finding::Nothing,
+            Match::Different if link.is_doubtful() => Finding::Doubtful,
+            Match::Different if self.reads_otherwise(link, fuel) => Finding::Doubtful,
+            Match::Different => Finding::Wrong(link.reason(&self.known)),
+        }
+    }
+
+    /// Whether another reading of the same signs makes the sides equal.
+    fn reads_otherwise(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
+        let features = link
+            .left
+            .expression
+            .features
+            .and(link.right.expression.features);
+        let readings = std::iter::once(Reading::default()).chain(Reading::others(features));
+        let tokens = link.left.tokens;
+        // A dash that begins a line may be a minus sign or an item's mark.
+        let is_item = tokens[0].is(&Kind::Minus) && tokens[0].first;
+        for reading in readings {
+            for left in [Some(tokens), is_item.then(|| &tokens[1..])]
+                .into_iter()
+                .flatten()
+            {
+                let left = read(left, &self.known, reading, fuel);
+                let right = read(link.right.tokens, &self.known, reading, fuel);
+                match (left, right) {
+                    (Ok(left), Ok(right)) => {
+                        if compare(&left, &right, link.relation) != Match::Different {
+                            return true;
+                        }
+                    }
+                    // The work is spent.
+                    _ => return true,
+                }
+            }
+        }
+        false
+    }
+
+    /// A printed number that stands for one with more digits.
+    fn remember(&mut self, side: &Expression) {
+        if let Some((number, Some(_))) = &side.literal
+            && self.known.rounded.len() < MAX_ROUNDED
+        {
+            self.known.rounded.insert(number.clone());
+        }
+    }
+
+    /// Gives the variables that are sides of the chain the value of its last side.
+    fn bind(&mut self, chain: &Chain<'_>) {
+        let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
+        let value = value
+            .filter(|found| !found.goes_on && !found.expression.doubtful)
+            .and_then(|found| found.expression.value.clone());
+        for name in chain.variables() {
+            match &value {
+                Some(value) if self.known.variables.len() < MAX_VARIABLES => {
+                    self.known.variables.insert(name.to_owned(), value.clone());
+                }
+                _ => {
+                    self.known.variables.remove(name);
+                }
+            }
+        }
+    }
+}
+
+/// Two sides of an equation beside each other.
+struct Link<'a> {
+    text: &'a str,
+    left: &'a Found<'a>,
+    right: &'a Found<'a>,
+    relation: Relation,
+    /// Whether the left side is the first of its chain.
+    is_first: bool,
+    mood: Mood,
+    supposes: bool,
+    is_nonlinear: bool,
+}
+
+impl Link<'_> {
+    /// Whether a mismatch may have another reason than wrong arithmetic.
+    fn is_doubtful(&self) -> bool {
+        let (left, right) = (&self.left.expression, &self.right.expression);
+        let (Some(l), Some(r)) = (&left.value, &right.value) else {
+            return true;
+        };
+        let has_variables = left.has_variables || right.has_variables;
+        let measured = left.measured || right.measured;
+        // "3 + 4 = 7 + 2 = 9"
+        let running = right.operators > 0 && right.first.as_ref().is_some_and(|f| f.at == l.at);
+        // "Day 1 = 5", "1 hour = 60 minutes", "12 = 1 dozen"
+        let bare = left.operators == 0 && (self.is_first || !self.left.whole || measured);
+        let other_units = !left.units.is_empty()
+            && !right.units.is_empty()
+            && left.units.is_disjoint(&right.units);
+        self.mood == Mood::Discusses
+            || self.left.before == Before::Doubtful
+            || left.doubtful
+            || right.doubtful
+            || self.right.goes_on
+            || running
+            || bare
+            || other_units
+            || measured && is_conversion(l, r)
+            // "$1800 - $2000 = $200": how far apart they are.
+            || measured && l.at == -&r.at
+            || has_variables && (self.supposes || self.is_nonlinear && self.has_unknowns())
+    }
+
+    /// Whether a variable in it has no name of its own, as capital letters mostly are.
+    fn has_unknowns(&self) -> bool {
+        let tokens = [self.left, self.right]
+            .into_iter()
+            .flat_map(|found| found.tokens);
+        let mut words = tokens.filter_map(Token::word);
+        words.any(|word| words::is_variable(word) && !word.starts_with(char::is_uppercase))
+    }
+
+    fn reason(&self, known: &Known) -> String {
+        let (left, right) = (&self.left.expression, &self.right.expression);
+        let show = |side: &Expression| {
+            side.value
+                .as_ref()
+                .map_or(String::new(), |v| value::show(&v.at))
+        };
+        let (l, r) = (self.source(self.left), self.source(self.right));
+        let about = match self.relation {
+            Relation::Equal => "",
+            Relation::About => "about ",
+        };
+        let reason = match (&left.literal, &right.literal) {
+            (_, Some(_)) => format!("{l} is {}, not {about}{r}", show(left)),
+            (Some(_), None) => format!("{r} is {}, not {about}{l}", show(right)),
+            (None, None) => format!("{l} is {}, but {r} is {}", show(left), show(right)),
+        };
+        let names = [self.left, self.right]
+            .into_iter()
+            .flat_map(|found| found.tokens);
+        let mut with: Vec<String> = names
+            .filter_map(Token::word)
+            .filter_map(|name| {
+                let value = known.variables.get(name)?;
+                Some(format!("{name} = {}", value::show(&value.at)))
+            })
+            .collect();
+        with.dedup();
+        match with.is_empty() {
+            true => reason,
+            false => format!("{reason} (with {})", with.join(", ")),
+        }
+    }
+
+    /// The text of an expression without the unit behind it.
+    fn source(&self, found: &Found<'_>) -> String {
+        const MOST: usize = 100;
+        let tokens = &found.tokens[..found.expression.core.max(1)];
+        let (first, last) = (&tokens[0], &tokens[tokens.len() - 1]);
+        let text = &self.text[first.at.start..last.at.end];
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match text.chars().count() > MOST {
+            true => text.chars().take(MOST).chain("...".chars()).collect(),
+            false => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

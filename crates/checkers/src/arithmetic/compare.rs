@@ -1,0 +1,137 @@
+//! Whether two sides of an equation can be equal, given how their numbers are printed.
+
+use beamgen_eval::number::Rational;
+use num_bigint::BigInt;
+use num_traits::{One, Signed, Zero};
+
+use super::equation::Relation;
+use super::expression::Expression;
+use super::value::{Value, unit};
+use super::words::CONVERSIONS;
+
+/// Numbers with so many decimal places come from a computer's floating point.
+const FLOAT_PLACES: usize = 12;
+
+/// What a comparison found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// They are equal, exactly or as printed.
+    Equal,
+    /// Equal as printed: the printed number stands for one with more digits.
+    Rounded,
+    /// Nobody can tell.
+    Unclear,
+    /// No reading of the numbers makes them equal.
+    Different,
+}
+
+/// Compares the values of two expressions.
+pub fn compare(left: &Expression, right: &Expression, relation: Relation) -> Match {
+    let (Some(l), Some(r)) = (&left.value, &right.value) else {
+        return Match::Unclear;
+    };
+    if l.at == r.at {
+        return Match::Equal;
+    }
+    if relation == Relation::About {
+        return about(left, right, l, r);
+    }
+    match (&left.literal, &right.literal) {
+        (_, Some((printed, places))) => as_printed(l, printed, *places),
+        (Some((printed, places)), None) => as_printed(r, printed, *places),
+        (None, None) if l.low <= r.high && r.low <= l.high => Match::Equal,
+        (None, None) if is_close(l, r) => Match::Unclear,
+        (None, None) => Match::Different,
+    }
+}
+
+/// Whether a number printed with many places is off as binary floating point is.
+fn is_float_noise(value: &Rational, printed: &Rational) -> bool {
+    let scale = Rational::from_integer(num_traits::pow(BigInt::from(10), 12));
+    (value - printed).abs() * scale <= value.abs().max(Rational::one())
+}
+
+/// A number against one that is printed with so many places.
+fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match {
+    let Some(places) = places else {
+        let inside = value.low <= *printed && *printed <= value.high;
+        return if inside {
+            Match::Equal
+        } else {
+            Match::Different
+        };
+    };
+    if places >= FLOAT_PLACES && is_float_noise(&value.at, printed) {
+        return Match::Equal;
+    }
+    let unit = unit(places);
+    if value.is_exact() && (&value.at / &unit).is_integer() {
+        // All its digits would have been printed.
+        return Match::Different;
+    }
+    let two = Rational::from_integer(2.into());
+    let (low, high) = (&value.low - printed, &value.high - printed);
+    let half = &unit / &two;
+    match () {
+        () if low <= half && high >= -&half => match value.is_exact() {
+            true => Match::Rounded,
+            false => Match::Equal,
+        },
+        () if low < unit && high > -unit => Match::Unclear,
+        () => Match::Different,
+    }
+}
+
+/// Whether rounding on the way may explain the difference: two percent.
+fn is_close(one: &Value, other: &Value) -> bool {
+    let difference = (&one.at - &other.at).abs();
+    let scale = one.at.abs().max(other.at.abs());
+    let whole = one.at.is_integer() && other.at.is_integer() && one.is_exact() && other.is_exact();
+    !whole && difference * Rational::from_integer(50.into()) <= scale
+}
+
+/// "About" is right within a twentieth or the last printed digit, and wrong beyond a quarter.
+fn about(left: &Expression, right: &Expression, l: &Value, r: &Value) -> Match {
+    let difference = (&l.at - &r.at).abs();
+    let scale = l.at.abs().max(r.at.abs());
+    let printed = |side: &Expression| {
+        let (number, places) = side.literal.as_ref()?;
+        Some(last_digit(number, (*places)?))
+    };
+    let digit = printed(left).into_iter().chain(printed(right)).max();
+    let within = |share: i64| &difference * Rational::from_integer(share.into()) <= scale;
+    match digit {
+        Some(digit) if difference <= digit => Match::Equal,
+        _ if within(20) => Match::Equal,
+        _ if within(4) => Match::Unclear,
+        _ => Match::Different,
+    }
+}
+
+/// One in the last digit that is not a zero at the end of a whole number.
+fn last_digit(number: &Rational, places: usize) -> Rational {
+    let ten = Rational::from_integer(10.into());
+    let mut digit = unit(places);
+    let whole = places == 0 && !number.is_zero();
+    let mut left = 400;
+    while whole && left > 0 && (number / (&digit * &ten)).is_integer() {
+        digit *= &ten;
+        left -= 1;
+    }
+    digit
+}
+
+/// Whether one side is the other times a factor between two units, or a power of ten.
+pub fn is_conversion(left: &Value, right: &Value) -> bool {
+    if left.at.is_zero() || right.at.is_zero() {
+        return false;
+    }
+    let ratio = (&left.at / &right.at).abs();
+    let ratio = ratio.clone().max(ratio.recip());
+    // A rounded result of a conversion is one, too.
+    CONVERSIONS.iter().any(|&factor| {
+        let factor = Rational::from_integer(factor.into());
+        let off = (&ratio - &factor).abs() * Rational::from_integer(100.into());
+        off <= factor
+    })
+}

@@ -1,0 +1,282 @@
+//! Chains of equations in a text: their sides as far as they are expressions.
+
+use super::expression::{Expression, Fuel, Known, Reading, read};
+use super::lex::{Kind, Token};
+use super::words;
+
+/// Longer sides than this are not read, in tokens.
+const MAX_SIDE: usize = 512;
+
+/// How two sides are related.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    Equal,
+    About,
+}
+
+/// What stands before an expression in its side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing, or words that leave it alone.
+    Clear,
+    /// Something that may change what it means: a mismatch proves nothing.
+    Doubtful,
+    /// An operator whose other operand is not known: the expression is a part of a larger one.
+    Part,
+}
+
+/// An expression in a side.
+#[derive(Clone, Debug)]
+pub struct Found<'a> {
+    pub tokens: &'a [Token],
+    pub expression: Expression,
+    pub before: Before,
+    /// Whether it is all that the side has.
+    pub whole: bool,
+    /// Whether a number or an operator follows: the expression may go on.
+    pub goes_on: bool,
+}
+
+/// A side of an equation.
+#[derive(Clone, Debug, Default)]
+pub struct Side<'a> {
+    /// The expression that ends where the side ends.
+    pub ending: Option<Found<'a>>,
+    /// The expression that begins where the side begins.
+    pub beginning: Option<Found<'a>>,
+}
+
+/// `a = b = c`.
+#[derive(Clone, Debug, Default)]
+pub struct Chain<'a> {
+    pub sides: Vec<Side<'a>>,
+    /// One fewer than there are sides.
+    pub relations: Vec<Relation>,
+}
+
+impl Chain<'_> {
+    /// The variables that are a side by themselves.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let sides = self
+            .sides
+            .iter()
+            .flat_map(|side| [&side.ending, &side.beginning]);
+        sides
+            .flatten()
+            .filter(|found| found.before != Before::Part && !found.goes_on)
+            .filter_map(|found| found.expression.variable.as_deref())
+    }
+}
+
+/// What stands between two breaks and has a relation in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    tokens: &'a [Token],
+    /// Whether the line above is none: it may be the first summand of a column.
+    below_open_line: bool,
+    /// Whether an operator stands before the break.
+    is_cut: bool,
+}
+
+/// The parts of a text that have equations.
+pub fn segments(tokens: &[Token]) -> Vec<Segment<'_>> {
+    let mut segments = Vec::new();
+    let mut below_open_line = false;
+    let mut is_cut = false;
+    for part in tokens.split_inclusive(|token| token.is(&Kind::Break)) {
+        let (part, end) = match part.split_last() {
+            Some((end, part)) if end.is(&Kind::Break) => (part, Some(end)),
+            _ => (part, None),
+        };
+        let has_relation = part.iter().any(|token| relation(token).is_some());
+        if has_relation {
+            segments.push(Segment {
+                tokens: part,
+                below_open_line,
+                is_cut,
+            });
+        }
+        below_open_line =
+            !has_relation && !part.is_empty() && end.is_some_and(|end| is_newline(end, tokens));
+        is_cut = part.last().is_some_and(|last| is_operator(&last.kind));
+    }
+    segments
+}
+
+fn relation(token: &Token) -> Option<Relation> {
+    match token.kind {
+        Kind::Equals => Some(Relation::Equal),
+        Kind::Approx => Some(Relation::About),
+        _ => None,
+    }
+}
+
+impl<'a> Segment<'a> {
+    /// Its equations, with what is known of variables.
+    pub fn read(&self, known: &Known, fuel: &mut Fuel) -> Vec<Chain<'a>> {
+        let parts: Vec<&[Token]> = self.tokens.split(|t| relation(t).is_some()).collect();
+        let last = parts.len() - 1;
+        let mut relations = self.tokens.iter().filter_map(relation);
+        let mut chains = Vec::new();
+        let mut chain = Chain::default();
+        for (i, part) in parts.into_iter().enumerate() {
+            let mut side = Side::default();
+            if i > 0 {
+                side.beginning = beginning(part, known, fuel);
+            }
+            if i < last {
+                side.ending = ending(part, known, fuel);
+            }
+            if let (0, Some(first)) = (i, &mut side.ending)
+                && first.whole
+                && (self.is_cut || self.below_open_line && part[0].is(&Kind::Minus))
+            {
+                first.before = Before::Part;
+            }
+            let goes_on = side.beginning.as_ref().is_some_and(|found| found.whole);
+            if i > 0 && i < last && !goes_on {
+                // "A = 3 and B = 4" are two.
+                let end = Side {
+                    beginning: side.beginning.take(),
+                    ending: None,
+                };
+                chain.sides.push(end);
+                chains.push(std::mem::take(&mut chain));
+            }
+            chain.sides.push(side);
+            chain.relations.extend(relations.next());
+        }
+        chains.push(chain);
+        chains
+    }
+}
+
+/// Whether a break ends a line.
+fn is_newline(end: &Token, tokens: &[Token]) -> bool {
+    let behind = tokens.partition_point(|token| token.at.start < end.at.end);
+    tokens.get(behind).is_some_and(|next| next.first)
+}
+
+fn beginning<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
+    let side = &side[..side.len().min(MAX_SIDE)];
+    let expression = read(side, known, Reading::default(), fuel).ok()?;
+    let rest = &side[expression.length..];
+    Some(Found {
+        tokens: &side[..expression.length],
+        before: Before::Clear,
+        whole: rest.is_empty(),
+        goes_on: goes_on(rest),
+        expression,
+    })
+}
+
+/// Whether a number or an operator comes soon: "2 hours and 30 minutes", "7 - Tom".
+fn goes_on(rest: &[Token]) -> bool {
+    let words = rest.iter().take_while(|t| t.word().is_some()).count();
+    let next = rest.get(words).map(|token| &token.kind);
+    match next {
+        None | Some(Kind::Close | Kind::Break) => false,
+        Some(Kind::Number(..) | Kind::Money) => words <= 2,
+        Some(_) => words == 0,
+    }
+}
+
+/// The longest expression that ends where the side ends.
+fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
+    let side = &side[side.len().saturating_sub(MAX_SIDE)..];
+    let starts = (0..side.len()).filter(|&i| begins(&side[i]));
+    for start in starts {
+        let tokens = &side[start..];
+        if let Ok(expression) = read(tokens, known, Reading::default(), fuel)
+            && expression.length == tokens.len()
+        {
+            let before = before(side, start, &expression);
+            return Some(Found {
+                tokens,
+                before,
+                whole: start == 0,
+                goes_on: false,
+                expression,
+            });
+        }
+        if fuel.0 == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+fn is_operator(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Plus | Kind::Minus | Kind::Times | Kind::Slash | Kind::Power
+    )
+}
+
+fn begins(token: &Token) -> bool {
+    match &token.kind {
+        Kind::Number(..) | Kind::Open | Kind::Fraction | Kind::Money | Kind::Minus => true,
+        Kind::Word(word) => words::is_variable(word),
+        _ => false,
+    }
+}
+
+fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
+    let Some(previous) = start.checked_sub(1).map(|at| &side[at]) else {
+        return Before::Clear;
+    };
+    let dash = side[start].is(&Kind::Minus)
+        && side[start].spaced
+        && side.get(start + 1).is_some_and(|next| next.spaced);
+    let earlier = |back: usize| start.checked_sub(back).map(|at| &side[at]);
+    match &previous.kind {
+        Kind::Unknown => Before::Part,
+        kind if is_operator(kind) => Before::Part,
+        // "P(X = 2)", "100 + (100 * 2 = 300"
+        Kind::Open if expression.variable.is_some() => Before::Part,
+        Kind::Open => match earlier(2).map(|token| &token.kind) {
+            Some(Kind::Number(..) | Kind::Close | Kind::Unknown | Kind::Fraction) => Before::Part,
+            Some(kind) if is_operator(kind) => Before::Part,
+            _ => Before::Clear,
+        },
+        Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => match dash {
+            true => Before::Part,
+            false => Before::Doubtful,
+        },
+        Kind::Word(_) if dash => Before::Part,
+        // A function of what is in the brackets.
+        Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,
+        Kind::Word(word) if words::takes_what_follows(word) || words::is_label(word) => {
+            Before::Doubtful
+        }
+        // "1 and 1/4"
+        Kind::Word(word) if word == "and" => {
+            let behind_number = matches!(earlier(2).map(|t| &t.kind), Some(Kind::Number(..)));
+            let is_fraction = matches!(
+                &side[start..],
+                [over, slash, ..] if matches!(over.kind, Kind::Number(..)) && slash.is(&Kind::Slash)
+            );
+            match behind_number && is_fraction {
+                true => Before::Doubtful,
+                false => Before::Clear,
+            }
+        }
+        // "20 + 10 to the 29 + 24 there = 83"
+        Kind::Word(word)
+            if words::is_article(word)
+                && earlier(2)
+                    .and_then(Token::word)
+                    .is_some_and(words::takes_what_follows) =>
+        {
+            Before::Doubtful
+        }
+        Kind::Word(word) if words::is_variable(word) && !expression.has_variables => {
+            // "x 3 + 4": an article, or a product.
+            match word.as_str() {
+                "a" | "I" => Before::Clear,
+                _ => Before::Doubtful,
+            }
+        }
+        _ => Before::Clear,
+    }
+}

@@ -1,0 +1,622 @@
+//! Expressions out of tokens: how far one goes, its value where that is known, and all that makes
+//! the value doubtful.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use beamgen_eval::number::Rational;
+use num_traits::Signed;
+
+use super::lex::{Kind, Token};
+use super::value::{Value, unit};
+use super::words;
+
+/// Brackets, signs and powers nested deeper than this are not followed.
+const MAX_DEPTH: usize = 64;
+
+/// More words than this behind a number are not its unit.
+const MAX_UNIT_WORDS: usize = 6;
+
+/// What is known before the expression is read.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Values of variables.
+    pub variables: BTreeMap<String, Value>,
+    /// Printed numbers that stand for numbers with more digits.
+    pub rounded: BTreeSet<Rational>,
+}
+
+/// Choices where people write the same for different things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// `20%` is 20, not 20/100.
+    pub percent_is_plain: bool,
+    /// `6/2(3)` is `6/(2(3))`.
+    pub products_first: bool,
+    /// `-2^2` is `(-2)^2`.
+    pub signs_first: bool,
+    /// `25 / 1/3` is `25 / (1/3)`.
+    pub fractions_first: bool,
+}
+
+impl Reading {
+    /// All readings that differ from the usual one for an expression with these features.
+    pub fn others(features: Features) -> impl Iterator<Item = Self> {
+        (1..16u8).filter_map(move |bits| {
+            let reading = Self {
+                percent_is_plain: bits & 1 != 0,
+                products_first: bits & 2 != 0,
+                signs_first: bits & 4 != 0,
+                fractions_first: bits & 8 != 0,
+            };
+            let used = (!reading.percent_is_plain || features.percent)
+                && (!reading.products_first || features.implicit)
+                && (!reading.signs_first || features.signed_power)
+                && (!reading.fractions_first || features.fraction);
+            used.then_some(reading)
+        })
+    }
+}
+
+/// What of an expression can be read in more than one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    pub percent: bool,
+    pub implicit: bool,
+    pub signed_power: bool,
+    pub fraction: bool,
+}
+
+impl Features {
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            percent: self.percent || other.percent,
+            implicit: self.implicit || other.implicit,
+            signed_power: self.signed_power || other.signed_power,
+            fraction: self.fraction || other.fraction,
+        }
+    }
+}
+
+/// An expression that was read.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    /// Its value, if that is known.
+    pub value: Option<Value>,
+    /// The value of its first operand.
+    pub first: Option<Value>,
+    /// If it is a number alone: with its sign, and its decimal places.
+    pub literal: Option<(Rational, Option<usize>)>,
+    /// If it is a variable alone.
+    pub variable: Option<String>,
+    /// The tokens that it takes.
+    pub length: usize,
+    /// The tokens up to its last number, bracket or variable: without a unit behind it.
+    pub core: usize,
+    /// How many operators it has.
+    pub operators: usize,
+    /// The words behind its numbers.
+    pub units: BTreeSet<String>,
+    /// Whether money, a percentage or a unit is in it.
+    pub measured: bool,
+    /// Whether a variable is in it.
+    pub has_variables: bool,
+    /// Something in it may mean something else: a mismatch proves nothing.
+    pub doubtful: bool,
+    /// What of it can be read in more than one way.
+    pub features: Features,
+}
+
+/// Why there is no expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nothing;
+
+/// Work that may still be done, in tokens looked at.
+#[derive(Debug)]
+pub struct Fuel(pub u32);
+
+/// Reads the expression that the tokens begin with.
+pub fn read(
+    tokens: &[Token],
+    known: &Known,
+    reading: Reading,
+    fuel: &mut Fuel,
+) -> Result<Expression, Nothing> {
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        core: 0,
+        depth: 0,
+        known,
+        reading,
+        fuel,
+        operators: 0,
+        first: None,
+        has_money: false,
+        has_variables: false,
+        doubtful: false,
+        features: Features::default(),
+    };
+    let whole = parser.sum()?;
+    Ok(Expression {
+        value: whole.value,
+        first: parser.first,
+        literal: whole.literal,
+        variable: whole.variable,
+        length: parser.at,
+        core: parser.core,
+        operators: parser.operators,
+        measured: parser.has_money || parser.features.percent || !whole.units.is_empty(),
+        units: whole.units,
+        has_variables: parser.has_variables,
+        doubtful: parser.doubtful,
+        features: parser.features,
+    })
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    core: usize,
+    depth: usize,
+    known: &'a Known,
+    reading: Reading,
+    fuel: &'a mut Fuel,
+    operators: usize,
+    first: Option<Value>,
+    has_money: bool,
+    has_variables: bool,
+    doubtful: bool,
+    features: Features,
+}
+
+/// A part of an expression.
+#[derive(Clone, Debug, Default)]
+struct Operand {
+    value: Option<Value>,
+    literal: Option<(Rational, Option<usize>)>,
+    variable: Option<String>,
+    units: BTreeSet<String>,
+    /// A percentage or a quotient of numbers, of which "of" takes a part.
+    is_share: bool,
+}
+
+type Parsed = Result<Operand, Nothing>;
+
+impl<'a> Parser<'a> {
+    fn kind(&self, ahead: usize) -> Option<&'a Kind> {
+        let tokens: &'a [Token] = self.tokens;
+        tokens.get(self.at + ahead).map(|token| &token.kind)
+    }
+
+    fn word(&self, ahead: usize) -> Option<&'a str> {
+        let tokens: &'a [Token] = self.tokens;
+        tokens.get(self.at + ahead)?.word()
+    }
+
+    fn deeper<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Nothing>,
+    ) -> Result<T, Nothing> {
+        self.fuel.0 = self.fuel.0.checked_sub(1).ok_or(Nothing)?;
+        if self.depth >= MAX_DEPTH {
+            return Err(Nothing);
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut total = self.term()?;
+        if self.depth == 0 && self.operators == 0 {
+            self.first.clone_from(&total.value);
+        }
+        loop {
+            let plus = match self.kind(0) {
+                Some(Kind::Plus) => true,
+                Some(Kind::Minus) => false,
+                _ => return Ok(total),
+            };
+            let start = self.at;
+            if !plus && self.begins_number() {
+                return Ok(total);
+            }
+            self.at += 1;
+            if self.depth == 0 && self.operators == 0 {
+                self.first.clone_from(&total.value);
+            }
+            let Ok(other) = self.deeper(Self::term) else {
+                // "7 apples - Tom ...": a dash.
+                self.at = start;
+                self.doubtful = true;
+                return Ok(total);
+            };
+            self.operators += 1;
+            let mixed = !total.units.is_empty()
+                && !other.units.is_empty()
+                && total.units.is_disjoint(&other.units);
+            self.doubtful |= mixed;
+            total = Operand {
+                value: both(
+                    total.value,
+                    other.value,
+                    match plus {
+                        true => Value::plus,
+                        false => Value::minus,
+                    },
+                ),
+                units: total.units.into_iter().chain(other.units).collect(),
+                ..Operand::default()
+            };
+        }
+    }
+
+    /// Whether the minus here is a number's sign behind words, as in "12 and -6".
+    fn begins_number(&self) -> bool {
+        let behind_word = self.at > 0 && self.tokens[self.at - 1].word().is_some();
+        let tight = self
+            .tokens
+            .get(self.at + 1)
+            .is_some_and(|next| !next.spaced);
+        behind_word && self.core < self.at && self.tokens[self.at].spaced && tight
+    }
+
+    fn term(&mut self) -> Parsed {
+        let mut product = self.factor(false)?;
+        loop {
+            let start = self.at;
+            let divides = match self.kind(0) {
+                Some(Kind::Times) => false,
+                Some(Kind::Slash) => true,
+                Some(Kind::Word(word)) if self.is_times(word) => false,
+                Some(Kind::Word(word)) if word == "of" && product.is_share && self.opens(1) => {
+                    false
+                }
+                Some(Kind::Open | Kind::Fraction) if self.follows_directly() => {
+                    self.features.implicit = true;
+                    // "4 (15 minutes)" is a remark as often as a product.
+                    self.doubtful |= self.tokens[self.at].spaced;
+                    // "2\frac{3}{4}" is 2 3/4.
+                    self.doubtful |= self.tokens[self.at].is(&Kind::Fraction);
+                    let other = self.deeper(Self::power)?;
+                    product = self.times(product, other, Value::times);
+                    continue;
+                }
+                _ => return Ok(product),
+            };
+            self.at += 1;
+            if self.depth == 0 && self.operators == 0 {
+                self.first.clone_from(&product.value);
+            }
+            let Ok(other) = self.deeper(|this| this.factor(divides)) else {
+                self.at = start;
+                self.doubtful = true;
+                return Ok(product);
+            };
+            let share = divides && product.literal.is_some() && other.literal.is_some();
+            let work = if divides { Value::over } else { Value::times };
+            product = self.times(product, other, work);
+            product.is_share = share;
+        }
+    }
+
+    fn times(
+        &mut self,
+        one: Operand,
+        other: Operand,
+        work: fn(&Value, &Value) -> Result<Value, super::value::NoValue>,
+    ) -> Operand {
+        self.operators += 1;
+        Operand {
+            value: both(one.value, other.value, work),
+            units: one.units.into_iter().chain(other.units).collect(),
+            ..Operand::default()
+        }
+    }
+
+    /// An operand of a product; with all that is written directly behind it, if products without a
+    /// sign go first.
+    fn factor(&mut self, divides: bool) -> Parsed {
+        let mut factor = self.signed()?;
+        if divides && self.kind(0) == Some(&Kind::Slash) {
+            self.features.fraction = true;
+            if self.reading.fractions_first {
+                self.at += 1;
+                let under = self.deeper(Self::signed)?;
+                factor = self.times(factor, under, Value::over);
+            }
+        }
+        while self.reading.products_first
+            && matches!(self.kind(0), Some(Kind::Open | Kind::Fraction))
+            && self.follows_directly()
+        {
+            self.features.implicit = true;
+            let other = self.deeper(Self::power)?;
+            factor = self.times(factor, other, Value::times);
+        }
+        Ok(factor)
+    }
+
+    /// Whether a bracket stands directly behind a number or a bracket: a product.
+    fn follows_directly(&self) -> bool {
+        let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
+        self.core == self.at && matches!(before, Some(Kind::Number(..) | Kind::Close))
+            || before.is_some_and(
+                |kind| matches!(kind, Kind::Word(word) if self.known.variables.contains_key(word)),
+            ) && self.core == self.at
+    }
+
+    /// Whether a word is a sign of multiplication.
+    fn is_times(&self, word: &str) -> bool {
+        let letter = matches!(word, "x" | "X") && !self.known.variables.contains_key(word);
+        (letter && self.tokens[self.at].spaced || word.eq_ignore_ascii_case("times"))
+            && self.opens(1)
+    }
+
+    /// Whether a number or a bracket stands there.
+    fn opens(&self, ahead: usize) -> bool {
+        let mut ahead = ahead;
+        while matches!(self.kind(ahead), Some(Kind::Money | Kind::Minus)) {
+            ahead += 1;
+        }
+        matches!(
+            self.kind(ahead),
+            Some(Kind::Number(..) | Kind::Open | Kind::Fraction)
+        )
+    }
+
+    fn signed(&mut self) -> Parsed {
+        match self.kind(0) {
+            Some(Kind::Minus) => {
+                self.at += 1;
+                let start = self.at;
+                let operand = self.deeper(Self::signed)?;
+                let power = self.tokens[start..self.at]
+                    .iter()
+                    .any(|t| t.is(&Kind::Power));
+                self.features.signed_power |= power;
+                if power && self.reading.signs_first {
+                    self.at = start;
+                    return self.power_of(true);
+                }
+                Ok(negated(operand))
+            }
+            Some(Kind::Plus) => {
+                self.at += 1;
+                self.deeper(Self::signed)
+            }
+            _ => self.power(),
+        }
+    }
+
+    fn power(&mut self) -> Parsed {
+        self.power_of(false)
+    }
+
+    fn power_of(&mut self, minus: bool) -> Parsed {
+        let mut base = self.atom()?;
+        if minus {
+            base = negated(base);
+        }
+        if self.kind(0) == Some(&Kind::Power) {
+            self.at += 1;
+            let exponent = self.deeper(Self::signed)?;
+            base = self.times(base, exponent, Value::power);
+        }
+        self.units(&mut base);
+        Ok(base)
+    }
+
+    fn atom(&mut self) -> Parsed {
+        while self.kind(0) == Some(&Kind::Money) {
+            self.has_money = true;
+            self.at += 1;
+        }
+        let Some(token) = self.tokens.get(self.at) else {
+            return Err(Nothing);
+        };
+        match &token.kind {
+            Kind::Number(value, places) => {
+                let (value, places) = (value.clone(), *places);
+                self.at += 1;
+                self.core = self.at;
+                let mut operand = Operand {
+                    value: Some(self.printed(&value, places)),
+                    literal: Some((value.clone(), places)),
+                    ..Operand::default()
+                };
+                if places == Some(0)
+                    && let Some(part) = self.mixed_part()
+                {
+                    let mixed = value + part;
+                    operand.value = Some(Value::exact(mixed.clone()));
+                    operand.literal = Some((mixed, None));
+                }
+                Ok(operand)
+            }
+            Kind::Open => self.deeper(Self::bracket),
+            Kind::Fraction => {
+                self.at += 1;
+                let over = self.deeper(Self::bracket)?;
+                let under = self.deeper(Self::bracket)?;
+                let share = over.literal.is_some() && under.literal.is_some();
+                let mut quotient = self.times(over, under, Value::over);
+                quotient.is_share = share;
+                Ok(quotient)
+            }
+            Kind::Word(word) if words::is_variable(word) => {
+                let word = word.clone();
+                self.at += 1;
+                self.core = self.at;
+                self.has_variables = true;
+                Ok(Operand {
+                    value: self.known.variables.get(&word).cloned(),
+                    variable: Some(word),
+                    ..Operand::default()
+                })
+            }
+            // A quantity by its name, behind an operator: "Total - 3".
+            Kind::Word(_) if self.at > 0 => {
+                let words = self.tokens[self.at..].iter();
+                self.at += words
+                    .take_while(|t| t.word().is_some())
+                    .take(MAX_UNIT_WORDS)
+                    .count();
+                if matches!(self.kind(0), Some(Kind::Number(..))) {
+                    self.at += 1;
+                }
+                self.core = self.at;
+                Ok(Operand::default())
+            }
+            _ => Err(Nothing),
+        }
+    }
+
+    fn bracket(&mut self) -> Parsed {
+        if self.kind(0) != Some(&Kind::Open) {
+            return Err(Nothing);
+        }
+        self.at += 1;
+        let inside = self.sum()?;
+        if self.kind(0) != Some(&Kind::Close) {
+            return Err(Nothing);
+        }
+        self.at += 1;
+        self.core = self.at;
+        Ok(inside)
+    }
+
+    /// The `3/4` of `2 3/4`.
+    fn mixed_part(&mut self) -> Option<Rational> {
+        let [over, slash, under, ..] = self.tokens.get(self.at..)? else {
+            return None;
+        };
+        let (Kind::Number(top, Some(0)), Kind::Slash, Kind::Number(bottom, Some(0))) =
+            (&over.kind, &slash.kind, &under.kind)
+        else {
+            return None;
+        };
+        let tight = over.spaced && !slash.spaced && !under.spaced;
+        let part = (tight && top < bottom && bottom.is_positive()).then(|| top / bottom)?;
+        self.at += 3;
+        self.core = self.at;
+        Some(part)
+    }
+
+    /// What a printed number may stand for.
+    fn printed(&self, value: &Rational, places: Option<usize>) -> Value {
+        let Some(places) = places else {
+            return Value::exact(value.clone());
+        };
+        if self.known.rounded.contains(value) {
+            return Value::about(value.clone(), &unit(places));
+        }
+        match places {
+            0 | 1 => Value::exact(value.clone()),
+            _ => Value::about(
+                value.clone(),
+                &(unit(places) / Rational::from_integer(2.into())),
+            ),
+        }
+    }
+
+    /// Percent signs, units and remarks in brackets behind an operand.
+    fn units(&mut self, operand: &mut Operand) {
+        let is_percent = self.kind(0) == Some(&Kind::Percent)
+            || matches!(self.word(0), Some("percent" | "percentage"));
+        if is_percent {
+            self.at += 1;
+            self.core = self.at;
+            self.features.percent = true;
+            operand.is_share = true;
+            if !self.reading.percent_is_plain {
+                operand.value = operand.value.take().map(|value| value.hundredth());
+                let hundred = Rational::from_integer(100.into());
+                operand.literal = operand
+                    .literal
+                    .take()
+                    .map(|(value, places)| (value / hundred, places.map(|p| p + 2)));
+            }
+        }
+        let mut count = 0;
+        while count < MAX_UNIT_WORDS {
+            match self.kind(0) {
+                Some(Kind::Word(word)) => {
+                    if words::ends_unit(word) || operand.variable.is_some() {
+                        return;
+                    }
+                    if self.is_times(word) || word == "of" && operand.is_share && self.opens(1) {
+                        return;
+                    }
+                    let tight = !self.tokens[self.at].spaced;
+                    // "3rst" is a product as often as "3km" is a length.
+                    self.doubtful |= tight;
+                    let letter = words::is_variable(word);
+                    if letter && (tight || !words::is_unit_letter(word)) {
+                        // A product with a variable, or nobody knows.
+                        self.doubtful = true;
+                        operand.value = None;
+                        operand.literal = None;
+                    }
+                    // "1/4 of the tank" is not 1/4.
+                    self.doubtful |= word == "of";
+                    let word = words::singular(word).to_lowercase();
+                    operand.units.insert(word);
+                    self.at += 1;
+                    if self.kind(0) == Some(&Kind::Power)
+                        && matches!(self.kind(1), Some(Kind::Number(..)))
+                    {
+                        self.at += 2;
+                    }
+                }
+                Some(Kind::Slash) if self.word(1).is_some_and(|word| !words::is_variable(word)) => {
+                    self.at += 1;
+                }
+                Some(Kind::Open) if self.remark(operand) => {}
+                Some(Kind::Money) if !self.opens(0) => self.at += 1,
+                _ => return,
+            }
+            count += 1;
+        }
+    }
+
+    /// Goes past a bracket with words alone.
+    fn remark(&mut self, operand: &mut Operand) -> bool {
+        let inside = self.tokens[self.at + 1..].iter();
+        let words = inside.take_while(|t| t.word().is_some() || t.is(&Kind::Slash));
+        let words = words.count();
+        let is_remark =
+            self.tokens[self.at].spaced && words > 0 && self.kind(words + 1) == Some(&Kind::Close);
+        let inside = &self.tokens[self.at + 1..][..words];
+        if inside.iter().filter_map(Token::word).any(words::ends_unit) {
+            return false;
+        }
+        let lone = words == 1 && self.word(1).is_some_and(words::is_variable);
+        if !is_remark || lone {
+            return false;
+        }
+        let units = inside.iter().filter_map(Token::word);
+        let units = units.map(|word| words::singular(word).to_lowercase());
+        operand.units.extend(units);
+        self.at += words + 2;
+        true
+    }
+}
+
+fn negated(operand: Operand) -> Operand {
+    Operand {
+        value: operand.value.map(Value::negated),
+        literal: operand.literal.map(|(value, places)| (-value, places)),
+        variable: None,
+        ..operand
+    }
+}
+
+fn both(
+    one: Option<Value>,
+    other: Option<Value>,
+    work: fn(&Value, &Value) -> Result<Value, super::value::NoValue>,
+) -> Option<Value> {
+    work(&one?, &other?).ok()
+}

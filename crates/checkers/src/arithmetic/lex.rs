@@ -1,0 +1,424 @@
+//! The text of a step as tokens of arithmetic, in prose, Markdown or LaTeX.
+
+use std::ops::Range;
+
+use beamgen_eval::number::{Rational, literal};
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number without a sign; the decimal places it is written with, `None` if it is exact.
+    Number(Rational, Option<usize>),
+    Plus,
+    Minus,
+    Times,
+    Slash,
+    Power,
+    Percent,
+    /// A currency sign, or the border of LaTeX mathematics.
+    Money,
+    /// A bracket of any shape.
+    Open,
+    Close,
+    /// `\frac`, whose two groups follow.
+    Fraction,
+    Equals,
+    Approx,
+    /// A run of letters, or a variable with its index (`x_1`).
+    Word(String),
+    /// The end of a sentence, a clause or a line: no equation goes beyond it.
+    Break,
+    /// A symbol that has no meaning here. Nothing is known of what it stands in.
+    Unknown,
+}
+
+/// A token and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub kind: Kind,
+    /// Its bytes in the text.
+    pub at: Range<usize>,
+    /// Whether white space, or layout, stands before it.
+    pub spaced: bool,
+    /// Whether it is the first of its line.
+    pub first: bool,
+}
+
+impl Token {
+    /// The word, if it is one.
+    pub fn word(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    pub fn is(&self, kind: &Kind) -> bool {
+        self.kind == *kind
+    }
+}
+
+/// The tokens of a text, in order.
+pub fn tokens(text: &str) -> Vec<Token> {
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+        spaced: true,
+        first: true,
+    };
+    while lexer.at < text.len() {
+        lexer.step();
+    }
+    lexer.tokens
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token>,
+    spaced: bool,
+    first: bool,
+}
+
+/// LaTeX that only lays out.
+const LAYOUT: &[&str] = &[
+    "left",
+    "right",
+    "quad",
+    "qquad",
+    "boxed",
+    "displaystyle",
+    "bigl",
+    "bigr",
+    "big",
+    "Big",
+    "text",
+    "textbf",
+    "textit",
+    "mathrm",
+    "mbox",
+    "hspace",
+    "phantom",
+    "underline",
+    "large",
+    "bf",
+];
+
+impl Lexer<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn before(&self) -> Option<char> {
+        self.text[..self.at].chars().next_back()
+    }
+
+    fn push(&mut self, kind: Kind, length: usize) {
+        self.tokens.push(Token {
+            kind,
+            at: self.at..self.at + length,
+            spaced: std::mem::take(&mut self.spaced),
+            first: std::mem::take(&mut self.first),
+        });
+        self.at += length;
+    }
+
+    fn blank(&mut self, length: usize) {
+        self.spaced = true;
+        self.at += length;
+    }
+
+    fn step(&mut self) {
+        let Some(c) = self.rest().chars().next() else {
+            return;
+        };
+        let length = c.len_utf8();
+        let next = self.rest()[length..].chars().next();
+        match c {
+            '\n' => self.newline(1),
+            _ if c.is_whitespace() => self.blank(length),
+            '0'..='9' => self.number(),
+            '.' if next.is_some_and(|c| c.is_ascii_digit()) => self.number(),
+            '.' if self.rest().starts_with("...") => self.push(Kind::Unknown, 3),
+            '\\' => self.command(),
+            '<' | '>' | '!' => {
+                let is_relation = next == Some('=');
+                self.push(Kind::Unknown, length + usize::from(is_relation));
+            }
+            '=' => match next {
+                Some('>') => self.push(Kind::Break, 2),
+                Some('=') => self.push(Kind::Equals, 2),
+                _ => self.push(Kind::Equals, 1),
+            },
+            ':' if next == Some('=') => self.push(Kind::Equals, 2),
+            ':' if next.is_some_and(|c| c.is_ascii_digit())
+                && self.before().is_some_and(|c| c.is_ascii_digit()) =>
+            {
+                // A time of the day, or a ratio.
+                self.push(Kind::Unknown, 1);
+            }
+            '+' => self.push(Kind::Plus, 1),
+            '-' | '−' | '–' => self.dash(length, next),
+            '*' if next == Some('*') => self.stars(),
+            '*' if self.first && next == Some(' ') => self.push(Kind::Break, 1),
+            '*' | '×' | '·' | '⋅' | '∙' | '✕' | '✖' => self.push(Kind::Times, length),
+            '/' | '÷' | '∕' | '⁄' => self.push(Kind::Slash, length),
+            '^' => self.push(Kind::Power, 1),
+            '²' | '³' => {
+                let power = if c == '²' { 2 } else { 3 };
+                self.push(Kind::Power, 0);
+                let number = Rational::from_integer(power.into());
+                self.push(Kind::Number(number, Some(0)), length);
+            }
+            '%' => self.push(Kind::Percent, 1),
+            '$' if next == Some('$') => self.push(Kind::Break, 2),
+            '$' | '€' | '£' | '¥' | '₹' => self.push(Kind::Money, length),
+            '¢' => self.push(Kind::Word("cent".to_owned()), length),
+            '°' => self.push(Kind::Word("degree".to_owned()), length),
+            '(' | '[' | '{' => self.push(Kind::Open, 1),
+            ')' | ']' | '}' => self.push(Kind::Close, 1),
+            '≈' | '≃' | '∼' => self.push(Kind::Approx, length),
+            '&' | '`' | '~' => self.blank(1),
+            '\'' if self.before().is_some_and(|c| c.is_ascii_digit()) => {
+                self.push(Kind::Unknown, 1);
+            }
+            ',' if self.is_broken_number() => self.push(Kind::Unknown, 1),
+            ',' | ';' | ':' | '.' | '?' | '"' | '\'' | '“' | '”' | '‘' | '’' | '#' | '—' | '→'
+            | '⇒' | '•' => self.push(Kind::Break, length),
+            _ if c.is_alphabetic() => self.word(),
+            _ => self.push(Kind::Unknown, length),
+        }
+    }
+
+    /// Whether a comma stands within a number that is none: `16,0000`, `14, 400`.
+    fn is_broken_number(&self) -> bool {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let behind_number = self.before().is_some_and(|c| c.is_ascii_digit());
+        let after = &self.rest()[1..];
+        behind_number && (digits(after) > 0 || digits(after.trim_start_matches(' ')) == 3)
+    }
+
+    /// A line that begins with a relation goes on with the equation above it, and so does what
+    /// stands behind one.
+    fn newline(&mut self, length: usize) {
+        let after = self.rest()[length..].trim_start_matches([' ', '\t', '\n', '&', '\\', '$']);
+        let goes_on = ["=", "≈", "approx"].iter().any(|r| after.starts_with(r));
+        let waits = self
+            .tokens
+            .last()
+            .is_some_and(|last| matches!(last.kind, Kind::Equals | Kind::Approx));
+        if goes_on && !after.starts_with("=>") || waits {
+            self.blank(length);
+        } else {
+            self.push(Kind::Break, length);
+            self.spaced = true;
+            self.first = true;
+        }
+    }
+
+    fn number(&mut self) {
+        let rest = self.rest();
+        let Some(found) = literal(rest, true) else {
+            // Too many digits to work with.
+            let digits = rest
+                .bytes()
+                .take_while(|b| b.is_ascii_digit() || *b == b'.');
+            let length = digits.count().max(1);
+            return self.push(Kind::Unknown, length);
+        };
+        let written = &rest[..found.length];
+        let after = &rest[found.length..];
+        let is_ordinal = ["st", "nd", "rd", "th"].iter().any(|end| {
+            let behind = after.strip_prefix(end);
+            behind.is_some_and(|b| !b.starts_with(char::is_alphabetic))
+        });
+        if found.plain && found.length > 1 && written.starts_with('0') {
+            // A time of the day, or a code.
+            return self.push(Kind::Unknown, found.length);
+        }
+        if is_ordinal && found.plain {
+            let length = found.length + 2;
+            let word = rest[..length].to_owned();
+            return self.push(Kind::Word(word), length);
+        }
+        let exact = written.contains(['\\', 'e', 'E']) && !written.contains(",\\!");
+        let places = written
+            .split_once('.')
+            .map_or(0, |(_, places)| places.len());
+        let places = (!exact).then_some(places);
+        self.push(Kind::Number(found.value, places), found.length);
+    }
+
+    /// A minus sign, or what joins two words: `120-page`.
+    fn dash(&mut self, length: usize, next: Option<char>) {
+        let letters = |text: &str| text.chars().take_while(|c| c.is_alphabetic()).count();
+        let joins = self.before().is_some_and(char::is_alphanumeric)
+            && next.is_some_and(char::is_alphabetic)
+            && letters(&self.rest()[length..]) > 1;
+        match joins {
+            true => self.blank(length),
+            false => self.push(Kind::Minus, length),
+        }
+    }
+
+    /// `2**3`, or bold type.
+    fn stars(&mut self) {
+        let operand_before = self
+            .before()
+            .is_some_and(|c| c.is_ascii_digit() || c == ')');
+        let after = self.rest()[2..].chars().next();
+        let operand_after = after.is_some_and(|c| c.is_ascii_digit() || c == '(');
+        match operand_before && operand_after {
+            true => self.push(Kind::Power, 2),
+            false => self.blank(2),
+        }
+    }
+
+    fn word(&mut self) {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_alphabetic() || c == '\'' || c == '’';
+        let letters = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let after = &rest[letters..];
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let single = rest[..letters]
+            .chars()
+            .filter(|c| c.is_alphabetic())
+            .count()
+            == 1;
+        let times = matches!(&rest[..letters], "x" | "X")
+            && digits(after) > 0
+            && self
+                .tokens
+                .last()
+                .is_some_and(|last| matches!(last.kind, Kind::Number(..) | Kind::Close));
+        if times {
+            return self.push(Kind::Times, letters);
+        }
+        let index = match after.strip_prefix('_') {
+            Some(index) if single && index.starts_with('{') => {
+                let inside = index[1..].find('}').filter(|&end| end <= 8);
+                inside.map_or(0, |end| end + 3)
+            }
+            Some(index) if single => match digits(index) {
+                0 => 1 + index.chars().next().map_or(0, char::len_utf8),
+                some => 1 + some,
+            },
+            _ => digits(after),
+        };
+        let length = letters + index;
+        // A derivative is another function; a quotation's end is none of the word.
+        let marks: &[char] = if single { &[] } else { &['\'', '’'] };
+        let word = rest[..length].trim_end_matches(marks).to_owned();
+        self.push(Kind::Word(word), length);
+    }
+
+    fn command(&mut self) {
+        let rest = &self.rest()[1..];
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        if letters == 0 {
+            let length = 1 + rest.chars().next().map_or(0, char::len_utf8);
+            return match rest.chars().next() {
+                Some('%') => self.push(Kind::Percent, length),
+                Some('$') => self.push(Kind::Money, length),
+                Some('{') => self.push(Kind::Open, length),
+                Some('}') => self.push(Kind::Close, length),
+                Some('\\') => self.newline(length),
+                Some('[' | ']') => self.push(Kind::Break, length),
+                _ => self.blank(length),
+            };
+        }
+        let (name, length) = (&rest[..letters], 1 + letters);
+        match name {
+            "frac" | "dfrac" | "tfrac" | "cfrac" => self.push(Kind::Fraction, length),
+            "times" | "cdot" | "ast" => self.push(Kind::Times, length),
+            "div" => self.push(Kind::Slash, length),
+            "approx" | "simeq" | "sim" => self.push(Kind::Approx, length),
+            "implies" | "Rightarrow" | "rightarrow" | "to" | "therefore" | "Longrightarrow" => {
+                self.push(Kind::Break, length);
+            }
+            "begin" | "end" => {
+                let inside = rest[letters..].strip_prefix('{');
+                let name = inside.and_then(|r| Some(&r[..r.find('}')?]));
+                let length = length + name.map_or(0, |name| name.len() + 2);
+                // Rows and columns are no sums.
+                let lists = ["matrix", "cases", "array", "tabular"];
+                match name.is_some_and(|name| lists.iter().any(|list| name.contains(list))) {
+                    true => self.push(Kind::Unknown, length),
+                    false => self.blank(length),
+                }
+            }
+            _ if LAYOUT.contains(&name) => self.blank(length),
+            _ => self.push(Kind::Unknown, length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(text: &str) -> String {
+        let show = |token: &Token| match &token.kind {
+            Kind::Number(value, _) => value.to_string(),
+            Kind::Word(word) => word.clone(),
+            Kind::Plus => "+".into(),
+            Kind::Minus => "-".into(),
+            Kind::Times => "*".into(),
+            Kind::Slash => "/".into(),
+            Kind::Power => "^".into(),
+            Kind::Percent => "%".into(),
+            Kind::Money => "$".into(),
+            Kind::Open => "(".into(),
+            Kind::Close => ")".into(),
+            Kind::Fraction => "frac".into(),
+            Kind::Equals => "=".into(),
+            Kind::Approx => "~".into(),
+            Kind::Break => "|".into(),
+            Kind::Unknown => "?".into(),
+        };
+        tokens(text).iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn prose_markdown_and_latex_become_the_same_tokens() {
+        for (text, want) in [
+            ("3 + 4 = 7.", "3 + 4 = 7 |"),
+            ("**3 x 4** = 12", "3 x 4 = 12"),
+            ("3x4=12, 2**3", "3 * 4 = 12 | 2 ^ 3"),
+            ("\\(3 \\times 4 = 12\\)", "3 * 4 = 12"),
+            ("$1,200.50 / 2", "$ 2401/2 / 2"),
+            ("\\frac{1}{2} \\cdot 6", "frac ( 1 ) ( 2 ) * 6"),
+            ("a 120-page book, A-B", "a 120 page book | A - B"),
+            ("3 + 4\n= 7\nSo", "3 + 4 = 7 | So"),
+            ("&= 3 \\\\ &= 4", "= 3 = 4"),
+            ("the 3rd day", "the 3rd day"),
+            ("x_1 + x_{12} = A2", "x_1 + x_{12} = A2"),
+            ("5! <= 3 != 4", "5 ? ? 3 ? 4"),
+            ("10:30 + 2", "10 ? 30 + 2"),
+            ("1 + ... + 9", "1 + ? + 9"),
+            ("5 \\text{ apples}", "5 ( apples )"),
+            ("3²", "3 ^ 2"),
+            ("2 => 3 == 3", "2 | 3 = 3"),
+        ] {
+            assert_eq!(shape(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_million_digits_are_one_unknown_token() {
+        let text = format!("{} = 3", "9".repeat(1_000_000));
+        assert_eq!(shape(&text), "? = 3");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_tokens_in_order_at_the_borders_of_characters(text in "(\\PC|[0-9x=+*/^$%\\\\{}()._,'\n -])*") {
+            let mut end = 0;
+            for token in tokens(&text) {
+                proptest::prop_assert!(token.at.start >= end && text.get(token.at.clone()).is_some());
+                end = token.at.end;
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Consistency with earlier steps: a variable, or a left side with variables, that is given another
+//! value than before.
+//!
+//! Only what is claimed counts. A step that supposes something, distinguishes cases or defines
+//! anew makes what it speaks of unknown again.
+
+use std::collections::BTreeMap;
+
+use crate::arithmetic::compare::{Match, compare, is_conversion};
+use crate::arithmetic::equation::{Before, Found, Relation, segments};
+use crate::arithmetic::expression::{Expression, Fuel, Known};
+use crate::arithmetic::lex::{Kind, Token, tokens};
+use crate::arithmetic::{FUEL, MAX_TEXT, value, without_annotations, words};
+use crate::{StepState, Verdict};
+
+/// No more claims than this are remembered.
+const MAX_CLAIMS: usize = 256;
+
+/// The checker of consistency: what it knows of a chain is what its steps claimed.
+#[derive(Clone, Debug, Default)]
+pub struct Consistency {
+    claims: BTreeMap<String, Claim>,
+    steps: usize,
+    /// Powers, roots or symbols that are not known were seen: an unknown may have several values.
+    is_nonlinear: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Claim {
+    value: Expression,
+    step: usize,
+}
+
+impl StepState for Consistency {
+    fn new(_problem: &str) -> Self {
+        Self::default()
+    }
+
+    fn next(&mut self, step: &str) -> Verdict {
+        self.steps += 1;
+        if step.len() > MAX_TEXT {
+            return Verdict::Abstain;
+        }
+        let (text, _) = without_annotations(step);
+        let tokens = tokens(&text);
+        let any = |test: fn(&str) -> bool| tokens.iter().filter_map(Token::word).any(test);
+        let is_claim = !any(words::supposes) && !any(words::is_no_claim);
+        let is_about = any(words::is_approximate);
+        let several = |token: &Token| matches!(token.kind, Kind::Power | Kind::Unknown);
+        self.is_nonlinear |= tokens.iter().any(several);
+        let mut fuel = Fuel(FUEL);
+        let mut verdict = Verdict::Abstain;
+        for segment in segments(&tokens) {
+            for chain in segment.read(&Known::default(), &mut fuel) {
+                let subject = chain.sides[0].ending.as_ref().and_then(subject);
+                let Some(subject) = subject else { continue };
+                let is_claim = is_claim && (!self.is_nonlinear || is_name(&subject));
+                let claimed = |found: &Option<Found<'_>>| {
+                    let found = found.as_ref().filter(|found| is_plain(found))?;
+                    Some(found.expression.clone())
+                };
+                let (first, last) = (&chain.sides[1], &chain.sides[chain.sides.len() - 1]);
+                let relation = match is_about {
+                    true => Relation::About,
+                    false => chain.relations[0],
+                };
+                let (now, claim) = (claimed(&first.beginning), claimed(&last.beginning));
+                if let (true, Some(now), Some(before)) = (is_claim, now, self.claims.get(&subject))
+                {
+                    verdict = verdict.and(against(&subject, &now, before, relation, self.steps));
+                }
+                match claim {
+                    Some(value) if is_claim && self.claims.len() < MAX_CLAIMS => {
+                        let step = self.steps;
+                        self.claims.insert(subject, Claim { value, step });
+                    }
+                    _ => {
+                        self.claims.remove(&subject);
+                    }
+                }
+            }
+        }
+        verdict
+    }
+}
+
+/// What an equation speaks of: a variable or an expression with variables of unknown value.
+fn subject(found: &Found<'_>) -> Option<String> {
+    let expression = &found.expression;
+    let unknown = expression.has_variables && expression.value.is_none();
+    let lone_or_whole = expression.variable.is_some() || found.whole;
+    if !unknown || expression.doubtful || found.before != Before::Clear || !lone_or_whole {
+        return None;
+    }
+    let part = |token: &Token| format!("{:?}", token.kind);
+    let lone = expression.variable.clone();
+    Some(lone.unwrap_or_else(|| found.tokens.iter().map(part).collect()))
+}
+
+/// Whether a subject is a name that the solution gives to a number, as capital letters mostly are,
+/// and no unknown.
+fn is_name(subject: &str) -> bool {
+    words::is_variable(subject) && subject.starts_with(|c: char| c.is_uppercase())
+}
+
+/// Whether a side is a number that nothing makes doubtful.
+fn is_plain(found: &Found<'_>) -> bool {
+    let expression = &found.expression;
+    expression.value.is_some() && !expression.doubtful && !found.goes_on
+}
+
+fn against(
+    subject: &str,
+    now: &Expression,
+    before: &Claim,
+    relation: Relation,
+    step: usize,
+) -> Verdict {
+    let (Some(earlier), Some(value)) = (&before.value.value, &now.value) else {
+        return Verdict::Abstain;
+    };
+    match compare(&before.value, now, relation) {
+        Match::Equal | Match::Rounded => Verdict::Pass,
+        Match::Unclear => Verdict::Abstain,
+        // Two values in one step are two cases more often than a contradiction.
+        Match::Different if before.step == step => Verdict::Abstain,
+        Match::Different
+            if (now.measured || before.value.measured) && is_conversion(earlier, value) =>
+        {
+            Verdict::Abstain
+        }
+        Match::Different => {
+            let what = match words::is_variable(subject) {
+                true => subject,
+                false => "the same left side",
+            };
+            Verdict::fail(format!(
+                "{what} is {} in step {}, and {} here",
+                value::show(&earlier.at),
+                before.step,
+                value::show(&value.at)
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(steps: &[&str]) -> Vec<&'static str> {
+        let mut state = Consistency::new("");
+        steps.iter().map(|step| state.next(step).name()).collect()
+    }
+
+    #[test]
+    fn a_variable_with_another_value_fails() {
+        let mut state = Consistency::new("");
+        assert_eq!(state.next("A = 3 + 4 = 7."), Verdict::Abstain);
+        assert_eq!(
+            state.next("So A = 8 apples."),
+            Verdict::fail("A is 7 in step 1, and 8 here")
+        );
+    }
+
+    #[test]
+    fn the_same_value_passes_however_it_is_written() {
+        for again in ["A = 7.0", "A = 14 / 2", "then A = $7"] {
+            assert_eq!(verdicts(&["A = 7", again]), ["abstain", "pass"], "{again}");
+        }
+        assert_eq!(verdicts(&["r = 10 / 3", "r = 3.33"]), ["abstain", "pass"]);
+    }
+
+    #[test]
+    fn a_left_side_with_another_value_fails() {
+        assert_eq!(verdicts(&["x + y = 10", "x + y = 12"]), ["abstain", "fail"]);
+        assert_eq!(
+            verdicts(&["x + y = 10", "x - y = 12"]),
+            ["abstain", "abstain"]
+        );
+    }
+
+    #[test]
+    fn what_is_supposed_or_defined_anew_proves_nothing() {
+        for again in [
+            "Let A = 8",
+            "If A = 8, then",
+            "Now A = 8",
+            "A = 8 or 9",
+            "A is not = 8",
+            "P(A) = 8",
+            "P(A = 8)",
+            "B = 7 and A' = 8",
+            "Choose A = 8",
+        ] {
+            assert_eq!(verdicts(&["A = 7", again])[1], "abstain", "{again}");
+        }
+        assert_eq!(
+            verdicts(&["A = 7", "Let A = 8", "A = 9"]),
+            ["abstain", "abstain", "abstain"]
+        );
+    }
+
+    #[test]
+    fn two_equations_in_a_sentence_are_two() {
+        assert_eq!(
+            verdicts(&[
+                "where A = (3 + 4) and B = (5 + 6).",
+                "A = 7 and B = 11",
+                "B = 7"
+            ]),
+            ["abstain", "pass", "fail"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_may_have_several_values_where_there_are_powers() {
+        assert_eq!(verdicts(&["x = 2", "x = 3"])[1], "fail");
+        assert_eq!(
+            verdicts(&["x^2 - 5x + 6 = 0", "x = 2", "x = 3"])[2],
+            "abstain"
+        );
+        assert_eq!(verdicts(&["3^2 = 9", "A = 2", "A = 3"])[2], "fail");
+    }
+
+    #[test]
+    fn chains_part_where_they_are_copied() {
+        let mut one = Consistency::new("");
+        one.next("A = 7");
+        let mut other = one.clone();
+        other.next("Let A = 1");
+        assert!(one.next("A = 8").is_fail());
+        assert_eq!(other.next("A = 8"), Verdict::Abstain);
+    }
+}

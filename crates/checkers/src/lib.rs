@@ -1,0 +1,28 @@
+//! Checkers: programs that can prove a step of a solution wrong.
+//!
+//! A reward model is learnt and gives a probability; a [`Checker`] knows, or says nothing. Its
+//! [`Verdict`] on a step is [`Fail`](Verdict::Fail) only where the step is provably wrong,
+//! [`Pass`](Verdict::Pass) where what it says was verified (which does not make it a good step), and
+//! [`Abstain`](Verdict::Abstain) everywhere else. Those that are built in are in [`CHECKERS`];
+//! [`External`] asks a program of the user's.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod arithmetic;
+mod checker;
+mod consistency;
+mod external;
+mod panel;
+mod scorer;
+mod table;
+mod verdict;
+
+pub use arithmetic::Arithmetic;
+pub use checker::{CheckItem, Checker, PerStep, StepState};
+pub use consistency::Consistency;
+pub use external::{External, ExternalConfig, ExternalError, Lost};
+pub use panel::{Opinion, Panel, Tally};
+pub use scorer::CheckerScorer;
+pub use table::{CHECKERS, Row, UnknownChecker, named};
+pub use verdict::Verdict;

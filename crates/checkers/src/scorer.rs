@@ -1,0 +1,110 @@
+//! A checker as a judge in a search: a step that it proves wrong has the score 0, one that it
+//! verified 1, and of others it says nothing.
+
+use beamgen_search::{
+    Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
+};
+
+use crate::{CheckItem, Checker, Verdict};
+
+/// A checker as a [`Scorer`], for a judge that vetoes.
+pub struct CheckerScorer {
+    checker: Box<dyn Checker>,
+}
+
+impl CheckerScorer {
+    /// Of this checker.
+    #[must_use]
+    pub fn new(checker: Box<dyn Checker>) -> Self {
+        Self { checker }
+    }
+}
+
+/// What a verdict says as a score; nothing if it abstains.
+fn score(verdict: &Verdict) -> Option<f32> {
+    match verdict {
+        Verdict::Pass => Some(1.0),
+        Verdict::Fail { .. } => Some(0.0),
+        Verdict::Abstain => None,
+    }
+}
+
+impl Scorer for CheckerScorer {
+    fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
+        Ok(self.checker.open(&problem.text))
+    }
+
+    fn fork(&mut self, id: ScoreId) -> ScoreId {
+        self.checker.fork(id)
+    }
+
+    fn release(&mut self, id: ScoreId) {
+        self.checker.release(id);
+    }
+
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
+        let items: Vec<CheckItem<'_>> = items
+            .iter()
+            .map(|item| CheckItem {
+                id: item.id,
+                steps: item.steps.iter().map(|step| step.text).collect(),
+            })
+            .collect();
+        let said = self.checker.check(&items).into_iter();
+        let scored = said.map(|verdicts| {
+            Ok(Scored {
+                probabilities: verdicts.iter().map(score).collect(),
+                ..Scored::default()
+            })
+        });
+        Ok(scored.collect())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen_search::StepRef;
+
+    use super::*;
+    use crate::named;
+
+    #[test]
+    fn verdicts_are_scores_and_forks_part() {
+        let checker = named("arithmetic").expect("a row").open();
+        let mut scorer = CheckerScorer::new(checker);
+        let problem = Problem {
+            id: "p".into(),
+            text: "?".into(),
+            answer: None,
+        };
+        let root = scorer.open(&problem, 0).expect("it opens all");
+        let step = |text| StepRef {
+            text,
+            tokens: &[],
+            finish: None,
+        };
+        let ask = |scorer: &mut CheckerScorer, id, steps: &[&'static str]| {
+            let steps = steps.iter().copied().map(step).collect();
+            let scored = scorer.score(&[ScoreItem { id, steps }]).expect("scores");
+            scored[0].as_ref().expect("scores").probabilities.clone()
+        };
+        let bound = ask(
+            &mut scorer,
+            root,
+            &["A = 3 + 4 = 7\n", "words\n", "1 + 1 = 3\n"],
+        );
+        assert_eq!(bound, [Some(1.0), None, Some(0.0)]);
+        let fork = scorer.fork(root);
+        assert_eq!(
+            ask(&mut scorer, fork, &["A = 8 or 9\n", "A + 1 = 9\n"]),
+            [None, None]
+        );
+        assert_eq!(ask(&mut scorer, root, &["A + 1 = 9\n"]), [Some(0.0)]);
+        scorer.release(root);
+        scorer.release(fork);
+    }
+}

@@ -1,0 +1,256 @@
+//! The checkers in examples/checkers: what they say, and that hostile code stays contained.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use beamgen_checkers::{CheckItem, Checker, External, ExternalConfig, Lost, Verdict};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checkers")
+}
+
+/// Whether Python can run this; says so if not.
+fn python_can(code: &str) -> bool {
+    let ran = Command::new("python3").args(["-c", code]).output();
+    let can = ran.is_ok_and(|output| output.status.success());
+    if !can {
+        eprintln!("skipped: python3 cannot run {code:?}");
+    }
+    can
+}
+
+/// The verdicts on the steps of one chain.
+fn verdicts(script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
+    verdicts_in(&format!("python3 {}/{script}", folder().display()), steps)
+}
+
+fn verdicts_in(command: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
+    let mut checker = External::start(ExternalConfig {
+        timeout: Duration::from_secs(60),
+        ..ExternalConfig::new(command)
+    })
+    .expect("there is a shell");
+    let id = checker.open("a problem");
+    let steps = steps.to_vec();
+    let verdicts = checker.check(&[CheckItem { id, steps }]).remove(0);
+    (verdicts, checker.lost().expect("counts"))
+}
+
+fn names(verdicts: &[Verdict]) -> Vec<&'static str> {
+    verdicts.iter().map(Verdict::name).collect()
+}
+
+fn code(text: &str) -> String {
+    format!("We compute:\n```python\n{text}\n```\n")
+}
+
+#[test]
+fn python_is_parsed_and_not_run_unless_asked() {
+    if !python_can("") {
+        return;
+    }
+    let wrong = code("x = 3 * 4\nassert x == 13");
+    let steps = ["words alone", &code("x = (3"), &wrong];
+    let (parsed, _) = verdicts("python_steps.py", &steps);
+    assert_eq!(names(&parsed), ["abstain", "fail", "abstain"]);
+    assert_eq!(parsed[1].reason(), Some("line 1: '(' was never closed"));
+    let (ran, _) = verdicts("python_steps.py --run", &[&wrong]);
+    assert_eq!(ran[0], Verdict::fail("line 2: AssertionError"));
+}
+
+#[test]
+fn python_that_runs_is_held_against_its_claims() {
+    if !python_can("") {
+        return;
+    }
+    let output = |printed: &str| format!("{}```output\n{printed}\n```\n", code("print(eggs * 2)"));
+    let (ran, lost) = verdicts(
+        "python_steps.py --run",
+        &[
+            &code("eggs = 16 - 3 - 4\nassert eggs == 9"),
+            &output("18"),
+            &output("19"),
+            &code("1 / 0"),
+            &code("import math\nprint(math.pi)"),
+        ],
+    );
+    // The last one goes on from code that raised.
+    assert_eq!(names(&ran), ["pass", "pass", "fail", "fail", "abstain"]);
+    assert_eq!(ran[2].reason(), Some("it prints '18', not '19'"));
+    assert_eq!(
+        ran[3].reason(),
+        Some("line 1: ZeroDivisionError: division by zero")
+    );
+    assert_eq!(lost, Lost::default());
+}
+
+#[test]
+fn hostile_python_is_refused_before_it_runs() {
+    if !python_can("") {
+        return;
+    }
+    let mark = tempfile::tempdir().expect("a folder");
+    let path = mark.path().join("was-here");
+    let write = format!("open({:?}, 'w').write('x')", path.display().to_string());
+    let deep = format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000));
+    let long = format!("x = {}", "9".repeat(1_000_000));
+    for text in [
+        "import os\nos.fork()",
+        "import socket",
+        "from os import fork",
+        &write,
+        "__import__('os').fork()",
+        "().__class__.__bases__[0].__subclasses__()",
+        "eval('1')",
+        "getattr(1, 'x')",
+        &deep,
+        &long,
+    ] {
+        let (said, lost) = verdicts(
+            "python_steps.py --run",
+            &[&code(text), &code("assert True")],
+        );
+        assert!(!said[0].is_fail() || text == deep, "{text:.40}: {said:?}");
+        assert_ne!(said[0], Verdict::Pass, "{text:.40}");
+        assert_eq!(lost, Lost::default(), "{text:.40}");
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn hostile_python_that_runs_all_the_same_is_contained() {
+    if !python_can("import os; os.setuid") {
+        return;
+    }
+    let mark = tempfile::tempdir().expect("a folder");
+    let path = mark.path().join("was-here");
+    // What the verification would refuse, given to the process that executes.
+    let run = format!(
+        r#"
+import sys, json
+sys.path.insert(0, {:?})
+import python_steps as steps
+hostile = [
+    "import os\nos.fork()",
+    "import os\nwhile True: os.fork()",
+    "import time\ntime.sleep(1000)",
+    "while True: pass",
+    "x = 'a' * 10**11",
+    "x = [0]\nwhile True: x += x",
+    "9 ** 9 ** 9 ** 9",
+    "while True: print('x' * 1000)",
+    "import socket\nsocket.create_connection(('127.0.0.1', 9))",
+    "open('{}', 'w').write('x')",
+    "open('/etc/passwd').read()",
+    "import os\nos.kill(os.getppid(), 9)",
+    "import threading\nthreading.Thread(target=print).start()",
+    "def f(): f()\nf()",
+]
+steps.SECONDS.update(cpu=1, wall=3)
+for prefix in [steps.network_off(), []]:
+    for code in hostile:
+        end = steps.run([code], prefix)
+        assert end["end"] in ("limit", "raised"), (code, end)
+        assert len(json.dumps(end)) < 2000, code
+    assert steps.run(["assert 1 + 1 == 2"], prefix)["end"] == "done"
+"#,
+        folder().display().to_string(),
+        path.display().to_string()
+    );
+    let ran = Command::new("python3")
+        .args(["-c", &run])
+        .output()
+        .expect("python3");
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn z3_fails_what_contradicts_and_passes_what_follows() {
+    if !python_can("import z3") {
+        return;
+    }
+    let (said, _) = verdicts(
+        "z3_steps.py",
+        &[
+            "x + y = 10, x - y = 2",
+            "So 2x = 12",
+            "Then x = 6 and y = 4",
+            "y = 5",
+        ],
+    );
+    assert_eq!(names(&said), ["abstain", "pass", "pass", "fail"]);
+    let (said, _) = verdicts(
+        "z3_steps.py",
+        &["x + y = 10", "Suppose x = 3", "x = 4", "words", "n > 3"],
+    );
+    assert_eq!(names(&said), ["abstain"; 5]);
+}
+
+#[test]
+fn lean_abstains_where_there_is_none() {
+    if !python_can("") {
+        return;
+    }
+    let step = "```lean\nexample : 2 + 2 = 5 := by decide\n```\n";
+    let command = format!(
+        "PATH=/nowhere {} {}/lean_steps.py",
+        which("python3"),
+        folder().display()
+    );
+    let (said, lost) = verdicts_in(&command, &[step]);
+    assert_eq!((names(&said), lost), (vec!["abstain"], Lost::default()));
+}
+
+#[test]
+fn a_failed_proof_is_no_failure_and_a_decided_negation_is() {
+    if !python_can("") {
+        return;
+    }
+    // Stands for Lean: it accepts the code that has one of two lines.
+    let bin = tempfile::tempdir().expect("a folder");
+    let lean = bin.path().join("lean");
+    let accepts =
+        "#!/bin/sh\ngrep -qE 'example : (2 \\+ 2 = 4|¬ \\(2 \\+ 2 = 5\\)) := by decide'\n";
+    std::fs::write(&lean, accepts).expect("a file");
+    Command::new("chmod")
+        .arg("+x")
+        .arg(&lean)
+        .status()
+        .expect("chmod");
+    let step = |statement: &str, proof: &str| {
+        format!("```lean\nexample : {statement} := by {proof}\n```\n")
+    };
+    let command = format!(
+        "PATH={}:$PATH python3 {}/lean_steps.py",
+        bin.path().display(),
+        folder().display()
+    );
+    let (said, _) = verdicts_in(
+        &command,
+        &[
+            &step("2 + 2 = 4", "decide"),
+            &step("2 + 2 = 5", "decide"),
+            &step("2 + 2 = 4", "omega"),
+            &step("2 + 2 = 4", "sorry"),
+        ],
+    );
+    assert_eq!(names(&said), ["pass", "fail", "abstain", "abstain"]);
+    assert_eq!(said[1].reason(), Some("2 + 2 = 5 is false"));
+}
+
+fn which(program: &str) -> String {
+    let found = Command::new("sh")
+        .args([
+            "-c",
+            &format!("python3 -c 'import sys; print(sys.executable)' || command -v {program}"),
+        ])
+        .output()
+        .expect("a shell");
+    String::from_utf8_lossy(&found.stdout).trim().to_owned()
+}

@@ -1,0 +1,204 @@
+//! An external checker loses its own verdicts and nothing else, whatever it does.
+
+use std::path::Path;
+use std::time::Duration;
+
+use beamgen_checkers::{CheckItem, Checker, External, ExternalConfig, Lost, Verdict};
+
+/// A checker in `sh` that fails steps with "bad" in them and passes others; before it answers, it
+/// runs `hostile` for the steps that have the word "hostile".
+fn script(hostile: &str) -> String {
+    format!(
+        r#"while IFS= read -r line; do
+            id=$(printf '%s' "$line" | sed 's/^{{"id":\([0-9]*\).*/\1/')
+            last=$(printf '%s' "$line" | sed 's/.*,"\([^"]*\)"\]}}$/\1/; s/.*\["\([^"]*\)"\]}}$/\1/')
+            case "$last" in
+              *hostile*) {hostile} ;;
+              *bad*) printf '{{"id":%s,"verdict":"fail","reason":"it is bad"}}\n' "$id" ;;
+              *) printf '{{"id":%s,"verdict":"pass"}}\n' "$id" ;;
+            esac
+        done"#
+    )
+}
+
+fn config(command: String) -> ExternalConfig {
+    ExternalConfig {
+        timeout: Duration::from_millis(1500),
+        ..ExternalConfig::new(command)
+    }
+}
+
+/// The verdicts on steps that are chains of their own, and what was lost.
+fn ask(config: ExternalConfig, steps: &[&str]) -> (Vec<&'static str>, Lost) {
+    let mut checker = External::start(config).expect("there is a shell");
+    let items: Vec<CheckItem<'_>> = steps
+        .iter()
+        .map(|step| CheckItem {
+            id: checker.open("the problem"),
+            steps: vec![*step],
+        })
+        .collect();
+    let verdicts = checker.check(&items);
+    let names = verdicts.iter().map(|verdict| verdict[0].name()).collect();
+    (names, checker.lost().expect("an external checker counts"))
+}
+
+#[test]
+fn every_step_of_many_gets_its_own_verdict() {
+    let steps: Vec<String> = (0..100)
+        .map(|i| format!("{} {i}", if i % 3 == 0 { "bad" } else { "good" }))
+        .collect();
+    let texts: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let (verdicts, lost) = ask(config(script(":")), &texts);
+    for (i, verdict) in verdicts.iter().enumerate() {
+        let want = if i % 3 == 0 { "fail" } else { "pass" };
+        assert_eq!(*verdict, want, "{i}");
+    }
+    assert_eq!(lost, Lost::default());
+}
+
+#[test]
+fn it_is_told_the_problem_and_the_steps_so_far_and_forks_part() {
+    let echo = r#"while IFS= read -r line; do
+        id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
+        said=$(printf '%s' "$line" | sed 's/^[^,]*,//; s/"//g')
+        printf '{"id":%s,"verdict":"fail","reason":"%s"}\n' "$id" "$said"
+    done"#;
+    let mut checker = External::start(config(echo.to_owned())).expect("there is a shell");
+    let root = checker.open("P");
+    let check = |checker: &mut External, id, steps: &[&'static str]| {
+        let items = [CheckItem {
+            id,
+            steps: steps.to_vec(),
+        }];
+        checker.check(&items).remove(0)
+    };
+    let first = check(&mut checker, root, &["a", "b"]);
+    assert_eq!(first[0].reason(), Some("problem:P,steps:[a]}"));
+    assert_eq!(first[1].reason(), Some("problem:P,steps:[a,b]}"));
+    let fork = checker.fork(root);
+    assert_eq!(
+        check(&mut checker, root, &["c"])[0].reason(),
+        Some("problem:P,steps:[a,b,c]}")
+    );
+    assert_eq!(
+        check(&mut checker, fork, &["d"])[0].reason(),
+        Some("problem:P,steps:[a,b,d]}")
+    );
+    checker.release(root);
+    checker.release(fork);
+}
+
+#[test]
+fn a_crash_costs_the_step_that_it_crashed_on() {
+    let (verdicts, lost) = ask(
+        config(script("exit 3")),
+        &["good", "hostile", "bad", "good"],
+    );
+    assert_eq!(verdicts, ["pass", "abstain", "fail", "pass"]);
+    assert_eq!((lost.verdicts, lost.crashes), (1, 1));
+    assert_eq!(lost.given_up, None);
+}
+
+#[test]
+fn a_step_that_is_not_answered_in_time_costs_itself() {
+    let (verdicts, lost) = ask(config(script("sleep 1000")), &["good", "hostile", "bad"]);
+    assert_eq!(verdicts, ["pass", "abstain", "fail"]);
+    assert_eq!((lost.verdicts, lost.timeouts, lost.crashes), (1, 1, 0));
+}
+
+#[test]
+fn babble_is_counted_and_not_believed() {
+    let babble = r#"echo hello; echo '{"id":999999,"verdict":"fail"}'; echo '{"id":'$id',"verdict":"maybe"}';
+        head -c 300000 /dev/zero | tr '\0' x; echo; printf '\377\376\n';
+        printf '{"id":%s,"verdict":"pass"}\n' "$id""#;
+    let (verdicts, lost) = ask(config(script(babble)), &["bad", "hostile", "good"]);
+    assert_eq!(verdicts, ["fail", "pass", "pass"]);
+    assert_eq!((lost.verdicts, lost.noise), (0, 5));
+}
+
+#[test]
+fn endless_babble_ends_the_process() {
+    let mut config = config(script("yes"));
+    config.timeout = Duration::from_secs(60);
+    let (verdicts, lost) = ask(config, &["hostile", "good"]);
+    assert_eq!(verdicts, ["abstain", "pass"]);
+    assert_eq!((lost.verdicts, lost.crashes), (1, 1));
+    assert!(lost.noise >= 1000, "{lost:?}");
+}
+
+#[test]
+fn an_endless_line_ends_the_process() {
+    let (verdicts, lost) = ask(config(script("cat /dev/zero")), &["hostile", "good"]);
+    assert_eq!(verdicts, ["abstain", "pass"]);
+    assert_eq!((lost.verdicts, lost.timeouts), (1, 1));
+}
+
+#[test]
+fn a_process_that_does_not_read_stops_nobody() {
+    let long = "x".repeat(300_000);
+    let mut config = config("sleep 1000".to_owned());
+    config.workers = 1;
+    config.timeout = Duration::from_millis(200);
+    let (verdicts, lost) = ask(config, &[&long, &long, &long, &long]);
+    assert_eq!(verdicts, ["abstain"; 4]);
+    assert_eq!((lost.verdicts, lost.timeouts), (4, 3));
+    assert!(lost.given_up.is_some());
+}
+
+#[test]
+fn a_command_that_cannot_run_is_given_up_with_what_it_said() {
+    let (verdicts, lost) = ask(config("no-such-program-here".to_owned()), &["good"; 20]);
+    assert_eq!(verdicts, ["abstain"; 20]);
+    assert_eq!(lost.verdicts, 20);
+    let reason = lost.given_up.expect("given up");
+    assert!(
+        reason.contains("127") && reason.contains("no-such-program-here"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn too_long_a_problem_is_not_sent() {
+    let mut checker = External::start(config(script(":"))).expect("there is a shell");
+    let id = checker.open(&"x".repeat(5 << 20));
+    let verdicts = checker.check(&[CheckItem {
+        id,
+        steps: vec!["good"],
+    }]);
+    assert_eq!(verdicts, [[Verdict::Abstain]]);
+    assert_eq!(checker.lost().expect("counts").verdicts, 1);
+}
+
+#[test]
+fn all_that_it_started_is_killed_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pids = folder.path().join("pids");
+    let hostile = format!(
+        "sh -c 'echo $$ >> {0}; exec sleep 1000' & sh -c 'echo $$ >> {0}; exec sleep 1000' & \
+         while [ $(wc -l < {0}) -lt 2 ]; do sleep 0.01; done; printf '{{\"id\":%s,\"verdict\":\"pass\"}}\\n' \"$id\"",
+        pids.display()
+    );
+    std::fs::write(&pids, "").expect("a file");
+    let mut config = config(script(&hostile));
+    config.timeout = Duration::from_secs(30);
+    let (verdicts, _) = ask(config, &["hostile"]);
+    assert_eq!(verdicts, ["pass"]);
+    let pids = std::fs::read_to_string(&pids).expect("a file");
+    assert_eq!(pids.lines().count(), 2);
+    for pid in pids.lines() {
+        assert!(!runs(pid), "{pid} still runs");
+    }
+}
+
+/// Whether a process runs; one that ended and is not waited for does not.
+fn runs(pid: &str) -> bool {
+    (0..100).all(|_| {
+        let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+        let alive = stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "));
+        if alive {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        alive
+    })
+}
