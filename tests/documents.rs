@@ -59,6 +59,7 @@ fn every_path_in_the_documents_exists() {
         "models/abacus",
         ".ci/",
         "python/",
+        "examples/",
     ];
     let mut missing = Vec::new();
     let (mut linked, mut named) = (0, 0);

@@ -10,6 +10,7 @@ mod bench_engine;
 mod browser;
 mod calibrate;
 mod candle;
+mod check;
 mod circles;
 mod configs;
 mod device;

@@ -150,6 +150,22 @@ impl SolverBuilder {
         self
     }
 
+    /// A built-in checker, by its name in [`CHECKERS`](crate::checkers::CHECKERS), as a judge that
+    /// vetoes: a step that it proves wrong has the score 0. An own one is a
+    /// [`vetoing_judge`](Self::vetoing_judge) of a [`CheckerScorer`](crate::checkers::CheckerScorer).
+    #[must_use]
+    pub fn checker(mut self, name: impl Into<String>) -> Self {
+        self.config.checkers.builtin.push(name.into());
+        self
+    }
+
+    /// A checker that is a program: a shell command that speaks JSON lines.
+    #[must_use]
+    pub fn checker_command(mut self, command: impl Into<String>) -> Self {
+        self.config.checkers.commands.push(command.into());
+        self
+    }
+
     /// How the scores of several judges become one; the minimum, unless it is said.
     #[must_use]
     pub fn combine(mut self, rule: Combine) -> Self {

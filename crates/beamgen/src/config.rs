@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use crate::Error;
 use crate::calibrated::ScoreAs;
+use crate::checkers_config::CheckersConfig;
 use crate::judge_config::JudgeConfig;
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
@@ -29,6 +30,8 @@ pub struct Config {
     pub generator: GeneratorConfig,
     /// Memory and threads. `kv_bytes` is one budget for the caches of both models.
     pub engine: EngineConfig,
+    /// Checkers that veto steps.
+    pub checkers: CheckersConfig,
 }
 
 /// [`Config`] as a file has it, with the table that makes it a pair's.
@@ -44,6 +47,8 @@ pub(crate) struct SettingsFile {
     generator: GeneratorConfig,
     #[serde(default)]
     engine: EngineConfig,
+    #[serde(default)]
+    checkers: CheckersConfig,
 }
 
 /// The text of a settings file.
@@ -194,6 +199,7 @@ impl Config {
             search: file.search,
             generator: file.generator,
             engine: file.engine,
+            checkers: file.checkers,
         })
     }
 
@@ -230,12 +236,14 @@ impl Config {
         }
         self.generator.validate()?;
         self.engine.validate()?;
+        self.checkers.check()?;
         Ok(())
     }
 
     /// Whether there is a scorer, or a judge beside it.
     fn has_scorer(&self) -> bool {
-        self.models.scorer != ScorerKind::None || !self.models.judges.is_empty()
+        let has_judges = !self.models.judges.is_empty() || !self.checkers.is_empty();
+        self.models.scorer != ScorerKind::None || has_judges
     }
 
     /// Whether a scorer is ever asked under these settings. A majority vote over samples asks none.

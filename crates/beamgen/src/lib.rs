@@ -55,6 +55,7 @@ mod builder;
 pub mod bundled;
 mod calibrated;
 mod candle;
+mod checkers_config;
 mod config;
 mod engine_bench;
 mod error;
@@ -85,6 +86,8 @@ mod source;
 mod word;
 mod words;
 
+/// Checkers of steps: those that are built in, and external programs.
+pub use beamgen_checkers as checkers;
 pub use beamgen_engine::{
     Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams, WeightType,
     parse_size,
@@ -111,6 +114,7 @@ pub use beamgen_search::{
 };
 pub use builder::SolverBuilder;
 pub use calibrated::ScoreAs;
+pub use checkers_config::CheckersConfig;
 pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
 pub use engine_bench::{DecodeBench, EngineBench, Measured};
 pub use error::Error;

@@ -145,7 +145,9 @@ impl Prepared {
         if let Some((written, checkpoint)) = written {
             (prompts, tokens_of) = (Some(written), Some(checkpoint));
         }
-        let has_judges = !config.models.judges.is_empty() || !own.judges.is_empty();
+        let has_judges = !config.models.judges.is_empty()
+            || !config.checkers.is_empty()
+            || !own.judges.is_empty();
         let has_kind = config.models.scorer != ScorerKind::None;
         let asks = own.load_scorer || config.search.uses_scores();
         let judged = wanted == Wanted::Pair && has_judges && asks;

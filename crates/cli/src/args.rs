@@ -16,6 +16,7 @@ use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
 mod calibrate;
+mod check;
 mod flags;
 mod labels;
 mod serve;
@@ -23,6 +24,7 @@ mod texts;
 mod train;
 
 pub use calibrate::CalibrateArgs;
+pub use check::{CheckArgs, CheckerFlags};
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 pub use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
@@ -72,6 +74,8 @@ pub enum Command {
     EvalPrm(EvalPrmArgs),
     /// Fit a reward model's scores to probabilities of success
     Calibrate(Box<CalibrateArgs>),
+    /// Check the steps of labelled chains with checkers that can prove them wrong
+    Check(Box<CheckArgs>),
     /// Label a generator's own chains by rollouts from their steps
     Label(Box<LabelArgs>),
     /// Read, count, convert and split labelled steps

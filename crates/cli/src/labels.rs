@@ -1,7 +1,7 @@
 //! `beamgen labels`: labelled chains read from any known format, counted, written and split.
 
 mod convert;
-mod inputs;
+pub mod inputs;
 mod judge;
 mod split;
 mod stat;

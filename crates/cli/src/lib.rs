@@ -12,6 +12,7 @@ mod assign;
 mod bench;
 mod bench_engine;
 mod calibrate;
+mod check;
 mod download;
 mod effective;
 mod eval_prm;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Score(args) => score::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
+        Command::Check(args) => check::main(&args),
         Command::Label(args) => label::main(&args),
         Command::Models(args) => models::main(&args),
         #[cfg(feature = "train")]

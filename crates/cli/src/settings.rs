@@ -8,7 +8,7 @@ use beamgen::{
     ServerConfig, Solver, SolverBuilder, StrategyName, is_word,
 };
 
-use crate::args::{ModelFlags, PrmFlags, SettingFlags};
+use crate::args::{CheckerFlags, ModelFlags, PrmFlags, SettingFlags};
 use crate::assign;
 use crate::download;
 use crate::effective;
@@ -86,6 +86,7 @@ pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Fa
     if !flags.judge.is_empty() {
         config.models.judges = flags.judge.iter().map(JudgeConfig::new).collect();
     }
+    set_checkers(&mut config, &flags.checkers);
     config.resolve_words();
     Ok(config)
 }
@@ -143,6 +144,20 @@ fn set_urls(server: &mut Option<ServerConfig>, urls: &[String]) {
     if !urls.is_empty() {
         server.get_or_insert_default().urls = urls.to_vec();
     }
+}
+
+/// Puts the flags on checkers over the configuration.
+pub fn set_checkers(config: &mut Config, flags: &CheckerFlags) {
+    let checkers = &mut config.checkers;
+    for (field, flag) in [
+        (&mut checkers.builtin, &flags.checker),
+        (&mut checkers.commands, &flags.checker_command),
+    ] {
+        if !flag.is_empty() {
+            field.clone_from(flag);
+        }
+    }
+    set(&mut checkers.timeout, flags.checker_timeout);
 }
 
 fn set<T: Copy>(field: &mut T, flag: Option<T>) {

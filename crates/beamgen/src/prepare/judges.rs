@@ -1,5 +1,6 @@
 //! The judges beside the scorer: found and checked before a weight is read, as the scorer is.
 
+use beamgen_checkers::CheckerScorer;
 use beamgen_engine::Checkpoint;
 use beamgen_search::{Judge, Scorer};
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use super::reward::RewardModels;
 use crate::candle::{self, CandleClassifier};
 use crate::judge_config::{JudgeConfig, numbered};
 use crate::memory::MemoryPlan;
-use crate::own::{Identity, OwnParts};
+use crate::own::{Identity, OwnJudge, OwnParts};
 use crate::served::Served;
 use crate::source::{Downloads, OpenedModel};
 use crate::{Config, Error, ExactScorer, ScorerKind};
@@ -42,7 +43,8 @@ pub(super) struct Finding<'a> {
 }
 
 impl Finding<'_> {
-    /// The judges of the settings, then the builder's own. `scorer` is the scorer's name.
+    /// The judges of the settings, then its checkers, then the builder's own judges. `scorer` is the
+    /// scorer's name.
     pub(super) fn judges(
         mut self,
         scorer: Option<String>,
@@ -60,7 +62,13 @@ impl Finding<'_> {
                 at_end: judge.judges_ends(),
             });
         }
-        for judge in std::mem::take(&mut own.judges) {
+        let checkers = self.config.checkers.open()?.into_iter();
+        let checkers = checkers.map(|(name, checker)| OwnJudge {
+            name,
+            scorer: Box::new(CheckerScorer::new(checker)),
+            veto: true,
+        });
+        for judge in checkers.chain(std::mem::take(&mut own.judges)) {
             let name = numbered(judge.name, &names);
             names.push(name.clone());
             judges.push(PreparedJudge {

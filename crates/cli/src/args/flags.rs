@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use beamgen::{Aggregation, Choose, Combine, DeviceChoice, KvType, ScoreAs, WeightType};
 use clap::Args;
 
+use super::CheckerFlags;
+
 /// Flags that are configuration keys, shared by all commands that search.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Search")]
@@ -201,6 +203,8 @@ pub struct SettingFlags {
         hide_short_help = true
     )]
     pub max_error: Option<f32>,
+    #[command(flatten)]
+    pub checkers: CheckerFlags,
     #[command(flatten)]
     pub models: ModelFlags,
 }

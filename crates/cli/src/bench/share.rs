@@ -2,7 +2,7 @@
 //! vote at one N are three readings of the same chains.
 
 use beamgen::eval::is_correct;
-use beamgen::{Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
+use beamgen::{CheckersConfig, Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
 
 use super::outline::{Cell, is_plain};
 
@@ -68,6 +68,7 @@ fn sampling(config: &Config) -> Config {
         same.models.scorer = ScorerKind::None;
         same.models.prm = None;
         same.models.judges.clear();
+        same.checkers = CheckersConfig::default();
         same.search.aggregation = SearchConfig::default().aggregation;
     }
     same.search.choose = None;

@@ -1,0 +1,111 @@
+//! Which checkers look at steps, as settings.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use beamgen_checkers::{Checker, External, ExternalConfig, named};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Checkers that veto steps that they can prove wrong. None by default.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckersConfig {
+    /// Built-in ones: rows of [`CHECKERS`](beamgen_checkers::CHECKERS).
+    pub builtin: Vec<String>,
+    /// Shell commands that speak JSON lines.
+    pub commands: Vec<String>,
+    /// The longest time in which a command with steps to answer may answer none, in seconds.
+    pub timeout: f64,
+    /// Processes of each command.
+    pub workers: usize,
+    /// Steps that a process is given before it has answered.
+    pub in_flight: usize,
+}
+
+impl Default for CheckersConfig {
+    fn default() -> Self {
+        Self {
+            builtin: Vec::new(),
+            commands: Vec::new(),
+            timeout: 10.0,
+            workers: 2,
+            in_flight: 16,
+        }
+    }
+}
+
+impl CheckersConfig {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.builtin.is_empty() && self.commands.is_empty()
+    }
+
+    /// Refuses names, times and numbers that cannot be.
+    ///
+    /// # Errors
+    /// The setting, and what it has to be.
+    pub fn check(&self) -> Result<(), Error> {
+        for name in &self.builtin {
+            named(name).map_err(|error| refused("builtin", error))?;
+        }
+        if !(0.001..=86_400.0).contains(&self.timeout) {
+            return Err(refused("timeout", "write seconds between 0.001 and 86400"));
+        }
+        if !(1..=256).contains(&self.workers) {
+            return Err(refused("workers", "write a number from 1 to 256"));
+        }
+        if !(1..=4096).contains(&self.in_flight) {
+            return Err(refused("in_flight", "write a number from 1 to 4096"));
+        }
+        if self
+            .commands
+            .iter()
+            .any(|command| command.trim().is_empty())
+        {
+            return Err(refused("commands", "a command is empty"));
+        }
+        let mut names: Vec<&String> = self.builtin.iter().chain(&self.commands).collect();
+        names.sort();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(refused("builtin", format!("{:?} is named twice", pair[0]))),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts them all; each with its name.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), or a command cannot be started.
+    pub fn open(&self) -> Result<Vec<(String, Box<dyn Checker>)>, Error> {
+        self.check()?;
+        let mut checkers: Vec<(String, Box<dyn Checker>)> = Vec::new();
+        for name in &self.builtin {
+            let row = named(name).map_err(|error| refused("builtin", error))?;
+            checkers.push((name.clone(), row.open()));
+        }
+        for command in &self.commands {
+            checkers.push((command.clone(), Box::new(self.external(command)?)));
+        }
+        Ok(checkers)
+    }
+
+    fn external(&self, command: &str) -> Result<External, Error> {
+        External::start(ExternalConfig {
+            workers: self.workers,
+            in_flight: self.in_flight,
+            timeout: Duration::from_secs_f64(self.timeout),
+            ..ExternalConfig::new(command)
+        })
+        .map_err(|error| refused("commands", error))
+    }
+}
+
+fn refused(key: &str, reason: impl Display) -> Error {
+    Error::Key {
+        key: format!("checkers.{key}"),
+        reason: reason.to_string(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Arguments of `beamgen check`, and the flags that name checkers.
+
+use std::path::PathBuf;
+
+use beamgen::checkers::CHECKERS;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use super::{InputFlags, RuleFlags};
+
+/// Which checkers.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Checkers")]
+pub struct CheckerFlags {
+    /// Checkers that veto steps that they prove wrong: arithmetic, consistency
+    ///
+    /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a variable that is
+    /// given another value than before. Several with commas between them, or repeated.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = checker(),
+        hide_possible_values = true
+    )]
+    pub checker: Vec<String>,
+    /// A checker of one's own: a shell command that speaks JSON lines (docs/checkers.md)
+    ///
+    /// May be repeated. What it does not answer, or dies on, counts as abstained from.
+    #[arg(long, value_name = "CMD")]
+    pub checker_command: Vec<String>,
+    /// Seconds after which a command that answers nothing is ended [default: 10]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
+    pub checker_timeout: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_long_help = CHECK)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub input: InputFlags,
+    #[command(flatten)]
+    pub checkers: CheckerFlags,
+    #[command(flatten)]
+    pub rule: RuleFlags,
+    /// Check the first K chains of each file only
+    #[arg(long, value_name = "K")]
+    pub limit: Option<usize>,
+    /// Write what each checker says of each step into this file, a JSON line for each chain
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object for each file and checker
+    #[arg(long)]
+    pub json: bool,
+}
+
+const CHECK: &str = "\
+Examples:
+  beamgen check processbench_gsm8k.json --checker arithmetic
+  beamgen check labels.jsonl --checker arithmetic,consistency --out verdicts.jsonl
+  beamgen check steps.jsonl --checker-command 'python3 examples/checkers/python_steps.py --run'
+
+A checker says pass, fail or abstain of a step, and fail only of what it can prove wrong. The table has, \
+for each checker, the share of steps with a verdict, how often a fail stands on a step that is labelled \
+wrong, and how many first mistakes were found. Every fail on a step that is labelled right is listed with \
+its reason. Without --checker and --checker-command all built-in checkers are asked. Files are those \
+that `beamgen labels` reads; what stands behind a chain's first mistake has no label and counts for neither.";
+
+fn checker() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        CHECKERS
+            .iter()
+            .map(|row| PossibleValue::new(row.name).help(row.about)),
+    )
+}

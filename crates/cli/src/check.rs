@@ -1,0 +1,328 @@
+//! `beamgen check`: what checkers say of labelled chains, and how far that agrees with the labels.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use beamgen::checkers::{CHECKERS, CheckItem, Opinion, Panel, Tally, Verdict};
+use beamgen_labels::{LabelRule, LabelledChain, Neutral};
+use serde::Serialize;
+
+use crate::args::CheckArgs;
+use crate::failure::Failure;
+use crate::labels::inputs;
+use crate::output;
+use crate::printable;
+use crate::progress::Progress;
+use crate::settings;
+use crate::table::{Table, grouped, percent};
+
+/// Chains that are checked in one call, so that an external checker has many steps in flight.
+const AT_ONCE: usize = 64;
+
+/// One checker on one file.
+#[derive(Serialize)]
+struct Row {
+    file: String,
+    checker: String,
+    steps: u64,
+    #[serde(flatten)]
+    tally: Tally,
+    /// The share of steps with a verdict.
+    coverage: Option<f64>,
+    /// Fails on steps that are labelled wrong.
+    true_fails: u64,
+    /// Fails on steps without a label, those behind a first mistake among them.
+    unlabelled_fails: u64,
+    /// The share of true ones among the fails that have a label.
+    precision: Option<f64>,
+    /// Chains with a step that is labelled wrong.
+    wrong_chains: u64,
+    /// Those whose first wrong step failed, and no step before it.
+    first_mistakes: u64,
+    recall: Option<f64>,
+    /// Fails on steps that are labelled right.
+    false_fails: Vec<FalseFail>,
+}
+
+/// A fail on a step that is labelled right.
+#[derive(Serialize)]
+struct FalseFail {
+    chain: String,
+    /// From 0.
+    step: usize,
+    reason: String,
+    text: String,
+}
+
+/// What is written of a chain.
+#[derive(Serialize)]
+struct ChainVerdicts<'a> {
+    file: &'a str,
+    id: &'a str,
+    steps: &'a [Vec<Opinion>],
+}
+
+pub fn main(args: &CheckArgs) -> Result<(), Failure> {
+    let mut config = beamgen::Config::default();
+    settings::set_checkers(&mut config, &args.checkers);
+    if config.checkers.is_empty() {
+        config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
+    }
+    let mut panel = Panel::default();
+    for (name, checker) in config.checkers.open()? {
+        panel.add(name, checker);
+    }
+    if let Some(out) = &args.out {
+        inputs::keep(&args.input, out)?;
+    }
+    let files = inputs::read(&args.input)?;
+    let mut out = match &args.out {
+        Some(path) => {
+            let file = File::create(path)
+                .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            Some(BufWriter::new(file))
+        }
+        None => None,
+    };
+    let rule = args.rule.rule(Neutral::Positive);
+    let most = args.limit.unwrap_or(usize::MAX);
+    let total = files.iter().map(|file| file.chains.len().min(most)).sum();
+    let mut progress = Progress::new(total, "chains");
+    let mut rows = Vec::new();
+    for file in &files {
+        let mut counts = Counts::new(&panel, &file.source);
+        let chains = &file.chains[..file.chains.len().min(most)];
+        for (batch, some) in chains.chunks(AT_ONCE).enumerate() {
+            let said = check(&mut panel, some);
+            for (at, (chain, opinions)) in some.iter().zip(&said).enumerate() {
+                let number = batch * AT_ONCE + at + 1;
+                let id = chain.id.clone().unwrap_or_else(|| number.to_string());
+                counts.chain(chain, &id, opinions, &rule);
+                if let Some(out) = &mut out {
+                    let (file, steps) = (file.source.as_str(), opinions.as_slice());
+                    output::json_line(
+                        out,
+                        &ChainVerdicts {
+                            file,
+                            id: &id,
+                            steps,
+                        },
+                    )?;
+                }
+                progress.done(None);
+            }
+        }
+        rows.extend(counts.rows());
+    }
+    drop(progress);
+    if let Some(mut out) = out {
+        out.flush()?;
+    }
+    tell_lost(&panel);
+    print(&rows, args.json)
+}
+
+/// What the panel says of each step of each chain.
+fn check(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
+    let item = |chain: &LabelledChain, panel: &mut Panel| {
+        let id = panel.open(&chain.problem);
+        (
+            id,
+            chain.steps.iter().map(|step| step.text.clone()).collect(),
+        )
+    };
+    let opened: Vec<(_, Vec<String>)> = chains.iter().map(|chain| item(chain, panel)).collect();
+    let items: Vec<CheckItem<'_>> = opened
+        .iter()
+        .map(|(id, steps)| CheckItem {
+            id: *id,
+            steps: steps.iter().map(String::as_str).collect(),
+        })
+        .collect();
+    let said = panel.check(&items);
+    for (id, _) in opened {
+        panel.release(id);
+    }
+    said
+}
+
+/// The rows of one file as they grow: one for each checker, and one for all if there are several.
+struct Counts {
+    rows: Vec<Row>,
+    together: bool,
+}
+
+impl Counts {
+    fn new(panel: &Panel, file: &str) -> Self {
+        let mut names: Vec<&str> = panel.names().collect();
+        let together = names.len() > 1;
+        names.extend(together.then_some("all"));
+        let row = |name: &str| Row {
+            file: file.to_owned(),
+            checker: name.to_owned(),
+            steps: 0,
+            tally: Tally::default(),
+            coverage: None,
+            true_fails: 0,
+            unlabelled_fails: 0,
+            precision: None,
+            wrong_chains: 0,
+            first_mistakes: 0,
+            recall: None,
+            false_fails: Vec::new(),
+        };
+        Self {
+            rows: names.into_iter().map(row).collect(),
+            together,
+        }
+    }
+
+    fn chain(
+        &mut self,
+        chain: &LabelledChain,
+        id: &str,
+        opinions: &[Vec<Opinion>],
+        rule: &LabelRule,
+    ) {
+        let labels = rule.labels(chain);
+        let checkers = self.rows.len() - usize::from(self.together);
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            let verdicts = opinions.iter().map(|step| match index < checkers {
+                true => step[index].verdict.clone(),
+                false => step
+                    .iter()
+                    .fold(Verdict::Abstain, |all, one| all.and(one.verdict.clone())),
+            });
+            row.chain(chain, id, &verdicts.collect::<Vec<_>>(), &labels);
+        }
+    }
+
+    fn rows(self) -> Vec<Row> {
+        self.rows.into_iter().map(Row::done).collect()
+    }
+}
+
+impl Row {
+    fn chain(
+        &mut self,
+        chain: &LabelledChain,
+        id: &str,
+        verdicts: &[Verdict],
+        labels: &[Option<f64>],
+    ) {
+        let is_wrong = |label: &Option<f64>| label.map(|label| label < 0.5);
+        for (step, (verdict, label)) in verdicts.iter().zip(labels).enumerate() {
+            self.tally.count(verdict);
+            let Some(reason) = verdict.reason() else {
+                continue;
+            };
+            match is_wrong(label) {
+                None => self.unlabelled_fails += 1,
+                Some(true) => self.true_fails += 1,
+                Some(false) => self.false_fails.push(FalseFail {
+                    chain: id.to_owned(),
+                    step,
+                    reason: reason.to_owned(),
+                    text: chain.steps[step].text.clone(),
+                }),
+            }
+        }
+        let first = labels
+            .iter()
+            .position(|label| is_wrong(label) == Some(true));
+        if let Some(first) = first {
+            self.wrong_chains += 1;
+            let failed = verdicts.iter().position(Verdict::is_fail);
+            self.first_mistakes += u64::from(failed == Some(first));
+        }
+    }
+
+    fn done(mut self) -> Self {
+        let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
+        self.steps = self.tally.steps();
+        self.coverage = self.tally.coverage();
+        let labelled = self.true_fails + self.false_fails.len() as u64;
+        self.precision = share(self.true_fails, labelled);
+        self.recall = share(self.first_mistakes, self.wrong_chains);
+        self
+    }
+}
+
+/// What went wrong with external checkers, if anything did.
+fn tell_lost(panel: &Panel) {
+    for (name, lost) in panel.lost() {
+        let name = printable::line(name);
+        if lost.verdicts > 0 || lost.noise > 0 {
+            output::note(format_args!(
+                "beamgen: the checker {name:?}: {} verdicts lost ({} ends of its process, {} timeouts), {} lines that were no answers",
+                lost.verdicts, lost.crashes, lost.timeouts, lost.noise
+            ));
+        }
+        if let Some(reason) = lost.given_up {
+            let reason = printable::line(&reason);
+            output::note(format_args!(
+                "beamgen: the checker {name:?} was given up: {reason}"
+            ));
+        }
+    }
+}
+
+fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if json {
+        for row in rows {
+            output::json_line(&mut out, row)?;
+        }
+        return Ok(out.flush()?);
+    }
+    let mut table = Table::new(&[
+        "data",
+        "checker",
+        "steps",
+        "pass",
+        "fail",
+        "coverage",
+        "true",
+        "false",
+        "precision",
+        "first mistakes",
+        "found",
+    ]);
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+    for row in rows {
+        table.row(vec![
+            printable::line(&row.file).to_string(),
+            printable::line(&row.checker).to_string(),
+            grouped(row.steps),
+            grouped(row.tally.pass),
+            grouped(row.tally.fail),
+            share(row.coverage),
+            grouped(row.true_fails),
+            grouped(row.false_fails.len() as u64),
+            share(row.precision),
+            grouped(row.wrong_chains),
+            share(row.recall),
+        ]);
+    }
+    table.write(&mut out)?;
+    writeln!(
+        out,
+        "\n  coverage: steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true ones among both;\n  \
+         found: chains with a mistake whose first one is the first fail."
+    )?;
+    for row in rows.iter().filter(|row| row.checker != "all") {
+        for fail in &row.false_fails {
+            writeln!(
+                out,
+                "\n  {}, chain {}, step {} is labelled right, {} fails it: {}\n    {}",
+                printable::line(&row.file),
+                printable::line(&fail.chain),
+                fail.step + 1,
+                printable::line(&row.checker),
+                printable::line(&fail.reason),
+                printable::line(&fail.text),
+            )?;
+        }
+    }
+    Ok(out.flush()?)
+}

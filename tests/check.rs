@@ -1,0 +1,231 @@
+//! `beamgen check`: checkers against labels.
+
+use serde_json::{Value, json};
+
+use crate::run::Place;
+
+/// Four chains: a found mistake, a mistake that is none of arithmetic, a right chain that is labelled
+/// right, and a wrong equation that is labelled right.
+fn chains(place: &Place) {
+    let chain = |id: &str, steps: &[&str], label: i64| json!({"id": id, "problem": "How many?", "steps": steps, "label": label});
+    let lines = [
+        chain("found", &["3 * 4 = 12", "12 + 5 = 18", "18 + 1 = 20"], 1),
+        chain("missed", &["It has 5 sides.", "5 * 2 = 10"], 0),
+        chain("right", &["1 + 1 = 2", "Done."], -1),
+        chain("false", &["2 + 2 = 5"], -1),
+    ];
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    place.write("chains.jsonl", text.join("\n"));
+}
+
+#[test]
+fn verdicts_are_held_against_labels() {
+    let place = Place::new();
+    chains(&place);
+    let ran = place
+        .run(&["check", "chains.jsonl", "--checker", "arithmetic", "--json"])
+        .ok();
+    let row = ran.json().remove(0);
+    for (field, want) in [
+        ("steps", json!(8)),
+        ("pass", json!(3)),
+        ("fail", json!(3)),
+        ("abstain", json!(2)),
+        ("coverage", json!(0.75)),
+        ("true_fails", json!(1)),
+        ("unlabelled_fails", json!(1)),
+        ("precision", json!(0.5)),
+        ("wrong_chains", json!(2)),
+        ("first_mistakes", json!(1)),
+        ("recall", json!(0.5)),
+    ] {
+        assert_eq!(row[field], want, "{field}: {row}");
+    }
+    assert_eq!(
+        row["false_fails"],
+        json!([{"chain": "false", "step": 0, "reason": "2 + 2 is 4, not 5", "text": "2 + 2 = 5"}])
+    );
+}
+
+#[test]
+fn all_checkers_are_asked_without_a_flag_and_false_fails_are_listed() {
+    let place = Place::new();
+    chains(&place);
+    let ran = place
+        .run(&["check", "chains.jsonl", "--out", "verdicts.jsonl"])
+        .ok();
+    for text in [
+        "arithmetic",
+        "consistency",
+        "all",
+        "chain false, step 1",
+        "2 + 2 is 4, not 5",
+    ] {
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
+    }
+    let first: Value =
+        serde_json::from_str(place.read("verdicts.jsonl").lines().next().expect("a line"))
+            .expect("JSON");
+    assert_eq!(first["id"], "found");
+    assert_eq!(
+        first["steps"][0][0],
+        json!({"checker": "arithmetic", "verdict": "pass"})
+    );
+    assert_eq!(
+        first["steps"][1][0],
+        json!({"checker": "arithmetic", "verdict": "fail", "reason": "12 + 5 is 17, not 18"})
+    );
+}
+
+#[test]
+fn a_command_that_crashes_costs_its_verdicts_and_is_told() {
+    let place = Place::new();
+    chains(&place);
+    let ran = place
+        .run(&[
+            "check",
+            "chains.jsonl",
+            "--checker",
+            "arithmetic",
+            "--checker-command",
+            "exit 3",
+            "--json",
+        ])
+        .ok();
+    let rows = ran.json();
+    assert_eq!(
+        (&rows[0]["fail"], &rows[1]["abstain"], &rows[2]["fail"]),
+        (&json!(3), &json!(8), &json!(3))
+    );
+    assert!(
+        ran.stderr.contains("8 verdicts lost") && ran.stderr.contains("exit status: 3"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn wrong_checkers_are_refused_in_one_line() {
+    let place = Place::new();
+    chains(&place);
+    for (args, message) in [
+        (&["--checker", "algebra"][..], "algebra"),
+        (&["--checker", "arithmetic,arithmetic"], "named twice"),
+        (&["--checker-command", " "], "a command is empty"),
+        (
+            &["--checker", "arithmetic", "--checker-timeout", "0"],
+            "checkers.timeout",
+        ),
+    ] {
+        let args = [&["check", "chains.jsonl"][..], args].concat();
+        let ran = place.run(&args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+        assert_eq!(ran.stderr.trim().lines().count(), 1, "{}", ran.stderr);
+    }
+}
+
+/// The nodes of all trees that a scorer was asked about, and the records.
+fn searched(place: &Place, flags: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let args = [
+        "solve",
+        "--limit",
+        "6",
+        "--strategy",
+        "best-of-n",
+        "-n",
+        "16",
+        "--seed",
+        "5",
+        "--tree",
+        "--quiet",
+        "--out",
+        "run.jsonl",
+    ];
+    let _ = std::fs::remove_file(place.path("run.jsonl"));
+    place.run(&[&args[..], flags].concat()).ok();
+    let text = place.read("run.jsonl");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let records: Vec<Value> = lines.filter(|line| line.get("tree").is_some()).collect();
+    assert_eq!(records.len(), 6);
+    let nodes = records
+        .iter()
+        .flat_map(|record| record["tree"].as_array().expect("nodes").clone());
+    let judged = nodes.filter(|node| node.get("judges").is_some());
+    (judged.collect(), records)
+}
+
+#[test]
+fn a_checker_alone_drops_what_it_proves_wrong() {
+    let place = Place::new();
+    let (nodes, records) = searched(&place, &["--scorer", "none", "--checker", "arithmetic"]);
+    let said = |want: Value| {
+        nodes
+            .iter()
+            .filter(|node| node["judges"]["arithmetic"] == want)
+            .count()
+    };
+    assert!(
+        said(json!(0.0)) > 5 && said(json!(1.0)) > 50,
+        "{} {}",
+        said(json!(0.0)),
+        said(json!(1.0))
+    );
+    for node in &nodes {
+        let failed = node["judges"]["arithmetic"] == json!(0.0);
+        assert_eq!(
+            node["score"],
+            json!(if failed { 0.0 } else { 1.0 }),
+            "{node}"
+        );
+    }
+    let spent = &records[0]["ledger"]["judges"]["arithmetic"];
+    assert!(spent["steps"].as_u64() > Some(20), "{spent}");
+}
+
+#[test]
+fn beside_the_reward_model_a_fail_is_a_veto_and_all_else_leaves_its_score() {
+    let place = Place::new();
+    let (nodes, _) = searched(&place, &["--checker", "arithmetic,consistency"]);
+    let mut vetoes = 0;
+    for node in &nodes {
+        let judges = &node["judges"];
+        match judges["arithmetic"] == json!(0.0) || judges["consistency"] == json!(0.0) {
+            true => {
+                vetoes += 1;
+                assert_eq!(node["score"], json!(0.0), "{node}");
+            }
+            false => assert_eq!(node["score"], judges["prm"], "{node}"),
+        }
+    }
+    assert!(
+        vetoes > 5 && nodes.len() > 100,
+        "{vetoes} of {}",
+        nodes.len()
+    );
+}
+
+#[test]
+fn a_program_that_crashes_changes_nothing_in_a_search() {
+    let place = Place::new();
+    let flags = ["--checker", "arithmetic"];
+    let answers = |records: &[Value]| -> Vec<Value> {
+        records
+            .iter()
+            .map(|record| json!([record["answer"], record["score"]]))
+            .collect()
+    };
+    let (_, without) = searched(&place, &flags);
+    let (nodes, with) = searched(
+        &place,
+        &[&flags[..], &["--checker-command", "exit 3"]].concat(),
+    );
+    assert_eq!(answers(&with), answers(&without));
+    assert!(
+        nodes
+            .iter()
+            .all(|node| node["judges"]["exit 3"] == Value::Null)
+    );
+}
