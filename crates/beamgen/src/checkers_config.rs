@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
+/// A checker and the name of its verdicts.
+type NamedChecker = (String, Box<dyn Checker>);
+
 /// Checkers that veto steps that they can prove wrong. None by default.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -79,9 +82,9 @@ impl CheckersConfig {
     ///
     /// # Errors
     /// As [`check`](Self::check), or a command cannot be started.
-    pub fn open(&self) -> Result<Vec<(String, Box<dyn Checker>)>, Error> {
+    pub fn open(&self) -> Result<Vec<NamedChecker>, Error> {
         self.check()?;
-        let mut checkers: Vec<(String, Box<dyn Checker>)> = Vec::new();
+        let mut checkers: Vec<NamedChecker> = Vec::new();
         for name in &self.builtin {
             let row = named(name).map_err(|error| refused("builtin", error))?;
             checkers.push((name.clone(), row.open()));

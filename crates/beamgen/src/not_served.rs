@@ -2,9 +2,8 @@
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
-use beamgen_search::Scorer;
 
-use crate::own::{Identity, OwnParts};
+use crate::own::{IdentifiedScorer, OwnParts};
 use crate::source::Downloads;
 use crate::{Config, Error};
 
@@ -38,7 +37,7 @@ impl Served {
         _: &OwnParts,
         _: &mut Option<Downloads>,
         _: &mut Vec<String>,
-    ) -> Result<Option<(Identity, Box<dyn Scorer + Send>)>, Error> {
+    ) -> Result<Option<IdentifiedScorer>, Error> {
         Ok(None)
     }
 }

@@ -18,10 +18,13 @@ pub(crate) enum Identity {
     Facts(Map<String, Value>),
 }
 
+/// A scorer, with what stands for it in run files.
+pub(crate) type IdentifiedScorer = (Identity, Box<dyn Scorer + Send>);
+
 /// What the builder was given in place of models, each with what stands for it in run files.
 pub(crate) struct OwnParts {
     pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
-    pub scorer: Option<(Identity, Box<dyn Scorer + Send>)>,
+    pub scorer: Option<IdentifiedScorer>,
     #[cfg(feature = "remote")]
     pub keys: Keys,
     /// Judges beside the scorer.

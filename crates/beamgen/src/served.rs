@@ -8,10 +8,10 @@ use beamgen_engine::{Checkpoint, Tokenizer, Weights};
 use beamgen_generator::Prompts;
 use beamgen_prm::{PrmSpec, same_tokenizer};
 use beamgen_remote::{ApiKey, Connection, Remote, ServerFacts, Servers};
-use beamgen_search::{Generator, Scorer};
+use beamgen_search::Generator;
 use serde_json::{Map, Value};
 
-use crate::own::{Identity, OwnParts, format_identity};
+use crate::own::{IdentifiedScorer, Identity, OwnParts, format_identity};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, ServerConfig};
 
@@ -76,7 +76,7 @@ impl Served {
         own: &OwnParts,
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
-    ) -> Result<Option<(Identity, Box<dyn Scorer + Send>)>, Error> {
+    ) -> Result<Option<IdentifiedScorer>, Error> {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
             return Ok(None);
         };

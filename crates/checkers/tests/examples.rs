@@ -155,8 +155,8 @@ for prefix in [steps.network_off(), []]:
         assert len(json.dumps(end)) < 2000, code
     assert steps.run(["assert 1 + 1 == 2"], prefix)["end"] == "done"
 "#,
-        folder().display().to_string(),
-        path.display().to_string()
+        folder().display(),
+        path.display()
     );
     let ran = Command::new("python3")
         .args(["-c", &run])

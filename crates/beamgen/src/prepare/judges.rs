@@ -26,7 +26,7 @@ pub(super) struct PreparedJudge {
 pub(super) enum Part {
     /// A reward model of this process.
     Model(Box<RewardModels>),
-    Classifier(CandleClassifier),
+    Classifier(Box<CandleClassifier>),
     /// What needs no memory here.
     Scorer(Identity, Box<dyn Scorer + Send>),
 }
@@ -108,7 +108,7 @@ impl Finding<'_> {
         let checkpoint = source.checkpoint();
         if let Some(family) = candle::classifier(&checkpoint) {
             let opened = CandleClassifier::open(&source, &checkpoint, family, &config, notes)?;
-            return Ok(Part::Classifier(opened));
+            return Ok(Part::Classifier(Box::new(opened)));
         }
         let opened = RewardModels::open(&source, &config, self.generator, downloads, notes)?;
         Ok(Part::Model(Box::new(opened)))

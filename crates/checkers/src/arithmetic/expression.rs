@@ -341,10 +341,12 @@ impl<'a> Parser<'a> {
     /// Whether a bracket stands directly behind a number or a bracket: a product.
     fn follows_directly(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
-        self.core == self.at && matches!(before, Some(Kind::Number(..) | Kind::Close))
-            || before.is_some_and(
-                |kind| matches!(kind, Kind::Word(word) if self.known.variables.contains_key(word)),
-            ) && self.core == self.at
+        let is_factor = |kind: &Kind| match kind {
+            Kind::Number(..) | Kind::Close => true,
+            Kind::Word(word) => self.known.variables.contains_key(word),
+            _ => false,
+        };
+        self.core == self.at && before.is_some_and(is_factor)
     }
 
     /// Whether a word is a sign of multiplication.

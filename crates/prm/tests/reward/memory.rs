@@ -13,8 +13,11 @@ fn text(problem: usize, chain: usize, depth: usize) -> String {
     format!("{problem} {} + {depth} = {chain}\n", "ab c".repeat(chain))
 }
 
+/// The scores of one step of a chain.
+type Scores = Result<Vec<Option<f32>>, ScoreError>;
+
 /// Grows `WIDTH` chains of several problems step by step, every second round forking them anew.
-fn grow(prm: &mut RewardModel) -> (Vec<Result<Vec<Option<f32>>, ScoreError>>, usize) {
+fn grow(prm: &mut RewardModel) -> (Vec<Scores>, usize) {
     let mut chains: Vec<(usize, ScoreId)> = Vec::new();
     for p in 0..PROBLEMS {
         let root = prm.open(&problem(&format!("ab {p}?")), p as u64).unwrap();
