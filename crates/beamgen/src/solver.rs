@@ -12,7 +12,7 @@ use beamgen_search::{
 };
 use serde_json::{Map, Value};
 
-use crate::calibrated::mismatches;
+use crate::calibrated::{ScoreAs, mismatches};
 use crate::config::Defaults;
 use crate::request::Request;
 use crate::{Config, Error, ScorerKind};
@@ -216,10 +216,33 @@ impl Solver {
     ) -> Result<(), Error> {
         let unfit = mismatches(calibration, path, prm, &self.policy());
         self.notes.extend(unfit);
-        let wanted = f64::from(self.config.models.max_error);
-        if wanted == 0.0 {
-            return Ok(());
+        let error = f64::from(self.config.models.max_error);
+        if error > 0.0 {
+            let threshold = self.threshold(calibration, path, error, "max_error")?;
+            self.config.search.threshold = self.config.search.threshold.max(threshold);
         }
+        // Scores that were made probabilities need no threshold to stand for one.
+        let search = &self.config.search;
+        let is_raw = self.config.models.score_as == ScoreAs::Raw;
+        if search.confidence > 0.0 && search.sure_score == 0.0 && is_raw {
+            let error = 1.0 - f64::from(search.confidence);
+            let sure = self.threshold(calibration, path, error, "confidence")?;
+            // An exact 0 would say that there is none.
+            self.config.search.sure_score = sure.max(f32::MIN_POSITIVE);
+        }
+        Ok(())
+    }
+
+    /// The score from which on at most this share of the answers is wrong, by the answers of a
+    /// search with these settings, or else of the last one that the calibration has. `key` is what
+    /// asks for it.
+    fn threshold(
+        &mut self,
+        calibration: &Calibration,
+        path: &Path,
+        error: f64,
+        key: &str,
+    ) -> Result<f32, Error> {
         let refuse = |reason: String| Error::Calibration {
             path: path.to_owned(),
             reason,
@@ -233,17 +256,20 @@ impl Solver {
                 let curve =
                     only.ok_or_else(|| refuse("it has no answers of searches".to_owned()))?;
                 self.notes.push(format!(
-                    "warning: {} has no answers of a search with these settings: max_error goes by another one",
+                    "warning: {} has no answers of a search with these settings: {key} goes by another one",
                     path.display()
                 ));
                 curve
             }
         };
-        let point = curve.point(wanted);
-        let point =
-            point.ok_or_else(|| refuse(format!("no threshold keeps the error at {wanted}")))?;
-        self.config.search.threshold = self.config.search.threshold.max(point.threshold);
-        Ok(())
+        let point = curve.point(error);
+        let point = point.ok_or_else(|| {
+            refuse(format!(
+                "no threshold keeps the error at {:.2} %, which {key} asks for",
+                100.0 * error
+            ))
+        })?;
+        Ok(point.threshold)
     }
 
     /// Who writes the chains: the generator's fingerprint or name, and the temperature.
@@ -349,7 +375,23 @@ impl Solver {
 #[must_use]
 pub fn search_name(identity: &Map<String, Value>) -> String {
     let mut identity = identity.clone();
-    for (table, key) in [("search", "threshold"), ("generator", "seed")] {
+    // A calibration that only chose a threshold changed no score.
+    if let Some(Value::Object(models)) = identity.get_mut("models") {
+        let raw = ScoreAs::Raw.to_string();
+        if models
+            .get("calibration")
+            .is_some_and(|of| of["score_as"] == raw)
+        {
+            models.shift_remove("calibration");
+        }
+    }
+    let chosen = [
+        ("search", "threshold"),
+        ("search", "confidence"),
+        ("search", "sure_score"),
+        ("generator", "seed"),
+    ];
+    for (table, key) in chosen {
         if let Some(Value::Object(table)) = identity.get_mut(table) {
             table.shift_remove(key);
         }

@@ -37,10 +37,13 @@ pub struct SearchConfig {
     /// An answer whose chain scores less is withheld; 0: never.
     pub threshold: f32,
     /// The wanted probability of success, below 1, for which best-of-n draws chains: as many of at
-    /// most N as a problem needs, with scores taken for probabilities ([`AdaptiveN`]); 0: always N.
+    /// most N as a problem needs ([`AdaptiveN`]); 0: always N.
     ///
     /// [`AdaptiveN`]: crate::AdaptiveN
     pub confidence: f32,
+    /// The score from which on a chain's answer is as sure as `confidence` asks; 0: scores are
+    /// taken for probabilities.
+    pub sure_score: f32,
     /// Stop as soon as the chains still to come cannot change a majority vote.
     pub consensus: bool,
     /// Tokens after which a step is scored in the middle and rejected early; 0: never.
@@ -67,6 +70,7 @@ impl Default for SearchConfig {
             budget_tokens: 0,
             threshold: 0.0,
             confidence: 0.0,
+            sure_score: 0.0,
             consensus: false,
             early_rejection: 0,
             speculate: false,
@@ -110,6 +114,8 @@ impl SearchConfig {
         ConfigError::check_range("threshold", self.threshold, 0.0..=1.0, words)?;
         let words = "a probability below 1";
         ConfigError::check_range("confidence", self.confidence, 0.0..1.0, words)?;
+        let words = "a score from 0 to 1";
+        ConfigError::check_range("sure_score", self.sure_score, 0.0..=1.0, words)?;
         self.aggregation.validate()?;
         for (_, keys) in self.keys.iter() {
             keys.validate()?;
@@ -129,6 +135,12 @@ impl SearchConfig {
             return Err(ConfigError::Misplaced {
                 field: "confidence",
                 with: "strategy = \"best-of-n\"".to_owned(),
+            });
+        }
+        if self.sure_score > 0.0 && self.confidence == 0.0 {
+            return Err(ConfigError::Misplaced {
+                field: "sure_score",
+                with: "confidence".to_owned(),
             });
         }
         if self.early_rejection > 0 && !spec.rejects_early() {
@@ -220,23 +232,34 @@ fields!(
     max_steps,
     budget_tokens,
     threshold,
-    confidence,
     consensus,
     early_rejection,
     speculate,
     in_flight
 );
 
+/// Fields that are written only where they are set.
+const UNSET: [&str; 2] = ["confidence", "sure_score"];
+
 impl Serialize for SearchConfig {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let tables = self.tables();
-        let mut to = to.serialize_struct("SearchConfig", 2 + FIELDS.len() + tables.len())?;
+        let mut to = to.serialize_struct(
+            "SearchConfig",
+            2 + FIELDS.len() + UNSET.len() + tables.len(),
+        )?;
         to.serialize_field("strategy", &self.strategy)?;
         match self.choose {
             Some(choose) => to.serialize_field("choose", &choose)?,
             None => to.skip_field("choose")?,
         }
         write_fields(self, &mut to)?;
+        for (name, value) in UNSET.into_iter().zip([self.confidence, self.sure_score]) {
+            match value == 0.0 {
+                true => to.skip_field(name)?,
+                false => to.serialize_field(name, &value)?,
+            }
+        }
         for (table, keys) in &tables {
             to.serialize_field(table, &**keys)?;
         }
@@ -285,7 +308,8 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(
     let tables = specs.iter().map(|spec| spec.table);
     let names = ["strategy", "choose"]
         .into_iter()
-        .chain(FIELDS.iter().copied());
+        .chain(FIELDS.iter().copied())
+        .chain(UNSET);
     let names = names.chain(tables).map(str::to_owned).collect();
     from.deserialize_map(ConfigVisitor {
         strategies,
@@ -315,6 +339,10 @@ impl<'de> Visitor<'de> for ConfigVisitor<'_> {
                 config.strategy = map.next_value_seed(KindSeed(self.strategies))?;
             } else if name == "choose" {
                 config.choose = Some(map.next_value()?);
+            } else if name == "confidence" {
+                config.confidence = map.next_value()?;
+            } else if name == "sure_score" {
+                config.sure_score = map.next_value()?;
             } else if let Some(spec) = spec {
                 let keys = map.next_value_seed(TableSeed(spec.defaults.clone()))?;
                 config.keys.insert(spec.table, keys);

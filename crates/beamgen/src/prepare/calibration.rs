@@ -19,9 +19,10 @@ pub(crate) struct Found {
 pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Found>, Error> {
     let models = &config.models;
     let needed = models.score_as != ScoreAs::Raw || models.max_error > 0.0;
+    let useful = needed || config.search.confidence > 0.0;
     let path = match (&models.calibration, model) {
         (Some(path), _) => Some(path.clone()),
-        (None, Some(Source::Local(model))) if needed => {
+        (None, Some(Source::Local(model))) if useful => {
             Some(beside(model)).filter(|path| path.is_file())
         }
         _ => None,

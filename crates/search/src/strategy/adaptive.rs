@@ -3,6 +3,7 @@
 
 use super::{Action, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Chains of the first round, and the fewest of a later one.
@@ -10,16 +11,21 @@ const ROUND: usize = 4;
 
 /// Independent chains in rounds, each round scored when all of its chains have ended.
 ///
-/// Scores are taken for probabilities of success. After a round, the search ends if the best chain
-/// that states an answer scores at least the wanted probability C. Otherwise the probability p that
-/// one more chain is right is the mean score of the first steps so far (each is a draw of what the
-/// policy does with the question), and
+/// After a round, the search ends if the best complete chain is sure: its score is at least
+/// [`sure_score`](SearchConfig::sure_score), which a calibration has found for the wanted probability
+/// of success C. Otherwise more chains are drawn, at most N.
+///
+/// Without a `sure_score`, scores are taken for probabilities of success: a chain is sure from C on,
+/// and the probability p that one more chain is right is the mean score of the first steps so far
+/// (each is a draw of what the policy does with the question); then
 /// `ceil(log(1 - C) / log(1 - p))` chains are wanted in all (instance-adaptive sampling,
-/// 2506.09338), at most N. Chain `i` does not depend on any of this: it is chain `i` of best-of-N.
+/// 2506.09338). Chain `i` does not depend on any of this: it is chain `i` of best-of-N.
 #[derive(Debug, Clone)]
 pub struct AdaptiveN {
     n: usize,
     wanted: f64,
+    /// From which score on a chain is sure; `None`: scores are probabilities.
+    sure_score: Option<f32>,
     aggregation: Aggregation,
     /// Chains begun so far.
     drawn: usize,
@@ -29,12 +35,14 @@ pub struct AdaptiveN {
 }
 
 impl AdaptiveN {
-    /// At most `n` chains for a probability of success of `wanted`, above 0 and below 1.
-    pub fn new(n: usize, wanted: f32, aggregation: Aggregation) -> Self {
+    /// At most [`n`](SearchConfig::n) chains for a probability of success of
+    /// [`confidence`](SearchConfig::confidence), which is below 1.
+    pub fn of(config: &SearchConfig) -> Self {
         Self {
-            n,
-            wanted: f64::from(wanted),
-            aggregation,
+            n: config.n,
+            wanted: f64::from(config.confidence),
+            sure_score: (config.sure_score > 0.0).then_some(config.sure_score),
+            aggregation: config.aggregation,
             drawn: 0,
             ended: Vec::new(),
             asked: false,
@@ -55,11 +63,18 @@ impl AdaptiveN {
         let scores = complete.filter_map(|&end| tree.chain_score(end, self.aggregation));
         scores
             .max_by(f32::total_cmp)
-            .is_some_and(|best| f64::from(best) >= self.wanted)
+            .is_some_and(|best| match self.sure_score {
+                Some(sure) => best >= sure,
+                None => f64::from(best) >= self.wanted,
+            })
     }
 
-    /// The chains that are wanted in all; `n` if nothing was scored.
+    /// The chains that are wanted in all; `n` if nothing was scored, or scores are no
+    /// probabilities.
     fn planned(&self, tree: &ChainTree) -> usize {
+        if self.sure_score.is_some() {
+            return self.n;
+        }
         let first = |end: &NodeId| {
             let path = tree.path(*end);
             let steps = path.into_iter().map(|id| tree.node(id));

@@ -132,8 +132,7 @@ impl StrategySpec for Row {
         has_scorer: bool,
     ) -> Result<Box<dyn Strategy>, ConfigError> {
         if config.confidence > 0.0 {
-            let adaptive = AdaptiveN::new(config.n, config.confidence, config.aggregation);
-            return Ok(Box::new(adaptive));
+            return Ok(Box::new(AdaptiveN::of(config)));
         }
         let samples = BestOfN::new(config.n, has_scorer && self.uses_scores(config));
         // A token budget lets as many chains go on as can be brought to their end.

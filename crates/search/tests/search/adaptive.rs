@@ -55,6 +55,27 @@ fn sampling_ends_when_the_answer_is_sure_enough_and_the_chains_are_those_of_best
 }
 
 #[test]
+fn with_a_sure_score_sampling_ends_at_that_score_and_goes_on_to_n_below_it() {
+    let sure = SearchConfig {
+        sure_score: 0.97,
+        ..adaptive(0.999)
+    };
+    let chains = |result: &ProblemResult| result.tree.node(ChainTree::ROOT).children.len();
+    let results = solved(&sure);
+    let is_sure = |result: &ProblemResult| result.score.is_some_and(|score| score >= 0.97);
+    for result in &results {
+        assert!(is_sure(result) || chains(result) == 64);
+    }
+    let early = results.iter().filter(|result| chains(result) < 64).count();
+    assert!(early > 10, "{early} of 20 problems ended early");
+    let unreachable = SearchConfig {
+        sure_score: 0.98,
+        ..sure
+    };
+    assert!(solved(&unreachable).iter().all(|r| chains(r) == 64));
+}
+
+#[test]
 fn a_higher_confidence_draws_more() {
     let tokens = |confidence| -> u64 {
         let results = solved(&adaptive(confidence));
@@ -76,4 +97,17 @@ fn confidence_is_for_best_of_n_and_below_one() {
     let error = wrong.validate().unwrap_err().to_string();
     assert!(error.contains("best-of-n"), "{error}");
     assert!(adaptive(1.0).validate().is_err());
+    let lonely = SearchConfig {
+        sure_score: 0.5,
+        ..best_of(8)
+    };
+    let error = lonely.validate().unwrap_err().to_string();
+    assert!(error.contains("confidence"), "{error}");
+    // What is set is written, and read again.
+    let set = SearchConfig {
+        sure_score: 0.5,
+        ..adaptive(0.75)
+    };
+    let json = serde_json::to_string(&set).unwrap();
+    assert_eq!(serde_json::from_str::<SearchConfig>(&json).unwrap(), set);
 }
