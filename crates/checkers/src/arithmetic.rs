@@ -153,7 +153,7 @@ impl Arithmetic {
                         findings.push(self.link(&link, fuel));
                     }
                 }
-                self.bind(&chain);
+                self.bind(&chain, supposes);
             }
         }
     }
@@ -220,11 +220,12 @@ impl Arithmetic {
         }
     }
 
-    /// Gives the variables that are sides of the chain the value of its last side.
-    fn bind(&mut self, chain: &Chain<'_>) {
+    /// Gives the variables that are sides of the chain the value of its last side; what is supposed
+    /// makes them unknown.
+    fn bind(&mut self, chain: &Chain<'_>, supposes: bool) {
         let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
         let value = value
-            .filter(|found| !found.goes_on && !found.expression.doubtful)
+            .filter(|found| !supposes && !found.goes_on && !found.expression.doubtful)
             .and_then(|found| found.expression.value.clone());
         for name in chain.variables() {
             match &value {

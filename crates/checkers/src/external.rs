@@ -13,10 +13,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use beamgen_search::ScoreId;
-use serde::Serialize;
 
 use self::process::{Event, Process, Source};
-use crate::{CheckItem, Checker, Verdict};
+use crate::{CheckItem, Checker, Lost, Verdict};
 
 /// A process that ends so often without an answer in between is not started again.
 const MAX_FAILURES: u32 = 3;
@@ -64,22 +63,6 @@ pub enum ExternalError {
         /// Why.
         source: std::io::Error,
     },
-}
-
-/// What a checker lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    /// Steps without a verdict that was owed.
-    pub verdicts: u64,
-    /// Times that a process ended by itself with steps to answer, or could not be started.
-    pub crashes: u64,
-    /// Times that a process did not answer in time.
-    pub timeouts: u64,
-    /// Lines that were no answers.
-    pub noise: u64,
-    /// Why the program is not asked any more, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub given_up: Option<String>,
 }
 
 /// A chain: its problem and its steps.

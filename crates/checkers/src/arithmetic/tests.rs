@@ -177,6 +177,8 @@ fn an_unknown_of_an_equation_with_powers_is_not_substituted() {
     assert_eq!(state.next("(r - 5)^2 = 0"), Verdict::Abstain);
     assert_eq!(state.next("2 + r = 28"), Verdict::Abstain);
     assert!(state.next("2 + S = 28").is_fail());
+    state.next("If S = 75, it is too wide.");
+    assert_eq!(state.next("150 - S = 150 - 40 = 110"), Verdict::Pass);
 }
 
 #[test]
