@@ -215,6 +215,30 @@ fn answers_are_withheld_at_a_stated_error_and_samples_drawn_as_needed() {
 }
 
 #[test]
+fn sampling_ends_at_the_score_that_single_chains_need_for_the_wanted_confidence() {
+    let (place, _) = calibrated();
+    let problems = place.run(&["problems", "--count", "150", "--seed", "5"]);
+    place.write("more.jsonl", problems.ok().stdout);
+    let solve = |n: &str, more: &[&str]| {
+        let search = ["--strategy", "best-of-n", "--temperature", "1", "-n", n];
+        place.run(&[&["solve", "more.jsonl"], more, &search[..]].concat())
+    };
+    let confident = ["--json", "--calibration", "cal.json", "--confidence", "0.9"];
+    let refused = solve("16", &confident);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("n = 1"), "{}", refused.stderr);
+    solve("1", &["-q", "--out", "single.jsonl"]).ok();
+    let add = ["calibrate", "--runs", "single.jsonl", "--out", "cal.json"];
+    place.run(&add).ok();
+    let summary = |ran: Ran| ran.ok().json().last().expect("a summary")["summary"].clone();
+    let all = summary(solve("16", &["--json"]));
+    let some = summary(solve("16", &confident));
+    let tokens = |summary: &Value| number(&summary["ledger"]["generated_tokens"]);
+    assert!(tokens(&some) < 0.8 * tokens(&all), "{some} {all}");
+    assert!(number(&some["correct"]) >= 0.9 * number(&all["correct"]));
+}
+
+#[test]
 fn a_report_shows_scores_before_and_after() {
     let (place, _) = calibrated();
     let args = [

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use beamgen_eval::calibrate::{Calibration, PolicyName};
+use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
     RequestList, RunSummary, Scorer, Settings, Sink,
@@ -207,7 +207,8 @@ impl Solver {
         Ok(beamgen_search::serve(models, in_flight, intake, sink)?)
     }
 
-    /// Takes a calibration over: says what does not fit, and withholds answers as `max_error` asks.
+    /// Takes a calibration over: says what does not fit, and finds the thresholds that `max_error` and
+    /// `confidence` ask for.
     pub(crate) fn calibrate(
         &mut self,
         calibration: &Calibration,
@@ -216,60 +217,62 @@ impl Solver {
     ) -> Result<(), Error> {
         let unfit = mismatches(calibration, path, prm, &self.policy());
         self.notes.extend(unfit);
-        let error = f64::from(self.config.models.max_error);
-        if error > 0.0 {
-            let threshold = self.threshold(calibration, path, error, "max_error")?;
-            self.config.search.threshold = self.config.search.threshold.max(threshold);
-        }
-        // Scores that were made probabilities need no threshold to stand for one.
-        let search = &self.config.search;
-        let is_raw = self.config.models.score_as == ScoreAs::Raw;
-        if search.confidence > 0.0 && search.sure_score == 0.0 && is_raw {
-            let error = 1.0 - f64::from(search.confidence);
-            let sure = self.threshold(calibration, path, error, "confidence")?;
-            // An exact 0 would say that there is none.
-            self.config.search.sure_score = sure.max(f32::MIN_POSITIVE);
-        }
-        Ok(())
-    }
-
-    /// The score from which on at most this share of the answers is wrong, by the answers of a
-    /// search with these settings, or else of the last one that the calibration has. `key` is what
-    /// asks for it.
-    fn threshold(
-        &mut self,
-        calibration: &Calibration,
-        path: &Path,
-        error: f64,
-        key: &str,
-    ) -> Result<f32, Error> {
         let refuse = |reason: String| Error::Calibration {
             path: path.to_owned(),
             reason,
         };
-        let name = search_name(&self.identity());
-        let curves = &calibration.answers;
-        let curve = match curves.iter().find(|curve| curve.search == name) {
-            Some(curve) => curve,
-            None => {
-                let only = curves.last();
-                let curve =
-                    only.ok_or_else(|| refuse("it has no answers of searches".to_owned()))?;
-                self.notes.push(format!(
-                    "warning: {} has no answers of a search with these settings: {key} goes by another one",
-                    path.display()
-                ));
-                curve
-            }
+        let at = |curve: &RiskCurve, error: f64, key: &str| -> Result<f32, Error> {
+            let point = curve.point(error).ok_or_else(|| {
+                let error = 100.0 * error;
+                refuse(format!(
+                    "no threshold keeps the error at {error:.2} %, which {key} asks for"
+                ))
+            })?;
+            Ok(point.threshold)
         };
-        let point = curve.point(error);
-        let point = point.ok_or_else(|| {
-            refuse(format!(
-                "no threshold keeps the error at {:.2} %, which {key} asks for",
-                100.0 * error
-            ))
-        })?;
-        Ok(point.threshold)
+        let curves = &calibration.answers;
+        let of = |settings: &Settings| {
+            let name = search_name(&self.identity_of(settings));
+            curves.iter().find(|curve| curve.search == name)
+        };
+        let mut settings = self.settings();
+        let error = f64::from(self.config.models.max_error);
+        let mut threshold = None;
+        let mut note = None;
+        if error > 0.0 {
+            let own = of(&settings);
+            let curve = own.or(curves.last());
+            let curve = curve.ok_or_else(|| refuse("it has no answers of searches".to_owned()))?;
+            threshold = Some(at(curve, error, "max_error")?);
+            note = own.is_none().then(|| {
+                format!(
+                    "warning: {} has no answers of a search with these settings: max_error goes by another one",
+                    path.display()
+                )
+            });
+        }
+        // Scores that were made probabilities need no threshold to stand for one.
+        let search = &mut settings.search;
+        let is_raw = self.config.models.score_as == ScoreAs::Raw;
+        let mut sure = None;
+        if search.confidence > 0.0 && search.sure_score == 0.0 && is_raw {
+            let error = 1.0 - f64::from(search.confidence);
+            // The chain that ends the search is the first that reaches the threshold, not the best
+            // of a number: it errs as single chains do that reach it.
+            (search.n, search.confidence) = (1, 0.0);
+            let curve = of(&settings).ok_or_else(|| {
+                refuse(
+                    "it has no answers of this search with n = 1, which confidence asks for".into(),
+                )
+            })?;
+            // An exact 0 would say that there is none.
+            sure = Some(at(curve, error, "confidence")?.max(f32::MIN_POSITIVE));
+        }
+        self.notes.extend(note);
+        let search = &mut self.config.search;
+        search.threshold = search.threshold.max(threshold.unwrap_or(0.0));
+        search.sure_score = sure.unwrap_or(search.sure_score);
+        Ok(())
     }
 
     /// Who writes the chains: the generator's fingerprint or name, and the temperature.
@@ -385,13 +388,7 @@ pub fn search_name(identity: &Map<String, Value>) -> String {
             models.shift_remove("calibration");
         }
     }
-    let chosen = [
-        ("search", "threshold"),
-        ("search", "confidence"),
-        ("search", "sure_score"),
-        ("generator", "seed"),
-    ];
-    for (table, key) in chosen {
+    for (table, key) in [("search", "threshold"), ("generator", "seed")] {
         if let Some(Value::Object(table)) = identity.get_mut(table) {
             table.shift_remove(key);
         }

@@ -21,13 +21,14 @@ pub struct CheckerFlags {
         value_name = "NAME",
         value_delimiter = ',',
         value_parser = checker(),
-        hide_possible_values = true
+        hide_possible_values = true,
+        hide_short_help = true
     )]
     pub checker: Vec<String>,
     /// A checker of one's own: a shell command that speaks JSON lines (docs/checkers.md)
     ///
     /// May be repeated. What it does not answer, or dies on, counts as abstained from.
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", hide_short_help = true)]
     pub checker_command: Vec<String>,
     /// Seconds after which a command that answers nothing is ended [default: 10]
     #[arg(long, value_name = "SECONDS", hide_short_help = true)]

@@ -55,8 +55,8 @@ pub struct SettingFlags {
     pub threshold: Option<f32>,
     /// Draw as many chains as a problem needs for this probability of success
     ///
-    /// At most N, for best-of-n: until a chain scores as a calibration's answers say that it must
-    /// (calibrate --runs); or, with --score-as calibrated, by the probabilities themselves
+    /// At most N, for best-of-n: until a chain scores as a calibration says that it must, by the
+    /// answers of runs with -n 1 (calibrate --runs); with --score-as calibrated, by probabilities
     /// [default: always N]
     #[arg(
         long,
