@@ -86,7 +86,7 @@ impl fmt::Debug for Judge {
     }
 }
 
-/// Several judges as one [`Scorer`]. What each said is in [`Scored::judges`].
+/// Several judges as one [`Scorer`]. What each said is in [`Scored::judges`](crate::Scored::judges).
 ///
 /// A step has no score if all judges that score abstain on it. If all judges veto, a step that none
 /// of them fails has the score 1: nothing speaks against it.
