@@ -76,7 +76,7 @@ def claim(text):
 
 def claims(step):
     plain = re.sub(r"\\[()\[\]]|[$*]{1,2}(?=\s|$)|\$", " ", step)
-    parts = re.split(r"[,;:\n]|\.(?!\d)|\b(?:so|then|therefore|thus|hence|and|we|get|have|is|that|gives|the|which|means)\b", plain)
+    parts = re.split(r"[,;:\n]|\.(?!\d)|\b(?:so|then|therefore|thus|hence|and|we|get|have|is|that|gives|the|which|means)\b", plain, flags=re.I)
     found = []
     for part in parts:
         match = CLAIM.fullmatch(part.strip())

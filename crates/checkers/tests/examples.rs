@@ -10,19 +10,28 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checkers")
 }
 
+/// `$BEAMGEN_PYTHON`, or `python3`.
+fn python() -> String {
+    std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
 /// Whether Python can run this; says so if not.
 fn python_can(code: &str) -> bool {
-    let ran = Command::new("python3").args(["-c", code]).output();
+    let python = python();
+    let ran = Command::new(&python).args(["-c", code]).output();
     let can = ran.is_ok_and(|output| output.status.success());
     if !can {
-        eprintln!("skipped: python3 cannot run {code:?}");
+        eprintln!("skipped: {python} cannot run {code:?}");
     }
     can
 }
 
 /// The verdicts on the steps of one chain.
 fn verdicts(script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
-    verdicts_in(&format!("python3 {}/{script}", folder().display()), steps)
+    verdicts_in(
+        &format!("{} {}/{script}", python(), folder().display()),
+        steps,
+    )
 }
 
 fn verdicts_in(command: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
