@@ -97,7 +97,7 @@ pub use beamgen_eval as eval;
 pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
-pub use beamgen_prm::{PrmSpec, QuantileReader, RewardModel};
+pub use beamgen_prm::{PrmSpec, QuantileReader, RewardModel, StepReading};
 /// Generators and reward models on vLLM, SGLang or llama.cpp.
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;

@@ -469,7 +469,9 @@ impl Prepared {
         if let (Some(model), Some(found)) = (&mut reward, &self.calibration)
             && let Some(head) = found.calibration.quantiles.clone()
         {
-            model.read_quantiles(Box::new(move |hidden, score| head.apply(hidden, score)));
+            model.read_quantiles(Box::new(move |step| {
+                head.apply(step.hidden, step.score, step.lowest)
+            }));
         }
         if let Some(loaded) = loaded.as_mut().filter(|_| self.plan.lends) {
             let borrowers = || reward.iter().chain(judges.iter().flatten());

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use beamgen::StepReading;
 use beamgen::eval::calibrate::{
-    Calibration, HeadSample, HeldOut, LEVELS, Quality, QuantileHead, Sample, VERSION,
+    Calibration, HeadSample, HeldOut, LEVELS, Quality, QuantileHead, Quantiles, Sample, VERSION,
 };
 use beamgen::eval::quality::{Binning, Figures, Measure, ScoredChain, View};
 
@@ -82,7 +83,23 @@ fn write(path: &Path, calibration: &Calibration) -> Result<(), Failure> {
 /// states are missing where they are not read in this process.
 struct Read {
     scores: Vec<f32>,
+    /// The lowest score up to each step.
+    lowest: Vec<f32>,
     hidden: Vec<Vec<f32>>,
+}
+
+impl Read {
+    fn quantiles(&self, head: &QuantileHead, at: usize) -> Quantiles {
+        head.apply(&self.hidden[at], self.scores[at], self.lowest[at])
+    }
+}
+
+fn lowest(scores: &[f32]) -> Vec<f32> {
+    let so_far = scores.iter().scan(f32::INFINITY, |lowest, &score| {
+        *lowest = lowest.min(score);
+        Some(*lowest)
+    });
+    so_far.collect()
 }
 
 fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
@@ -104,7 +121,7 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     let after = figures(&|read, at| map.apply(read.scores[at]));
     let median = quantiles
         .as_ref()
-        .map(|head| figures(&|read, at| head.apply(&read.hidden[at], read.scores[at])[1]));
+        .map(|head| figures(&|read, at| read.quantiles(head, at)[1]));
     let at_or_below = quantiles.as_ref().map(|head| coverage(&held, &reads, head));
     let counts = before.counts();
     let tables: Vec<(&str, &View)> = [("scores", &before), (args.method.name(), &after)]
@@ -235,9 +252,9 @@ fn read(config: beamgen::Config, chosen: &Chosen) -> Result<(Vec<Option<Read>>, 
     let lock = |seen: &Mutex<Vec<Vec<f32>>>| {
         std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner))
     };
-    let observer = Box::new(move |hidden: &[f32], _: f32| {
+    let observer = Box::new(move |step: StepReading<'_>| {
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.push(hidden.to_vec());
+        taken.push(step.hidden.to_vec());
         [0.0; 3]
     });
     let problems = chosen.given.iter().map(|chain| chain.problem.as_str());
@@ -253,7 +270,11 @@ fn read(config: beamgen::Config, chosen: &Chosen) -> Result<(Vec<Option<Read>>, 
             }
             progress.done(None);
             let hidden = Vec::new();
-            reads.push(scores.ok().map(|scores| Read { scores, hidden }));
+            reads.push(scores.ok().map(|scores| Read {
+                lowest: lowest(&scores),
+                scores,
+                hidden,
+            }));
             Ok(())
         })?;
         let mut hidden = lock(&seen).into_iter();
@@ -290,6 +311,7 @@ fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> 
         samples.extend(labels.into_iter().map(|label| HeadSample {
             hidden: read.hidden[label.step].clone(),
             score: read.scores[label.step],
+            lowest: read.lowest[label.step],
             target: label.target,
             weight: label.weight,
             problem: chains.problem(chain),
@@ -333,7 +355,7 @@ fn coverage(
     for (chain, labels) in chains.labels() {
         let Some(read) = &reads[chain] else { continue };
         for label in labels {
-            let quantiles = head.apply(&read.hidden[label.step], read.scores[label.step]);
+            let quantiles = read.quantiles(head, label.step);
             all += 1.0;
             for (below, quantile) in below.iter_mut().zip(quantiles) {
                 *below += f64::from(u8::from(label.target <= f64::from(quantile)));

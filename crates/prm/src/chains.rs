@@ -35,6 +35,8 @@ pub(crate) struct Segment {
 pub(crate) struct Chain {
     pub prompt: u64,
     segments: Option<Arc<Segment>>,
+    /// The lowest score of the steps so far.
+    pub lowest: f32,
     /// Prompt and all segments; `None` if nothing is scored yet or the cache was forgotten.
     pub seq: Option<Seq>,
     used: u64,
@@ -106,6 +108,7 @@ impl Chains {
         self.insert(Chain {
             prompt: id,
             segments: None,
+            lowest: f32::INFINITY,
             seq: None,
             used: self.clock,
         })
@@ -122,6 +125,7 @@ impl Chains {
         let copy = Chain {
             prompt: chain.prompt,
             segments: chain.segments.clone(),
+            lowest: chain.lowest,
             seq: chain.seq.map(|seq| engines.fork(seq)),
             used: chain.used,
         };

@@ -34,7 +34,7 @@ pub use error::Error;
 pub use head::Head;
 pub use load::{Body, UnloadedModel};
 pub use model::{RewardModel, same_tokenizer};
-pub use quantiles::QuantileReader;
+pub use quantiles::{QuantileReader, StepReading};
 pub use recognise::Recognise;
 pub use spec::{
     HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,

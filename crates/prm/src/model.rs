@@ -137,7 +137,7 @@ impl RewardModel {
         self.engines.page_bytes()
     }
 
-    /// Has `reader` called with the hidden state of each step and its score; what it gives is in
+    /// Has `reader` called with the reading of each step; what it gives is in
     /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and calls nobody,
     /// if no hidden state is read: the score is a log-ratio.
     pub fn read_quantiles(&mut self, reader: QuantileReader) -> bool {

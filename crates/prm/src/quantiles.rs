@@ -1,8 +1,19 @@
 //! What is read of a hidden state besides the score.
 
-/// Gives the quantiles of a step's probability of success, from the hidden state that its score is
-/// read from, and that score. Called once a step, in the order of items and steps.
-pub type QuantileReader = Box<dyn FnMut(&[f32], f32) -> [f32; 3] + Send>;
+/// What a [`QuantileReader`] sees of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct StepReading<'a> {
+    /// The hidden state that the score is read from.
+    pub hidden: &'a [f32],
+    /// The score.
+    pub score: f32,
+    /// The lowest score of the chain's steps up to this one.
+    pub lowest: f32,
+}
+
+/// Gives the quantiles of the probability of success after a step. Called once a step, in the order
+/// of items and steps.
+pub type QuantileReader = Box<dyn FnMut(StepReading<'_>) -> [f32; 3] + Send>;
 
 /// The reader of a reward model, if it has one.
 #[derive(Default)]

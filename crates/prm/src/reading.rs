@@ -4,6 +4,7 @@ use beamgen_search::{Cause, ScoreError, Scored};
 
 use crate::engines::Read;
 use crate::model::{Readout, RewardModel};
+use crate::quantiles::StepReading;
 use crate::score::{Batch, Planned};
 
 /// The numbers of each step of each chain, and the quantiles of the steps.
@@ -39,8 +40,11 @@ impl RewardModel {
                 .map(|outputs| self.normaliser.probability(outputs))
                 .map(|score| score.map(Some))
                 .collect::<Option<Vec<Option<f32>>>>();
+            let mut lowest = self.chains.chain(planned.id).lowest;
             match (probabilities, &mut results[planned.item]) {
                 (Some(probabilities), Ok(scored)) => {
+                    let scores = probabilities.iter().flatten();
+                    lowest = scores.copied().fold(lowest, f32::min);
                     scored.probabilities = probabilities;
                     scored.quantiles = quantiles;
                 }
@@ -50,9 +54,9 @@ impl RewardModel {
                 }
             }
             let steps = planned.marks.len();
-            self.chains
-                .chain_mut(planned.id)
-                .push(planned.tokens, steps);
+            let chain = self.chains.chain_mut(planned.id);
+            chain.push(planned.tokens, steps);
+            chain.lowest = lowest;
             self.chains.touch(planned.id);
         }
         Ok(())
@@ -121,13 +125,20 @@ impl RewardModel {
                 let rows = self.engines.hidden(reads, &marks)?;
                 let mut row = rows.iter();
                 let mut outputs = (Vec::new(), Vec::new());
-                for marks in &marks {
+                for (planned, marks) in planned.iter().zip(&marks) {
                     let (mut of_chain, mut quantiles) = (Vec::new(), Vec::new());
+                    let mut lowest = self.chains.chain(planned.id).lowest;
                     for hidden in row.by_ref().take(marks.len()) {
                         let numbers = head.forward(hidden);
                         let score = self.normaliser.probability(&numbers);
                         if let (Some(reader), Some(score)) = (&mut self.quantiles.0, score) {
-                            quantiles.push(reader(hidden, score));
+                            lowest = lowest.min(score);
+                            let step = StepReading {
+                                hidden,
+                                score,
+                                lowest,
+                            };
+                            quantiles.push(reader(step));
                         }
                         of_chain.push(numbers);
                     }

@@ -185,8 +185,8 @@ pub struct SettingFlags {
     /// The score of a step: raw, calibrated, median or lower
     ///
     /// raw is what the reward model says, calibrated the probability of success that belongs to it,
-    /// median and lower (10 %) are quantiles of that probability, read of the hidden state. All but
-    /// raw speak of the chain so far as a whole: --aggregation last suits them [default: raw]
+    /// median and lower (10 %) are quantiles of that probability, read of the hidden state. These
+    /// two speak of the chain so far: --aggregation last suits them [default: raw]
     #[arg(
         long,
         value_name = "WHAT",

@@ -1,5 +1,12 @@
-//! Quantiles of the probability of success, from the reward model's hidden state and its logit:
-//! a linear layer under the pinball loss.
+//! Quantiles of the probability of success: a linear layer of the reward model's hidden state, the
+//! step's score and the lowest score so far, under the pinball loss.
+//!
+//! The loss is that of the log-odds. A quantile goes through a rising map as it is, so this fits the
+//! same quantiles; but no gradient vanishes where a probability is near 0 or 1, as most are. Shares
+//! nearer to 0 or 1 than [`EDGE`] count as that: a prediction beyond has no loss then (Powell's
+//! censored quantile regression).
+
+use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +25,19 @@ const PASSES: usize = 400;
 const RATE: f64 = 0.02;
 const BETAS: (f64, f64) = (0.9, 0.999);
 /// The weight of the square of a standardised hidden state's weight.
-const DECAY: f64 = 1e-4;
+const DECAY: f64 = 1e-3;
+/// A few rollouts tell no smaller share from 0.
+const EDGE: f64 = 1.0 / 32.0;
 /// One problem in so many says when to stop.
 const WATCHED: usize = 8;
 /// Passes without a better loss on these after which fitting ends.
 const PATIENCE: usize = 40;
 
-/// A linear layer of the hidden state and the logit, standardised, for each of [`LEVELS`].
+/// A linear layer of the hidden state and two logits, standardised, for each of [`LEVELS`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuantileHead {
-    /// Of each hidden value and, last, of the logit: subtracted.
+    /// Of each hidden value, of the step's logit and of the lowest so far: subtracted.
     mean: Vec<f32>,
     /// Of each, multiplied then.
     scale: Vec<f32>,
@@ -49,6 +58,8 @@ pub struct HeadSample {
     pub hidden: Vec<f32>,
     /// The score.
     pub score: f32,
+    /// The lowest score of the chain up to this step.
+    pub lowest: f32,
     /// The share of right completions.
     pub target: f64,
     /// How much it counts.
@@ -75,11 +86,11 @@ impl QuantileHead {
         }
         let inputs: Vec<Vec<f32>> = samples
             .iter()
-            .map(|s| with_logit(&s.hidden, s.score))
+            .map(|s| inputs(&s.hidden, s.score, s.lowest))
             .collect();
         let count = samples.len() as f64;
-        let mut mean = vec![0.0f64; width + 1];
-        let mut square = vec![0.0f64; width + 1];
+        let mut mean = vec![0.0f64; width + LOGITS];
+        let mut square = vec![0.0f64; width + LOGITS];
         for input in &inputs {
             for (at, &value) in input.iter().enumerate() {
                 mean[at] += f64::from(value) / count;
@@ -96,22 +107,23 @@ impl QuantileHead {
             mean: mean.iter().map(|&mean| mean as f32).collect(),
             layers: Default::default(),
         };
-        // Rows of standardised inputs: `[samples, width + 1]`.
+        // Rows of standardised inputs: `[samples, width + LOGITS]`.
         let rows: Vec<f64> = inputs
             .iter()
             .flat_map(|input| head.standard(input))
             .collect();
-        // All quantiles begin at the probability that the logit alone tells.
+        // All quantiles begin at the probability that the lowest score alone tells.
         let points = samples.iter().map(|sample| Sample {
-            score: f64::from(sample.score),
+            score: f64::from(sample.lowest),
             target: sample.target,
             weight: sample.weight,
         });
         let start = Logistic::fit(&points.collect::<Vec<Sample>>(), true)?;
         let (slope, offset) = start.line();
-        let mut from = vec![0.0; width + 2];
-        from[width] = slope * deviations[width];
-        from[width + 1] = offset + slope * mean[width];
+        let lowest = width + LOGITS - 1;
+        let mut from = vec![0.0; width + LOGITS + 1];
+        from[lowest] = slope * deviations[lowest];
+        from[lowest + 1] = offset + slope * mean[lowest];
         for (at, level) in LEVELS.into_iter().enumerate() {
             head.layers[at] = fit_layer(level, samples, &rows, from.clone());
         }
@@ -124,10 +136,10 @@ impl QuantileHead {
         values.map(|((&x, &mean), &scale)| f64::from((x - mean) * scale).clamp(-8.0, 8.0))
     }
 
-    /// The quantiles of a step, rising.
+    /// The quantiles after a step, rising; `lowest` is the lowest score of its chain so far.
     #[must_use]
-    pub fn apply(&self, hidden: &[f32], score: f32) -> Quantiles {
-        let input = with_logit(hidden, score);
+    pub fn apply(&self, hidden: &[f32], score: f32, lowest: f32) -> Quantiles {
+        let input = inputs(hidden, score, lowest);
         let mut quantiles = [0.0; LEVELS.len()];
         for (quantile, layer) in quantiles.iter_mut().zip(&self.layers) {
             let products = self.standard(&input).zip(&layer.weights);
@@ -141,7 +153,7 @@ impl QuantileHead {
     /// Values of the hidden states that it reads.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.mean.len().saturating_sub(1)
+        self.mean.len().saturating_sub(LOGITS)
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -159,9 +171,12 @@ impl QuantileHead {
     }
 }
 
-fn with_logit(hidden: &[f32], score: f32) -> Vec<f32> {
-    let logit = logit(f64::from(score)) as f32;
-    hidden.iter().copied().chain([logit]).collect()
+/// Inputs beside the hidden state.
+const LOGITS: usize = 2;
+
+fn inputs(hidden: &[f32], score: f32, lowest: f32) -> Vec<f32> {
+    let logits = [score, lowest].map(|score| logit(f64::from(score)) as f32);
+    hidden.iter().copied().chain(logits).collect()
 }
 
 /// Adam over all samples at once, from these weights, the bias last.
@@ -173,6 +188,8 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
         let fitted = samples.iter().filter(|sample| !is_watched(sample));
         fitted.map(|sample| sample.weight).sum()
     };
+    let edge = logit(1.0 - EDGE);
+    let log_odds = |target: f64| logit(target).clamp(-edge, edge);
     let mut best = (f64::INFINITY, weights.clone());
     let mut since = 0;
     for pass in 1..=PASSES {
@@ -180,16 +197,18 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
         let mut watched = 0.0;
         for (sample, row) in samples.iter().zip(rows.chunks_exact(inputs)) {
             let sum: f64 = row.iter().zip(&weights).map(|(x, weight)| x * weight).sum();
-            let value = sigmoid(sum + weights[inputs]);
+            let value = (sum + weights[inputs]).clamp(-edge, edge);
+            let target = log_odds(sample.target);
             if is_watched(sample) {
-                watched += sample.weight * pinball(level, value, sample.target);
+                watched += sample.weight * pinball(level, value, target);
                 continue;
             }
-            let slope = match sample.target > value {
-                true => -level,
-                false => 1.0 - level,
+            let slope = match target.total_cmp(&value) {
+                Ordering::Greater => -level,
+                Ordering::Equal => 0.0,
+                Ordering::Less => 1.0 - level,
             };
-            let slope = sample.weight / total * slope * value * (1.0 - value);
+            let slope = sample.weight / total * slope;
             for (gradient, x) in gradient.iter_mut().zip(row) {
                 *gradient += slope * x;
             }
@@ -207,7 +226,7 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
         }
         let rate = RATE * (1.0 - pass as f64 / (PASSES + 1) as f64);
         for at in 0..=inputs {
-            let decay = if at + 1 < inputs {
+            let decay = if at + LOGITS < inputs {
                 DECAY * weights[at]
             } else {
                 0.0

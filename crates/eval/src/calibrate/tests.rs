@@ -86,6 +86,7 @@ fn the_quantile_head_reads_what_the_score_does_not_tell() {
             HeadSample {
                 hidden: hidden.to_vec(),
                 score: 0.5,
+                lowest: 0.5,
                 target,
                 weight: 1.0,
                 problem: at / 8,
@@ -94,19 +95,47 @@ fn the_quantile_head_reads_what_the_score_does_not_tell() {
         .collect();
     let head = QuantileHead::fit(&samples).unwrap();
     for value in [0.2f32, 0.5, 0.8] {
-        let [low, median, high] = head.apply(&[0.5, value], 0.5);
+        let [low, median, high] = head.apply(&[0.5, value], 0.5, 0.5);
         assert!(low <= median && median <= high);
         assert!((median - value).abs() < 0.1, "{value}: {median}");
         assert!(high - low < 0.4, "{value}: {low} to {high}");
     }
     let below = |at: usize| {
         let hits = samples.iter().filter(|sample| {
-            sample.target <= f64::from(head.apply(&sample.hidden, sample.score)[at])
+            sample.target <= f64::from(head.apply(&sample.hidden, sample.score, 0.5)[at])
         });
         hits.count() as f64 / samples.len() as f64
     };
     for (at, level) in LEVELS.into_iter().enumerate() {
         assert!((below(at) - level).abs() < 0.08, "{level}: {}", below(at));
+    }
+}
+
+#[test]
+fn the_quantile_head_knows_that_an_early_mistake_is_not_made_good() {
+    let mut draw = draws(4);
+    // Two of three chains have a bad step behind them; this one looks good in all.
+    let samples: Vec<HeadSample> = (0..3000)
+        .map(|at| {
+            let lost = at % 3 != 0;
+            let share = 0.6 + 0.3 * draw();
+            HeadSample {
+                hidden: vec![draw() as f32],
+                score: 0.99,
+                lowest: if lost { 0.02 } else { 0.9 },
+                target: if lost { 0.0 } else { share },
+                weight: 8.0,
+                problem: at / 8,
+            }
+        })
+        .collect();
+    let head = QuantileHead::fit(&samples).unwrap();
+    let [_, median, high] = head.apply(&[0.5], 0.99, 0.02);
+    // Targets below 1/32 count as 0.
+    assert!(median < 0.04 && high < 0.04, "{median} {high}");
+    let [low, median, high] = head.apply(&[0.5], 0.99, 0.9);
+    for (value, wanted) in [(low, 0.63), (median, 0.75), (high, 0.87)] {
+        assert!((value - wanted).abs() < 0.04, "{value}, not {wanted}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Reading step by step gives the very scores of reading the whole chain at once, and reads each
 //! token once.
 
+use std::sync::{Arc, Mutex};
+
 use beamgen_search::*;
 
 use crate::models::*;
@@ -42,6 +44,43 @@ fn step_by_step_equals_all_at_once_to_the_bit() {
     sorted.sort_by(f32::total_cmp);
     sorted.dedup();
     assert_eq!(sorted.len(), STEPS.len());
+}
+
+/// What a reader of quantiles sees of a step: its score, and the lowest so far.
+#[test]
+fn the_lowest_score_so_far_goes_with_a_chain_and_its_forks() {
+    let seen: Arc<Mutex<Vec<(f32, f32)>>> = Arc::default();
+    let mut prm = reward_model(400);
+    let reader = Arc::clone(&seen);
+    assert!(prm.read_quantiles(Box::new(move |step| {
+        reader.lock().unwrap().push((step.score, step.lowest));
+        [step.lowest; 3]
+    })));
+    let root = prm.open(&problem("ab 1+2=?"), 0).unwrap();
+    let all = prm.fork(root);
+    let at_once = score(&mut prm, all, &chain()).unwrap();
+    let scores: Vec<f32> = at_once.probabilities.into_iter().flatten().collect();
+    let lowest: Vec<f32> = (1..=scores.len())
+        .map(|len| scores[..len].iter().copied().fold(f32::INFINITY, f32::min))
+        .collect();
+    // The test says nothing if the lowest score is the step's own throughout.
+    assert_ne!(scores, lowest);
+    let expected: Vec<(f32, f32)> = scores.iter().copied().zip(lowest).collect();
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), expected);
+
+    let mut id = root;
+    for step in chain() {
+        id = prm.fork(id);
+        let scored = score(&mut prm, id, &[step]).unwrap();
+        let lowest = seen.lock().unwrap().last().unwrap().1;
+        assert_eq!(scored.quantiles, [[lowest; 3]]);
+    }
+    assert_eq!(*seen.lock().unwrap(), expected);
+    // A fork of the root knows nothing of its siblings' scores.
+    seen.lock().unwrap().clear();
+    let sibling = prm.fork(root);
+    score(&mut prm, sibling, &[Step::new(STEPS[0])]).unwrap();
+    assert_eq!(*seen.lock().unwrap(), expected[..1]);
 }
 
 /// Against the engine itself: one sequence, all at once.
