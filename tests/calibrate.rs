@@ -116,12 +116,17 @@ fn the_lower_quantile_is_the_score_and_steps_are_told_sure() {
     for (a, b) in raw.iter().zip(plain.ok().json()) {
         assert_eq!(a.get("score"), b.get("score"));
     }
-    let calibrated = run(&["--score-as", "calibrated"]);
-    assert!(
-        !calibrated.stderr.contains("warning"),
-        "{}",
-        calibrated.stderr
-    );
+    // What speaks of the chain so far is not the weakest of what it said; and the other way round.
+    for (score_as, aggregation, warns) in [
+        ("calibrated", "min", false),
+        ("calibrated", "last", true),
+        ("lower", "last", false),
+        ("lower", "min", true),
+    ] {
+        let ran = run(&["--score-as", score_as, "--aggregation", aggregation]);
+        let warned = ran.stderr.contains("speaks of the chain so far");
+        assert_eq!(warned, warns, "{score_as}, {aggregation}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # RL of the bundled generator: benches/rl/run.sh W   (W: a folder for everything; benches/results/2026-11-24-rl says what came out)
 # A stage whose result is in W is skipped; one that was interrupted goes on where it stopped.
-# SEEDS, ALGORITHMS, CREDITS and UPDATES choose less of it: SEEDS=0 UPDATES=20 benches/rl/run.sh W is a short one.
+# SEEDS, ALGORITHMS, CREDITS, UPDATES, BENCH_N and BENCH_SEEDS choose less of it: SEEDS=0 UPDATES=20 benches/rl/run.sh W is a short one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 generator=$(realpath "$here/../../models/abacus/generator") prm=$(realpath "$here/../../models/abacus/prm")
 : "${SEEDS:=0 1 2}" "${ALGORITHMS=rloo grpo dr-grpo dapo}" "${CREDITS=sum min differences both}" "${UPDATES:=120}"
-: "${RATE:=5e-4}" "${PRM_ALGORITHM:=dr-grpo}" "${PRM_UPDATES:=$UPDATES}"
+: "${BENCH_N:=1,4,16,64}" "${BENCH_SEEDS:=3}" "${RATE:=5e-4}" "${PRM_ALGORITHM:=dr-grpo}" "${PRM_UPDATES:=$UPDATES}"
 mkdir -p "$1"; cd "$1"
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
@@ -49,7 +49,7 @@ for policy in start ${ALGORITHMS%% *}-$first prm-both-$first; do
   [ "$policy" = start ] || [ -e "$policy/model.safetensors" ] || continue
   from=$policy; [ "$policy" = start ] && from=$generator
   stage "bench-$policy" "$beamgen" bench test.jsonl --generator "$from" --prm "$prm" --strategies majority,best-of-n,beam \
-    --n 1,4,16,64 --seeds 3 --out "bench-$policy" $([ -e "bench-$policy" ] && echo --resume || true)
+    --n "$BENCH_N" --seeds "$BENCH_SEEDS" --out "bench-$policy" $([ -e "bench-$policy" ] && echo --resume || true)
 done
 
 "${PYTHON:-python3}" "$here/curves.py" .

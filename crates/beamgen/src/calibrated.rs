@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use beamgen_eval::calibrate::{Calibration, PolicyName, ScoreMap};
 use beamgen_search::{
-    BatchId, ConfigError, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored,
-    Scorer, Submitted,
+    Aggregation, BatchId, ConfigError, Memory, Problem, ScoreError, ScoreId, ScoreItem,
+    ScoreResult, Scored, Scorer, Submitted,
 };
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
@@ -83,12 +83,14 @@ pub(crate) fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What the user should know if a calibration is of another reward model or policy than these.
+/// What the user should know if a calibration is of another reward model or policy than these, or if
+/// what is the score of a step is aggregated in a way that does not suit it.
 pub(crate) fn mismatches(
     calibration: &Calibration,
     path: &Path,
     prm: &str,
     policy: &PolicyName,
+    search: (ScoreAs, Aggregation),
 ) -> Vec<String> {
     let path = path.display();
     let mut notes = Vec::new();
@@ -102,6 +104,17 @@ pub(crate) fn mismatches(
         notes.push(format!(
             "warning: {path} was fitted to the policy {}, and this one is {policy}: its probabilities may be off",
             calibration.policy
+        ));
+    }
+    let (score_as, aggregation) = search;
+    let suits = match score_as {
+        ScoreAs::Raw => aggregation,
+        ScoreAs::Calibrated => calibration.aggregation,
+        ScoreAs::Median | ScoreAs::Lower => Aggregation::Last,
+    };
+    if aggregation != suits {
+        notes.push(format!(
+            "warning: score_as {score_as} speaks of the chain so far, which aggregation {suits} keeps and {aggregation} does not"
         ));
     }
     notes

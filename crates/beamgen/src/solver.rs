@@ -215,7 +215,8 @@ impl Solver {
         path: &Path,
         prm: &str,
     ) -> Result<(), Error> {
-        let unfit = mismatches(calibration, path, prm, &self.policy());
+        let search = (self.config.models.score_as, self.config.search.aggregation);
+        let unfit = mismatches(calibration, path, prm, &self.policy(), search);
         self.notes.extend(unfit);
         let refuse = |reason: String| Error::Calibration {
             path: path.to_owned(),

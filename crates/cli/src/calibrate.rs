@@ -8,11 +8,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use beamgen::StepReading;
 use beamgen::eval::calibrate::{
     Calibration, HeadSample, HeldOut, LEVELS, Quality, QuantileHead, Quantiles, Sample, VERSION,
+    so_far,
 };
 use beamgen::eval::quality::{Binning, Figures, Measure, ScoredChain, View};
+use beamgen::{Aggregation, StepReading};
 
 use self::data::{Chains, Chosen};
 use crate::args::CalibrateArgs;
@@ -85,6 +86,8 @@ struct Read {
     scores: Vec<f32>,
     /// The lowest score up to each step.
     lowest: Vec<f32>,
+    /// The score of the chain so far that the map takes.
+    so_far: Vec<f32>,
     hidden: Vec<Vec<f32>>,
 }
 
@@ -94,18 +97,10 @@ impl Read {
     }
 }
 
-fn lowest(scores: &[f32]) -> Vec<f32> {
-    let so_far = scores.iter().scan(f32::INFINITY, |lowest, &score| {
-        *lowest = lowest.min(score);
-        Some(*lowest)
-    });
-    so_far.collect()
-}
-
 fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let chosen = data::open(args)?;
-    let (reads, prm) = read(config, &chosen)?;
+    let (reads, prm) = read(config, &chosen, args.aggregation)?;
     let [fitted, held] = chosen.parts(args.held_out, SEED);
     let samples = samples(&fitted, &reads);
     let map = args.method.fit(&samples);
@@ -117,8 +112,8 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
         let rows = rows(&held, &reads, score);
         View::new(&rows, 0.5, |_| true)
     };
-    let before = figures(&|read, at| read.scores[at]);
-    let after = figures(&|read, at| map.apply(read.scores[at]));
+    let before = figures(&|read, at| read.so_far[at]);
+    let after = figures(&|read, at| map.apply(read.so_far[at]));
     let median = quantiles
         .as_ref()
         .map(|head| figures(&|read, at| read.quantiles(head, at)[1]));
@@ -154,6 +149,7 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
             steps: samples.len(),
         },
         method: args.method,
+        aggregation: args.aggregation,
         map,
         held_out: HeldOut {
             problems: counts.problems,
@@ -246,7 +242,11 @@ fn show(
 }
 
 /// Scores all chains; the reward model's fingerprint is the second value.
-fn read(config: beamgen::Config, chosen: &Chosen) -> Result<(Vec<Option<Read>>, String), Failure> {
+fn read(
+    config: beamgen::Config,
+    chosen: &Chosen,
+    aggregation: Aggregation,
+) -> Result<(Vec<Option<Read>>, String), Failure> {
     let seen: Arc<Mutex<Vec<Vec<f32>>>> = Arc::default();
     let taken = Arc::clone(&seen);
     let lock = |seen: &Mutex<Vec<Vec<f32>>>| {
@@ -271,7 +271,8 @@ fn read(config: beamgen::Config, chosen: &Chosen) -> Result<(Vec<Option<Read>>, 
             progress.done(None);
             let hidden = Vec::new();
             reads.push(scores.ok().map(|scores| Read {
-                lowest: lowest(&scores),
+                lowest: so_far(Aggregation::Min, &scores),
+                so_far: so_far(aggregation, &scores),
                 scores,
                 hidden,
             }));
@@ -291,7 +292,7 @@ fn samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<Sample> {
     for (chain, label) in chains.labels() {
         if let Some(read) = &reads[chain] {
             samples.extend(label.into_iter().map(|label| Sample {
-                score: f64::from(read.scores[label.step]),
+                score: f64::from(read.so_far[label.step]),
                 target: label.target,
                 weight: label.weight,
             }));

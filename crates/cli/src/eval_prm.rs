@@ -230,6 +230,7 @@ fn calibration(args: &EvalPrmArgs, config: &Config) -> Result<Option<Calibrated>
     Ok(Some(Calibrated {
         name: path.display().to_string(),
         policy: read.policy,
+        aggregation: read.aggregation,
         map: read.map,
     }))
 }

@@ -241,12 +241,14 @@ pub fn summary(
         writeln!(out, "  {name}  {value:>width$}")?;
     }
     for (name, spent) in &total.judges {
-        let abstained = match spent.abstained {
+        let some = |what: &str, steps: u64| match steps {
             0 => String::new(),
-            steps => format!(", abstained on {}", grouped(steps)),
+            steps => format!(", {what} {}", grouped(steps)),
         };
+        let abstained = some("abstained on", spent.abstained);
+        let failed = some("failed", spent.failed);
         let line = format!(
-            "judge {}: {} steps{abstained}, {} tokens read, {} calls",
+            "judge {}: {} steps{abstained}{failed}, {} tokens read, {} calls",
             line(name),
             grouped(spent.steps),
             grouped(spent.scored_tokens),

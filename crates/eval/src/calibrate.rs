@@ -10,6 +10,7 @@ mod logistic;
 mod quantile;
 mod risk;
 
+use beamgen_search::Aggregation;
 use serde::{Deserialize, Serialize};
 
 pub use isotonic::Isotonic;
@@ -105,6 +106,8 @@ pub struct Calibration {
     pub data: Data,
     /// How the map was fitted.
     pub method: Method,
+    /// Which score of the chain so far the map takes: the lowest, or the newest.
+    pub aggregation: Aggregation,
     /// From scores to probabilities.
     pub map: ScoreMap,
     /// From hidden states to quantiles.
@@ -115,6 +118,17 @@ pub struct Calibration {
     /// How often the answers of a search are wrong, by the score of the chosen chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RiskCurve>,
+}
+
+/// The score of a chain after each of its steps.
+///
+/// A rising map may as well be applied to the steps' scores: the lowest, the newest and the highest
+/// of them stay what they are.
+#[must_use]
+pub fn so_far(aggregation: Aggregation, scores: &[f32]) -> Vec<f32> {
+    (1..=scores.len())
+        .filter_map(|len| aggregation.fold(scores[..len].iter().copied()))
+        .collect()
 }
 
 /// A generator and how it is sampled.

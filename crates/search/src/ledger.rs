@@ -44,6 +44,8 @@ pub struct JudgeSpent {
     pub steps: u64,
     /// Of these, steps about which it had nothing to say.
     pub abstained: u64,
+    /// Of these, steps that it scored 0, as a checker does that proves them wrong.
+    pub failed: u64,
     /// Tokens that it read.
     pub scored_tokens: u64,
     /// Tokens that it found in its cache.
@@ -55,6 +57,7 @@ impl AddAssign for JudgeSpent {
         self.calls += other.calls;
         self.steps += other.steps;
         self.abstained += other.abstained;
+        self.failed += other.failed;
         self.scored_tokens += other.scored_tokens;
         self.reused_tokens += other.reused_tokens;
     }

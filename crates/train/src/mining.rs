@@ -20,7 +20,6 @@ pub struct Mining {
     /// Times the PRM is mined and trained; 0 leaves it as it is.
     pub rounds: usize,
     /// The same for the ORM.
-    #[serde(default)]
     pub orm_rounds: usize,
     /// Problems of a round.
     pub problems: usize,

@@ -55,7 +55,7 @@ class Ledger:
     generate_seconds: float = 0.0
     score_seconds: float = 0.0
     judges: dict[str, dict[str, int]] | None = optional(None)
-    """Of what was scored, each judge's part: ``calls``, ``steps``, ``abstained``, ``scored_tokens``, ``reused_tokens``."""
+    """Of what was scored, each judge's part: ``calls``, ``steps``, ``abstained``, ``failed``, ``scored_tokens``, ``reused_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True)

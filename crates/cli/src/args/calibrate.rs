@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use beamgen::Aggregation;
 use beamgen::eval::calibrate::Method;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -22,6 +23,12 @@ pub struct CalibrateArgs {
     /// How scores become probabilities: isotonic, platt or temperature
     #[arg(long, value_name = "METHOD", value_parser = method(), default_value = "isotonic", hide_possible_values = true)]
     pub method: Method,
+    /// Which score of the chain so far becomes a probability: min (the lowest) or last
+    ///
+    /// A search by the probabilities aggregates them the same way. last suits a reward model that
+    /// judges the chain so far with each step, min one that judges the steps.
+    #[arg(long, value_name = "AGGREGATION", value_parser = aggregation(), default_value = "min", hide_possible_values = true)]
+    pub aggregation: Aggregation,
     /// The part of the problems that is held out, to tell how good the fit is
     #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
     pub held_out: f64,
@@ -50,6 +57,16 @@ pub struct CalibrateArgs {
     pub labels: RuleFlags,
     #[command(flatten)]
     pub prm: PrmFlags,
+}
+
+fn aggregation() -> impl TypedValueParser<Value = Aggregation> {
+    PossibleValuesParser::new(["min", "last"]).map(|name| {
+        if name == "last" {
+            Aggregation::Last
+        } else {
+            Aggregation::Min
+        }
+    })
 }
 
 fn method() -> impl TypedValueParser<Value = Method> {

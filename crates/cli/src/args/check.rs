@@ -37,6 +37,8 @@ pub struct CheckerFlags {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = CHECK)]
+#[command(mut_arg("checker", |arg| arg.hide_short_help(false)))]
+#[command(mut_arg("checker_command", |arg| arg.hide_short_help(false)))]
 pub struct CheckArgs {
     #[command(flatten)]
     pub input: InputFlags,

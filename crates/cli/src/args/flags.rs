@@ -184,9 +184,9 @@ pub struct SettingFlags {
     pub calibration: Option<PathBuf>,
     /// The score of a step: raw, calibrated, median or lower
     ///
-    /// raw is what the reward model says, calibrated the probability of success that belongs to it,
-    /// median and lower (10 %) are quantiles of that probability, read of the hidden state. These
-    /// two speak of the chain so far: --aggregation last suits them [default: raw]
+    /// raw is what the reward model says, calibrated the probability of success that belongs to it
+    /// (aggregate it as `beamgen calibrate` did: min, or last), median and lower (10 %) are quantiles
+    /// of that probability, read of the hidden state, for --aggregation last [default: raw]
     #[arg(
         long,
         value_name = "WHAT",

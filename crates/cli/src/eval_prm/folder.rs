@@ -55,6 +55,8 @@ pub struct Calibrated {
     pub name: String,
     /// The policy that it was fitted to.
     pub policy: PolicyName,
+    /// Which score of the chain so far it takes.
+    pub aggregation: Aggregation,
     pub map: ScoreMap,
 }
 
@@ -199,7 +201,8 @@ fn each<T: DeserializeOwned>(
 
 /// The report of raw scores.
 pub fn measured(outline: Outline, rows: Rows) -> Measured {
-    let map = outline.calibration.as_ref().map(|of| &of.map);
+    let map = outline.calibration.as_ref();
+    let map = map.map(|of| (&of.map, of.aggregation));
     let set = |(number, (of, chains)): (usize, (&SetOutline, &Vec<ScoredChain>))| SetReport {
         probes: outline.probes.map(|aggregation| {
             SetProbes::of(number, chains, &rows.probes, aggregation, outline.threshold)

@@ -4,6 +4,7 @@ mod probes;
 
 use std::fmt::Write;
 
+use beamgen::Aggregation;
 use beamgen::eval::metrics::RESAMPLES;
 use beamgen::eval::quality::{BINS, Best, Bin, Figure, LENGTH_BINS, LONGEST_POSITION, Measure};
 
@@ -71,8 +72,13 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
 fn calibrated(out: &mut String, of: &Calibrated) {
     let _ = writeln!(
         out,
-        "\n**calibrated**: the scores put through {}, which was fitted to the policy {}. Right and wrong there mean what the \
+        "\n**calibrated**: the scores (the {} of the chain so far) put through {}, which was fitted to the policy {}. Right and wrong there mean what the \
          labels of the data below mean.",
+        if of.aggregation == Aggregation::Min {
+            "lowest"
+        } else {
+            "newest"
+        },
         code(&of.name),
         plain(&of.policy.to_string()),
     );

@@ -1,6 +1,7 @@
 //! Everything that a report says, computed from the rows.
 
-use beamgen::eval::calibrate::ScoreMap;
+use beamgen::Aggregation;
+use beamgen::eval::calibrate::{ScoreMap, so_far};
 use beamgen::eval::quality::{
     Baseline, Best, Bin, Binning, Counts, Figures, LONGEST_POSITION, RocPoint, ScoredChain, View,
 };
@@ -80,9 +81,17 @@ pub struct Group {
 }
 
 impl SetReport {
-    pub fn of(name: &str, rows: &[ScoredChain], threshold: f32, map: Option<&ScoreMap>) -> Self {
-        let calibrated = map.map(|map| {
-            let rows: Vec<ScoredChain> = rows.iter().map(|row| mapped(row, map)).collect();
+    pub fn of(
+        name: &str,
+        rows: &[ScoredChain],
+        threshold: f32,
+        map: Option<(&ScoreMap, Aggregation)>,
+    ) -> Self {
+        let calibrated = map.map(|(map, aggregation)| {
+            let rows: Vec<ScoredChain> = rows
+                .iter()
+                .map(|row| mapped(row, map, aggregation))
+                .collect();
             let view = View::new(&rows, threshold, |_| true);
             Calibrated {
                 model: Scorer::of("calibrated", &rows, &view),
@@ -138,8 +147,11 @@ impl Group {
 }
 
 /// A chain with its scores put through a map.
-fn mapped(row: &ScoredChain, map: &ScoreMap) -> ScoredChain {
-    let apply = |scores: &Vec<f32>| scores.iter().map(|&score| map.apply(score)).collect();
+fn mapped(row: &ScoredChain, map: &ScoreMap, aggregation: Aggregation) -> ScoredChain {
+    let apply = |scores: &Vec<f32>| {
+        let scores = so_far(aggregation, scores).into_iter();
+        scores.map(|score| map.apply(score)).collect()
+    };
     ScoredChain {
         scores: row.scores.as_ref().map(apply),
         ..row.clone()

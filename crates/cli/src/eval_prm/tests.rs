@@ -21,6 +21,7 @@ fn text(rows: &[ScoredChain]) -> String {
     let calibration = Calibrated {
         name: "`c|`".to_owned(),
         policy: PolicyName::default(),
+        aggregation: beamgen::Aggregation::Min,
         map: map.expect("samples"),
     };
     let outline = Outline {
@@ -36,7 +37,8 @@ fn text(rows: &[ScoredChain]) -> String {
         }],
         calibration: Some(calibration),
     };
-    let map = outline.calibration.as_ref().map(|of| &of.map);
+    let map = outline.calibration.as_ref();
+    let map = map.map(|of| (&of.map, of.aggregation));
     let set = SetReport::of("a|b", rows, 0.5, map);
     markdown::text(&About::this(), &outline, &[set], &[])
 }

@@ -486,6 +486,7 @@ fn spent(judge: &JudgeScores) -> JudgeSpent {
         calls: 0,
         steps: count(|opinion| *opinion != Opinion::NotAsked),
         abstained: count(|opinion| *opinion == Opinion::Abstains),
+        failed: count(|opinion| *opinion == Opinion::Score(0.0)),
         scored_tokens: judge.read_tokens as u64,
         reused_tokens: judge.reused_tokens as u64,
     }
