@@ -21,7 +21,9 @@ def runs(folder):
     for log in sorted(folder.glob("*-*/work/log.jsonl")):
         name, seed = log.parent.parent.name.rsplit("-", 1)
         lines = [json.loads(line) for line in log.open()]
-        found[name][int(seed)] = [[line for line in lines if line["kind"] == kind] for kind in ("update", "held-out")]
+        updates, measured = ([line for line in lines if line["kind"] == kind] for kind in ("update", "held-out"))
+        if updates and measured:  # a run that was begun only has none
+            found[name][int(seed)] = [updates, measured]
     return found
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RL of the bundled generator: benches/rl/run.sh W   (W: a folder for everything; benches/results/2026-11-24-rl says what came out)
+# RL of the bundled generator: benches/rl/run.sh W   (W: a folder for everything; benches/results/2026-11-25-rl says what came out)
 # A stage whose result is in W is skipped; one that was interrupted goes on where it stopped.
 # SEEDS, ALGORITHMS, CREDITS, UPDATES, BENCH_N and BENCH_SEEDS choose less of it: SEEDS=0 UPDATES=20 benches/rl/run.sh W is a short one.
 set -euo pipefail
