@@ -185,8 +185,11 @@ fn a_checker_alone_drops_what_it_proves_wrong() {
         let of = |record: &Value| record["ledger"]["judges"]["arithmetic"][what].as_u64();
         records.iter().map(|record| of(record).expect(what)).sum()
     };
-    assert_eq!(spent("steps"), nodes.len() as u64);
-    assert_eq!(spent("failed"), said(json!(0.0)) as u64);
+    // Equal siblings are asked about once.
+    let (steps, failed) = (spent("steps"), spent("failed"));
+    assert!(steps > 5 && steps <= nodes.len() as u64, "{steps}");
+    assert!(failed > 5 && failed <= said(json!(0.0)) as u64, "{failed}");
+    assert!(failed + spent("abstained") < steps);
 }
 
 #[test]
