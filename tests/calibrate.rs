@@ -116,17 +116,35 @@ fn the_lower_quantile_is_the_score_and_steps_are_told_sure() {
     for (a, b) in raw.iter().zip(plain.ok().json()) {
         assert_eq!(a.get("score"), b.get("score"));
     }
-    // What speaks of the chain so far is not the weakest of what it said; and the other way round.
+    // A map was fitted to the lowest score so far; of quantiles the newest counts, whatever is written.
     for (score_as, aggregation, warns) in [
         ("calibrated", "min", false),
         ("calibrated", "last", true),
         ("lower", "last", false),
-        ("lower", "min", true),
+        ("lower", "min", false),
     ] {
         let ran = run(&["--score-as", score_as, "--aggregation", aggregation]);
-        let warned = ran.stderr.contains("speaks of the chain so far");
+        let warned = ran.stderr.contains("was fitted for aggregation");
         assert_eq!(warned, warns, "{score_as}, {aggregation}: {}", ran.stderr);
     }
+    let scores = |aggregation: &str| -> Vec<Value> {
+        let search = ["--score-as", "lower", "--aggregation", aggregation];
+        let lines = run(&[&search[..], &["--json"]].concat()).json();
+        lines.iter().map(|line| line["score"].clone()).collect()
+    };
+    assert_eq!(scores("min"), scores("last"));
+    let orm = [
+        "calibrate",
+        "--data",
+        "l.jsonl",
+        "--set",
+        "models.scorer=\"orm\"",
+        "--out",
+        "orm.json",
+    ];
+    place.run(&orm).ok();
+    let orm: Value = serde_json::from_str(&place.read("orm.json")).expect("JSON");
+    assert_eq!(orm["aggregation"], "last");
 }
 
 #[test]

@@ -83,14 +83,14 @@ pub(crate) fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What the user should know if a calibration is of another reward model or policy than these, or if
-/// what is the score of a step is aggregated in a way that does not suit it.
+/// What the user should know if a calibration is of another reward model, policy or aggregation
+/// (`None`: the search does not go by its map) than these.
 pub(crate) fn mismatches(
     calibration: &Calibration,
     path: &Path,
     prm: &str,
     policy: &PolicyName,
-    search: (ScoreAs, Aggregation),
+    aggregation: Option<Aggregation>,
 ) -> Vec<String> {
     let path = path.display();
     let mut notes = Vec::new();
@@ -106,15 +106,10 @@ pub(crate) fn mismatches(
             calibration.policy
         ));
     }
-    let (score_as, aggregation) = search;
-    let suits = match score_as {
-        ScoreAs::Raw => aggregation,
-        ScoreAs::Calibrated => calibration.aggregation,
-        ScoreAs::Median | ScoreAs::Lower => Aggregation::Last,
-    };
-    if aggregation != suits {
+    if let Some(aggregation) = aggregation.filter(|own| *own != calibration.aggregation) {
         notes.push(format!(
-            "warning: score_as {score_as} speaks of the chain so far, which aggregation {suits} keeps and {aggregation} does not"
+            "warning: {path} was fitted for aggregation {}, and this search has {aggregation}: its probabilities may be off",
+            calibration.aggregation
         ));
     }
     notes

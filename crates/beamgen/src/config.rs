@@ -296,23 +296,25 @@ pub fn lay_over(under: &mut Table, over: &Table) {
 /// How a request's settings act on a solver with these settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
-    outcome_scorer: bool,
+    /// Each score speaks of the chain so far: an outcome model's, or a quantile of its success.
+    scores_chains: bool,
 }
 
 impl Defaults {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
-            outcome_scorer: config.models.scorer == ScorerKind::Orm,
+            scores_chains: config.models.scorer == ScorerKind::Orm
+                || matches!(config.models.score_as, ScoreAs::Median | ScoreAs::Lower),
         }
     }
 
-    /// Greedy decoding is temperature 0 whatever is written, and an outcome model, trained on the
-    /// end of chains only, is read there.
+    /// Greedy decoding is temperature 0 whatever is written, and of scores that speak of the chain
+    /// so far the newest counts.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
         if settings.search.strategy.spec().is_greedy() {
             settings.generator.sampling.temperature = Some(0.0);
         }
-        if self.outcome_scorer {
+        if self.scores_chains {
             settings.search.aggregation = Aggregation::Last;
         }
         settings

@@ -215,8 +215,10 @@ impl Solver {
         path: &Path,
         prm: &str,
     ) -> Result<(), Error> {
-        let search = (self.config.models.score_as, self.config.search.aggregation);
-        let unfit = mismatches(calibration, path, prm, &self.policy(), search);
+        let mapped = self.config.models.score_as == ScoreAs::Calibrated;
+        let search = self.defaults().resolve(self.settings()).search;
+        let aggregation = mapped.then_some(search.aggregation);
+        let unfit = mismatches(calibration, path, prm, &self.policy(), aggregation);
         self.notes.extend(unfit);
         let refuse = |reason: String| Error::Calibration {
             path: path.to_owned(),

@@ -13,7 +13,7 @@ use beamgen::eval::calibrate::{
     so_far,
 };
 use beamgen::eval::quality::{Binning, Figures, Measure, ScoredChain, View};
-use beamgen::{Aggregation, StepReading};
+use beamgen::{Aggregation, ScorerKind, StepReading};
 
 use self::data::{Chains, Chosen};
 use crate::args::CalibrateArgs;
@@ -99,8 +99,13 @@ impl Read {
 
 fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
+    // An outcome model is read at the end of a chain alone, as in a search.
+    let aggregation = match config.models.scorer {
+        ScorerKind::Orm => Aggregation::Last,
+        _ => args.aggregation,
+    };
     let chosen = data::open(args)?;
-    let (reads, prm) = read(config, &chosen, args.aggregation)?;
+    let (reads, prm) = read(config, &chosen, aggregation)?;
     let [fitted, held] = chosen.parts(args.held_out, SEED);
     let samples = samples(&fitted, &reads);
     let map = args.method.fit(&samples);
@@ -119,7 +124,11 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
         .map(|head| figures(&|read, at| read.quantiles(head, at)[1]));
     let at_or_below = quantiles.as_ref().map(|head| coverage(&held, &reads, head));
     let counts = before.counts();
-    let tables: Vec<(&str, &View)> = [("scores", &before), (args.method.name(), &after)]
+    let scores = match aggregation {
+        Aggregation::Last => "scores",
+        _ => "lowest scores so far",
+    };
+    let tables: Vec<(&str, &View)> = [(scores, &before), (args.method.name(), &after)]
         .into_iter()
         .chain(median.as_ref().map(|view| ("median", view)))
         .collect();
@@ -149,7 +158,7 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
             steps: samples.len(),
         },
         method: args.method,
-        aggregation: args.aggregation,
+        aggregation,
         map,
         held_out: HeldOut {
             problems: counts.problems,

@@ -172,7 +172,7 @@ pub struct HeldOut {
     pub problems: usize,
     /// Labelled steps.
     pub steps: usize,
-    /// Of the scores as the reward model gives them.
+    /// Of the reward model's scores, as [`Calibration::aggregation`] takes them.
     pub before: Quality,
     /// Of the probabilities.
     pub after: Quality,

@@ -26,7 +26,7 @@ pub struct CalibrateArgs {
     /// Which score of the chain so far becomes a probability: min (the lowest) or last
     ///
     /// A search by the probabilities aggregates them the same way. last suits a reward model that
-    /// judges the chain so far with each step, min one that judges the steps.
+    /// judges the chain so far with each step, min one that judges the steps. An ORM has always last.
     #[arg(long, value_name = "AGGREGATION", value_parser = aggregation(), default_value = "min", hide_possible_values = true)]
     pub aggregation: Aggregation,
     /// The part of the problems that is held out, to tell how good the fit is

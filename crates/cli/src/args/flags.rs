@@ -29,7 +29,7 @@ pub struct SettingFlags {
     /// How step scores become a chain's score
     ///
     /// min, product, mean, last, max, soft-min[:T] or likely-min[:W] [default: min; with --scorer
-    /// orm always last]
+    /// orm, and with --score-as median or lower, always last]
     #[arg(long, hide_short_help = true)]
     pub aggregation: Option<Aggregation>,
     /// How the answer is chosen among finished chains
@@ -185,8 +185,8 @@ pub struct SettingFlags {
     /// The score of a step: raw, calibrated, median or lower
     ///
     /// raw is what the reward model says, calibrated the probability of success that belongs to it
-    /// (aggregate it as `beamgen calibrate` did: min, or last), median and lower (10 %) are quantiles
-    /// of that probability, read of the hidden state, for --aggregation last [default: raw]
+    /// (with the --aggregation of `beamgen calibrate`), median and lower (10 %) are quantiles of that
+    /// probability, read of the hidden state [default: raw]
     #[arg(
         long,
         value_name = "WHAT",
