@@ -125,8 +125,9 @@ fn wrong_checkers_are_refused_in_one_line() {
     }
 }
 
-/// The nodes of all trees that a scorer was asked about, and the records.
-fn searched(place: &Place, flags: &[&str]) -> (Vec<Value>, Vec<Value>) {
+/// The nodes of all trees that a judge was asked about, each with whether a checker failed a step
+/// before it; the records; and what was told.
+fn searched(place: &Place, flags: &[&str]) -> (Vec<(Value, bool)>, Vec<Value>, String) {
     let args = [
         "solve",
         "--limit",
@@ -143,29 +144,41 @@ fn searched(place: &Place, flags: &[&str]) -> (Vec<Value>, Vec<Value>) {
         "run.jsonl",
     ];
     let _ = std::fs::remove_file(place.path("run.jsonl"));
-    place.run(&[&args[..], flags].concat()).ok();
+    let ran = place.run(&[&args[..], flags].concat()).ok();
     let text = place.read("run.jsonl");
     let lines = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let records: Vec<Value> = lines.filter(|line| line.get("tree").is_some()).collect();
     assert_eq!(records.len(), 6);
-    let nodes = records
-        .iter()
-        .flat_map(|record| record["tree"].as_array().expect("nodes").clone());
-    let judged = nodes.filter(|node| node.get("judges").is_some());
-    (judged.collect(), records)
+    let nodes = records.iter().flat_map(|record| {
+        let tree = record["tree"].as_array().expect("nodes");
+        let mut after_fail: Vec<bool> = Vec::new();
+        let nodes = tree.iter().map(|node| {
+            let parent = node["parent"].as_u64().map(|parent| parent as usize);
+            let follows = parent.is_some_and(|at| after_fail[at] || fails(&tree[at]));
+            after_fail.push(follows);
+            (node.clone(), follows)
+        });
+        nodes.collect::<Vec<_>>()
+    });
+    let judged = nodes.filter(|(node, _)| node.get("judges").is_some());
+    (judged.collect(), records, ran.stderr)
+}
+
+/// Whether a built-in checker failed a node's step.
+fn fails(node: &Value) -> bool {
+    let failed = |name: &str| node["judges"][name] == json!(0.0);
+    failed("arithmetic") || failed("consistency")
 }
 
 #[test]
 fn a_checker_alone_drops_what_it_proves_wrong() {
     let place = Place::new();
-    let (nodes, records) = searched(&place, &["--scorer", "none", "--checker", "arithmetic"]);
+    let (nodes, records, _) = searched(&place, &["--scorer", "none", "--checker", "arithmetic"]);
     let said = |want: Value| {
-        nodes
-            .iter()
-            .filter(|node| node["judges"]["arithmetic"] == want)
-            .count()
+        let said = |(node, _): &&(Value, bool)| node["judges"]["arithmetic"] == want;
+        nodes.iter().filter(said).count()
     };
     assert!(
         said(json!(0.0)) > 5 && said(json!(1.0)) > 50,
@@ -173,8 +186,8 @@ fn a_checker_alone_drops_what_it_proves_wrong() {
         said(json!(0.0)),
         said(json!(1.0))
     );
-    for node in &nodes {
-        let failed = node["judges"]["arithmetic"] == json!(0.0);
+    for (node, after_fail) in &nodes {
+        let failed = *after_fail || fails(node);
         assert_eq!(
             node["score"],
             json!(if failed { 0.0 } else { 1.0 }),
@@ -195,44 +208,49 @@ fn a_checker_alone_drops_what_it_proves_wrong() {
 #[test]
 fn beside_the_reward_model_a_fail_is_a_veto_and_all_else_leaves_its_score() {
     let place = Place::new();
-    let (nodes, _) = searched(&place, &["--checker", "arithmetic,consistency"]);
-    let mut vetoes = 0;
-    for node in &nodes {
-        let judges = &node["judges"];
-        match judges["arithmetic"] == json!(0.0) || judges["consistency"] == json!(0.0) {
-            true => {
-                vetoes += 1;
-                assert_eq!(node["score"], json!(0.0), "{node}");
-            }
-            false => assert_eq!(node["score"], judges["prm"], "{node}"),
+    let (nodes, ..) = searched(&place, &["--checker", "arithmetic,consistency"]);
+    let (mut vetoes, mut later) = (0, 0);
+    for (node, after_fail) in &nodes {
+        vetoes += u32::from(fails(node));
+        later += u32::from(*after_fail);
+        match *after_fail || fails(node) {
+            true => assert_eq!(node["score"], json!(0.0), "{node}"),
+            false => assert_eq!(node["score"], node["judges"]["prm"], "{node}"),
         }
     }
+    let all = nodes.len();
     assert!(
-        vetoes > 5 && nodes.len() > 100,
-        "{vetoes} of {}",
-        nodes.len()
+        vetoes > 5 && later > 5 && all > 100,
+        "{vetoes} {later} {all}"
     );
 }
 
 #[test]
-fn a_program_that_crashes_changes_nothing_in_a_search() {
+fn a_program_changes_nothing_in_a_search_unless_it_fails_steps() {
     let place = Place::new();
-    let flags = ["--checker", "arithmetic"];
     let answers = |records: &[Value]| -> Vec<Value> {
-        records
-            .iter()
-            .map(|record| json!([record["answer"], record["score"]]))
-            .collect()
+        let record = |record: &Value| json!([record["answer"], record["score"]]);
+        records.iter().map(record).collect()
     };
-    let (_, without) = searched(&place, &flags);
-    let (nodes, with) = searched(
-        &place,
-        &[&flags[..], &["--checker-command", "exit 3"]].concat(),
-    );
-    assert_eq!(answers(&with), answers(&without));
+    let with = |command: &str| {
+        let flags = ["--checker", "arithmetic", "--checker-command", command];
+        searched(&place, &flags)
+    };
+    let (_, without, _) = searched(&place, &["--checker", "arithmetic"]);
+    // It crashes, which is told.
+    let (nodes, crashed, stderr) = with("exit 3");
+    assert_eq!(answers(&crashed), answers(&without));
+    let said = |(node, _): &(Value, bool)| node["judges"]["exit 3"].clone();
+    assert!(nodes.iter().all(|node| said(node) == Value::Null));
     assert!(
-        nodes
-            .iter()
-            .all(|node| node["judges"]["exit 3"] == Value::Null)
+        stderr.contains(r#"the checker "exit 3" was given up"#),
+        "{stderr}"
     );
+    // It passes all steps, some time later.
+    let passes = r#"sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"pass"}/'"#;
+    let (nodes, passed, stderr) = with(passes);
+    assert_eq!(answers(&passed), answers(&without));
+    let said = |(node, _): &(Value, bool)| node["judges"][passes] == json!(1.0);
+    assert!(nodes.len() > 100 && nodes.iter().all(said));
+    assert!(!stderr.contains("the checker"), "{stderr}");
 }

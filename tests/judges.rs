@@ -42,7 +42,8 @@ fn the_checker_vetoes_what_the_reward_model_believes() {
     let (mut passed, mut failed) = (0, 0);
     for node in scored(&records) {
         let judges = &node["judges"];
-        if number(&judges["exact"]) == 0.0 {
+        // Nobody is asked about a step after one that was failed.
+        if judges.get("exact").is_none_or(|exact| number(exact) == 0.0) {
             assert_eq!(number(&node["score"]), 0.0, "{node}");
             failed += 1;
         } else {

@@ -151,7 +151,7 @@ impl SolverBuilder {
     }
 
     /// A built-in checker, by its name in [`CHECKERS`](crate::checkers::CHECKERS), as a judge that
-    /// vetoes: a step that it proves wrong has the score 0. An own one is a
+    /// vetoes: a step that it proves wrong, and all after it, have the score 0. An own one is a
     /// [`vetoing_judge`](Self::vetoing_judge) of a [`CheckerScorer`](crate::checkers::CheckerScorer).
     #[must_use]
     pub fn checker(mut self, name: impl Into<String>) -> Self {

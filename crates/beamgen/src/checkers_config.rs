@@ -3,13 +3,24 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use beamgen_checkers::{Checker, External, ExternalConfig, named};
+use beamgen_checkers::{
+    Checker, CheckerScorer, External, ExternalConfig, ExternalScorer, LostSoFar, named,
+};
+use beamgen_search::Scorer;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
 /// A checker and the name of its verdicts.
 type NamedChecker = (String, Box<dyn Checker>);
+
+/// A checker for a search.
+pub(crate) struct OpenedChecker {
+    pub(crate) name: String,
+    pub(crate) scorer: Box<dyn Scorer + Send>,
+    /// What it loses, of one that is a command.
+    pub(crate) lost: Option<LostSoFar>,
+}
 
 /// Checkers that veto steps that they can prove wrong. None by default.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -93,6 +104,29 @@ impl CheckersConfig {
             checkers.push((command.clone(), Box::new(self.external(command)?)));
         }
         Ok(checkers)
+    }
+
+    /// Starts them all for a search. Commands answer while it goes on.
+    pub(crate) fn scorers(&self) -> Result<Vec<OpenedChecker>, Error> {
+        self.check()?;
+        let mut opened = Vec::new();
+        for name in &self.builtin {
+            let row = named(name).map_err(|error| refused("builtin", error))?;
+            opened.push(OpenedChecker {
+                name: name.clone(),
+                scorer: Box::new(CheckerScorer::new(row.open())),
+                lost: None,
+            });
+        }
+        for command in &self.commands {
+            let scorer = ExternalScorer::new(self.external(command)?);
+            opened.push(OpenedChecker {
+                name: command.clone(),
+                lost: Some(scorer.lost()),
+                scorer: Box::new(scorer),
+            });
+        }
+        Ok(opened)
     }
 
     fn external(&self, command: &str) -> Result<External, Error> {

@@ -326,6 +326,9 @@ impl Prepared {
             };
             scorer = scorer.map(calibrated);
         }
+        let lost = self.judges.iter();
+        let lost = lost.filter_map(|judge| Some((judge.name.clone(), judge.lost.clone()?)));
+        let lost = lost.collect();
         if !self.judges.is_empty() {
             let first = scorer.take().map(|scorer| {
                 let name = name.unwrap_or_else(|| ScorerKind::Prm.name().to_owned());
@@ -352,6 +355,7 @@ impl Prepared {
             has_bundled,
             has_chat_template,
             effective,
+            lost,
             #[cfg(feature = "remote")]
             served: self.served.connections,
         };

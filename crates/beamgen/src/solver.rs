@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use beamgen_checkers::{Lost, LostSoFar};
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
@@ -31,6 +32,8 @@ pub struct Solver {
     pub(crate) has_bundled: bool,
     pub(crate) has_chat_template: bool,
     pub(crate) effective: Map<String, Value>,
+    /// By checker that is a command.
+    pub(crate) lost: Vec<(String, LostSoFar)>,
     #[cfg(feature = "remote")]
     pub(crate) served: Vec<(
         &'static str,
@@ -305,6 +308,13 @@ impl Solver {
         served
             .map(|(role, connection, _)| (*role, connection.traffic()))
             .collect()
+    }
+
+    /// What checkers that are commands lost so far, by their names: verdicts that were owed, and
+    /// why a command is not asked any more. A search goes on without it.
+    pub fn lost_verdicts(&self) -> impl Iterator<Item = (&str, Lost)> {
+        let each = self.lost.iter();
+        each.map(|(name, lost)| (name.as_str(), lost.get()))
     }
 
     /// Bytes of keys and values that chains hold in both models now; 0 between runs.

@@ -6,15 +6,18 @@
 
 mod process;
 mod protocol;
+mod scorer;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use beamgen_search::ScoreId;
 
 use self::process::{Event, Process, Source};
+pub use self::scorer::{ExternalScorer, LostSoFar};
 use crate::{CheckItem, Checker, Lost, Verdict};
 
 /// A process that ends so often without an answer in between is not started again.
@@ -81,9 +84,28 @@ pub struct External {
     next_request: u64,
     workers: Vec<Worker>,
     starts: u64,
-    to_events: SyncSender<(Source, Event)>,
     events: Receiver<(Source, Event)>,
+    stop: Stop,
     lost: Lost,
+}
+
+/// Ends a call for verdicts from another thread.
+#[derive(Clone, Debug)]
+struct Stop {
+    stopped: Arc<AtomicBool>,
+    to_events: SyncSender<(Source, Event)>,
+}
+
+impl Stop {
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        // Whoever waits for an event has one. If there is no room, there are some.
+        let _ = self.to_events.try_send((Source::default(), Event::Stop));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -124,8 +146,11 @@ impl External {
             next_chain: 0,
             next_request: 0,
             starts: 0,
-            to_events,
             events,
+            stop: Stop {
+                stopped: Arc::default(),
+                to_events,
+            },
             lost: Lost::default(),
         };
         let started = external.spawn(0);
@@ -140,7 +165,7 @@ impl External {
             worker,
             start: self.starts,
         };
-        let process = Process::start(&self.config.command, source, self.to_events.clone())?;
+        let process = Process::start(&self.config.command, source, self.stop.to_events.clone())?;
         self.workers[worker].process = Some(process);
         Ok(())
     }
@@ -152,10 +177,10 @@ impl External {
         id
     }
 
-    /// Asks for all requests, and puts what is answered into `verdicts`.
+    /// Asks for all requests, and puts what is answered into `verdicts`; stopped, it leaves the rest.
     fn ask(&mut self, mut waiting: VecDeque<Request>, verdicts: &mut [Vec<Verdict>]) {
         let mut open = waiting.len();
-        while open > 0 {
+        while open > 0 && !self.stop.is_stopped() {
             open -= self.hand_out(&mut waiting);
             let timeout = self.config.timeout;
             let deadlines = self
@@ -173,7 +198,7 @@ impl External {
                 Err(RecvTimeoutError::Timeout) => {
                     open -= self.end_late(&mut waiting);
                 }
-                // `self` has a sender.
+                // `self.stop` has a sender.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -246,6 +271,7 @@ impl External {
                 self.noise(source.worker, waiting)
             }
             Event::TooLong => self.noise(source.worker, waiting),
+            Event::Stop => 0,
             Event::Ended => {
                 if worker.given.is_empty() {
                     worker.process = None;

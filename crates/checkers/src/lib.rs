@@ -22,7 +22,7 @@ mod verdict;
 pub use arithmetic::Arithmetic;
 pub use checker::{CheckItem, Checker, PerStep, StepState};
 pub use consistency::Consistency;
-pub use external::{External, ExternalConfig, ExternalError};
+pub use external::{External, ExternalConfig, ExternalError, ExternalScorer, LostSoFar};
 pub use lost::Lost;
 pub use panel::{Opinion, Panel, Tally};
 pub use scorer::CheckerScorer;

@@ -29,6 +29,17 @@ fn score(verdict: &Verdict) -> Option<f32> {
     }
 }
 
+/// What a search is told of verdicts, by item and step.
+pub(crate) fn scored(verdicts: Vec<Vec<Verdict>>) -> ScoreResult {
+    let item = |verdicts: Vec<Verdict>| {
+        Ok(Scored {
+            probabilities: verdicts.iter().map(score).collect(),
+            ..Scored::default()
+        })
+    };
+    Ok(verdicts.into_iter().map(item).collect())
+}
+
 impl Scorer for CheckerScorer {
     fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
         Ok(self.checker.open(&problem.text))
@@ -50,14 +61,7 @@ impl Scorer for CheckerScorer {
                 steps: item.steps.iter().map(|step| step.text).collect(),
             })
             .collect();
-        let said = self.checker.check(&items).into_iter();
-        let scored = said.map(|verdicts| {
-            Ok(Scored {
-                probabilities: verdicts.iter().map(score).collect(),
-                ..Scored::default()
-            })
-        });
-        Ok(scored.collect())
+        scored(self.checker.check(&items))
     }
 
     fn memory(&self) -> Memory {

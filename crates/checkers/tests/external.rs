@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use beamgen_checkers::{CheckItem, Checker, External, ExternalConfig, Lost, Verdict};
+use beamgen_checkers::{
+    CheckItem, Checker, External, ExternalConfig, ExternalScorer, Lost, Verdict,
+};
+use beamgen_search::{BatchId, Problem, ScoreId, ScoreItem, Scorer, StepRef, Submitted};
 
 /// A checker in `sh` that fails steps with "bad" in them and passes others; before it answers, it
 /// runs `hostile` for the steps that have the word "hostile".
@@ -189,6 +192,103 @@ fn all_that_it_started_is_killed_with_it() {
     for pid in pids.lines() {
         assert!(!runs(pid), "{pid} still runs");
     }
+}
+
+fn scorer(config: ExternalConfig) -> ExternalScorer {
+    ExternalScorer::new(External::start(config).expect("there is a shell"))
+}
+
+fn open(scorer: &mut ExternalScorer) -> ScoreId {
+    let problem = Problem {
+        id: "p".into(),
+        text: "the problem".into(),
+        answer: None,
+    };
+    scorer.open(&problem, 0).expect("it opens all")
+}
+
+fn item<'a>(id: ScoreId, texts: &[&'a str]) -> ScoreItem<'a> {
+    let step = |text: &&'a str| StepRef {
+        text,
+        tokens: &[],
+        finish: None,
+    };
+    ScoreItem {
+        id,
+        steps: texts.iter().map(step).collect(),
+    }
+}
+
+#[test]
+fn a_search_goes_on_until_it_answers_and_gets_each_batch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gate = folder.path().join("gate");
+    let wait = format!(
+        r#"while [ ! -e {} ]; do sleep 0.01; done; printf '{{"id":%s,"verdict":"pass"}}\n' "$id""#,
+        gate.display()
+    );
+    let mut config = config(script(&wait));
+    config.timeout = Duration::from_secs(60);
+    let mut scorer = scorer(config);
+    let (a, b) = (open(&mut scorer), open(&mut scorer));
+    let pending = |submitted| matches!(submitted, Submitted::Pending);
+    let first = scorer.submit(BatchId(1), &[item(a, &["good", "hostile"])]);
+    assert!(pending(first));
+    // What happens to a chain meanwhile is in order.
+    let fork = scorer.fork(a);
+    assert!(pending(scorer.submit(BatchId(2), &[item(b, &["bad"])])));
+    scorer.release(b);
+    assert!(scorer.collect(false).is_empty());
+    std::fs::write(&gate, "").expect("a file");
+    // A call that waits for its own answer keeps those of the others.
+    let at_once = scorer.score(&[item(fork, &["bad"])]).expect("scores");
+    let at_once = at_once[0].as_ref().expect("scores");
+    assert_eq!(at_once.probabilities, [Some(0.0)]);
+    let mut done = Vec::new();
+    while done.len() < 2 {
+        done.extend(scorer.collect(true));
+    }
+    let said = done.into_iter().map(|(batch, scored)| {
+        let scored = scored.expect("scores").remove(0).expect("scores");
+        (batch, scored.probabilities)
+    });
+    let want = [
+        (BatchId(1), vec![Some(1.0), Some(1.0)]),
+        (BatchId(2), vec![Some(0.0)]),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), want);
+    assert!(scorer.collect(true).is_empty());
+    assert_eq!(scorer.lost().get(), Lost::default());
+}
+
+#[test]
+fn a_search_that_ends_does_not_wait_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = folder.path().join("pid");
+    let hang = format!("echo $$ > {}; sleep 1000", pid.display());
+    let mut config = config(script(&hang));
+    config.timeout = Duration::from_secs(86_400);
+    let mut scorer = scorer(config);
+    let id = open(&mut scorer);
+    scorer.submit(BatchId(1), &[item(id, &["hostile"])]);
+    while !std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
+        assert!(scorer.collect(true).is_empty());
+    }
+    drop(scorer);
+    let pid = std::fs::read_to_string(&pid).expect("a file");
+    assert!(!runs(pid.trim()), "{pid} still runs");
+}
+
+#[test]
+fn what_is_lost_in_a_search_is_known_outside() {
+    let mut scorer = scorer(config("exit 3".to_owned()));
+    let lost = scorer.lost();
+    let id = open(&mut scorer);
+    let scored = scorer.score(&[item(id, &["good", "bad"])]).expect("scores");
+    assert_eq!(scored[0].as_ref().expect("scores").probabilities, [None; 2]);
+    let lost = lost.get();
+    assert_eq!(lost.verdicts, 2);
+    assert!(lost.crashes > 0, "{lost:?}");
 }
 
 /// Whether a process runs; one that ended and is not waited for does not.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::labels::inputs;
+use crate::lost;
 use crate::output;
 use crate::printable;
 use crate::progress::Progress;
@@ -118,7 +119,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     if let Some(mut out) = out {
         out.flush()?;
     }
-    tell_lost(&panel);
+    lost::tell(panel.lost());
     print(&rows, args.json)
 }
 
@@ -245,25 +246,6 @@ impl Row {
         self.precision = share(self.true_fails, labelled);
         self.recall = share(self.first_mistakes, self.wrong_chains);
         self
-    }
-}
-
-/// What went wrong with external checkers, if anything did.
-fn tell_lost(panel: &Panel) {
-    for (name, lost) in panel.lost() {
-        let name = printable::line(name);
-        if lost.verdicts > 0 || lost.noise > 0 {
-            output::note(format_args!(
-                "beamgen: the checker {name:?}: {} verdicts lost ({} ends of its process, {} timeouts), {} lines that were no answers",
-                lost.verdicts, lost.crashes, lost.timeouts, lost.noise
-            ));
-        }
-        if let Some(reason) = lost.given_up {
-            let reason = printable::line(&reason);
-            output::note(format_args!(
-                "beamgen: the checker {name:?} was given up: {reason}"
-            ));
-        }
     }
 }
 

@@ -21,6 +21,7 @@ mod foreign;
 mod interrupt;
 mod label;
 mod labels;
+mod lost;
 mod manual;
 mod models;
 mod output;

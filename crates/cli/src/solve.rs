@@ -11,6 +11,7 @@ use crate::args::SolveArgs;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::interrupt::Interrupt;
+use crate::lost;
 use crate::output;
 use crate::palette::Palette;
 use crate::progress::Progress;
@@ -57,6 +58,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     for line in servers::traffic(&solver) {
         output::note(format_args!("{line}"));
     }
+    lost::tell(solver.lost_verdicts());
     report.finish(resumed, &summary)
 }
 

@@ -33,7 +33,7 @@ pub struct Judge {
 enum Role {
     /// They are combined.
     Scores,
-    /// One below [`Combine::below`] makes the step's score 0; others change nothing.
+    /// One below [`Combine::below`] fails the step and with it the chain; others change nothing.
     Vetoes,
 }
 
@@ -54,8 +54,8 @@ impl Judge {
     }
 
     /// A judge that can only fail steps, whatever the rule: a step that it scores below 0.5 (or
-    /// below the bound of [`Combine::Veto`]) has the score 0, and what it passes or abstains on has
-    /// the score that the others give.
+    /// below the bound of [`Combine::Veto`]) has the score 0, and so have all steps after it. What
+    /// it passes or abstains on has the score that the others give.
     #[must_use]
     pub fn vetoing(mut self) -> Self {
         self.role = Role::Vetoes;
@@ -89,19 +89,29 @@ impl fmt::Debug for Judge {
 /// Several judges as one [`Scorer`]. What each said is in [`Scored::judges`](crate::Scored::judges).
 ///
 /// A step has no score if all judges that score abstain on it. If all judges veto, a step that none
-/// of them fails has the score 1: nothing speaks against it.
+/// of them fails has the score 1: nothing speaks against it. A chain that a veto has failed stays
+/// failed: its later steps have the score 0, however scores are aggregated, and nobody is asked
+/// about them.
 #[derive(Debug)]
 pub struct Judges {
     judges: Vec<Judge>,
     rule: Combine,
     /// The judges that are asked together, by index, in the order of asking.
     stages: Vec<Vec<usize>>,
-    chains: BTreeMap<ScoreId, Vec<Reader>>,
+    chains: BTreeMap<ScoreId, Chain>,
     next_chain: u64,
     /// Batches that wait for a judge, and whose answer is which batch's.
     waiting: BTreeMap<BatchId, Batch>,
     asked: BTreeMap<(usize, BatchId), BatchId>,
     next_batch: u64,
+}
+
+/// A chain, with a reader for each judge.
+#[derive(Debug, Clone)]
+struct Chain {
+    readers: Vec<Reader>,
+    /// Whether a judge has failed one of its steps.
+    vetoed: bool,
 }
 
 /// A chain as one judge has it.
@@ -127,16 +137,19 @@ impl Judges {
             let judges = judges.filter(move |(_, judge)| judge.role == role);
             judges.map(|(at, _)| at)
         };
+        // Those that veto first: they may answer later, while the others read.
+        let mut first: Vec<usize> = of_role(Role::Vetoes).collect();
+        let mut scoring = of_role(Role::Scores);
         let stages = match rule {
             Combine::Cascade { .. } => {
-                let mut scoring = of_role(Role::Scores);
-                let mut first: Vec<usize> = of_role(Role::Vetoes).collect();
                 first.extend(scoring.next());
-                std::iter::once(first)
-                    .chain(scoring.map(|at| vec![at]))
-                    .collect()
+                let later = scoring.map(|at| vec![at]);
+                std::iter::once(first).chain(later).collect()
             }
-            _ => vec![(0..judges.len()).collect()],
+            _ => {
+                first.extend(scoring);
+                vec![first]
+            }
         };
         Self {
             stages,
@@ -150,31 +163,31 @@ impl Judges {
         }
     }
 
-    fn insert(&mut self, chain: Vec<Reader>) -> ScoreId {
+    fn insert(&mut self, chain: Chain) -> ScoreId {
         self.next_chain += 1;
         let id = ScoreId(self.next_chain);
         self.chains.insert(id, chain);
         id
     }
 
-    /// The score of a step of which the judges, in order, said this.
+    /// Whether a judge, of those that said this in order, fails the step.
+    fn is_vetoed(&self, opinions: &[Opinion]) -> bool {
+        let mut said = self.judges.iter().zip(opinions);
+        said.any(|(judge, opinion)| match (judge.role, opinion) {
+            (Role::Vetoes, Opinion::Score(score)) => *score < self.rule.below(),
+            _ => false,
+        })
+    }
+
+    /// The score of a step that nobody vetoes and of which the judges, in order, said this.
     fn combined(&self, opinions: &[Opinion]) -> Option<f32> {
-        let (mut scores, mut scoring) = (Vec::new(), 0);
-        for (judge, opinion) in self.judges.iter().zip(opinions) {
-            scoring += usize::from(judge.role == Role::Scores);
-            match (judge.role, opinion) {
-                (_, Opinion::NotAsked | Opinion::Abstains) => {}
-                (Role::Vetoes, Opinion::Score(score)) if *score < self.rule.below() => {
-                    return Some(0.0);
-                }
-                (Role::Vetoes, Opinion::Score(_)) => {}
-                (Role::Scores, Opinion::Score(score)) => scores.push(*score),
-            }
+        if self.judges.iter().all(|judge| judge.role == Role::Vetoes) {
+            return Some(1.0);
         }
-        match scoring {
-            0 => Some(1.0),
-            _ => self.rule.fold(&scores),
-        }
+        let said = self.judges.iter().zip(opinions);
+        let scoring = said.filter(|(judge, _)| judge.role == Role::Scores);
+        let scores: Vec<f32> = scoring.filter_map(|(_, said)| said.score()).collect();
+        self.rule.fold(&scores)
     }
 
     /// Whether a judge of this stage has something to say that counts about a step of which others
@@ -184,12 +197,7 @@ impl Judges {
         if self.judges[judge].at_end && !ends {
             return false;
         }
-        let vetoed = || {
-            let judges = self.judges.iter().zip(opinions);
-            let mut fails = judges.filter(|(judge, _)| judge.role == Role::Vetoes);
-            fails.any(|(_, said)| matches!(said, Opinion::Score(s) if *s < self.rule.below()))
-        };
-        stage == 0 || (!vetoed() && self.rule.is_undecided(self.combined(opinions)))
+        stage == 0 || (!self.is_vetoed(opinions) && self.rule.is_undecided(self.combined(opinions)))
     }
 
     /// Asks the judges of the next stages about a batch, until one of them answers later. Returns
@@ -221,10 +229,13 @@ impl Judges {
                 .filter(|&step| self.wants(judge, batch.stage, &item.steps[step], &item.said(step)))
                 .collect::<Vec<usize>>();
             // A chain of a problem that was cancelled meanwhile is gone.
-            let Some(readers) = self.chains.get_mut(&item.chain) else {
+            let Some(chain) = self.chains.get_mut(&item.chain) else {
                 continue;
             };
-            let reader = &mut readers[judge];
+            if chain.vetoed {
+                continue;
+            }
+            let reader = &mut chain.readers[judge];
             let known = reader.unread.len();
             reader.unread.extend(item.steps.iter().cloned());
             if let Some(&last) = wanted.last() {
@@ -265,14 +276,25 @@ impl Judges {
     }
 
     /// What a batch that is done gives.
-    fn result(&self, batch: Batch) -> ScoreResult {
+    fn result(&mut self, batch: Batch) -> ScoreResult {
         if let Some(error) = batch.failed {
             return Err(error);
         }
         let names: Vec<Arc<str>> = self.judges.iter().map(|j| Arc::clone(&j.name)).collect();
         let scored = batch.items.into_iter().map(|item| {
-            let steps = 0..item.steps.len();
-            let probabilities = steps.map(|step| self.combined(&item.said(step))).collect();
+            let mut vetoed = self.chains.get(&item.chain).is_some_and(|c| c.vetoed);
+            let score = |step| {
+                let said = item.said(step);
+                vetoed |= self.is_vetoed(&said);
+                match vetoed {
+                    true => Some(0.0),
+                    false => self.combined(&said),
+                }
+            };
+            let probabilities = (0..item.steps.len()).map(score).collect();
+            if let Some(chain) = self.chains.get_mut(&item.chain) {
+                chain.vetoed = vetoed;
+            }
             item.scored(probabilities, &names)
         });
         Ok(scored.collect())
@@ -300,22 +322,23 @@ impl Scorer for Judges {
                 }
             }
         }
-        Ok(self.insert(readers))
+        Ok(self.insert(Chain {
+            readers,
+            vetoed: false,
+        }))
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
-        let readers = self.chains[&id].clone();
-        let readers = readers.into_iter().zip(&mut self.judges);
-        let forks = readers.map(|(reader, judge)| Reader {
-            id: judge.scorer.fork(reader.id),
-            unread: reader.unread,
-        });
-        let forks = forks.collect();
-        self.insert(forks)
+        let mut chain = self.chains[&id].clone();
+        for (reader, judge) in chain.readers.iter_mut().zip(&mut self.judges) {
+            reader.id = judge.scorer.fork(reader.id);
+        }
+        self.insert(chain)
     }
 
     fn release(&mut self, id: ScoreId) {
-        let readers = self.chains.remove(&id).unwrap_or_default();
+        let chain = self.chains.remove(&id);
+        let readers = chain.into_iter().flat_map(|chain| chain.readers);
         for (judge, reader) in self.judges.iter_mut().zip(readers) {
             judge.scorer.release(reader.id);
         }

@@ -86,6 +86,16 @@ pub enum Opinion {
     Score(f32),
 }
 
+impl Opinion {
+    /// The score, if it is one.
+    pub fn score(self) -> Option<f32> {
+        match self {
+            Self::Score(score) => Some(score),
+            Self::NotAsked | Self::Abstains => None,
+        }
+    }
+}
+
 impl From<Option<f32>> for Opinion {
     fn from(score: Option<f32>) -> Self {
         score.map_or(Self::Abstains, Self::Score)

@@ -1,15 +1,16 @@
 //! The judges beside the scorer: found and checked before a weight is read, as the scorer is.
 
-use beamgen_checkers::CheckerScorer;
+use beamgen_checkers::LostSoFar;
 use beamgen_engine::Checkpoint;
 use beamgen_search::{Judge, Scorer};
 use serde_json::{Map, Value};
 
 use super::reward::RewardModels;
 use crate::candle::{self, CandleClassifier};
+use crate::checkers_config::OpenedChecker;
 use crate::judge_config::{JudgeConfig, numbered};
 use crate::memory::MemoryPlan;
-use crate::own::{Identity, OwnJudge, OwnParts};
+use crate::own::{Identity, OwnParts};
 use crate::served::Served;
 use crate::source::{Downloads, OpenedModel};
 use crate::{Config, Error, ExactScorer, ScorerKind};
@@ -20,6 +21,8 @@ pub(super) struct PreparedJudge {
     pub(super) part: Part,
     veto: bool,
     at_end: bool,
+    /// What it loses, of a checker that is a command.
+    pub(super) lost: Option<LostSoFar>,
 }
 
 /// What a judge is.
@@ -60,23 +63,25 @@ impl Finding<'_> {
                 part: self.part(judge, own)?,
                 veto: judge.veto,
                 at_end: judge.judges_ends(),
+                lost: None,
             });
         }
-        let checkers = self.config.checkers.open()?.into_iter();
-        let checkers = checkers.map(|(name, checker)| OwnJudge {
-            name,
-            scorer: Box::new(CheckerScorer::new(checker)),
-            veto: true,
-        });
-        for judge in checkers.chain(std::mem::take(&mut own.judges)) {
-            let name = numbered(judge.name, &names);
+        let mut of_scorer = |name: String, scorer, veto, lost| {
+            let name = numbered(name, &names);
             names.push(name.clone());
             judges.push(PreparedJudge {
-                part: Part::Scorer(Identity::Named(name.clone()), judge.scorer),
+                part: Part::Scorer(Identity::Named(name.clone()), scorer),
                 name,
-                veto: judge.veto,
+                veto,
                 at_end: false,
+                lost,
             });
+        };
+        for OpenedChecker { name, scorer, lost } in self.config.checkers.scorers()? {
+            of_scorer(name, scorer, true, lost);
+        }
+        for judge in std::mem::take(&mut own.judges) {
+            of_scorer(judge.name, judge.scorer, judge.veto, None);
         }
         Ok(judges)
     }

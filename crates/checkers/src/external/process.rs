@@ -18,7 +18,7 @@ const MAX_LINE: usize = 64 << 10;
 const STDERR_TAIL: usize = 400;
 
 /// Which process of which worker an event is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub worker: usize,
     pub start: u64,
@@ -33,6 +33,8 @@ pub enum Event {
     TooLong,
     /// It closed its output.
     Ended,
+    /// It did nothing: who waits for events is to look up.
+    Stop,
 }
 
 /// A process that runs; dropped, it is killed with all its group.

@@ -15,6 +15,7 @@ use super::share::{self, Execution};
 use super::store::Store;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::lost;
 use crate::progress::Progress;
 use crate::settings::{self, ShowPlan};
 
@@ -104,7 +105,7 @@ impl<'a> Measurement<'a> {
             let mut solver = match loaded.take() {
                 Some((there, solver)) if there == *pair => solver,
                 other => {
-                    drop(other);
+                    drop(other.map(told));
                     self.load(*pair)?
                 }
             };
@@ -116,6 +117,7 @@ impl<'a> Measurement<'a> {
                 break;
             }
         }
+        drop(loaded.map(told));
         Ok(Progressed { done, total })
     }
 
@@ -375,6 +377,12 @@ fn without_scorer(config: &Config) -> Config {
     models.scorer = ScorerKind::None;
     (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
     same
+}
+
+/// A pair of models that nothing more is asked of: tells what its checkers lost.
+fn told((pair, solver): (usize, Solver)) -> (usize, Solver) {
+    lost::tell(solver.lost_verdicts());
+    (pair, solver)
 }
 
 /// What the results of a cell depend on, the same whether it runs by itself or is read off

@@ -198,6 +198,38 @@ fn a_veto_sets_a_step_to_zero_and_a_pass_leaves_the_score() {
 }
 
 #[test]
+fn a_failed_chain_stays_failed_and_nobody_is_asked_about_it() {
+    let log = Log::default();
+    let (a, b) = (Scripted::judge("a", &log), Scripted::judge("b", &log));
+    let mut judges = Judges::new([a, b.vetoing()], Combine::Min);
+    let root = judges.open(&problem("?"), 0).unwrap();
+    let sibling = judges.fork(root);
+    let score = |judges: &mut Judges, id, texts: &[&str]| {
+        let mut found = judges.score(&[item(id, texts)]).unwrap();
+        let found: Scored = found.remove(0).unwrap();
+        (found.probabilities, lines(&log))
+    };
+    // In one call: the fail counts for the step after it, and not for the one before.
+    let first = score(
+        &mut judges,
+        root,
+        &["1 a=0.9", "2 a=0.8 b=0", "3 a=0.7 b=1"],
+    );
+    assert_eq!(first.0, [Some(0.9), Some(0.0), Some(0.0)]);
+    // In later calls, of what was forked from it, too.
+    let fork = judges.fork(root);
+    for id in [root, fork] {
+        let later = score(&mut judges, id, &["4 a=0.9 b=1 end"]);
+        assert_eq!(later, (vec![Some(0.0)], vec![]));
+    }
+    let other = score(&mut judges, sibling, &["5 a=0.6 b=1"]);
+    assert_eq!(other.0, [Some(0.6)]);
+    for id in [root, fork, sibling] {
+        judges.release(id);
+    }
+}
+
+#[test]
 fn a_cascade_asks_the_costly_judge_only_where_the_cheap_one_is_undecided() {
     let log = Log::default();
     let both = [Scripted::judge("a", &log), Scripted::judge("b", &log)];

@@ -1,0 +1,25 @@
+//! What checkers that are commands lost, told to people.
+
+use beamgen::checkers::Lost;
+
+use crate::output;
+use crate::printable;
+
+/// A line for each checker that lost something, and one for each that was given up.
+pub fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
+    for (name, lost) in checkers {
+        let name = printable::line(name);
+        if lost.verdicts > 0 || lost.noise > 0 {
+            output::note(format_args!(
+                "beamgen: the checker {name:?}: {} verdicts lost ({} ends of its process, {} timeouts), {} lines that were no answers",
+                lost.verdicts, lost.crashes, lost.timeouts, lost.noise
+            ));
+        }
+        if let Some(reason) = lost.given_up {
+            let reason = printable::line(&reason);
+            output::note(format_args!(
+                "beamgen: the checker {name:?} was given up: {reason}"
+            ));
+        }
+    }
+}
