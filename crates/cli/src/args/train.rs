@@ -205,8 +205,9 @@ pub struct RlArgs {
     /// How step scores become rewards: min, differences or sum
     ///
     /// min: a chain earns about its worst score, at that step. differences: a step earns its score
-    /// less that of the step before. sum: each step earns its score; this fails, as it pays chains
-    /// for being long, and is here to show it.
+    /// less that of the next one, so that from each step on a chain earns that step's score. sum:
+    /// each step earns its score, which pays chains for being long, and is here to show what comes
+    /// of it.
     #[arg(long, value_name = "FORM", default_value = "min", value_parser = ["min", "differences", "sum"])]
     pub credit: String,
     /// The reward model: a folder, a GGUF file, a name of the hub, or bundled [default: bundled]

@@ -14,8 +14,8 @@ pub enum Credit {
     /// earns it there (PURE, 2504.15275).
     #[default]
     Min,
-    /// The score less that of the step before, which is 1 at the beginning: a potential. A chain
-    /// earns its last score less 1, however many steps it has (2410.15115).
+    /// The score less that of the next step; the last step keeps its own. Summed from a step on that
+    /// is the step's own score, however many follow it (Delta in 2410.15115).
     Differences,
     /// The score itself. A chain earns the more the more steps it has, so it learns to pad; this is
     /// here to show that.
@@ -47,9 +47,8 @@ impl Credit {
                 rewards.iter().zip(odds).map(|(r, o)| r * o / sum).collect()
             }
             Self::Differences => {
-                let mut before = 1.0;
-                let step = |score| score - std::mem::replace(&mut before, score);
-                scores.map(step).collect()
+                let next = scores.clone().skip(1).chain([0.0]);
+                scores.zip(next).map(|(score, next)| score - next).collect()
             }
             Self::Sum => scores.collect(),
         }
@@ -97,12 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn differences_sum_to_the_last_score() {
-        close(
-            Credit::Differences,
-            &[0.75, 0.25, 0.5],
-            &[-0.25, -0.5, 0.25],
-        );
+    fn differences_from_a_step_on_sum_to_its_score() {
+        let scores = [0.75, 0.25, 0.5];
+        close(Credit::Differences, &scores, &[0.5, -0.25, 0.5]);
+        let rewards = Credit::Differences.rewards(&scores);
+        for (at, score) in scores.into_iter().enumerate() {
+            assert_eq!(rewards[at..].iter().sum::<f64>(), f64::from(score));
+        }
+        close(Credit::Differences, &[], &[]);
     }
 
     #[test]
