@@ -511,3 +511,36 @@ fn labels_that_a_second_opinion_contradicts_can_be_left_out() {
     let over = ["labels", "judge", "world.jsonl", "--out", "world.jsonl"];
     place.run(&over).assert_refused("judge", &["world.jsonl"]);
 }
+
+#[test]
+fn labels_that_a_checker_refutes_can_be_left_out() {
+    let place = Place::new();
+    let chain = r#"{"problem": "How many?", "steps": ["3 * 4 = 12", "12 + 5 = 18", "Done."], "labels": [1, 1, 0]}"#;
+    place.write("labels.jsonl", chain);
+    let judge = "labels judge labels.jsonl --out judged.jsonl";
+    let judge: Vec<&str> = judge.split(' ').collect();
+    let with = |more: &[&str]| place.run(&[&judge[..], more].concat());
+    let told = with(&["--checker", "arithmetic"]).ok().stderr;
+    assert!(
+        told.contains("1 of 1 chains have a step that fails"),
+        "{told}"
+    );
+    let judged = lines(&place, "judged.jsonl").remove(0);
+    assert_eq!(judged["second_scorer"], "arithmetic");
+    let second = |at: usize| judged["steps"][at].get("second").cloned();
+    assert_eq!(
+        [second(0), second(1), second(2)],
+        [None, Some(0.0.into()), None]
+    );
+    let stat = ["labels", "stat", "judged.jsonl", "--json"];
+    let count = |more: &[&str]| {
+        let row = place.run(&[&stat[..], more].concat()).ok().json().remove(0);
+        row["labels"].as_u64().expect("a count")
+    };
+    assert_eq!((count(&[]), count(&["--agree", "known"])), (3, 2));
+    // Nothing to refute is no failure, and a reward model is not asked as well.
+    let told = with(&["--checker", "consistency"]).ok().stderr;
+    assert!(told.contains("0 of 1 chains"), "{told}");
+    let both = with(&["--checker", "arithmetic", "--prm", "bundled"]);
+    both.assert_refused("both", &["--checker", "--prm"]);
+}

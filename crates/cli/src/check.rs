@@ -18,7 +18,7 @@ use crate::settings;
 use crate::table::{Table, grouped, percent};
 
 /// Chains that are checked in one call, so that an external checker has many steps in flight.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 
 /// One checker on one file.
 #[derive(Serialize)]
@@ -69,10 +69,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     if config.checkers.is_empty() {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }
-    let mut panel = Panel::default();
-    for (name, checker) in config.checkers.open()? {
-        panel.add(name, checker);
-    }
+    let mut panel = panel(&config)?;
     if let Some(out) = &args.out {
         inputs::keep(&args.input, out)?;
     }
@@ -94,7 +91,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
         let mut counts = Counts::new(&panel, &file.source);
         let chains = &file.chains[..file.chains.len().min(most)];
         for (batch, some) in chains.chunks(AT_ONCE).enumerate() {
-            let said = check(&mut panel, some);
+            let said = verdicts(&mut panel, some);
             for (at, (chain, opinions)) in some.iter().zip(&said).enumerate() {
                 let number = batch * AT_ONCE + at + 1;
                 let id = chain.id.clone().unwrap_or_else(|| number.to_string());
@@ -123,8 +120,17 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     print(&rows, args.json)
 }
 
+/// The checkers of the settings.
+pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
+    let mut panel = Panel::default();
+    for (name, checker) in config.checkers.open()? {
+        panel.add(name, checker);
+    }
+    Ok(panel)
+}
+
 /// What the panel says of each step of each chain.
-fn check(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
+pub fn verdicts(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
     let item = |chain: &LabelledChain, panel: &mut Panel| {
         let id = panel.open(&chain.problem);
         (

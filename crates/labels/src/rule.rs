@@ -36,7 +36,8 @@ pub enum RolloutLabel {
     Ratio(f64),
 }
 
-/// Where a label and the second opinion have to agree: both above one half, or both not.
+/// Where a label and the second opinion have to agree: both above one half, or both not. Of a
+/// checker, which speaks of few steps, [`Known`](Self::Known) suits, and of a model the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agree {
@@ -45,6 +46,8 @@ pub enum Agree {
     /// A chain has labels only if both have the same first wrong step, or none (consensus
     /// filtering, Qwen's 2501.07301).
     Chains,
+    /// A step has a label unless there is a second opinion and it is another one.
+    Known,
 }
 
 /// How labels are derived from raw facts. A person's rating goes before rollouts, and these before
@@ -58,7 +61,8 @@ pub struct LabelRule {
     pub rollouts: RolloutLabel,
     /// Steps behind the first wrong one (label 0) have no label.
     pub first_error_only: bool,
-    /// What a second scorer has to agree on. What it said nothing of has no label then.
+    /// What a second scorer has to agree on. Under all but [`Agree::Known`], what it said nothing of
+    /// has no label then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agree: Option<Agree>,
 }
@@ -97,6 +101,12 @@ impl LabelRule {
             Some(Agree::Steps) => {
                 for (label, second) in labels.iter_mut().zip(second()) {
                     *label = label.filter(|&label| second == Some(is_right(label)));
+                }
+            }
+            Some(Agree::Known) => {
+                for (label, second) in labels.iter_mut().zip(second()) {
+                    let agrees = |label| second.is_none_or(|second| second == is_right(label));
+                    *label = label.filter(|&label| agrees(label));
                 }
             }
             Some(Agree::Chains) => {
@@ -233,6 +243,10 @@ mod tests {
         let late = [Some(0.9), Some(0.7), Some(0.4)];
         assert_eq!(labels(Agree::Steps, late), [yes, None, None]);
         assert_eq!(labels(Agree::Chains, late), [None; 3]);
+        // What a checker says of few steps.
+        let (fails, first_fails) = ([None, None, Some(0.0)], [Some(0.0), Some(0.0), None]);
+        assert_eq!(labels(Agree::Known, fails), [yes, no, None]);
+        assert_eq!(labels(Agree::Known, first_fails), [None, no, yes]);
         // Silence is no agreement, not even with a chain in which nothing is wrong.
         let mut silent = chain([None; 3]);
         for agree in [Agree::Steps, Agree::Chains] {

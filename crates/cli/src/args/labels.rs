@@ -6,7 +6,7 @@ use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::PrmFlags;
+use super::{CheckerFlags, PrmFlags};
 
 const LABELS: &str = "\
 Examples:
@@ -77,10 +77,11 @@ pub struct RuleFlags {
     /// Drop the labels behind a chain's first wrong step
     #[arg(long)]
     pub first_error_only: bool,
-    /// Where second opinions (`labels judge`) have to agree with labels: steps or chains
+    /// Where second opinions (`labels judge`) have to agree with labels: steps, chains or known
     ///
     /// steps: a step has a label only where they do. chains: a chain has labels only if both have
-    /// the same first wrong step.
+    /// the same first wrong step. known: a step loses its label only where there is a second
+    /// opinion and it is another one, as suits those of checkers.
     #[arg(long, value_name = "WHERE", value_parser = agree(), hide_possible_values = true)]
     pub agree: Option<Agree>,
 }
@@ -156,6 +157,8 @@ pub struct SplitArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = JUDGE)]
+#[command(mut_arg("checker", |arg| arg.hide_short_help(false).conflicts_with("prm")))]
+#[command(mut_arg("checker_command", |arg| arg.hide_short_help(false).conflicts_with("prm")))]
 pub struct JudgeArgs {
     #[command(flatten)]
     pub input: InputFlags,
@@ -164,16 +167,22 @@ pub struct JudgeArgs {
     pub out: PathBuf,
     #[command(flatten)]
     pub prm: PrmFlags,
+    #[command(flatten)]
+    pub checkers: CheckerFlags,
 }
 
 const JUDGE: &str = "\
-Example:
+Examples:
   beamgen labels judge labels.jsonl --prm DIR --out judged.jsonl
   beamgen train prm --from DIR --data judged.jsonl --agree chains --out my-prm
+  beamgen labels judge labels.jsonl --checker arithmetic --out checked.jsonl
+  beamgen train prm --from DIR --data checked.jsonl --agree known --out my-prm
 
 Each step gets `second`, the reward model's probability that it is right, and each chain \
-`second_scorer`. Facts and labels stay as they are; --agree of the commands that use labels leaves out \
-what the two disagree on. A file may carry second opinions from elsewhere, too: of an exact checker, say.";
+`second_scorer`. With --checker or --checker-command these are asked in place of the reward model: \
+`second` is 0 where one of them fails a step, and missing elsewhere, since a step that passes may be \
+wrong still. Facts and labels stay as they are; --agree of the commands that use labels leaves out what \
+the two disagree on. A file may carry second opinions from elsewhere, too.";
 
 const SPLIT: &str = "\
 Example:
@@ -215,8 +224,9 @@ fn neutral() -> impl TypedValueParser<Value = Neutral> {
 }
 
 fn agree() -> impl TypedValueParser<Value = Agree> {
-    PossibleValuesParser::new(["steps", "chains"]).map(|name| match name.as_str() {
+    PossibleValuesParser::new(["steps", "chains", "known"]).map(|name| match name.as_str() {
         "chains" => Agree::Chains,
+        "known" => Agree::Known,
         _ => Agree::Steps,
     })
 }

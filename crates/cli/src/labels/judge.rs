@@ -1,10 +1,13 @@
-//! `beamgen labels judge`: second opinions of a reward model.
+//! `beamgen labels judge`: second opinions of a reward model or of checkers.
 
 use beamgen::eval::GivenChain;
+use beamgen_labels::LabelledChain;
 
 use super::{inputs, write};
 use crate::args::JudgeArgs;
+use crate::check::{self, AT_ONCE};
 use crate::failure::Failure;
+use crate::lost;
 use crate::output;
 use crate::progress::Progress;
 use crate::score;
@@ -13,20 +16,44 @@ use crate::table::grouped;
 
 pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     inputs::keep(&args.input, &args.out)?;
-    let config = settings::prm_config(&args.prm)?;
+    let mut config = settings::prm_config(&args.prm)?;
+    settings::set_checkers(&mut config, &args.checkers);
     let mut chains = inputs::chains(inputs::read(&args.input)?);
+    let (judged, what) = match config.checkers.is_empty() {
+        true => (ask_model(config, &mut chains)?, "second opinions"),
+        false => (ask_checkers(&config, &mut chains)?, "a step that fails"),
+    };
+    write::lines(&args.out, chains.iter())?;
+    let judged = judged.ok_or_else(|| {
+        let message = "the reward model could not read any of the chains, see above";
+        Failure::Run(anyhow::anyhow!(message))
+    })?;
+    output::note(format_args!(
+        "{} of {} chains have {what} in {}",
+        grouped(judged as u64),
+        grouped(chains.len() as u64),
+        args.out.display()
+    ));
+    Ok(())
+}
+
+/// The probability of each step by the reward model; how many chains it could read, if any.
+fn ask_model(
+    config: beamgen::Config,
+    chains: &mut [LabelledChain],
+) -> Result<Option<usize>, Failure> {
     let scorer = score::scorer(&config);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
     let given: Vec<GivenChain> = (1..)
-        .zip(&chains)
+        .zip(&*chains)
         .map(|(i, chain)| {
             let id = chain.id.clone();
             score::given(id.unwrap_or_else(|| i.to_string()), chain)
         })
         .collect();
     let mut progress = Progress::new(chains.len(), "chains");
-    let (mut at, mut refused) = (0, 0);
+    let (mut at, mut judged) = (0, 0);
     score::each(&mut *model, &given, |given, scores| {
         let chain = &mut chains[at];
         at += 1;
@@ -36,9 +63,9 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
                     step.second = Some(f64::from(score));
                 }
                 chain.second_scorer = Some(scorer.clone());
+                judged += 1;
             }
             Err(error) => {
-                refused += 1;
                 progress
                     .aside(|| output::note(format_args!("beamgen: chain {}: {error}", given.id)));
             }
@@ -46,18 +73,33 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
         progress.done(None);
         Ok(())
     })?;
-    drop(progress);
-    write::lines(&args.out, chains.iter())?;
-    let judged = chains.len() - refused;
-    if judged == 0 {
-        let message = "the reward model could not read any of the chains, see above";
-        return Err(Failure::Run(anyhow::anyhow!(message)));
+    Ok((judged > 0).then_some(judged))
+}
+
+/// 0 for each step that a checker fails, and nothing for the others, pass or not: what a checker
+/// verified can be beside the point. How many chains have a fail.
+fn ask_checkers(
+    config: &beamgen::Config,
+    chains: &mut [LabelledChain],
+) -> Result<Option<usize>, Failure> {
+    let mut panel = check::panel(config)?;
+    let names: Vec<&str> = panel.names().collect();
+    let scorer = names.join(", ");
+    let mut progress = Progress::new(chains.len(), "chains");
+    let mut failed = 0;
+    for some in chains.chunks_mut(AT_ONCE) {
+        let said = check::verdicts(&mut panel, some);
+        for (chain, opinions) in some.iter_mut().zip(said) {
+            for (step, opinions) in chain.steps.iter_mut().zip(opinions) {
+                let fails = opinions.iter().any(|opinion| opinion.verdict.is_fail());
+                step.second = fails.then_some(0.0);
+            }
+            failed += usize::from(chain.steps.iter().any(|step| step.second.is_some()));
+            chain.second_scorer = Some(scorer.clone());
+            progress.done(None);
+        }
     }
-    output::note(format_args!(
-        "{} of {} chains have second opinions in {}",
-        grouped(judged as u64),
-        grouped(chains.len() as u64),
-        args.out.display()
-    ));
-    Ok(())
+    drop(progress);
+    lost::tell(panel.lost());
+    Ok(Some(failed))
 }
