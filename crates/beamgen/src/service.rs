@@ -16,6 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use beamgen_checkers::LostSoFar;
 use beamgen_search::{
     CancelToken, Cause, ConfigError, Event, Intake, Ledger, Next, ProblemResult, RunSummary,
     ScoreError, Scorer, Settings, Sink, Stopped,
@@ -83,6 +84,8 @@ pub struct Service {
     _open: Arc<Open>,
     thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
     defaults: Arc<Settings>,
+    /// Of the checkers that are commands.
+    lost: Arc<[LostSoFar]>,
 }
 
 /// What the engine's thread leaves behind.
@@ -100,6 +103,7 @@ impl Service {
             stats: Mutex::default(),
         });
         let defaults = Arc::new(solver.settings());
+        let lost = solver.lost.iter().map(|(_, lost)| lost.clone()).collect();
         let engine = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             let guard = EndGuard(Arc::clone(&engine));
@@ -128,6 +132,7 @@ impl Service {
             shared,
             thread: Arc::new(Mutex::new(Some(thread))),
             defaults,
+            lost,
         }
     }
 
@@ -168,7 +173,10 @@ impl Service {
 
     /// What is at work now, and what was spent so far.
     pub fn stats(&self) -> ServiceStats {
-        lock(&self.shared.stats).clone()
+        ServiceStats {
+            lost_verdicts: self.lost.iter().map(|lost| lost.get().verdicts).sum(),
+            ..lock(&self.shared.stats).clone()
+        }
     }
 
     /// Why nothing is taken any more, if the service has ended.
@@ -211,6 +219,8 @@ pub struct ServiceStats {
     pub cache_bytes: u64,
     /// What was spent so far.
     pub ledger: Ledger,
+    /// Verdicts that checkers which are commands owe and lost.
+    pub lost_verdicts: u64,
 }
 
 /// Closes the queue when the last handle is gone.
@@ -445,6 +455,7 @@ impl Sink for TicketSink {
                     in_flight,
                     cache_bytes,
                     ledger: ledger.clone(),
+                    ..ServiceStats::default()
                 };
             }
             Event::ProblemDone { cache_bytes, .. } => {

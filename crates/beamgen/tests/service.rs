@@ -310,3 +310,37 @@ fn steps_cannot_be_scored_where_there_is_no_scorer() {
     let refused = receive.recv().unwrap().unwrap_err().to_string();
     assert!(refused.contains("there is none"), "{refused}");
 }
+
+#[test]
+fn a_command_that_checks_steps_answers_while_other_problems_go_on() {
+    let passes = r#"sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"pass"}/'"#;
+    let checked = |command: &str| Solver::builder().checker_command(command).build().unwrap();
+    let problems = problems(8);
+    let mut alone = checked(passes);
+    let alone = problems.iter().map(|problem| alone.solve(problem).unwrap());
+    let alone: Vec<String> = alone.map(|result| essence(&result)).collect();
+    let all = |service: &beamgen::Service| {
+        let tickets = problems
+            .iter()
+            .map(|problem| service.submit(service.request(problem)).unwrap());
+        let tickets: Vec<_> = tickets.collect();
+        let results = tickets.into_iter().map(|ticket| ticket.wait().unwrap());
+        results.collect::<Vec<_>>()
+    };
+    let service = checked(passes).spawn(ServiceOptions::default());
+    let together = all(&service);
+    let together: Vec<String> = together.iter().map(essence).collect();
+    assert_eq!(together, alone);
+    assert_eq!(service.stats().lost_verdicts, 0);
+    // One that is gone is counted, and changes nothing.
+    let mut without = solver();
+    let service = checked("exit 3").spawn(ServiceOptions::default());
+    for (result, problem) in all(&service).iter().zip(&problems) {
+        let expected = without.solve(problem).unwrap();
+        assert_eq!(
+            (&result.answer, result.score),
+            (&expected.answer, expected.score)
+        );
+    }
+    assert!(service.stats().lost_verdicts > 0);
+}

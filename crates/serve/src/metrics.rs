@@ -126,6 +126,11 @@ impl Metrics {
                 ledger.forward_passes,
             ),
             (
+                "beamgen_lost_verdicts_total",
+                "verdicts that commands of --checker-command owed and lost",
+                stats.lost_verdicts,
+            ),
+            (
                 "beamgen_events_missed_total",
                 "events that slow readers missed",
                 self.missed_events.load(Ordering::Relaxed),
