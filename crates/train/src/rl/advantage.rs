@@ -47,9 +47,14 @@ pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> 
 /// Whether a group's rewards tell its chains apart. Groups all right or all wrong do not.
 #[must_use]
 pub fn is_informative(rewards: &[Vec<f64>]) -> bool {
-    let mut sums = rewards.iter().map(|own| own.iter().sum::<f64>());
-    let first = sums.next().unwrap_or(0.0);
-    sums.any(|sum| (sum - first).abs() > LEAST)
+    let Some((first, others)) = rewards.split_first() else {
+        return false;
+    };
+    let differ = |other: &Vec<f64>| {
+        let mut pairs = other.iter().zip(first);
+        other.len() != first.len() || pairs.any(|(a, b)| (a - b).abs() > LEAST)
+    };
+    others.iter().any(differ)
 }
 
 /// The share of an outcome's advantage that a reward model may add to it or take from it.
@@ -119,6 +124,8 @@ mod tests {
         assert!(!is_informative(&outcomes(&[0.0, 0.0])));
         assert!(is_informative(&outcomes(&[0.0, 1.0])));
         assert!(is_informative(&[vec![0.5, 0.5], vec![0.5]]));
+        // Equal sums, for different steps.
+        assert!(is_informative(&[vec![0.1, 0.9], vec![0.9, 0.1]]));
     }
 
     #[test]

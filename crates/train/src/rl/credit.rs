@@ -53,6 +53,19 @@ impl Credit {
             Self::Sum => scores.collect(),
         }
     }
+
+    /// What a chain with these scores earns in all, as training raises it: the sum of its rewards,
+    /// or, of differences, which pay each step its score, the mean score.
+    #[must_use]
+    pub fn earned(self, scores: &[f32]) -> f64 {
+        match self {
+            Self::Differences => {
+                let sum: f64 = scores.iter().map(|&score| f64::from(score)).sum();
+                sum / scores.len().max(1) as f64
+            }
+            Self::Min | Self::Sum => self.rewards(scores).iter().sum(),
+        }
+    }
 }
 
 impl FromStr for Credit {
@@ -104,6 +117,9 @@ mod tests {
             assert_eq!(rewards[at..].iter().sum::<f64>(), f64::from(score));
         }
         close(Credit::Differences, &[], &[]);
+        assert_eq!(Credit::Differences.earned(&scores), 0.5);
+        assert_eq!(Credit::Differences.earned(&[]), 0.0);
+        assert_eq!(Credit::Sum.earned(&scores), 1.5);
     }
 
     #[test]

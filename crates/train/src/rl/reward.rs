@@ -33,12 +33,12 @@ impl Earned {
             Reward::Prm => is_informative(&processes),
             Reward::Outcome | Reward::Both => is_informative(&outcomes),
         };
-        let rewards = outcomes.iter().zip(&processes).map(|(outcome, process)| {
-            let (outcome, process) = (outcome[0], process.iter().sum::<f64>());
+        let rewards = group.chains.iter().zip(&outcomes).map(|(chain, outcome)| {
+            let process = || recipe.credit.earned(&chain.scores());
             match recipe.reward {
-                Reward::Outcome => outcome,
-                Reward::Prm => process,
-                Reward::Both => outcome + recipe.prm_weight * process,
+                Reward::Outcome => outcome[0],
+                Reward::Prm => process(),
+                Reward::Both => outcome[0] + recipe.prm_weight * process(),
             }
         });
         let rewards = rewards.collect();
