@@ -1,6 +1,6 @@
 //! Several judges from the command line, on the bundled models.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::run::{Place, Ran};
 
@@ -26,10 +26,16 @@ fn solved(args: &[&str]) -> (Vec<Value>, Ran) {
 
 /// The nodes of all trees that have a score.
 fn scored(records: &[Value]) -> impl Iterator<Item = &Value> {
-    let nodes = records
-        .iter()
-        .flat_map(|record| record["tree"].as_array().expect("a tree"));
-    nodes.filter(|node| node["score"].is_number())
+    with_records(records).map(|(_, node)| node)
+}
+
+/// These, with their records.
+fn with_records(records: &[Value]) -> impl Iterator<Item = (&Value, &Value)> {
+    let nodes = records.iter().flat_map(|record| {
+        let tree = record["tree"].as_array().expect("a tree");
+        tree.iter().map(move |node| (record, node))
+    });
+    nodes.filter(|(_, node)| node["score"].is_number())
 }
 
 fn number(value: &Value) -> f64 {
@@ -40,10 +46,18 @@ fn number(value: &Value) -> f64 {
 fn the_checker_vetoes_what_the_reward_model_believes() {
     let (records, ran) = solved(&["--judge", "exact", "--combine", "veto"]);
     let (mut passed, mut failed) = (0, 0);
-    for node in scored(&records) {
+    for (record, node) in with_records(&records) {
         let judges = &node["judges"];
-        // Nobody is asked about a step after one that was failed.
-        if judges.get("exact").is_none_or(|exact| number(exact) == 0.0) {
+        let Some(exact) = judges.get("exact") else {
+            // Nobody is asked about a step after one that was failed.
+            let before = &record["tree"][node["parent"].as_u64().expect("a parent") as usize];
+            assert_eq!(
+                (&node["score"], &before["score"]),
+                (&json!(0.0), &json!(0.0))
+            );
+            continue;
+        };
+        if number(exact) == 0.0 {
             assert_eq!(number(&node["score"]), 0.0, "{node}");
             failed += 1;
         } else {

@@ -219,7 +219,7 @@ pub struct ServiceStats {
     pub cache_bytes: u64,
     /// What was spent so far.
     pub ledger: Ledger,
-    /// Verdicts that checkers which are commands owe and lost.
+    /// Verdicts that checker commands owed and lost.
     pub lost_verdicts: u64,
 }
 

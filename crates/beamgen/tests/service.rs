@@ -312,7 +312,7 @@ fn steps_cannot_be_scored_where_there_is_no_scorer() {
 }
 
 #[test]
-fn a_command_that_checks_steps_answers_while_other_problems_go_on() {
+fn a_command_that_checks_steps_gives_the_same_results_in_company_as_alone() {
     let passes = r#"sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"pass"}/'"#;
     let checked = |command: &str| Solver::builder().checker_command(command).build().unwrap();
     let problems = problems(8);

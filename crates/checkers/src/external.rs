@@ -8,7 +8,8 @@ mod process;
 mod protocol;
 mod scorer;
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -82,25 +83,44 @@ pub struct External {
     chains: HashMap<ScoreId, Given>,
     next_chain: u64,
     next_request: u64,
+    next_batch: u64,
+    /// Requests that no worker has.
+    waiting: VecDeque<Request>,
+    /// By number, in the order of asking.
+    batches: BTreeMap<u64, Batch>,
     workers: Vec<Worker>,
     starts: u64,
     events: Receiver<(Source, Event)>,
-    stop: Stop,
+    waker: Waker,
     lost: Lost,
 }
 
-/// Ends a call for verdicts from another thread.
+/// Verdicts that are asked for together.
+#[derive(Debug)]
+struct Batch {
+    /// By item and step; those that are not known yet abstain.
+    verdicts: Vec<Vec<Verdict>>,
+    /// Requests that are not settled.
+    open: usize,
+}
+
+/// Ends a wait for events from another thread.
 #[derive(Clone, Debug)]
-struct Stop {
+struct Waker {
     stopped: Arc<AtomicBool>,
     to_events: SyncSender<(Source, Event)>,
 }
 
-impl Stop {
+impl Waker {
+    fn wake(&self) {
+        // Whoever waits for an event has one. If there is no room, there are some.
+        let _ = self.to_events.try_send((Source::default(), Event::Wake));
+    }
+
+    /// For good: nothing more is asked.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // Whoever waits for an event has one. If there is no room, there are some.
-        let _ = self.to_events.try_send((Source::default(), Event::Stop));
+        self.wake();
     }
 
     fn is_stopped(&self) -> bool {
@@ -125,6 +145,8 @@ struct Worker {
 #[derive(Debug, Clone)]
 struct Request {
     id: u64,
+    batch: u64,
+    chain: ScoreId,
     /// Item and step.
     place: (usize, usize),
     line: Arc<str>,
@@ -145,9 +167,12 @@ impl External {
             chains: HashMap::new(),
             next_chain: 0,
             next_request: 0,
+            next_batch: 0,
+            waiting: VecDeque::new(),
+            batches: BTreeMap::new(),
             starts: 0,
             events,
-            stop: Stop {
+            waker: Waker {
                 stopped: Arc::default(),
                 to_events,
             },
@@ -165,7 +190,7 @@ impl External {
             worker,
             start: self.starts,
         };
-        let process = Process::start(&self.config.command, source, self.stop.to_events.clone())?;
+        let process = Process::start(&self.config.command, source, self.waker.to_events.clone())?;
         self.workers[worker].process = Some(process);
         Ok(())
     }
@@ -177,83 +202,122 @@ impl External {
         id
     }
 
-    /// Asks for all requests, and puts what is answered into `verdicts`; stopped, it leaves the rest.
-    fn ask(&mut self, mut waiting: VecDeque<Request>, verdicts: &mut [Vec<Verdict>]) {
-        let mut open = waiting.len();
-        while open > 0 && !self.stop.is_stopped() {
-            open -= self.hand_out(&mut waiting);
-            let timeout = self.config.timeout;
-            let deadlines = self
-                .workers
-                .iter()
-                .filter_map(|worker| worker.deadline(timeout));
-            let Some(deadline) = deadlines.min() else {
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.events.recv_timeout(left) {
-                Ok((source, event)) => {
-                    open -= self.take(source, event, &mut waiting, verdicts);
+    /// Appends each item's steps to its chain and asks about them: the number of the batch.
+    fn ask(&mut self, items: &[CheckItem<'_>]) -> u64 {
+        self.next_batch += 1;
+        let batch = self.next_batch;
+        let mut open = 0;
+        for (i, item) in items.iter().enumerate() {
+            let chain = self.chains.get_mut(&item.id).expect("an open chain");
+            for (j, step) in item.steps.iter().enumerate() {
+                chain.steps.push((*step).into());
+                self.next_request += 1;
+                let id = self.next_request;
+                match protocol::request(id, &chain.problem, &chain.steps) {
+                    Some(line) => {
+                        open += 1;
+                        self.waiting.push_back(Request {
+                            id,
+                            batch,
+                            chain: item.id,
+                            place: (i, j),
+                            line: line.into(),
+                        });
+                    }
+                    None => self.lost.verdicts += 1,
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    open -= self.end_late(&mut waiting);
-                }
-                // `self.stop` has a sender.
-                Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+        let abstain = |item: &CheckItem<'_>| vec![Verdict::Abstain; item.steps.len()];
+        let verdicts = items.iter().map(abstain).collect();
+        self.batches.insert(batch, Batch { verdicts, open });
+        batch
+    }
+
+    /// The batches that are settled, each once.
+    fn settled(&mut self) -> Vec<(u64, Vec<Vec<Verdict>>)> {
+        let open = std::mem::take(&mut self.batches).into_iter();
+        let (done, open): (BTreeMap<_, _>, _) = open.partition(|(_, batch)| batch.open == 0);
+        self.batches = open;
+        let done = done.into_iter();
+        done.map(|(number, batch)| (number, batch.verdicts))
+            .collect()
+    }
+
+    /// A request has its verdict, or will have none.
+    fn settle(&mut self, request: &Request, verdict: Verdict) {
+        if let Some(batch) = self.batches.get_mut(&request.batch) {
+            let (item, step) = request.place;
+            batch.verdicts[item][step] = verdict;
+            batch.open -= 1;
         }
     }
 
-    /// Gives requests to the workers that can take some. How many were given up, as there is none.
-    fn hand_out(&mut self, waiting: &mut VecDeque<Request>) -> usize {
-        for index in 0..self.workers.len() {
-            let most = self.config.in_flight.max(1);
-            while !self.workers[index].given_up
-                && self.workers[index].given.len() < most
-                && !waiting.is_empty()
-            {
-                if self.workers[index].process.is_none() && self.spawn(index).is_err() {
-                    self.lost.crashes += 1;
-                    self.workers[index].given_up = true;
-                    break;
-                }
-                let Some(request) = waiting.pop_front() else {
-                    break;
-                };
-                let worker = &mut self.workers[index];
-                if worker.given.is_empty() {
-                    worker.since = Some(Instant::now());
-                }
-                if let Some(process) = &worker.process {
-                    process.write(Arc::clone(&request.line));
-                }
-                worker.given.push_back(request);
+    /// Hands requests out, and looks at what happens next, if anything can.
+    fn turn(&mut self) {
+        self.hand_out();
+        let timeout = self.config.timeout;
+        let deadlines = self.workers.iter();
+        let Some(deadline) = deadlines
+            .filter_map(|worker| worker.deadline(timeout))
+            .min()
+        else {
+            return;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok((source, event)) => self.take(source, event),
+            Err(RecvTimeoutError::Timeout) => self.end_late(),
+            // `self.waker` has a sender.
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+    }
+
+    /// Gives requests to the workers that can take some, and those that none ever will up.
+    fn hand_out(&mut self) {
+        let most = self.config.in_flight.max(1);
+        while !self.waiting.is_empty() {
+            // To the worker with the least to do, of several the one that answered last, so that
+            // few wait behind a slow step.
+            let workers = self.workers.iter().enumerate();
+            let free = workers.filter(|(_, w)| !w.given_up && w.given.len() < most);
+            let Some((index, _)) = free.min_by_key(|(_, w)| (w.given.len(), Reverse(w.since)))
+            else {
+                break;
+            };
+            if self.workers[index].process.is_none() && self.spawn(index).is_err() {
+                self.lost.crashes += 1;
+                self.workers[index].given_up = true;
+                continue;
             }
+            let Some(request) = self.waiting.pop_front() else {
+                break;
+            };
+            let worker = &mut self.workers[index];
+            if worker.given.is_empty() {
+                worker.since = Some(Instant::now());
+            }
+            if let Some(process) = &worker.process {
+                process.write(Arc::clone(&request.line));
+            }
+            worker.given.push_back(request);
         }
         if self.workers.iter().all(|worker| worker.given_up) {
-            let left = waiting.len();
-            waiting.clear();
-            self.lost.verdicts += left as u64;
-            return left;
+            for request in std::mem::take(&mut self.waiting) {
+                self.lost.verdicts += 1;
+                self.settle(&request, Verdict::Abstain);
+            }
         }
-        0
     }
 
-    /// Takes an event; how many requests it settled.
-    fn take(
-        &mut self,
-        source: Source,
-        event: Event,
-        waiting: &mut VecDeque<Request>,
-        verdicts: &mut [Vec<Verdict>],
-    ) -> usize {
+    fn take(&mut self, source: Source, event: Event) {
         let worker = &mut self.workers[source.worker];
         if worker
             .process
             .as_ref()
             .is_none_or(|process| process.source() != source)
         {
-            return 0;
+            return;
         }
         match event {
             Event::Line(line) => {
@@ -261,60 +325,52 @@ impl External {
                     let at = worker.given.iter().position(|r| r.id == answer.id)?;
                     Some((worker.given.remove(at)?, answer.verdict))
                 });
-                if let Some((request, verdict)) = answer {
-                    let (item, step) = request.place;
-                    verdicts[item][step] = verdict;
-                    worker.since = Some(Instant::now());
-                    (worker.failures, worker.noise) = (0, 0);
-                    return 1;
-                }
-                self.noise(source.worker, waiting)
+                let Some((request, verdict)) = answer else {
+                    return self.noise(source.worker);
+                };
+                worker.since = Some(Instant::now());
+                (worker.failures, worker.noise) = (0, 0);
+                self.settle(&request, verdict);
             }
-            Event::TooLong => self.noise(source.worker, waiting),
-            Event::Stop => 0,
+            Event::TooLong => self.noise(source.worker),
+            Event::Ended if worker.given.is_empty() => worker.process = None,
             Event::Ended => {
-                if worker.given.is_empty() {
-                    worker.process = None;
-                    return 0;
-                }
                 self.lost.crashes += 1;
-                self.restart(source.worker, waiting)
+                self.restart(source.worker);
             }
+            Event::Wake => {}
         }
     }
 
-    fn noise(&mut self, index: usize, waiting: &mut VecDeque<Request>) -> usize {
+    fn noise(&mut self, index: usize) {
         self.lost.noise += 1;
         self.workers[index].noise += 1;
-        if self.workers[index].noise < MAX_NOISE || self.workers[index].given.is_empty() {
-            return 0;
+        if self.workers[index].noise >= MAX_NOISE && !self.workers[index].given.is_empty() {
+            self.lost.crashes += 1;
+            self.restart(index);
         }
-        self.lost.crashes += 1;
-        self.restart(index, waiting)
     }
 
-    /// Ends the workers that did not answer in time; how many requests that settled.
-    fn end_late(&mut self, waiting: &mut VecDeque<Request>) -> usize {
+    /// Ends the workers that did not answer in time.
+    fn end_late(&mut self) {
         let now = Instant::now();
-        let mut settled = 0;
         for index in 0..self.workers.len() {
             let deadline = self.workers[index].deadline(self.config.timeout);
             if deadline.is_some_and(|deadline| deadline <= now) {
                 self.lost.timeouts += 1;
-                settled += self.restart(index, waiting);
+                self.restart(index);
             }
         }
-        settled
     }
 
     /// Ends a worker's process. The request that waited longest has lost its verdict; the others
-    /// are asked again. How many requests that settled.
-    fn restart(&mut self, index: usize, waiting: &mut VecDeque<Request>) -> usize {
+    /// are asked again.
+    fn restart(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let end = worker.process.take().map(Process::end);
         let culprit = worker.given.pop_front();
         while let Some(request) = worker.given.pop_back() {
-            waiting.push_front(request);
+            self.waiting.push_front(request);
         }
         worker.since = None;
         worker.noise = 0;
@@ -326,9 +382,10 @@ impl External {
                 "it ended {MAX_FAILURES} times in a row without an answer; the last time {how}"
             ));
         }
-        let settled = usize::from(culprit.is_some());
-        self.lost.verdicts += settled as u64;
-        settled
+        if let Some(culprit) = culprit {
+            self.lost.verdicts += 1;
+            self.settle(&culprit, Verdict::Abstain);
+        }
     }
 }
 
@@ -353,34 +410,24 @@ impl Checker for External {
         self.add(copy)
     }
 
+    /// What no worker has of its steps is not asked any more.
     fn release(&mut self, id: ScoreId) {
         self.chains.remove(&id);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (dead, waiting): (VecDeque<_>, _) = waiting.partition(|request| request.chain == id);
+        self.waiting = waiting;
+        for request in dead {
+            self.settle(&request, Verdict::Abstain);
+        }
     }
 
     fn check(&mut self, items: &[CheckItem<'_>]) -> Vec<Vec<Verdict>> {
-        let mut verdicts: Vec<Vec<Verdict>> = items
-            .iter()
-            .map(|item| vec![Verdict::Abstain; item.steps.len()])
-            .collect();
-        let mut waiting = VecDeque::new();
-        for (i, item) in items.iter().enumerate() {
-            let chain = self.chains.get_mut(&item.id).expect("an open chain");
-            for (j, step) in item.steps.iter().enumerate() {
-                chain.steps.push((*step).into());
-                self.next_request += 1;
-                let id = self.next_request;
-                match protocol::request(id, &chain.problem, &chain.steps) {
-                    Some(line) => waiting.push_back(Request {
-                        id,
-                        place: (i, j),
-                        line: line.into(),
-                    }),
-                    None => self.lost.verdicts += 1,
-                }
-            }
+        let batch = self.ask(items);
+        while self.batches[&batch].open > 0 {
+            self.turn();
         }
-        self.ask(waiting, &mut verdicts);
-        verdicts
+        let settled = self.batches.remove(&batch);
+        settled.map_or(Vec::new(), |batch| batch.verdicts)
     }
 
     fn lost(&self) -> Option<Lost> {

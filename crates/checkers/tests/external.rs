@@ -219,45 +219,72 @@ fn item<'a>(id: ScoreId, texts: &[&'a str]) -> ScoreItem<'a> {
     }
 }
 
-#[test]
-fn a_search_goes_on_until_it_answers_and_gets_each_batch() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let gate = folder.path().join("gate");
-    let wait = format!(
-        r#"while [ ! -e {} ]; do sleep 0.01; done; printf '{{"id":%s,"verdict":"pass"}}\n' "$id""#,
-        gate.display()
-    );
-    let mut config = config(script(&wait));
+/// A program that waits for a file to be there before it passes a hostile step.
+fn gated(gate: &Path) -> ExternalConfig {
+    let gate = gate.display();
+    let mut config = config(script(&format!(
+        r#"while [ ! -e {gate} ]; do sleep 0.01; done; printf '{{"id":%s,"verdict":"pass"}}\n' "$id""#
+    )));
     config.timeout = Duration::from_secs(60);
-    let mut scorer = scorer(config);
-    let (a, b) = (open(&mut scorer), open(&mut scorer));
-    let pending = |submitted| matches!(submitted, Submitted::Pending);
-    let first = scorer.submit(BatchId(1), &[item(a, &["good", "hostile"])]);
-    assert!(pending(first));
-    // What happens to a chain meanwhile is in order.
-    let fork = scorer.fork(a);
-    assert!(pending(scorer.submit(BatchId(2), &[item(b, &["bad"])])));
-    scorer.release(b);
-    assert!(scorer.collect(false).is_empty());
-    std::fs::write(&gate, "").expect("a file");
-    // A call that waits for its own answer keeps those of the others.
-    let at_once = scorer.score(&[item(fork, &["bad"])]).expect("scores");
-    let at_once = at_once[0].as_ref().expect("scores");
-    assert_eq!(at_once.probabilities, [Some(0.0)]);
+    config
+}
+
+/// The scores of the next batches that are done.
+fn collected(scorer: &mut ExternalScorer, count: usize) -> Vec<(BatchId, Vec<Option<f32>>)> {
     let mut done = Vec::new();
-    while done.len() < 2 {
+    while done.len() < count {
         done.extend(scorer.collect(true));
     }
     let said = done.into_iter().map(|(batch, scored)| {
         let scored = scored.expect("scores").remove(0).expect("scores");
         (batch, scored.probabilities)
     });
-    let want = [
-        (BatchId(1), vec![Some(1.0), Some(1.0)]),
-        (BatchId(2), vec![Some(0.0)]),
-    ];
-    assert_eq!(said.collect::<Vec<_>>(), want);
+    said.collect()
+}
+
+#[test]
+fn a_search_goes_on_until_it_answers_and_gets_each_batch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gate = folder.path().join("gate");
+    let mut scorer = scorer(gated(&gate));
+    let (a, b) = (open(&mut scorer), open(&mut scorer));
+    let pending = |submitted| matches!(submitted, Submitted::Pending);
+    let first = scorer.submit(BatchId(1), &[item(a, &["hostile", "good"])]);
+    assert!(pending(first));
+    // What happens to a chain meanwhile is in order.
+    let fork = scorer.fork(a);
+    assert!(scorer.collect(false).is_empty());
+    // A batch with nothing that is slow does not wait for the other one.
+    assert!(pending(scorer.submit(BatchId(2), &[item(b, &["bad"])])));
+    let quick = collected(&mut scorer, 1);
+    assert_eq!(quick, [(BatchId(2), vec![Some(0.0)])]);
+    std::fs::write(&gate, "").expect("a file");
+    // A call that waits for its own answer keeps those of the others.
+    let at_once = scorer.score(&[item(fork, &["bad"])]).expect("scores");
+    let at_once = at_once[0].as_ref().expect("scores");
+    assert_eq!(at_once.probabilities, [Some(0.0)]);
+    let slow = collected(&mut scorer, 1);
+    assert_eq!(slow, [(BatchId(1), vec![Some(1.0), Some(1.0)])]);
     assert!(scorer.collect(true).is_empty());
+    assert_eq!(scorer.lost().get(), Lost::default());
+}
+
+#[test]
+fn what_waits_of_a_released_chain_is_not_asked_any_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gate = folder.path().join("gate");
+    let mut config = gated(&gate);
+    (config.workers, config.in_flight) = (1, 1);
+    let mut scorer = scorer(config);
+    let (a, b) = (open(&mut scorer), open(&mut scorer));
+    scorer.submit(BatchId(1), &[item(a, &["hostile"])]);
+    scorer.submit(BatchId(2), &[item(b, &["bad", "bad"])]);
+    scorer.release(b);
+    // It is settled although the only process is at the first step.
+    let released = collected(&mut scorer, 1);
+    assert_eq!(released, [(BatchId(2), vec![None, None])]);
+    std::fs::write(&gate, "").expect("a file");
+    assert_eq!(collected(&mut scorer, 1), [(BatchId(1), vec![Some(1.0)])]);
     assert_eq!(scorer.lost().get(), Lost::default());
 }
 

@@ -17,6 +17,7 @@ use crate::args::LabelArgs;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::interrupt::Interrupt;
+use crate::lost;
 use crate::output;
 use crate::progress::Progress;
 use crate::settings::{self, LongProblems, ShowPlan};
@@ -64,8 +65,9 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
     foreign::note(solver.has_bundled(), "problems", texts);
-    let summary = writer.run(&mut solver, &interrupt)?;
-    writer.finish(&summary)
+    let summary = writer.run(&mut solver, &interrupt);
+    lost::tell(solver.lost_verdicts());
+    writer.finish(&summary?)
 }
 
 /// Nothing is scored unless it is mined, and there is one way of searching.

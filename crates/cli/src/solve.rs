@@ -51,14 +51,15 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
-    let summary = report.run(&mut solver, &interrupt)?;
+    let summary = report.run(&mut solver, &interrupt);
+    lost::tell(solver.lost_verdicts());
+    let summary = summary?;
     let resumed = problems.problems[..count]
         .iter()
         .filter_map(|problem| finished.get(&problem.id));
     for line in servers::traffic(&solver) {
         output::note(format_args!("{line}"));
     }
-    lost::tell(solver.lost_verdicts());
     report.finish(resumed, &summary)
 }
 

@@ -90,8 +90,7 @@ impl fmt::Debug for Judge {
 ///
 /// A step has no score if all judges that score abstain on it. If all judges veto, a step that none
 /// of them fails has the score 1: nothing speaks against it. A chain that a veto has failed stays
-/// failed: its later steps have the score 0, however scores are aggregated, and nobody is asked
-/// about them.
+/// failed: its later steps have the score 0 too, and in later calls nobody is asked about them.
 #[derive(Debug)]
 pub struct Judges {
     judges: Vec<Judge>,
@@ -225,7 +224,14 @@ impl Judges {
             if item.error.is_some() {
                 continue;
             }
-            let wanted = (0..item.steps.len())
+            // What follows a step that is failed is failed with it. In the first stage all are
+            // asked about all steps, whoever answers first.
+            let mut known = match batch.stage {
+                0 => 0..0,
+                _ => 0..item.steps.len(),
+            };
+            let failed = known.find(|&step| self.is_vetoed(&item.said(step)));
+            let wanted = (0..failed.unwrap_or(item.steps.len()))
                 .filter(|&step| self.wants(judge, batch.stage, &item.steps[step], &item.said(step)))
                 .collect::<Vec<usize>>();
             // A chain of a problem that was cancelled meanwhile is gone.

@@ -149,7 +149,7 @@ pub fn serve<'s>(
         live: Live::default(),
         passes: Passes::default(),
         owners: HashMap::new(),
-        batches: PendingBatches::default(),
+        batches: PendingBatches::new(),
         set_back: VecDeque::new(),
         limit: in_flight.max(1),
         results_since_change: 0,

@@ -150,7 +150,8 @@ pub trait Scorer {
         Submitted::Done(self.score(items))
     }
 
-    /// The pending batches that are done since the last call. If `wait`, nothing else is to be
+    /// The pending batches that are done since the last call. A run that is stopped does not wait for
+    /// its own: they are among those of a later run, which passes over them. If `wait`, nothing else is to be
     /// done: it may block until one is done or a short while has passed.
     fn collect(&mut self, _wait: bool) -> Vec<(BatchId, ScoreResult)> {
         Vec::new()

@@ -127,7 +127,7 @@ impl Metrics {
             ),
             (
                 "beamgen_lost_verdicts_total",
-                "verdicts that commands of --checker-command owed and lost",
+                "verdicts that checker commands owed and lost",
                 stats.lost_verdicts,
             ),
             (

@@ -33,8 +33,8 @@ pub enum Event {
     TooLong,
     /// It closed its output.
     Ended,
-    /// It did nothing: who waits for events is to look up.
-    Stop,
+    /// Of no process: wakes who waits for events.
+    Wake,
 }
 
 /// A process that runs; dropped, it is killed with all its group.

@@ -4,7 +4,7 @@
 //! it is asked about a chain comes after that chain's earlier steps.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use beamgen_search::{
     BatchId, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scorer, Submitted,
 };
 
-use super::{External, Stop};
+use super::{External, Waker};
 use crate::scorer::scored;
 use crate::{CheckItem, Checker, Lost, Verdict};
 
@@ -31,7 +31,7 @@ pub struct ExternalScorer {
     to_thread: Option<Sender<Told>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
-    stop: Stop,
+    waker: Waker,
     lost: LostSoFar,
     next_chain: u64,
     pending: BTreeSet<BatchId>,
@@ -41,7 +41,7 @@ pub struct ExternalScorer {
 
 type Answer = (BatchId, Vec<Vec<Verdict>>);
 
-/// What an external checker lost so far, for those who do not have it.
+/// What an external checker lost so far, as other threads may read it.
 #[derive(Clone, Debug, Default)]
 pub struct LostSoFar(Arc<Mutex<Lost>>);
 
@@ -76,14 +76,21 @@ impl ExternalScorer {
         let (to_thread, told) = channel();
         let (to_scorer, answers) = channel();
         let lost = LostSoFar::default();
-        let stop = external.stop.clone();
+        let waker = external.waker.clone();
         let losses = lost.clone();
-        let thread = thread::spawn(move || drive(external, &told, &to_scorer, &losses));
+        let driver = Driver {
+            external,
+            chains: HashMap::new(),
+            batches: HashMap::new(),
+            to_scorer,
+            lost: losses,
+        };
+        let thread = thread::spawn(move || driver.run(&told));
         Self {
             to_thread: Some(to_thread),
             answers,
             thread: Some(thread),
-            stop,
+            waker,
             lost,
             next_chain: 0,
             pending: BTreeSet::new(),
@@ -115,6 +122,7 @@ impl ExternalScorer {
             (item.id, steps.collect())
         };
         self.tell(Told::Check(batch, items.iter().map(own).collect()));
+        self.waker.wake();
     }
 }
 
@@ -190,7 +198,7 @@ impl Scorer for ExternalScorer {
 impl Drop for ExternalScorer {
     /// Ends the thread at once, and with it the program's processes.
     fn drop(&mut self) {
-        self.stop.stop();
+        self.waker.stop();
         self.to_thread = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -198,41 +206,74 @@ impl Drop for ExternalScorer {
     }
 }
 
-/// The thread: does what it is told until nobody can tell it any more.
-fn drive(
-    mut external: External,
-    told: &Receiver<Told>,
-    to_scorer: &Sender<Answer>,
-    lost: &LostSoFar,
-) {
-    let mut chains: HashMap<ScoreId, ScoreId> = HashMap::new();
-    for told in told {
+/// The thread's side.
+struct Driver {
+    external: External,
+    /// The program's chains, by the scorer's.
+    chains: HashMap<ScoreId, ScoreId>,
+    /// The scorer's batches, by the program's.
+    batches: HashMap<u64, BatchId>,
+    to_scorer: Sender<Answer>,
+    lost: LostSoFar,
+}
+
+impl Driver {
+    /// Does what it is told, and asks the program about all batches at once, until nobody can tell it
+    /// anything any more.
+    fn run(mut self, told: &Receiver<Told>) {
+        loop {
+            // What is told meanwhile comes before the next look at the program.
+            let next = match self.batches.is_empty() {
+                true => told.recv().map_err(|_| TryRecvError::Disconnected),
+                false => told.try_recv(),
+            };
+            match next {
+                Ok(told) => self.obey(told),
+                Err(TryRecvError::Empty) => self.external.turn(),
+                Err(TryRecvError::Disconnected) => return,
+            }
+            if self.external.waker.is_stopped() || self.answer().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn obey(&mut self, told: Told) {
         match told {
             Told::Open(id, problem) => {
-                chains.insert(id, external.open(&problem));
+                let opened = self.external.open(&problem);
+                self.chains.insert(id, opened);
             }
             Told::Fork(id, copy) => {
-                let forked = external.fork(chains[&id]);
-                chains.insert(copy, forked);
+                let forked = self.external.fork(self.chains[&id]);
+                self.chains.insert(copy, forked);
             }
             Told::Release(id) => {
-                if let Some(id) = chains.remove(&id) {
-                    external.release(id);
+                if let Some(id) = self.chains.remove(&id) {
+                    self.external.release(id);
                 }
             }
             Told::Check(batch, items) => {
                 let own = items.iter();
                 let items = own.map(|(id, steps)| CheckItem {
-                    id: chains[id],
+                    id: self.chains[id],
                     steps: steps.iter().map(String::as_str).collect(),
                 });
                 let items: Vec<CheckItem<'_>> = items.collect();
-                let verdicts = external.check(&items);
-                lost.set(external.lost.clone());
-                if to_scorer.send((batch, verdicts)).is_err() {
-                    return;
-                }
+                let asked = self.external.ask(&items);
+                self.batches.insert(asked, batch);
             }
         }
+    }
+
+    /// Gives what is settled to the scorer.
+    fn answer(&mut self) -> Result<(), SendError<Answer>> {
+        for (asked, verdicts) in self.external.settled() {
+            self.lost.set(self.external.lost.clone());
+            if let Some(batch) = self.batches.remove(&asked) {
+                self.to_scorer.send((batch, verdicts))?;
+            }
+        }
+        Ok(())
     }
 }

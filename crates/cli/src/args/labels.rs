@@ -157,8 +157,8 @@ pub struct SplitArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = JUDGE)]
-#[command(mut_arg("checker", |arg| arg.hide_short_help(false).conflicts_with("prm")))]
-#[command(mut_arg("checker_command", |arg| arg.hide_short_help(false).conflicts_with("prm")))]
+#[command(mut_arg("checker", |arg| arg.hide_short_help(false).conflicts_with_all(REWARD_MODEL)))]
+#[command(mut_arg("checker_command", |arg| arg.hide_short_help(false).conflicts_with_all(REWARD_MODEL)))]
 pub struct JudgeArgs {
     #[command(flatten)]
     pub input: InputFlags,
@@ -170,6 +170,9 @@ pub struct JudgeArgs {
     #[command(flatten)]
     pub checkers: CheckerFlags,
 }
+
+/// The flags that name one.
+const REWARD_MODEL: [&str; 3] = ["pair", "prm", "prm_url"];
 
 const JUDGE: &str = "\
 Examples:

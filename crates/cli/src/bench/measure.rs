@@ -105,7 +105,7 @@ impl<'a> Measurement<'a> {
             let mut solver = match loaded.take() {
                 Some((there, solver)) if there == *pair => solver,
                 other => {
-                    drop(other.map(told));
+                    drop(other.map(report_lost));
                     self.load(*pair)?
                 }
             };
@@ -117,7 +117,7 @@ impl<'a> Measurement<'a> {
                 break;
             }
         }
-        drop(loaded.map(told));
+        drop(loaded.map(report_lost));
         Ok(Progressed { done, total })
     }
 
@@ -380,7 +380,7 @@ fn without_scorer(config: &Config) -> Config {
 }
 
 /// A pair of models that nothing more is asked of: tells what its checkers lost.
-fn told((pair, solver): (usize, Solver)) -> (usize, Solver) {
+fn report_lost((pair, solver): (usize, Solver)) -> (usize, Solver) {
     lost::tell(solver.lost_verdicts());
     (pair, solver)
 }

@@ -17,11 +17,16 @@ use crate::table::grouped;
 pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     inputs::keep(&args.input, &args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
-    settings::set_checkers(&mut config, &args.checkers);
+    // A file of settings may have checkers for a search.
+    let flags = &args.checkers;
+    let checks = !flags.checker.is_empty() || !flags.checker_command.is_empty();
+    config.checkers.builtin.clear();
+    config.checkers.commands.clear();
+    settings::set_checkers(&mut config, flags);
     let mut chains = inputs::chains(inputs::read(&args.input)?);
-    let (judged, what) = match config.checkers.is_empty() {
-        true => (ask_model(config, &mut chains)?, "second opinions"),
-        false => (ask_checkers(&config, &mut chains)?, "a step that fails"),
+    let (judged, what) = match checks {
+        false => (ask_model(config, &mut chains)?, "second opinions"),
+        true => (ask_checkers(&config, &mut chains)?, "a step that fails"),
     };
     write::lines(&args.out, chains.iter())?;
     let judged = judged.ok_or_else(|| {
@@ -76,8 +81,8 @@ fn ask_model(
     Ok((judged > 0).then_some(judged))
 }
 
-/// 0 for each step that a checker fails, and nothing for the others, pass or not: what a checker
-/// verified can be beside the point. How many chains have a fail.
+/// 0 for each step that a checker fails, and nothing for the others, pass or not, in place of earlier
+/// opinions: what a checker verified can be beside the point. How many chains have a fail.
 fn ask_checkers(
     config: &beamgen::Config,
     chains: &mut [LabelledChain],

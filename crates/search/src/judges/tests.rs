@@ -197,36 +197,54 @@ fn a_veto_sets_a_step_to_zero_and_a_pass_leaves_the_score() {
     assert_eq!(found.probabilities, [Some(1.0), Some(0.0)]);
 }
 
+/// What one chain scores in a batch that is handed over.
+fn submitted(judges: &mut Judges, id: ScoreId, texts: &[&str]) -> Vec<Option<f32>> {
+    let mut result = match judges.submit(BatchId(0), &[item(id, texts)]) {
+        Submitted::Done(result) => Some(result),
+        Submitted::Pending => None,
+    };
+    while result.is_none() {
+        result = judges.collect(true).pop().map(|(_, result)| result);
+    }
+    let scored = result.unwrap().unwrap().remove(0).unwrap();
+    scored.probabilities
+}
+
 #[test]
 fn a_failed_chain_stays_failed_and_nobody_is_asked_about_it() {
     let log = Log::default();
-    let (a, b) = (Scripted::judge("a", &log), Scripted::judge("b", &log));
-    let mut judges = Judges::new([a, b.vetoing()], Combine::Min);
-    let root = judges.open(&problem("?"), 0).unwrap();
-    let sibling = judges.fork(root);
-    let score = |judges: &mut Judges, id, texts: &[&str]| {
-        let mut found = judges.score(&[item(id, texts)]).unwrap();
-        let found: Scored = found.remove(0).unwrap();
-        (found.probabilities, lines(&log))
-    };
-    // In one call: the fail counts for the step after it, and not for the one before.
-    let first = score(
-        &mut judges,
-        root,
-        &["1 a=0.9", "2 a=0.8 b=0", "3 a=0.7 b=1"],
-    );
-    assert_eq!(first.0, [Some(0.9), Some(0.0), Some(0.0)]);
-    // In later calls, of what was forked from it, too.
-    let fork = judges.fork(root);
-    for id in [root, fork] {
-        let later = score(&mut judges, id, &["4 a=0.9 b=1 end"]);
-        assert_eq!(later, (vec![Some(0.0)], vec![]));
+    for b in [Scripted::judge("b", &log), Scripted::slow("b", &log)] {
+        let mut judges = Judges::new([Scripted::judge("a", &log), b.vetoing()], Combine::Min);
+        let root = judges.open(&problem("?"), 0).unwrap();
+        let sibling = judges.fork(root);
+        // In one call: the fail counts for the step after it, and not for the one before.
+        let steps = ["1 a=0.9", "2 a=0.8 b=0", "3 a=0.7 b=1"];
+        let first = submitted(&mut judges, root, &steps);
+        assert_eq!(first, [Some(0.9), Some(0.0), Some(0.0)]);
+        lines(&log);
+        // In later calls, of what was forked from it, too.
+        let fork = judges.fork(root);
+        for id in [root, fork] {
+            let later = submitted(&mut judges, id, &["4 a=0.9 b=1 end"]);
+            assert_eq!((later, lines(&log)), (vec![Some(0.0)], vec![]));
+        }
+        let other = submitted(&mut judges, sibling, &["5 a=0.6 b=1"]);
+        assert_eq!(other, [Some(0.6)]);
+        for id in [root, fork, sibling] {
+            judges.release(id);
+        }
     }
-    let other = score(&mut judges, sibling, &["5 a=0.6 b=1"]);
-    assert_eq!(other.0, [Some(0.6)]);
-    for id in [root, fork, sibling] {
-        judges.release(id);
-    }
+}
+
+#[test]
+fn the_costly_judge_does_not_read_what_follows_a_failed_step() {
+    let log = Log::default();
+    let [a, b, c] = ["a", "b", "c"].map(|name| Scripted::judge(name, &log));
+    let mut judges = Judges::new([a, b, c.vetoing()], rule("cascade"));
+    let steps = ["1 a=0.5 b=0.7", "2 a=0.5 c=0", "3 a=0.5 b=0.9"];
+    let found = scored(&mut judges, &steps).unwrap();
+    assert_eq!(found.probabilities, [Some(0.7), Some(0.0), Some(0.0)]);
+    assert_eq!(lines(&log), ["c: 1 2 3", "a: 1 2 3", "b: 1"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Steps of all problems go to the scorer together, and equal texts once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::active::{ActiveProblem, Stage};
@@ -25,14 +26,25 @@ struct ScoreRequest {
     id: ScoreId,
 }
 
+/// No two batches of this process have the same number: a scorer may still answer one of an earlier
+/// run, which ended without waiting for it.
+static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
+
 /// Batches that the scorer has not answered yet.
-#[derive(Default)]
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
-    next: u64,
+    /// Those below are of earlier runs.
+    first: BatchId,
 }
 
 impl PendingBatches {
+    pub fn new() -> Self {
+        Self {
+            batches: BTreeMap::new(),
+            first: BatchId(NEXT_BATCH.load(Ordering::Relaxed)),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -143,8 +155,7 @@ impl Scheduler<'_, '_> {
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
-        let batch = BatchId(self.batches.next);
-        self.batches.next += 1;
+        let batch = BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed));
         let submitted = scorer.submit(batch, &items);
         drop(items);
         match submitted {
@@ -169,6 +180,9 @@ impl Scheduler<'_, '_> {
             return Ok(());
         };
         for (batch, scored) in scorer.collect(wait) {
+            if batch < self.batches.first {
+                continue;
+            }
             let Some((requests, before)) = self.batches.batches.remove(&batch) else {
                 let what = format!("scores for {batch:?}, which was not pending");
                 return Err(SearchError::BadScores(what));

@@ -458,3 +458,38 @@ fn a_problem_cancelled_while_its_scores_are_pending_leaves_nothing_behind() {
         }
     }
 }
+
+#[test]
+fn answers_to_a_run_that_was_stopped_are_passed_over_by_the_next_one() {
+    let mut left_over = false;
+    for at in 0..10 {
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = Slow {
+            inner: RefCell::new(ScriptedScorer::new(random_score)),
+            delay: 3,
+            waiting: VecDeque::new(),
+            released: Vec::new(),
+            overlapped: false,
+        };
+        let token = CancelToken::new();
+        let mut stopped = mixed(8);
+        for request in &mut stopped {
+            request.cancel = Some(token.clone());
+        }
+        let mut passes = 0;
+        let clock = &StoppedClock;
+        serve_all(&mut generator, &mut scorer, clock, stopped, |event| {
+            passes += usize::from(matches!(event, Event::Pass { .. }));
+            if passes == at {
+                token.cancel();
+            }
+        });
+        left_over |= !scorer.waiting.is_empty();
+        let next = mixed(5);
+        let (results, _) = serve_all(&mut generator, &mut scorer, clock, next.clone(), |_| ());
+        for (result, request) in results.iter().zip(&next) {
+            assert_eq!(essence(result), essence(&alone(request)));
+        }
+    }
+    assert!(left_over, "no run was stopped while scores were pending");
+}

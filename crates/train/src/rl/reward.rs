@@ -3,7 +3,7 @@
 use super::advantage::{advantages, is_informative, shaped};
 use super::overlong::penalty;
 use super::rollout::{Chain, Group};
-use super::{Recipe, Reward};
+use super::{Paid, Recipe, Reward};
 
 /// A group's rewards and advantages.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl Earned {
             false => vec![Vec::new(); outcomes.len()],
         };
         let informative = match recipe.reward {
-            Reward::Prm => is_informative(&processes),
-            Reward::Outcome | Reward::Both => is_informative(&outcomes),
+            Reward::Prm => is_informative(&processes, recipe.credit.paid()),
+            Reward::Outcome | Reward::Both => is_informative(&outcomes, Paid::FromHere),
         };
         let rewards = group.chains.iter().zip(&outcomes).map(|(chain, outcome)| {
             let process = || recipe.credit.earned(&chain.scores());
@@ -43,16 +43,19 @@ impl Earned {
         });
         let rewards = rewards.collect();
         let penalised = |rewards: Vec<Vec<f64>>| self::penalised(recipe, group, rewards);
+        let algorithm = &recipe.algorithm;
+        let of_outcomes = |outcomes| advantages(algorithm, &penalised(outcomes), Paid::FromHere);
+        let paid = recipe.credit.paid();
         let by_step: Vec<Vec<f64>> = match recipe.reward {
             Reward::Outcome => {
-                let of = advantages(&recipe.algorithm, &penalised(outcomes));
+                let of = of_outcomes(outcomes);
                 let steps = group.chains.iter().map(|chain| chain.steps.len());
                 of.iter().zip(steps).map(|(a, n)| vec![a[0]; n]).collect()
             }
-            Reward::Prm => advantages(&recipe.algorithm, &penalised(processes)),
+            Reward::Prm => advantages(algorithm, &penalised(processes), paid),
             Reward::Both => {
-                let of = advantages(&recipe.algorithm, &penalised(outcomes));
-                let by_step = advantages(&recipe.algorithm, &processes);
+                let of = of_outcomes(outcomes);
+                let by_step = advantages(algorithm, &processes, paid);
                 let both = of.iter().zip(by_step).map(|(outcome, process)| {
                     let both = process
                         .iter()
