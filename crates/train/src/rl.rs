@@ -35,7 +35,7 @@ mod watch;
 
 pub use algorithm::{Algorithm, Baseline, Scale};
 pub use average::Average;
-pub use credit::{Credit, Paid};
+pub use credit::Credit;
 pub use recipe::{Recipe, Reward};
 pub use report::{Event, HeldOut, Update};
 pub use run::{Ended, Job, run};

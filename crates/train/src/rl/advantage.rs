@@ -2,7 +2,7 @@
 //! step of a chain the sum from there on (process supervision in 2402.03300). An outcome is a chain
 //! with one reward; its advantage is then the same at all tokens.
 
-use super::{Algorithm, Baseline, Paid, Scale};
+use super::{Algorithm, Baseline, Scale};
 
 /// Keeps a deviation of 0 from dividing.
 const LEAST: f64 = 1e-6;
@@ -10,7 +10,7 @@ const LEAST: f64 = 1e-6;
 /// The advantages of a group, one for each reward. `rewards` has the rewards of each chain in the
 /// order of its steps. Chains without any have no advantages.
 #[must_use]
-pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>], paid: Paid) -> Vec<Vec<f64>> {
+pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let count = rewards.iter().map(Vec::len).sum::<usize>();
     let total: f64 = rewards.iter().flatten().sum();
     let mean = total / count.max(1) as f64;
@@ -34,12 +34,8 @@ pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>], paid: Paid) -> Ve
             .iter()
             .rev()
             .map(|reward| {
-                let own = (reward - baseline) / scale;
-                sum += own;
-                match paid {
-                    Paid::Own => own,
-                    Paid::FromHere => sum,
-                }
+                sum += (reward - baseline) / scale;
+                sum
             })
             .collect();
         from_behind.reverse();
@@ -48,16 +44,11 @@ pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>], paid: Paid) -> Ve
     rewards.iter().map(of_chain).collect()
 }
 
-/// Whether a group's rewards tell its chains apart, or its steps where each is paid its own. Groups
-/// all right or all wrong do not, however long their chains are.
+/// Whether what the chains of a group earned tells them apart. All right or all wrong does not.
 #[must_use]
-pub fn is_informative(rewards: &[Vec<f64>], paid: Paid) -> bool {
-    let all: Vec<f64> = match paid {
-        Paid::Own => rewards.concat(),
-        Paid::FromHere => rewards.iter().map(|own| own.iter().sum()).collect(),
-    };
-    let first = all.first().copied().unwrap_or(0.0);
-    all.iter().any(|reward| (reward - first).abs() > LEAST)
+pub fn is_informative(earned: &[f64]) -> bool {
+    let first = earned.first().copied().unwrap_or(0.0);
+    earned.iter().any(|other| (other - first).abs() > LEAST)
 }
 
 /// The share of an outcome's advantage that a reward model may add to it or take from it.
@@ -91,7 +82,7 @@ mod tests {
     }
 
     fn of(name: &str, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        advantages(&name.parse().unwrap(), rewards, Paid::FromHere)
+        advantages(&name.parse().unwrap(), rewards)
     }
 
     fn outcomes(of: &[f64]) -> Vec<Vec<f64>> {
@@ -120,19 +111,12 @@ mod tests {
     fn a_group_without_signal_has_no_advantage() {
         for row in Algorithm::ALL {
             close(
-                &advantages(&row, &outcomes(&[1.0, 1.0, 1.0]), Paid::FromHere),
+                &advantages(&row, &outcomes(&[1.0, 1.0, 1.0])),
                 &outcomes(&[0.0, 0.0, 0.0]),
             );
         }
-        for paid in [Paid::Own, Paid::FromHere] {
-            assert!(!is_informative(&outcomes(&[0.0, 0.0]), paid));
-            assert!(is_informative(&outcomes(&[0.0, 1.0]), paid));
-            assert!(!is_informative(&[vec![0.0], vec![0.0, 0.0]], paid));
-            assert!(!is_informative(&[], paid));
-        }
-        // Equal sums, of other steps.
-        let steps = [vec![0.1, 0.9], vec![0.9, 0.1]];
-        assert!(is_informative(&steps, Paid::Own) && !is_informative(&steps, Paid::FromHere));
+        assert!(!is_informative(&[0.0, 0.0]) && !is_informative(&[]));
+        assert!(is_informative(&[0.0, 1.0]));
     }
 
     #[test]
@@ -155,21 +139,6 @@ mod tests {
         close(
             &of("rloo", &rewards),
             &[vec![4.0 / 3.0, 2.0 / 3.0], vec![-2.0, -2.0, -1.0]],
-        );
-    }
-
-    #[test]
-    fn a_step_that_is_paid_its_own_reward_gains_nothing_by_length() {
-        let own = |name: &str, rewards: &[Vec<f64>]| {
-            advantages(&name.parse().unwrap(), rewards, Paid::Own)
-        };
-        let equal = [vec![0.9; 2], vec![0.9; 6]];
-        close(&own("dr-grpo", &equal), &[vec![0.0; 2], vec![0.0; 6]]);
-        // Mean 0.5.
-        let mistake = [vec![1.0, 0.0], vec![0.5, 0.5]];
-        close(
-            &own("dr-grpo", &mistake),
-            &[vec![0.5, -0.5], vec![0.0, 0.0]],
         );
     }
 

@@ -14,21 +14,13 @@ pub enum Credit {
     /// earns it there (PURE, 2504.15275).
     #[default]
     Min,
-    /// The score less that of the next step, summed from a step on: each step earns its own score,
-    /// however many follow it (Delta in 2410.15115, whose last step has the outcome in its place).
+    /// The score less that of the next step; the last step keeps its own. Summed from a step on that
+    /// is the step's own score (Delta in 2410.15115, whose last step has the outcome in its place).
+    /// Advantages subtract the group's mean reward for each step that is left, so late steps and
+    /// short chains gain.
     Differences,
-    /// The score itself, summed from a step on: a chain earns the more the more steps it has, so it
-    /// may learn to pad.
+    /// The score itself. A chain earns the more the more steps it has, so it may learn to pad.
     Sum,
-}
-
-/// What of a chain's rewards a step is paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paid {
-    /// Its own.
-    Own,
-    /// Its own and those of all later steps.
-    FromHere,
 }
 
 /// Of the softmax, as published.
@@ -55,27 +47,24 @@ impl Credit {
                 let sum: f64 = odds.iter().sum();
                 rewards.iter().zip(odds).map(|(r, o)| r * o / sum).collect()
             }
-            Self::Differences | Self::Sum => scores.collect(),
+            Self::Differences => {
+                let next = scores.clone().skip(1).chain([0.0]);
+                scores.zip(next).map(|(score, next)| score - next).collect()
+            }
+            Self::Sum => scores.collect(),
         }
     }
 
-    /// What of these rewards a step is paid.
-    #[must_use]
-    pub fn paid(self) -> Paid {
-        match self {
-            Self::Differences => Paid::Own,
-            Self::Min | Self::Sum => Paid::FromHere,
-        }
-    }
-
-    /// What a chain with these scores earns, as training raises it: all its rewards, or the mean one
-    /// where each step is paid its own.
+    /// What a chain with these scores earns, one number: the sum of its rewards, or the mean score
+    /// under differences, whose sum is the first score alone.
     #[must_use]
     pub fn earned(self, scores: &[f32]) -> f64 {
-        let sum: f64 = self.rewards(scores).iter().sum();
-        match self.paid() {
-            Paid::Own => sum / scores.len().max(1) as f64,
-            Paid::FromHere => sum,
+        match self {
+            Self::Differences => {
+                let sum: f64 = scores.iter().map(|&score| f64::from(score)).sum();
+                sum / scores.len().max(1) as f64
+            }
+            Self::Min | Self::Sum => self.rewards(scores).iter().sum(),
         }
     }
 }
@@ -121,10 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_paid_its_own_score_under_differences() {
+    fn differences_from_a_step_on_sum_to_its_score() {
         let scores = [0.75, 0.25, 0.5];
-        close(Credit::Differences, &scores, &[0.75, 0.25, 0.5]);
-        assert_eq!(Credit::Differences.paid(), Paid::Own);
+        close(Credit::Differences, &scores, &[0.5, -0.25, 0.5]);
+        let rewards = Credit::Differences.rewards(&scores);
+        for (at, score) in scores.into_iter().enumerate() {
+            assert_eq!(rewards[at..].iter().sum::<f64>(), f64::from(score));
+        }
+        close(Credit::Differences, &[], &[]);
         assert_eq!(Credit::Differences.earned(&scores), 0.5);
         assert_eq!(Credit::Differences.earned(&[]), 0.0);
         assert_eq!(Credit::Sum.earned(&scores), 1.5);

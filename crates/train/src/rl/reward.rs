@@ -3,7 +3,7 @@
 use super::advantage::{advantages, is_informative, shaped};
 use super::overlong::penalty;
 use super::rollout::{Chain, Group};
-use super::{Paid, Recipe, Reward};
+use super::{Recipe, Reward};
 
 /// A group's rewards and advantages.
 #[derive(Debug)]
@@ -29,33 +29,33 @@ impl Earned {
             true => own(&process),
             false => vec![Vec::new(); outcomes.len()],
         };
+        let earned = |chain: &Chain| recipe.credit.earned(&chain.scores());
+        let right: Vec<f64> = outcomes.iter().map(|outcome| outcome[0]).collect();
+        let rewards: Vec<f64> = group
+            .chains
+            .iter()
+            .zip(&right)
+            .map(|(chain, right)| match recipe.reward {
+                Reward::Outcome => *right,
+                Reward::Prm => earned(chain),
+                Reward::Both => right + recipe.prm_weight * earned(chain),
+            })
+            .collect();
         let informative = match recipe.reward {
-            Reward::Prm => is_informative(&processes, recipe.credit.paid()),
-            Reward::Outcome | Reward::Both => is_informative(&outcomes, Paid::FromHere),
+            Reward::Prm => is_informative(&rewards),
+            Reward::Outcome | Reward::Both => is_informative(&right),
         };
-        let rewards = group.chains.iter().zip(&outcomes).map(|(chain, outcome)| {
-            let process = || recipe.credit.earned(&chain.scores());
-            match recipe.reward {
-                Reward::Outcome => outcome[0],
-                Reward::Prm => process(),
-                Reward::Both => outcome[0] + recipe.prm_weight * process(),
-            }
-        });
-        let rewards = rewards.collect();
         let penalised = |rewards: Vec<Vec<f64>>| self::penalised(recipe, group, rewards);
-        let algorithm = &recipe.algorithm;
-        let of_outcomes = |outcomes| advantages(algorithm, &penalised(outcomes), Paid::FromHere);
-        let paid = recipe.credit.paid();
         let by_step: Vec<Vec<f64>> = match recipe.reward {
             Reward::Outcome => {
-                let of = of_outcomes(outcomes);
+                let of = advantages(&recipe.algorithm, &penalised(outcomes));
                 let steps = group.chains.iter().map(|chain| chain.steps.len());
                 of.iter().zip(steps).map(|(a, n)| vec![a[0]; n]).collect()
             }
-            Reward::Prm => advantages(algorithm, &penalised(processes), paid),
+            Reward::Prm => advantages(&recipe.algorithm, &penalised(processes)),
             Reward::Both => {
-                let of = of_outcomes(outcomes);
-                let by_step = advantages(algorithm, &processes, paid);
+                let of = advantages(&recipe.algorithm, &penalised(outcomes));
+                let by_step = advantages(&recipe.algorithm, &processes);
                 let both = of.iter().zip(by_step).map(|(outcome, process)| {
                     let both = process
                         .iter()
