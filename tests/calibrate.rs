@@ -283,3 +283,14 @@ fn a_report_shows_scores_before_and_after() {
     assert!(place.read("out/report.md").contains("calibrated"));
     place.run(&["eval-prm", "--redraw", "out"]).ok();
 }
+
+#[test]
+fn labels_without_a_policy_calibrate_too() {
+    let place = Place::new();
+    let chains = ["problems", "--steps", "--count", "200", "--seed", "9"];
+    place.write("world.jsonl", place.run(&chains).ok().stdout);
+    let fit = ["calibrate", "--data", "world.jsonl", "--out", "cal.json"];
+    let told = place.run(&fit).ok().stdout;
+    let expected = "policy unknown (the labels name none): fitted to ";
+    assert!(told.starts_with(expected), "{told}");
+}

@@ -47,7 +47,7 @@ world() {
 levels() {
   local data body; data=$(realpath "$1") body=$(realpath "$2"); into "$3"
   local holdout=$data/prm800k_holdout.jsonl
-  : "${TOP:=8}" "${PROBED:=150}"
+  : "${TOP:=8}" "${PROBED:=60}"
   # By problem: a third of the easy ones are kept to measure in distribution; all hard ones are out of it. No chain of these files
   # has an outcome (most end at their first wrong step), so there is no ORM here.
   stage easy "$beamgen" labels split "$holdout" --level 'Level 1,Level 2,Level 3' --train easy.jsonl --test test-easy.jsonl \
@@ -56,8 +56,11 @@ levels() {
   cat test-easy.jsonl test-hard.jsonl > test.jsonl
   train prm "$body" easy.jsonl prm-easy --train "top=$TOP" --frozen-dtype int8 --epochs 2 --learning-rate 2e-4 --held-out 0.1
   stage steps "$beamgen" eval-prm --data test.jsonl --prm prm-easy --report steps   # by level
-  # Probes, and easy against hard with an interval (the shift "harder level"), of some: they cost twelve times the scoring.
-  shuf --random-source=test.jsonl test.jsonl | sed -n "1,${PROBED}p" > probed.jsonl
+  # Probes, and easy against hard with an interval (the shift "harder level"), of some: they cost twelve times the scoring. Two
+  # thirds are right to the end, as some probes want them; of all chains that are one in eight.
+  local right=$((PROBED * 2 / 3))
+  shuffled() { shuf --random-source=test.jsonl | sed -n "1,$1p"; }
+  { grep -v '"rating":-1' test.jsonl | shuffled "$right"; grep '"rating":-1' test.jsonl | shuffled $((PROBED - right)); } > probed.jsonl
   stage probes "$beamgen" eval-prm --data probed.jsonl --prm prm-easy --probes --report probes
 }
 

@@ -144,7 +144,10 @@ pub struct PolicyName {
 
 impl std::fmt::Display for PolicyName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.generator)?;
+        match self.generator.as_str() {
+            "" => f.write_str("unknown (the labels name none)")?,
+            name => f.write_str(name)?,
+        }
         match self.temperature {
             Some(temperature) => write!(f, " at temperature {temperature}"),
             None => Ok(()),

@@ -35,7 +35,7 @@ pub fn reliability(folder: &Path, series: Vec<(String, Vec<Bin>)>) -> Result<(),
     };
     let figure = Lines {
         title: "Reliability on held-out problems",
-        described: ("mean score of the bin", "mean share of right completions"),
+        described: ("mean score of the bin", "mean label of the bin"),
         top: 1.0,
         series: series
             .into_iter()
