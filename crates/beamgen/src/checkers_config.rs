@@ -14,6 +14,12 @@ use crate::Error;
 /// A checker and the name of its verdicts.
 type NamedChecker = (String, Box<dyn Checker>);
 
+/// A checker that was started.
+enum Started {
+    Builtin(Box<dyn Checker>),
+    Command(External),
+}
+
 /// A checker for a search.
 pub(crate) struct OpenedChecker {
     pub(crate) name: String,
@@ -94,39 +100,46 @@ impl CheckersConfig {
     /// # Errors
     /// As [`check`](Self::check), or a command cannot be started.
     pub fn open(&self) -> Result<Vec<NamedChecker>, Error> {
-        self.check()?;
-        let mut checkers: Vec<NamedChecker> = Vec::new();
-        for name in &self.builtin {
-            let row = named(name).map_err(|error| refused("builtin", error))?;
-            checkers.push((name.clone(), row.open()));
-        }
-        for command in &self.commands {
-            checkers.push((command.clone(), Box::new(self.external(command)?)));
-        }
-        Ok(checkers)
+        let checkers = self.start()?.into_iter();
+        let checkers = checkers.map(|(name, started)| match started {
+            Started::Builtin(checker) => (name, checker),
+            Started::Command(external) => (name, Box::new(external) as Box<dyn Checker>),
+        });
+        Ok(checkers.collect())
     }
 
     /// Starts them all for a search. Commands answer while it goes on.
     pub(crate) fn scorers(&self) -> Result<Vec<OpenedChecker>, Error> {
+        let checkers = self.start()?.into_iter();
+        let opened = checkers.map(|(name, started)| match started {
+            Started::Builtin(checker) => OpenedChecker {
+                name,
+                scorer: Box::new(CheckerScorer::new(checker)),
+                lost: None,
+            },
+            Started::Command(external) => {
+                let scorer = ExternalScorer::new(external);
+                OpenedChecker {
+                    name,
+                    lost: Some(scorer.lost()),
+                    scorer: Box::new(scorer),
+                }
+            }
+        });
+        Ok(opened.collect())
+    }
+
+    fn start(&self) -> Result<Vec<(String, Started)>, Error> {
         self.check()?;
-        let mut opened = Vec::new();
+        let mut started = Vec::new();
         for name in &self.builtin {
             let row = named(name).map_err(|error| refused("builtin", error))?;
-            opened.push(OpenedChecker {
-                name: name.clone(),
-                scorer: Box::new(CheckerScorer::new(row.open())),
-                lost: None,
-            });
+            started.push((name.clone(), Started::Builtin(row.open())));
         }
         for command in &self.commands {
-            let scorer = ExternalScorer::new(self.external(command)?);
-            opened.push(OpenedChecker {
-                name: command.clone(),
-                lost: Some(scorer.lost()),
-                scorer: Box::new(scorer),
-            });
+            started.push((command.clone(), Started::Command(self.external(command)?)));
         }
-        Ok(opened)
+        Ok(started)
     }
 
     fn external(&self, command: &str) -> Result<External, Error> {

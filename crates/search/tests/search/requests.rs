@@ -331,6 +331,16 @@ struct Slow<'a> {
 }
 
 impl Slow<'_> {
+    fn new(delay: usize) -> Self {
+        Self {
+            inner: RefCell::new(ScriptedScorer::new(random_score)),
+            delay,
+            waiting: VecDeque::new(),
+            released: Vec::new(),
+            overlapped: false,
+        }
+    }
+
     fn let_go(&mut self) {
         if self.waiting.is_empty() {
             for id in self.released.drain(..) {
@@ -391,13 +401,7 @@ fn scores_that_come_late_change_no_result() {
     let mut overlapped = false;
     for delay in [0, 1, 2, 7, 1000] {
         let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = Slow {
-            inner: RefCell::new(ScriptedScorer::new(random_score)),
-            delay,
-            waiting: VecDeque::new(),
-            released: Vec::new(),
-            overlapped: false,
-        };
+        let mut scorer = Slow::new(delay);
         let (results, _) = serve_all(
             &mut generator,
             &mut scorer,
@@ -422,13 +426,7 @@ fn scores_that_come_late_change_no_result() {
 fn a_problem_cancelled_while_its_scores_are_pending_leaves_nothing_behind() {
     for at in 0..30 {
         let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = Slow {
-            inner: RefCell::new(ScriptedScorer::new(random_score)),
-            delay: 3,
-            waiting: VecDeque::new(),
-            released: Vec::new(),
-            overlapped: false,
-        };
+        let mut scorer = Slow::new(3);
         let token = CancelToken::new();
         let mut requests = mixed(8);
         for request in requests.iter_mut().skip(1).step_by(2) {
@@ -464,13 +462,7 @@ fn answers_to_a_run_that_was_stopped_are_passed_over_by_the_next_one() {
     let mut left_over = false;
     for at in 0..10 {
         let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = Slow {
-            inner: RefCell::new(ScriptedScorer::new(random_score)),
-            delay: 3,
-            waiting: VecDeque::new(),
-            released: Vec::new(),
-            overlapped: false,
-        };
+        let mut scorer = Slow::new(3);
         let token = CancelToken::new();
         let mut stopped = mixed(8);
         for request in &mut stopped {
