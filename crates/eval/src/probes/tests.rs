@@ -1,7 +1,7 @@
 //! Probes on chains and scores that are worked out by hand.
 
 use super::*;
-use crate::quality::ScoredChain;
+use crate::quality::{Figure, ScoredChain};
 
 fn steps(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
@@ -207,6 +207,17 @@ fn verdicts_follow_the_rules() {
     assert_eq!(words("falls", &falls(95)[..9]).words, "too few chains (9)");
     let low: Vec<Trial> = (0..20).map(|i| trial(i, 0.2, 0.1)).collect();
     assert_eq!(words("falls", &low).grade, Grade::Unknown);
+}
+
+#[test]
+fn a_shift_without_an_interval_has_no_verdict() {
+    let area = |value, interval| Some(Figure { value, interval });
+    let away = area(0.6, Some((0.55, 0.65)));
+    let grade = |difference| Verdict::of_shift(away, difference).grade;
+    assert_eq!(grade(area(-0.3, None)), Grade::Unknown);
+    assert_eq!(grade(area(-0.3, Some((-0.5, 0.1)))), Grade::Sound);
+    assert_eq!(grade(area(-0.3, Some((-0.5, -0.1)))), Grade::Weak);
+    assert_eq!(grade(None), Grade::Unknown);
 }
 
 fn leveled(level: &str, problem: u32, scores: [f32; 2]) -> ScoredChain {

@@ -35,7 +35,7 @@ the wrong chains below the threshold (10 % or more) is lifted to it; \"rewards i
 \"marks it down\" if it is below 0, else \"indifferent to it\". Where only the form changes, the larger of \
 two shares counts, of the chains at or above the threshold those that fall below it (\"drops X %\"), and of the wrong \
 chains below it those that are lifted to it: less than 5 % \"unmoved\", more than 20 % \"thrown off\". For a shift: \"holds\" \
-unless the difference of the ROC areas is below 0; then \"weaker there\", or \"lost there\" if the area there is not \
+unless the difference of the ROC areas is below 0 by its interval (without one there is no verdict); then \"weaker there\", or \"lost there\" if the area there is not \
 above one half.";
 
 /// How good the model is at a probe.
@@ -136,6 +136,10 @@ impl Verdict {
             let words = "the data do not tell: right and wrong steps of both kinds are needed";
             return Self::new(Grade::Unknown, words);
         };
+        if difference.interval.is_none() {
+            let words = "the data do not tell: too few problems for an interval";
+            return Self::new(Grade::Unknown, words);
+        }
         let is_lost = away.interval.is_some_and(|(low, _)| low <= 0.5);
         match (is_below_0(difference), is_lost) {
             (false, _) => Self::new(Grade::Sound, "holds"),
