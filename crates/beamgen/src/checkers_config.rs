@@ -17,7 +17,7 @@ type NamedChecker = (String, Box<dyn Checker>);
 /// A checker that was started.
 enum Started {
     Builtin(Box<dyn Checker>),
-    Command(External),
+    Command(Box<External>),
 }
 
 /// A checker for a search.
@@ -103,7 +103,7 @@ impl CheckersConfig {
         let checkers = self.start()?.into_iter();
         let checkers = checkers.map(|(name, started)| match started {
             Started::Builtin(checker) => (name, checker),
-            Started::Command(external) => (name, Box::new(external) as Box<dyn Checker>),
+            Started::Command(external) => (name, external as Box<dyn Checker>),
         });
         Ok(checkers.collect())
     }
@@ -118,7 +118,7 @@ impl CheckersConfig {
                 lost: None,
             },
             Started::Command(external) => {
-                let scorer = ExternalScorer::new(external);
+                let scorer = ExternalScorer::new(*external);
                 OpenedChecker {
                     name,
                     lost: Some(scorer.lost()),
@@ -137,7 +137,8 @@ impl CheckersConfig {
             started.push((name.clone(), Started::Builtin(row.open())));
         }
         for command in &self.commands {
-            started.push((command.clone(), Started::Command(self.external(command)?)));
+            let external = Box::new(self.external(command)?);
+            started.push((command.clone(), Started::Command(external)));
         }
         Ok(started)
     }
