@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use beamgen::checkers::{CHECKERS, CheckItem, Opinion, Panel, Tally, Verdict};
+use beamgen::checkers::{CHECKERS, Opinion, Panel, Tally, Verdict};
 use beamgen_labels::{LabelRule, LabelledChain, Neutral};
 use serde::Serialize;
 
@@ -16,9 +16,7 @@ use crate::printable;
 use crate::progress::Progress;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
-
-/// Chains that are checked in one call, so that an external checker has many steps in flight.
-pub const AT_ONCE: usize = 64;
+use crate::verdicts::{self, AT_ONCE};
 
 /// One checker on one file.
 #[derive(Serialize)]
@@ -69,7 +67,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     if config.checkers.is_empty() {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }
-    let mut panel = panel(&config)?;
+    let mut panel = verdicts::panel(&config)?;
     if let Some(out) = &args.out {
         inputs::keep(&args.input, out)?;
     }
@@ -91,7 +89,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
         let mut counts = Counts::new(&panel, &file.source);
         let chains = &file.chains[..file.chains.len().min(most)];
         for (batch, some) in chains.chunks(AT_ONCE).enumerate() {
-            let said = verdicts(&mut panel, some);
+            let said = verdicts::of(&mut panel, some);
             for (at, (chain, opinions)) in some.iter().zip(&said).enumerate() {
                 let number = batch * AT_ONCE + at + 1;
                 let id = chain.id.clone().unwrap_or_else(|| number.to_string());
@@ -118,39 +116,6 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     }
     lost::tell(panel.lost());
     print(&rows, args.json)
-}
-
-/// The checkers of the settings.
-pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
-    let mut panel = Panel::default();
-    for (name, checker) in config.checkers.open()? {
-        panel.add(name, checker);
-    }
-    Ok(panel)
-}
-
-/// What the panel says of each step of each chain.
-pub fn verdicts(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
-    let item = |chain: &LabelledChain, panel: &mut Panel| {
-        let id = panel.open(&chain.problem);
-        (
-            id,
-            chain.steps.iter().map(|step| step.text.clone()).collect(),
-        )
-    };
-    let opened: Vec<(_, Vec<String>)> = chains.iter().map(|chain| item(chain, panel)).collect();
-    let items: Vec<CheckItem<'_>> = opened
-        .iter()
-        .map(|(id, steps)| CheckItem {
-            id: *id,
-            steps: steps.iter().map(String::as_str).collect(),
-        })
-        .collect();
-    let said = panel.check(&items);
-    for (id, _) in opened {
-        panel.release(id);
-    }
-    said
 }
 
 /// The rows of one file as they grow: one for each checker, and one for all if there are several.

@@ -42,6 +42,7 @@ mod solve;
 mod table;
 #[cfg(feature = "train")]
 mod train;
+mod verdicts;
 mod version;
 mod view;
 mod world;

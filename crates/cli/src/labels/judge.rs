@@ -5,7 +5,6 @@ use beamgen_labels::LabelledChain;
 
 use super::{inputs, write};
 use crate::args::JudgeArgs;
-use crate::check::{self, AT_ONCE};
 use crate::failure::Failure;
 use crate::lost;
 use crate::output;
@@ -13,6 +12,7 @@ use crate::progress::Progress;
 use crate::score;
 use crate::settings;
 use crate::table::grouped;
+use crate::verdicts::{self, AT_ONCE};
 
 pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     inputs::keep(&args.input, &args.out)?;
@@ -87,13 +87,13 @@ fn ask_checkers(
     config: &beamgen::Config,
     chains: &mut [LabelledChain],
 ) -> Result<Option<usize>, Failure> {
-    let mut panel = check::panel(config)?;
+    let mut panel = verdicts::panel(config)?;
     let names: Vec<&str> = panel.names().collect();
     let scorer = names.join(", ");
     let mut progress = Progress::new(chains.len(), "chains");
     let mut failed = 0;
     for some in chains.chunks_mut(AT_ONCE) {
-        let said = check::verdicts(&mut panel, some);
+        let said = verdicts::of(&mut panel, some);
         for (chain, opinions) in some.iter_mut().zip(said) {
             for (step, opinions) in chain.steps.iter_mut().zip(opinions) {
                 let fails = opinions.iter().any(|opinion| opinion.verdict.is_fail());

@@ -1,0 +1,42 @@
+//! What the checkers of a command line say of labelled chains.
+
+use beamgen::checkers::{CheckItem, Opinion, Panel};
+use beamgen_labels::LabelledChain;
+
+use crate::failure::Failure;
+
+/// Chains that are checked in one call, so that an external checker has many steps in flight.
+pub const AT_ONCE: usize = 64;
+
+/// The checkers of the settings.
+pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
+    let mut panel = Panel::default();
+    for (name, checker) in config.checkers.open()? {
+        panel.add(name, checker);
+    }
+    Ok(panel)
+}
+
+/// What the panel says of each step of each chain: one opinion of each checker.
+pub fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
+    let item = |chain: &LabelledChain, panel: &mut Panel| {
+        let id = panel.open(&chain.problem);
+        (
+            id,
+            chain.steps.iter().map(|step| step.text.clone()).collect(),
+        )
+    };
+    let opened: Vec<(_, Vec<String>)> = chains.iter().map(|chain| item(chain, panel)).collect();
+    let items: Vec<CheckItem<'_>> = opened
+        .iter()
+        .map(|(id, steps)| CheckItem {
+            id: *id,
+            steps: steps.iter().map(String::as_str).collect(),
+        })
+        .collect();
+    let said = panel.check(&items);
+    for (id, _) in opened {
+        panel.release(id);
+    }
+    said
+}
