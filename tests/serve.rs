@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::json;
+
 use crate::run::Place;
 
 /// A server that was started by its command line.
@@ -41,9 +43,13 @@ impl Serving {
     }
 
     fn get(&self, path: &str, headers: &str) -> String {
+        self.send("GET", path, headers, "")
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n{body}",
             self.address
         );
         stream.write_all(request.as_bytes()).expect("it reads");
@@ -115,6 +121,31 @@ fn presets_and_keys_come_from_files_or_the_environment() {
     assert!(server.get("/v1/models", key).contains("200 OK"));
     server.signal("-TERM");
     assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_checker_that_was_given_up_is_told_at_the_end() {
+    let place = Place::new();
+    let server = Serving::start(&place, &["--checker-command", "exit 3"], &[]);
+    let problem = "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?";
+    let body = json!({
+        "model": "beamgen",
+        "messages": [{"role": "user", "content": problem}],
+    });
+    let body = body.to_string();
+    let headers = format!(
+        "Content-Type: application/json\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    let reply = server.send("POST", "/v1/chat/completions", &headers, &body);
+    assert!(reply.contains("200 OK"), "{reply}");
+    server.signal("-TERM");
+    let (code, said) = server.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains(r#"the checker "exit 3" was given up"#) && said.contains("exit status: 3"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::lost;
 use crate::output;
 use crate::settings::{self, ShowPlan};
 use crate::table::grouped;
@@ -36,7 +37,8 @@ pub fn main(args: &ServeArgs) -> Result<(), Failure> {
     stop_on_signals(&stop)?;
     let address = server.address()?;
     output::note(format_args!("beamgen serves on http://{address}"));
-    let summary = server.run(solver, presets, &stop)?;
+    let (solver, summary) = server.run(solver, presets, &stop)?;
+    lost::tell(solver.lost_verdicts());
     output::note(format_args!(
         "beamgen has stopped: {} problems, {} tokens sampled",
         grouped(summary.problems as u64),

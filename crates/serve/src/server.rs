@@ -49,11 +49,16 @@ impl Server {
         self.listener.local_addr().map_err(Error::Runtime)
     }
 
-    /// Serves a solver until it is told to stop, and says what was spent.
+    /// Serves a solver until it is told to stop, and gives it back with what was spent.
     ///
     /// # Errors
     /// There is nothing to run on, or a model was lost.
-    pub fn run(self, solver: Solver, presets: Presets, stop: &Stop) -> Result<RunSummary, Error> {
+    pub fn run(
+        self,
+        solver: Solver,
+        presets: Presets,
+        stop: &Stop,
+    ) -> Result<(Solver, RunSummary), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -80,7 +85,6 @@ impl Server {
             .map_err(Error::Runtime)?;
         // Connections that are still there end here, and with them their searches.
         drop(runtime);
-        let (_, summary) = service.close()?;
-        Ok(summary)
+        Ok(service.close()?)
     }
 }

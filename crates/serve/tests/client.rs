@@ -30,7 +30,7 @@ impl Running {
         let thread = std::thread::spawn(move || {
             let solver = Solver::builder().config(config).load_scorer().build()?;
             let presets = Presets::built_in(&solver.settings())?;
-            server.run(solver, presets, &told)
+            Ok(server.run(solver, presets, &told)?.1)
         });
         Self {
             address,
