@@ -1,24 +1,14 @@
 #!/usr/bin/env bash
 # The real case from end to end: benches/real/run.sh DATA SMOLLM2.gguf W   (README.md beside it)
-# A stage whose result is in W is skipped; one that was interrupted goes on where it stopped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../stages.sh"
 data=$(realpath "$1") gguf=$(realpath "$2")
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
 : "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${MAWPS_PROBLEMS:=1000}" "${TOP:=8}"
-# Large buffers stay with the process between updates, as the help of `beamgen train` advises.
-export MIMALLOC_PURGE_DELAY=-1
 
-stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into log.txt, too
-  local name=$1; shift
-  [ -e "done/$name" ] && return
-  echo "== $(date -u +%FT%TZ) $*" | tee -a log.txt
-  /usr/bin/time -f '%e s, %U s of processor time, at most %M KiB' "$@" 2>&1 | tee -a log.txt
-  mkdir -p done; touch "done/$name"
-}
-goes_on() { [ -e "$1" ] && echo --resume || true; }
 train() { # train KIND FROM DATA OUT TOP MORE...
   stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$5" --frozen-dtype int8 \
     $(goes_on "$4/work") "${@:6}"

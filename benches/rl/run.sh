@@ -1,31 +1,21 @@
 #!/usr/bin/env bash
 # RL of the bundled generator: benches/rl/run.sh W   (W: a folder for everything; benches/results/2026-11-25-rl says what came out)
-# A stage whose result is in W is skipped; one that was interrupted goes on where it stopped.
 # SEEDS, ALGORITHMS, CREDITS, UPDATES, BENCH_N and BENCH_SEEDS choose less of it: SEEDS=0 UPDATES=20 benches/rl/run.sh W is a short one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../stages.sh"
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 generator=$(realpath "$here/../../models/abacus/generator") prm=$(realpath "$here/../../models/abacus/prm")
 : "${SEEDS:=0 1 2}" "${ALGORITHMS=rloo grpo dr-grpo dapo}" "${CREDITS=sum min differences both}" "${UPDATES:=120}"
 : "${BENCH_N:=1,4,16,64}" "${BENCH_SEEDS:=3}" "${RATE:=5e-4}" "${PRM_ALGORITHM:=dr-grpo}" "${PRM_UPDATES:=$UPDATES}"
 mkdir -p "$1"; cd "$1"
-# Large buffers stay with the process between updates, as the help of `beamgen train` advises.
-export MIMALLOC_PURGE_DELAY=-1
 
-stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into log.txt, too
-  local name=$1; shift
-  [ -e "done/$name" ] && return
-  echo "== $(date -u +%FT%TZ) $*" | tee -a log.txt
-  "$@" 2>&1 | tee -a log.txt
-  mkdir -p done; touch "done/$name"
-}
-goes_on() { [ -e "$1/work/state.safetensors" ] && echo --resume || true; }
 problems() { "$beamgen" problems "${@:2}" > "$1.part" && mv "$1.part" "$1"; }
 train() { # train NAME SEED UPDATES MORE...
   # A run killed before its first saved state begins again.
   [ -e "$1/work/state.safetensors" ] || rm -rf "$1"
   stage "$1" "$beamgen" train rl --from "$generator" --problems train.jsonl --held-out-problems held-out.jsonl --out "$1" \
-    --seed "$2" --updates "$3" --learning-rate "$RATE" --groups 32 --group 8 --max-chain-tokens 300 --patience 0 $(goes_on "$1") "${@:4}"
+    --seed "$2" --updates "$3" --learning-rate "$RATE" --groups 32 --group 8 --max-chain-tokens 300 --patience 0 $(goes_on "$1/work/state.safetensors") "${@:4}"
 }
 
 [ -e train.jsonl ] || problems train.jsonl --count 8000 --split train --seed 71

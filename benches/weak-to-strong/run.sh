@@ -3,21 +3,11 @@
 #   run.sh world W                                  the bundled world, by number of people: some minutes on 2 cores
 #   run.sh levels DATA BODY W                       PRM800K's held-out ratings, by level; BODY: the model that is trained further
 #   run.sh gsm8k-math DATA GENERATOR PRM ORM W      reward models of GSM8K, on GSM8K and on MATH
-# A stage whose result is in W is skipped; one that was interrupted goes on where it stopped.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../stages.sh"
 beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
-# Large buffers stay with the process between updates, as the help of `beamgen train` advises.
-export MIMALLOC_PURGE_DELAY=-1
 
-stage() { # stage NAME COMMAND...: unless it is done; what it prints goes into log.txt, too
-  local name=$1; shift
-  [ -e "done/$name" ] && return
-  echo "== $(date -u +%FT%TZ) $*" | tee -a log.txt
-  "$@" 2>&1 | tee -a log.txt
-  mkdir -p done; touch "done/$name"
-}
-goes_on() { [ -e "$1" ] && echo --resume || true; }
 train() { # train KIND FROM DATA OUT MORE...
   stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" $(goes_on "$4/work") "${@:5}"
 }
