@@ -73,7 +73,10 @@ impl Look {
     ) -> anyhow::Result<()> {
         let style = self.colour.stroke_width(2 * scale);
         match self.line {
-            Line::Solid => area.draw(&PathElement::new(points, style)).map_err(fault),
+            Line::Solid => smooth(points).into_iter().try_for_each(|part| {
+                let path = PathElement::new(part, style);
+                area.draw(&path).map_err(fault)
+            }),
             Line::Dashed => {
                 let points = points.iter().copied();
                 let (dash, gap) = (6 * scale as i32, 4 * scale as i32);
@@ -123,6 +126,24 @@ impl Look {
             }
         }
     }
+}
+
+/// A line in parts that turn by less than a right angle, each from where the one before ends: the
+/// bitmap backend draws the joint of a sharper turn as a spike, up to the edge of the page.
+fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
+    let is_sharp = |&at: &usize| {
+        let ((x0, y0), (x1, y1), (x2, y2)) = (points[at - 1], points[at], points[at + 1]);
+        (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) <= 0
+    };
+    let turns = (1..points.len().saturating_sub(1)).filter(is_sharp);
+    let ends = turns.chain([points.len().saturating_sub(1)]);
+    let mut from = 0;
+    ends.map(|to| {
+        let part = points.get(from..=to).unwrap_or_default();
+        from = to;
+        part
+    })
+    .collect()
 }
 
 const MARKERS: usize = 7;
@@ -181,4 +202,18 @@ fn width<DB: DrawingBackend>(
 ) -> u32 {
     area.estimate_text_size(name, style)
         .map_or(0, |(width, _)| width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_parted_where_it_turns_sharply() {
+        let [a, b, c, d, e] = [(0, 0), (10, 1), (20, 0), (19, 50), (30, 55)];
+        let points = [a, b, c, d, e];
+        assert_eq!(smooth(&points), [[a, b, c], [c, d, e]]);
+        assert_eq!(smooth(&[a, b]), [[a, b]]);
+        assert_eq!(smooth(&[]), [&[][..]]);
+    }
 }
