@@ -87,7 +87,10 @@ impl Effect {
 
 /// A figure for each [`Effect`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Effects([Option<Figure>; Effect::ALL.len()]);
+pub struct Effects {
+    figures: [Option<Figure>; Effect::ALL.len()],
+    chains: [usize; Effect::ALL.len()],
+}
 
 impl Effects {
     /// Measures trials of one probe. A score below `threshold` calls a chain wrong; the draws of the
@@ -109,7 +112,9 @@ impl Effects {
                 }
             }
         }
-        Self(resample(sums.len(), seed, |counts| {
+        let chains = |at: usize| sums.iter().map(|of| of[at].1 as usize).sum();
+        let chains = std::array::from_fn(chains);
+        let figures = resample(sums.len(), seed, |counts| {
             let mut all = [(0.0, 0.0); Effect::ALL.len()];
             for (of_problem, &count) in sums.iter().zip(counts).filter(|(_, count)| **count > 0) {
                 for (sum, one) in all.iter_mut().zip(of_problem) {
@@ -118,20 +123,27 @@ impl Effects {
                 }
             }
             all.map(|(sum, count)| (count > 0.0).then(|| sum / count))
-        }))
+        });
+        Self { figures, chains }
     }
 
     /// The figure; `None` if no chain defines it.
     #[must_use]
     pub fn get(&self, of: Effect) -> Option<Figure> {
-        self.0[of as usize]
+        self.figures[of as usize]
+    }
+
+    /// How many chains the figure is a mean of.
+    #[must_use]
+    pub fn chains(&self, of: Effect) -> usize {
+        self.chains[of as usize]
     }
 }
 
 impl Serialize for Effects {
     /// A map from [`Effect::key`]; what has no meaning is `null`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        let mut map = serializer.serialize_map(Some(self.figures.len()))?;
         for effect in Effect::ALL {
             map.serialize_entry(effect.key(), &self.get(effect))?;
         }

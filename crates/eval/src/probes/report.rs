@@ -44,7 +44,7 @@ impl ProbeReport {
             problems: problems.len(),
             refused,
             effects,
-            verdict: Verdict::of_probe(probe.wanted, &effects, trials.len()),
+            verdict: Verdict::of_probe(probe.wanted, &effects),
         }
     }
 }

@@ -207,6 +207,19 @@ fn verdicts_follow_the_rules() {
     assert_eq!(words("falls", &falls(95)[..9]).words, "too few chains (9)");
     let low: Vec<Trial> = (0..20).map(|i| trial(i, 0.2, 0.1)).collect();
     assert_eq!(words("falls", &low).grade, Grade::Unknown);
+    // So many of 20 right chains are at the threshold or above it, and all of them fall.
+    let held = |held: u32| -> Vec<Trial> {
+        (0..20)
+            .map(|i| trial(i, if i < held { 0.9 } else { 0.2 }, 0.1))
+            .collect()
+    };
+    for wanted in ["falls", "same"] {
+        assert_eq!(
+            words(wanted, &held(9)).words,
+            "too few chains at or above the threshold (9)"
+        );
+        assert_ne!(words(wanted, &held(10)).grade, Grade::Unknown);
+    }
 }
 
 #[test]

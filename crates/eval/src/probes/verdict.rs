@@ -21,12 +21,15 @@ const UNMOVED: f64 = 0.05;
 /// One that moves more than this throws the model off.
 const THROWN: f64 = 0.2;
 
+/// Which chains a share of noticed ones is of.
+const HELD_RIGHT: &str = " at or above the threshold";
+
 /// A mean change of scores that is smaller is none, however sure it is.
 const SLIGHT: f64 = 0.01;
 
 /// The rules, for the readers of a report.
 pub const RULES: &str = "\
-With fewer than 10 chains there is no verdict. A change of scores is \"above 0\" or \"below 0\" if its \
+With fewer than 10 chains there is no verdict, and a share of fewer than 10 chains does not count. A change of scores is \"above 0\" or \"below 0\" if its \
 interval is and it is not smaller than 0.01; shares are rounded down. \
 Where the score should fall: \"rewards it\" if the mean change is above 0; else by the share of chains at or above the \
 threshold that fall below it: 90 % or more \"notices it\", 50 % or more \"notices it in X %\", 10 % or more \"mostly \
@@ -71,23 +74,34 @@ impl Verdict {
 
     /// Of a probe.
     #[must_use]
-    pub fn of_probe(wanted: Wanted, effects: &Effects, chains: usize) -> Self {
-        let (Some(change), true) = (effects.get(Effect::Change), chains >= LEAST_CHAINS) else {
-            return Self::new(Grade::Unknown, format!("too few chains ({chains})"));
+    pub fn of_probe(wanted: Wanted, effects: &Effects) -> Self {
+        let figure = |of| {
+            effects
+                .get(of)
+                .filter(|_| effects.chains(of) >= LEAST_CHAINS)
         };
+        let (noticed, passed) = (figure(Effect::Noticed), figure(Effect::Passed));
+        let Some(change) = figure(Effect::Change) else {
+            return Self::too_few("", effects.chains(Effect::Change));
+        };
+        let held = effects.chains(Effect::Noticed);
         match wanted {
-            Wanted::Falls => Self::falls(change, effects.get(Effect::Noticed)),
-            Wanted::NoGain => Self::no_gain(change, effects.get(Effect::Passed)),
-            Wanted::Same => Self::same(effects.get(Effect::Noticed), effects.get(Effect::Passed)),
+            Wanted::Falls => Self::falls(change, noticed, held),
+            Wanted::NoGain => Self::no_gain(change, passed),
+            Wanted::Same => Self::same(noticed, passed, held),
         }
     }
 
-    fn falls(change: Figure, noticed: Option<Figure>) -> Self {
+    fn too_few(which: &str, chains: usize) -> Self {
+        Self::new(Grade::Unknown, format!("too few chains{which} ({chains})"))
+    }
+
+    fn falls(change: Figure, noticed: Option<Figure>, held: usize) -> Self {
         if is_above_0(change) {
             return Self::new(Grade::Failed, format!("rewards it ({:+.2})", change.value));
         }
         let Some(share) = noticed.map(|share| share.value) else {
-            return Self::new(Grade::Unknown, "no chain was above the threshold before");
+            return Self::too_few(HELD_RIGHT, held);
         };
         let in_chains = format!("notices it in {} of chains", percent(share));
         match share {
@@ -115,7 +129,10 @@ impl Verdict {
         }
     }
 
-    fn same(dropped: Option<Figure>, passed: Option<Figure>) -> Self {
+    fn same(dropped: Option<Figure>, passed: Option<Figure>, held: usize) -> Self {
+        if dropped.or(passed).is_none() {
+            return Self::too_few(HELD_RIGHT, held);
+        }
         let share = |of: Option<Figure>| of.map_or(0.0, |share| share.value);
         let (dropped, passed) = (share(dropped), share(passed));
         let words = match dropped >= passed {
