@@ -128,12 +128,12 @@ impl Look {
     }
 }
 
-/// A line in parts that turn by less than a right angle, each from where the one before ends: the
+/// A line in parts that turn by a right angle at most, each from where the one before ends: the
 /// bitmap backend draws the joint of a sharper turn as a spike, up to the edge of the page.
 fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
     let is_sharp = |&at: &usize| {
         let ((x0, y0), (x1, y1), (x2, y2)) = (points[at - 1], points[at], points[at + 1]);
-        (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) <= 0
+        (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) < 0
     };
     let turns = (1..points.len().saturating_sub(1)).filter(is_sharp);
     let ends = turns.chain([points.len().saturating_sub(1)]);
@@ -214,6 +214,8 @@ mod tests {
         let points = [a, b, c, d, e];
         assert_eq!(smooth(&points), [[a, b, c], [c, d, e]]);
         assert_eq!(smooth(&[a, b]), [[a, b]]);
+        let stair = [(0, 0), (0, 5), (5, 5), (5, 9)];
+        assert_eq!(smooth(&stair), [stair]);
         assert_eq!(smooth(&[]), [&[][..]]);
     }
 }
