@@ -1,5 +1,6 @@
 # For scripts of many stages, which source it. A stage whose result is there is skipped; one that was interrupted goes on.
 
+beamgen=$(realpath "${BEAMGEN:-$(dirname "${BASH_SOURCE[0]}")/../target/release/beamgen}")
 # Large buffers stay with the process between updates, as the help of `beamgen train` advises.
 export MIMALLOC_PURGE_DELAY=-1
 TIMEFORMAT='%R s, %U s of processor time'

@@ -4,7 +4,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
 data=$(realpath "$1") gguf=$(realpath "$2")
-beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 mkdir -p "$3"; cd "$3"
 : "${TEMPERATURE:=0.7}"
 : "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${MAWPS_PROBLEMS:=1000}" "${TOP:=8}"

@@ -4,7 +4,6 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
-beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 generator=$(realpath "$here/../../models/abacus/generator") prm=$(realpath "$here/../../models/abacus/prm")
 : "${SEEDS:=0 1 2}" "${ALGORITHMS=rloo grpo dr-grpo dapo}" "${CREDITS=sum min differences both}" "${UPDATES:=120}"
 : "${BENCH_N:=1,4,16,64}" "${BENCH_SEEDS:=3}" "${RATE:=5e-4}" "${PRM_ALGORITHM:=dr-grpo}" "${PRM_UPDATES:=$UPDATES}"

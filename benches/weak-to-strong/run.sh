@@ -6,7 +6,6 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
-beamgen=$(realpath "${BEAMGEN:-$here/../../target/release/beamgen}")
 
 train() { # train KIND FROM DATA OUT MORE...
   stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" $(goes_on "$4/work") "${@:5}"
