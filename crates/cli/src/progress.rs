@@ -14,6 +14,9 @@ use crate::table::grouped;
 const REDRAW: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal. Shorter runs write none.
 const LINE: Duration = Duration::from_secs(15);
+/// What a part has to run before its rate is told: tokens count when their step closes, so the first
+/// passes have none.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// The progress of a run.
 pub struct Progress {
@@ -84,6 +87,7 @@ impl Progress {
         }
         self.work_each = work_each;
         (self.graded, self.correct) = (0, 0);
+        self.pace.clear();
         self.part_started = Instant::now();
     }
 
@@ -108,11 +112,10 @@ impl Progress {
         };
         if self.is_due() {
             let tokens = ledger.generated_tokens + ledger.scored_tokens;
-            let rate = tokens as f64 / self.part_started.elapsed().as_secs_f64();
-            let rate = grouped(rate as u64);
+            let rate = rate(tokens, self.part_started.elapsed()).unwrap_or_default();
             self.pace = match self.bar {
-                Some(_) => format!("{rows} chains alive  {rate} tokens/s"),
-                None => format!("  {rate} tokens/s"),
+                Some(_) => format!("{rows} chains alive{rate}"),
+                None => rate,
             };
             self.show();
         }
@@ -156,6 +159,12 @@ impl Progress {
             None => print(),
         }
     }
+}
+
+/// How fast a part of the run is, once that can be said.
+fn rate(tokens: u64, elapsed: Duration) -> Option<String> {
+    let rate = tokens as f64 / elapsed.as_secs_f64();
+    (elapsed >= SETTLED).then(|| format!("  {} tokens/s", grouped(rate as u64)))
 }
 
 /// The time that the rest takes at the pace so far, which did this share of the work. Many problems
@@ -203,6 +212,13 @@ mod tests {
         assert_eq!(long.as_deref(), Some("5 h 11 min"));
         assert_eq!(words(Duration::from_millis(200)), "1 s");
         assert_eq!(words(Duration::from_secs(121)), "3 min");
+    }
+
+    #[test]
+    fn the_rate_is_told_once_steps_have_closed() {
+        assert_eq!(rate(20, Duration::from_millis(900)), None);
+        let told = rate(30_000, Duration::from_secs(4));
+        assert_eq!(told.as_deref(), Some("  7 500 tokens/s"));
     }
 
     /// Ten problems with one chain each, then ten with nine: after the first ten, nine tenths of
