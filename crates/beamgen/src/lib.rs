@@ -61,7 +61,6 @@ mod engine_bench;
 mod error;
 mod exact;
 mod fingerprint;
-mod given;
 mod judge_config;
 mod known;
 mod memory;

@@ -18,12 +18,11 @@ use std::time::Duration;
 
 use beamgen_checkers::LostSoFar;
 use beamgen_search::{
-    CancelToken, Cause, ConfigError, Event, Intake, Ledger, Next, ProblemResult, RunSummary,
-    ScoreError, Scorer, Settings, Sink, Stopped,
+    CancelToken, Cause, ConfigError, Event, GivenChain, Intake, Ledger, Next, ProblemResult,
+    RunSummary, ScoreError, Settings, Sink, Stopped,
 };
 
 use crate::config::Defaults;
-use crate::given::GivenSteps;
 use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 use crate::solver::WallClock;
@@ -150,8 +149,8 @@ impl Service {
         self.shared.submit(request)
     }
 
-    /// Queues given steps of a problem to be scored by the solver's scorer, between two passes of
-    /// whatever is being solved. `reply` is called with their scores on the engine's thread: it
+    /// Queues given steps of a problem to be scored by the solver's scorer, beside whatever is being
+    /// solved: that goes on while a scorer elsewhere has not answered. `reply` is called with their scores on the engine's thread: it
     /// should be quick. It is dropped without a call if the service ends before. Never blocks.
     ///
     /// # Errors
@@ -162,8 +161,11 @@ impl Service {
         steps: Vec<String>,
         reply: impl FnOnce(Result<Vec<f32>, ScoreError>) + Send + 'static,
     ) -> Result<(), ServiceError> {
-        self.shared
-            .queue_scoring(GivenSteps::new(problem.into(), steps, reply))
+        self.shared.queue_scoring(GivenChain {
+            problem: problem.into(),
+            steps,
+            reply: Box::new(reply),
+        })
     }
 
     /// Requests that wait in the queue.
@@ -256,7 +258,7 @@ struct Shared {
 struct QueueState {
     queue: VecDeque<Waiting>,
     /// Steps to be scored beside the search.
-    scoring: VecDeque<GivenSteps>,
+    scoring: VecDeque<GivenChain>,
     /// Tickets whose problems are in flight, for the end of the service.
     in_flight: Vec<Arc<TicketState>>,
     closed: bool,
@@ -327,7 +329,7 @@ impl Shared {
         })
     }
 
-    fn queue_scoring(&self, given: GivenSteps) -> Result<(), ServiceError> {
+    fn queue_scoring(&self, given: GivenChain) -> Result<(), ServiceError> {
         let mut state = self.lock();
         state.admit(state.scoring.len(), self.options.queue)?;
         state.scoring.push_back(given);
@@ -404,7 +406,7 @@ impl Intake for QueueIntake {
                 request.deadline = waiting.deadline;
                 return Next::Request(Box::new(request));
             }
-            // They are scored before the next turn.
+            // They are taken before the next turn.
             let busy = !idle || !state.scoring.is_empty();
             match (busy, state.closed) {
                 (_, true) if state.scoring.is_empty() => return Next::Closed,
@@ -416,14 +418,10 @@ impl Intake for QueueIntake {
         }
     }
 
-    fn score(&mut self, scorer: Option<&mut dyn Scorer>) {
+    fn given(&mut self) -> Option<GivenChain> {
         let mut state = self.shared.lock();
         state.give_up_overdue(self.shared.clock.elapsed());
-        let given = state.scoring.pop_front();
-        drop(state);
-        if let Some(given) = given {
-            given.score(scorer);
-        }
+        state.scoring.pop_front()
     }
 }
 

@@ -48,7 +48,7 @@ pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
     ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
-pub use given::{score_chains, steps_of};
+pub use given::{GivenChain, GivenReply, score_chains, steps_of};
 pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use problem::Problem;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::generation::GeneratorConfig;
+use crate::given::GivenChain;
 use crate::problem::Problem;
-use crate::scorer::Scorer;
 use crate::strategy::Strategy;
 
 /// The settings of one problem's search. Requests with different settings run side by side.
@@ -134,7 +134,9 @@ pub trait Intake {
     /// while has passed; otherwise it returns at once, so that what is in flight goes on.
     fn next(&mut self, idle: bool) -> Next;
 
-    /// Called before every turn, on the thread that runs the search: what is to be scored beside it
-    /// is scored here. Nothing is, by default.
-    fn score(&mut self, _scorer: Option<&mut dyn Scorer>) {}
+    /// A chain to be scored beside the search, asked for before every turn. There is none by
+    /// default.
+    fn given(&mut self) -> Option<GivenChain> {
+        None
+    }
 }

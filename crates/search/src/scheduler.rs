@@ -9,6 +9,7 @@ mod budget;
 mod consensus;
 mod contents;
 mod ending;
+mod given;
 mod live;
 mod node;
 mod pass;
@@ -248,19 +249,21 @@ impl Scheduler<'_, '_> {
 
     /// One turn of the loop. Returns whether there may be more to do.
     fn turn(&mut self) -> Result<bool, SearchError> {
-        let scorer = self.cx.models.scorer.as_mut();
-        self.intake
-            .score(scorer.map(|scorer| &mut **scorer as &mut dyn Scorer));
+        let given = self.score_given();
         let admitted = self.admit()?;
         let ended = self.end_overdue();
         if self.live.is_empty() {
-            return Ok(admitted || ended || !self.closed);
+            let waits = self.batches.has_given();
+            if waits {
+                self.collect_scores(!(given || admitted || ended))?;
+            }
+            return Ok(given || admitted || ended || waits || !self.closed);
         }
         let started = self.start_steps();
         let passed = self.pass()?;
         let scored = self.score_ready()?;
         let woken = self.wake()?;
-        if !(admitted || ended || started || passed || scored || woken) {
+        if !(given || admitted || ended || started || passed || scored || woken) {
             match self.batches.is_empty() {
                 true => self.break_deadlock(),
                 false => self.collect_scores(true)?,

@@ -17,7 +17,7 @@ impl Scheduler<'_, '_> {
             let (index, request) = match self.set_back.pop_front() {
                 Some(again) => again,
                 None if self.closed => break,
-                None => match self.intake.next(self.live.is_empty()) {
+                None => match self.intake.next(self.is_idle()) {
                     Next::Request(request) => {
                         self.next_index += 1;
                         (self.next_index - 1, *request)
@@ -33,6 +33,11 @@ impl Scheduler<'_, '_> {
             self.begin(index, request)?;
         }
         Ok(admitted)
+    }
+
+    /// Whether there is nothing to do or to wait for.
+    fn is_idle(&self) -> bool {
+        self.live.is_empty() && !self.batches.has_given()
     }
 
     pub(super) fn has_room(&self) -> bool {

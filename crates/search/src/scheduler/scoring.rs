@@ -11,6 +11,7 @@ use super::{Context, Scheduler};
 use crate::error::{ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
+use crate::given::{GivenReply, tell};
 use crate::ledger::{JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
@@ -33,6 +34,8 @@ static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 /// Batches that the scorer has not answered yet.
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
+    /// Of chains that are scored beside the search.
+    given: BTreeMap<BatchId, GivenReply>,
     /// Those below are of earlier runs.
     first: BatchId,
 }
@@ -41,13 +44,29 @@ impl PendingBatches {
     pub fn new() -> Self {
         Self {
             batches: BTreeMap::new(),
+            given: BTreeMap::new(),
             first: BatchId(NEXT_BATCH.load(Ordering::Relaxed)),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+        self.batches.is_empty() && self.given.is_empty()
     }
+
+    /// Takes in a batch of one chain that is scored beside the search.
+    pub fn add_given(&mut self, batch: BatchId, reply: GivenReply) {
+        self.given.insert(batch, reply);
+    }
+
+    /// Whether a chain beside the search waits for its scores.
+    pub fn has_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+}
+
+/// A number that no batch had.
+pub(super) fn next_batch() -> BatchId {
+    BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Scheduler<'_, '_> {
@@ -155,7 +174,7 @@ impl Scheduler<'_, '_> {
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
-        let batch = BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed));
+        let batch = next_batch();
         let submitted = scorer.submit(batch, &items);
         drop(items);
         match submitted {
@@ -181,6 +200,10 @@ impl Scheduler<'_, '_> {
         };
         for (batch, scored) in scorer.collect(wait) {
             if batch < self.batches.first {
+                continue;
+            }
+            if let Some(reply) = self.batches.given.remove(&batch) {
+                tell(reply, scored);
                 continue;
             }
             let Some((requests, before)) = self.batches.batches.remove(&batch) else {

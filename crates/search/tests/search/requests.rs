@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use beamgen_search::*;
@@ -420,6 +421,76 @@ fn scores_that_come_late_change_no_result() {
         }
     }
     assert!(overlapped, "no two batches were ever pending at once");
+}
+
+/// Requests that are there from the start, and chains to be scored beside them.
+struct Beside(Queue, VecDeque<GivenChain>);
+
+impl Intake for Beside {
+    fn next(&mut self, idle: bool) -> Next {
+        self.0.next(idle)
+    }
+
+    fn given(&mut self) -> Option<GivenChain> {
+        self.1.pop_front()
+    }
+}
+
+#[test]
+fn nothing_waits_for_the_scores_of_given_chains() {
+    let steps: Vec<String> = ["one\n", "", "two\n"].map(str::to_owned).into();
+    let expected = {
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let mut scorer = ScriptedScorer::new(random_score);
+        score_chains(&mut scorer, &[("p", &steps)]).unwrap()
+    };
+    for (requests, delay) in [(0, 0), (0, 5), (8, 0), (8, 5)] {
+        let passes = Arc::new(AtomicUsize::new(0));
+        let (send, receive) = mpsc::channel();
+        let given = (0..3).map(|_| {
+            let (send, passes) = (send.clone(), Arc::clone(&passes));
+            GivenChain {
+                problem: "p".to_owned(),
+                steps: steps.clone(),
+                reply: Box::new(move |scores| {
+                    send.send((scores, passes.load(Ordering::Relaxed))).unwrap();
+                }),
+            }
+        });
+        let requests = mixed(requests);
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = Slow::new(delay);
+        let models = Models {
+            generator: &mut generator,
+            scorer: Some(&mut scorer),
+            answers: &Stated,
+            clock: &StoppedClock,
+        };
+        let mut sink = Keep {
+            results: Vec::new(),
+            observe: Box::new(|event| {
+                let passed = matches!(event, Event::Pass { .. });
+                passes.fetch_add(usize::from(passed), Ordering::Relaxed);
+            }),
+        };
+        let mut intake = Beside(Queue(requests.clone().into()), given.collect());
+        serve(models, 8, &mut intake, &mut sink).unwrap();
+        let mut results = std::mem::take(&mut sink.results);
+        results.sort_by_key(|result| result.index);
+        for (result, request) in results.iter().zip(&requests) {
+            assert_eq!(essence(result), essence(&alone(request)), "delay {delay}");
+        }
+        let told: Vec<_> = receive.try_iter().collect();
+        assert_eq!(told.len(), 3, "{} requests, delay {delay}", requests.len());
+        for (scores, after) in told {
+            assert_eq!(scores.unwrap(), *expected[0].as_ref().unwrap());
+            let goes_on = !requests.is_empty() && delay > 0;
+            assert!(!goes_on || after >= delay, "{after} passes went on");
+        }
+        scorer.let_go();
+        let held = (generator.chains_held(), scorer.inner.borrow().chains_held());
+        assert_eq!(held, (0, 0));
+    }
 }
 
 #[test]
