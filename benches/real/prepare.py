@@ -1,7 +1,8 @@
-"""Problem files and fine-tuning data of the real case out of GSM8K: python3 prepare.py DATA OUT
+"""Problem files and fine-tuning data of the real case out of GSM8K: python3 prepare.py DATA OUT [MAX_STEPS]
 
 DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl (question, answer), and mawps.jsonl (input, target). OUT gets:
-  sft.jsonl       problem and solution, line by line, calculator annotations <<...>> taken out
+  sft.jsonl       problem and solution, line by line, calculator annotations <<...>> taken out; with MAX_STEPS, only solutions of
+                  at most so many lines before the answer's
   label.jsonl     the same problems with their answers, for rollouts
   dev.jsonl       the last 300 of the training part, which nothing is trained on: temperature and settings are chosen here
   test.jsonl      all 1,319
@@ -50,7 +51,7 @@ def write(path, items):
     print(f"{path}: {len(items)}")
 
 
-def main(data, out):
+def main(data, out, max_steps="inf"):
     data, out = pathlib.Path(data), pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     train, test = rows(data / "gsm8k_train.jsonl"), rows(data / "gsm8k_test.jsonl")
@@ -58,10 +59,11 @@ def main(data, out):
     def problem(name, i, row):
         return {"id": f"{name}-{i}", "problem": row["question"].strip(), "answer": final(row["answer"])}
 
-    learn, dev = train[:-DEV], train[-DEV:]
-    write(out / "sft.jsonl", [{"problem": r["question"].strip(), "solution": solution(r["answer"])} for r in learn])
-    write(out / "label.jsonl", [problem("train", i, r) for i, r in enumerate(learn)])
-    write(out / "dev.jsonl", [problem("train", len(learn) + i, r) for i, r in enumerate(dev)])
+    dev = train[-DEV:]
+    learn = [(i, r) for i, r in enumerate(train[:-DEV]) if solution(r["answer"]).count("\n") <= float(max_steps)]
+    write(out / "sft.jsonl", [{"problem": r["question"].strip(), "solution": solution(r["answer"])} for _, r in learn])
+    write(out / "label.jsonl", [problem("train", i, r) for i, r in learn])
+    write(out / "dev.jsonl", [problem("train", len(train) - DEV + i, r) for i, r in enumerate(dev)])
     write(out / "test.jsonl", [problem("test", i, r) for i, r in enumerate(test)])
     mawps = objects((data / "mawps.jsonl").read_text(encoding="utf-8"))
     write(out / "mawps.jsonl", [
@@ -70,6 +72,6 @@ def main(data, out):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -5,15 +5,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
 data=$(realpath "$1") gguf=$(realpath "$2")
 mkdir -p "$3"; cd "$3"
-: "${TEMPERATURE:=0.7}"
-: "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${MAWPS_PROBLEMS:=1000}" "${TOP:=8}"
+: "${TEMPERATURE:=0.7}" "${MAX_STEPS:=1000}"   # MAX_STEPS: of the solutions learnt from, and of problems labelled
+: "${EPOCHS:=2}" "${SFT_PROBLEMS:=6000}" "${SFT_TOP:=12}" "${LABEL_PROBLEMS:=1000}" "${DEV_PROBLEMS:=100}" "${MAWPS_PROBLEMS:=1000}" "${TOP:=8}"
 
 train() { # train KIND FROM DATA OUT TOP MORE...
   stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$5" --frozen-dtype int8 \
     $(goes_on "$4/work") "${@:6}"
 }
 
-stage data python3 "$here/prepare.py" "$data" data
+stage data python3 "$here/prepare.py" "$data" data "$MAX_STEPS"
 sed -n "1,${SFT_PROBLEMS}p" data/sft.jsonl > data/sft-train.jsonl
 train sft "$gguf" data/sft-train.jsonl sft "$SFT_TOP" --learning-rate 5e-4
 
@@ -33,12 +33,12 @@ sed -n "$((SFT_PROBLEMS + 1)),$((SFT_PROBLEMS + LABEL_PROBLEMS))p" data/label.js
 stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mixed --chains 12 --rollouts 4 \
   --temperature "$TEMPERATURE" --out labels.jsonl $(goes_on labels.jsonl)
 stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
-train prm sft labels.jsonl prm "$TOP" --rollouts soft --epochs 2 --learning-rate 2e-4 --held-out 0.1
-train orm sft labels.jsonl orm "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
+train prm sft labels.jsonl prm "$TOP" --rollouts soft --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
+train orm sft labels.jsonl orm "$TOP" --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
 
 stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
   --test human-test.jsonl --share 0.3
-train prm sft human-train.jsonl prm-human "$TOP" --epochs 2 --learning-rate 2e-4 --held-out 0.1
+train prm sft human-train.jsonl prm-human "$TOP" --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
 
 for model in prm orm prm-human; do
   stage "report-$model" "$beamgen" eval-prm --prm "$model" --report "report-$model" \
