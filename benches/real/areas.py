@@ -1,8 +1,8 @@
 """ROC areas of two reports of `eval-prm` on the same chains, and their paired difference: python3 areas.py SET A B
 
 SET is the number of the data file in the reports, from 0; A and B are their folders, with rows.jsonl. One problem may have most
-of the chains, so the areas are given with all problems and without the one that has most. In parentheses: 95 % percentile
-bootstrap intervals over problems, 2000 draws.
+of the chains, so the areas are given with all problems and without the one that has most. "shorter" is the area of a judge that
+takes the shorter step for the right one. In parentheses: 95 % percentile bootstrap intervals over problems, 2000 draws.
 """
 
 import bisect
@@ -14,14 +14,14 @@ import sys
 
 
 def steps_by_problem(folder, number):
-    """Score and label of each labelled step, and the number of chains, by problem."""
+    """Score, characters and label of each labelled step, and the number of chains, by problem."""
     steps, chains = collections.defaultdict(list), collections.Counter()
     for line in (pathlib.Path(folder) / "rows.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row.get("set") == number and "chain" in row:
             chain = row["chain"]
-            labelled = [(s, l) for s, l in zip(chain["scores"], chain["labels"]) if l is not None]
-            steps[chain["problem"]] += labelled
+            all_steps = zip(chain["scores"], chain["lengths"], chain["labels"])
+            steps[chain["problem"]] += [step for step in all_steps if step[2] is not None]
             chains[chain["problem"]] += 1
     return steps, chains
 
@@ -36,12 +36,13 @@ def area(steps):
 
 def figures(a, b, problems):
     def of(drawn):
-        areas = [area([step for problem in drawn for step in steps[problem]]) for steps in (a, b)]
-        return [*areas, areas[1] - areas[0]]
+        of_a, of_b = ([step for problem in drawn for step in steps[problem]] for steps in (a, b))
+        areas = [area([(score, label) for score, _, label in steps]) for steps in (of_a, of_b)]
+        return [*areas, areas[1] - areas[0], area([(-length, label) for _, length, label in of_a])]
 
     draw = random.Random(7)
     draws = [of(draw.choices(problems, k=len(problems))) for _ in range(2000)]
-    for name, value, drawn in zip(("A", "B", "B minus A"), of(problems), zip(*draws)):
+    for name, value, drawn in zip(("A", "B", "B minus A", "shorter"), of(problems), zip(*draws)):
         drawn = sorted(drawn)
         print(f"  {name:9} {value:+.3f} ({drawn[49]:+.3f} to {drawn[1949]:+.3f})")
 
