@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import beamgen
@@ -30,3 +30,17 @@ def program() -> str:
     if program is None:
         pytest.skip("the program beamgen is not built: cargo build --release")
     return program
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Lets a skip fail where every tool must exist, else records it as the tests in Rust do (crates/test-support)."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if os.environ.get("BEAMGEN_TEST_STRICT") == "1":
+            report.outcome, report.longrepr = "failed", f"BEAMGEN_TEST_STRICT asks for every tool: {reason}"
+        elif skips := os.environ.get("BEAMGEN_TEST_SKIPS"):
+            with open(skips, "a") as file:
+                file.write(f"tool\tpython {report.nodeid}\t{reason}\n")
+    return report
