@@ -5,6 +5,7 @@ mod driver;
 
 use std::path::Path;
 
+use beamgen_test_support::named_by;
 use serde_json::{Value, json};
 
 use self::driver::Browser;
@@ -85,11 +86,10 @@ fn assert_quiet(browser: &Browser, own: &str) {
 /// Runs axe-core, if `BEAMGEN_TEST_AXE` names its file (from npm): no serious findings.
 #[track_caller]
 fn assert_accessible(browser: &Browser, what: &str) {
-    let Some(path) = std::env::var_os("BEAMGEN_TEST_AXE") else {
-        eprintln!("skipped: BEAMGEN_TEST_AXE names no axe.min.js (npm's package axe-core)");
+    let Some(path) = named_by("BEAMGEN_TEST_AXE", "axe.min.js (npm's package axe-core)") else {
         return;
     };
-    let axe = std::fs::read_to_string(Path::new(&path)).expect("axe-core");
+    let axe = std::fs::read_to_string(path).expect("axe-core");
     browser.script(&format!("{axe}; window.axe = axe;"));
     browser.script("window.found = null; axe.run().then((result) => { window.found = result; });");
     let found = browser.wait(

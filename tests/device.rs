@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use beamgen_test_support::{Missing, skip};
 use serde_json::Value;
 
 use crate::run::{Place, Ran, root};
@@ -10,10 +11,7 @@ const PROBLEM: &str = "{\"problem\": \"Mia has 34 pens. Leo has 8 more pens than
 
 /// The binary on the emulated driver; none without a C++ compiler.
 fn emulated(place: &Place, args: &[&str], device: &[(&str, &str)]) -> Option<Ran> {
-    let Some(library) = beamgen_emulated_cuda::library() else {
-        eprintln!("skipped: no C++ compiler for the emulated CUDA driver");
-        return None;
-    };
+    let library = beamgen_emulated_cuda::library()?;
     let folder = library.parent().and_then(Path::to_str).expect("its folder");
     let environment = [&[("LD_LIBRARY_PATH", folder)], device].concat();
     Some(place.run_with(&environment, args))
@@ -31,7 +29,7 @@ fn assert_one_line(ran: &Ran, parts: &[&str]) {
 #[test]
 fn without_a_driver() {
     if Path::new("/dev/nvidiactl").exists() {
-        eprintln!("skipped: this machine has a driver");
+        skip(Missing::Gpu, "this machine has a driver");
         return;
     }
     let place = Place::new();

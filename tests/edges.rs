@@ -12,7 +12,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-kernels", &[]),
     // the thread pool's sources under loom, in tests alone
     ("beamgen-pool-models", &[]),
-    ("beamgen-emulated-cuda", &[]),
+    // how tests skip: others know it in their tests alone
+    ("beamgen-test-support", &[]),
+    ("beamgen-emulated-cuda", &["beamgen-test-support"]),
     ("beamgen-files", &[]),
     ("beamgen-search", &[]),
     ("beamgen-engine", &["beamgen-files", "beamgen-kernels"]),

@@ -1,37 +1,16 @@
 //! A real model and real data through the real binary, where they are on this machine.
 
-use std::path::{Path, PathBuf};
-
+use beamgen_test_support::{shared, weights};
 use serde_json::{Value, json};
 
 use crate::real_checkpoints::{SHEPHERD, assert_scored, prm, problems};
-use crate::run::{Place, root};
+use crate::run::Place;
 
-/// The real model's file below the folder that `BEAMGEN_TEST_WEIGHTS` names.
-fn smollm2() -> Option<PathBuf> {
-    const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-    let Some(folder) = std::env::var_os("BEAMGEN_TEST_WEIGHTS") else {
-        eprintln!("skipped: BEAMGEN_TEST_WEIGHTS names no folder with {FILE}");
-        return None;
-    };
-    let mut folders = vec![PathBuf::from(&folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.file_name().is_some_and(|name| name == FILE) {
-                return Some(path);
-            }
-        }
-    }
-    eprintln!("skipped: no {FILE} below {}", Path::new(&folder).display());
-    None
-}
+const SMOLLM2: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
 #[test]
 fn a_real_model_writes_chains() {
-    let Some(file) = smollm2() else {
+    let Some(file) = weights(SMOLLM2) else {
         return;
     };
     let place = Place::new();
@@ -85,13 +64,9 @@ fn a_real_model_writes_chains() {
 
 #[test]
 fn the_published_benchmark_of_first_errors() {
-    let folder = std::env::var_os("BEAMGEN_SHARED_DATA")
-        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
-    let file = folder.join("processbench_gsm8k.json");
-    if !file.is_file() {
-        eprintln!("skipped: no {}", file.display());
+    let Some(file) = shared("data/processbench_gsm8k.json") else {
         return;
-    }
+    };
     let place = Place::new();
     prm(&place, SHEPHERD);
     // The file has the chains with a mistake first.

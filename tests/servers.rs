@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use beamgen_test_support::named_by;
 use serde_json::Value;
 
 use crate::real_checkpoints::{BABBLE, fixture};
@@ -19,12 +20,12 @@ struct LlamaServer {
 }
 
 impl LlamaServer {
-    /// `None` where there is no llama.cpp.
+    /// `None` after a skip, where there is no llama.cpp.
     fn start(gguf: &str, port: Option<u16>) -> Option<Self> {
-        let Some(python) = std::env::var_os("BEAMGEN_TEST_XLLAMACPP") else {
-            eprintln!("skipped: BEAMGEN_TEST_XLLAMACPP names no Python with the package xllamacpp");
-            return None;
-        };
+        let python = named_by(
+            "BEAMGEN_TEST_XLLAMACPP",
+            "Python with the package xllamacpp",
+        )?;
         let free = || {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
             listener.local_addr().expect("an address").port()

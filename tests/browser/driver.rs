@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use beamgen_test_support::{Missing, skip};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use ureq::Agent;
@@ -35,7 +36,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser; `None`, with a line that says so, where there is none.
+    /// Starts a browser; `None` after a skip, where there is none.
+    #[track_caller]
     pub fn start() -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let port = port.expect("a free port").port();
@@ -45,7 +47,10 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut driver) = spawned else {
-            eprintln!("skipped: no chromedriver (Debian's package chromium-driver)");
+            skip(
+                Missing::Tool,
+                "no chromedriver (Debian's package chromium-driver)",
+            );
             return None;
         };
         let stdout = BufReader::new(driver.stdout.take().expect("a pipe"));

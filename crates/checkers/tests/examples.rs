@@ -5,33 +5,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use beamgen_checkers::{CheckItem, Checker, External, ExternalConfig, Lost, Verdict};
+use beamgen_test_support::python;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checkers")
 }
 
-/// `$BEAMGEN_PYTHON`, or `python3`.
-fn python() -> String {
-    std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned())
-}
-
-/// Whether Python can run this; says so if not.
-fn python_can(code: &str) -> bool {
-    let python = python();
-    let ran = Command::new(&python).args(["-c", code]).output();
-    let can = ran.is_ok_and(|output| output.status.success());
-    if !can {
-        eprintln!("skipped: {python} cannot run {code:?}");
-    }
-    can
-}
-
 /// The verdicts on the steps of one chain.
-fn verdicts(script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
-    verdicts_in(
-        &format!("{} {}/{script}", python(), folder().display()),
-        steps,
-    )
+fn verdicts(python: &str, script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
+    verdicts_in(&format!("{python} {}/{script}", folder().display()), steps)
 }
 
 fn verdicts_in(command: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
@@ -56,25 +38,26 @@ fn code(text: &str) -> String {
 
 #[test]
 fn python_is_parsed_and_not_run_unless_asked() {
-    if !python_can("") {
+    let Some(python) = python("") else {
         return;
-    }
+    };
     let wrong = code("x = 3 * 4\nassert x == 13");
     let steps = ["words alone", &code("x = (3"), &wrong];
-    let (parsed, _) = verdicts("python_steps.py", &steps);
+    let (parsed, _) = verdicts(&python, "python_steps.py", &steps);
     assert_eq!(names(&parsed), ["abstain", "fail", "abstain"]);
     assert_eq!(parsed[1].reason(), Some("line 1: '(' was never closed"));
-    let (ran, _) = verdicts("python_steps.py --run", &[&wrong]);
+    let (ran, _) = verdicts(&python, "python_steps.py --run", &[&wrong]);
     assert_eq!(ran[0], Verdict::fail("line 2: AssertionError"));
 }
 
 #[test]
 fn python_that_runs_is_held_against_its_claims() {
-    if !python_can("") {
+    let Some(python) = python("") else {
         return;
-    }
+    };
     let output = |printed: &str| format!("{}```output\n{printed}\n```\n", code("print(eggs * 2)"));
     let (ran, lost) = verdicts(
+        &python,
         "python_steps.py --run",
         &[
             &code("eggs = 16 - 3 - 4\nassert eggs == 9"),
@@ -96,9 +79,9 @@ fn python_that_runs_is_held_against_its_claims() {
 
 #[test]
 fn hostile_python_is_refused_before_it_runs() {
-    if !python_can("") {
+    let Some(python) = python("") else {
         return;
-    }
+    };
     let mark = tempfile::tempdir().expect("a folder");
     let path = mark.path().join("was-here");
     let write = format!("open({:?}, 'w').write('x')", path.display().to_string());
@@ -117,6 +100,7 @@ fn hostile_python_is_refused_before_it_runs() {
         &long,
     ] {
         let (said, lost) = verdicts(
+            &python,
             "python_steps.py --run",
             &[&code(text), &code("assert True")],
         );
@@ -129,9 +113,9 @@ fn hostile_python_is_refused_before_it_runs() {
 
 #[test]
 fn hostile_python_that_runs_all_the_same_is_contained() {
-    if !python_can("import os; os.setuid") {
+    let Some(python) = python("import os; os.setuid") else {
         return;
-    }
+    };
     let mark = tempfile::tempdir().expect("a folder");
     let path = mark.path().join("was-here");
     // What the verification would refuse, given to the process that executes.
@@ -167,10 +151,10 @@ for prefix in [steps.network_off(), []]:
         folder().display(),
         path.display()
     );
-    let ran = Command::new("python3")
+    let ran = Command::new(&python)
         .args(["-c", &run])
         .output()
-        .expect("python3");
+        .expect("Python");
     assert!(
         ran.status.success(),
         "{}",
@@ -181,10 +165,11 @@ for prefix in [steps.network_off(), []]:
 
 #[test]
 fn z3_fails_what_contradicts_and_passes_what_follows() {
-    if !python_can("import z3") {
+    let Some(python) = python("import z3") else {
         return;
-    }
+    };
     let (said, _) = verdicts(
+        &python,
         "z3_steps.py",
         &[
             "x + y = 10, x - y = 2",
@@ -195,6 +180,7 @@ fn z3_fails_what_contradicts_and_passes_what_follows() {
     );
     assert_eq!(names(&said), ["abstain", "pass", "pass", "fail"]);
     let (said, _) = verdicts(
+        &python,
         "z3_steps.py",
         &["x + y = 10", "Suppose x = 3", "x = 4", "words", "n > 3"],
     );
@@ -203,13 +189,12 @@ fn z3_fails_what_contradicts_and_passes_what_follows() {
 
 #[test]
 fn lean_abstains_where_there_is_none() {
-    if !python_can("") {
+    let Some(python) = python("") else {
         return;
-    }
+    };
     let step = "```lean\nexample : 2 + 2 = 5 := by decide\n```\n";
     let command = format!(
-        "PATH=/nowhere {} {}/lean_steps.py",
-        which("python3"),
+        "PATH=/nowhere {python} {}/lean_steps.py",
         folder().display()
     );
     let (said, lost) = verdicts_in(&command, &[step]);
@@ -218,9 +203,9 @@ fn lean_abstains_where_there_is_none() {
 
 #[test]
 fn a_failed_proof_is_no_failure_and_a_decided_negation_is() {
-    if !python_can("") {
+    let Some(python) = python("") else {
         return;
-    }
+    };
     // Stands for Lean: it accepts the code that has one of two lines.
     let bin = tempfile::tempdir().expect("a folder");
     let lean = bin.path().join("lean");
@@ -236,7 +221,7 @@ fn a_failed_proof_is_no_failure_and_a_decided_negation_is() {
         format!("```lean\nexample : {statement} := by {proof}\n```\n")
     };
     let command = format!(
-        "PATH={}:$PATH python3 {}/lean_steps.py",
+        "PATH={}:$PATH {python} {}/lean_steps.py",
         bin.path().display(),
         folder().display()
     );
@@ -251,15 +236,4 @@ fn a_failed_proof_is_no_failure_and_a_decided_negation_is() {
     );
     assert_eq!(names(&said), ["pass", "fail", "abstain", "abstain"]);
     assert_eq!(said[1].reason(), Some("2 + 2 = 5 is false"));
-}
-
-fn which(program: &str) -> String {
-    let found = Command::new("sh")
-        .args([
-            "-c",
-            &format!("python3 -c 'import sys; print(sys.executable)' || command -v {program}"),
-        ])
-        .output()
-        .expect("a shell");
-    String::from_utf8_lossy(&found.stdout).trim().to_owned()
 }

@@ -23,25 +23,58 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The library; none where no C++ compiler was found. A program with its directory on
-/// `LD_LIBRARY_PATH` finds an emulated device.
+use beamgen_test_support::{Missing, skip};
+
+/// Returns the library; `None` after a skip of the calling test, where no C++ compiler was found. A
+/// program with its directory on `LD_LIBRARY_PATH` finds an emulated device.
+///
+/// # Panics
+///
+/// If tools must exist and there was no C++ compiler.
 #[must_use]
+#[track_caller]
 pub fn library() -> Option<&'static Path> {
+    let path = built();
+    if path.is_none() {
+        no_compiler();
+    }
+    path
+}
+
+/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more
+/// calls do nothing. False after a skip of the calling test.
+///
+/// # Panics
+///
+/// If tools must exist and there was no C++ compiler.
+#[must_use]
+#[track_caller]
+pub fn load() -> bool {
+    static LOADED: OnceLock<bool> = OnceLock::new();
+    let loaded = *LOADED.get_or_init(|| uses_real_device() || built().is_some_and(open));
+    if !loaded {
+        no_compiler();
+    }
+    loaded
+}
+
+/// Whether tests run on the machine's own device.
+#[must_use]
+pub fn uses_real_device() -> bool {
+    std::env::var_os("BEAMGEN_TEST_CUDA").is_some_and(|value| value == "real")
+}
+
+fn built() -> Option<&'static Path> {
     let path = env!("EMULATED_CUDA_LIBRARY");
     (!path.is_empty()).then_some(Path::new(path))
 }
 
-/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more
-/// calls do nothing. With false, the test that asks should say that it was skipped.
-#[must_use]
-pub fn load() -> bool {
-    static LOADED: OnceLock<bool> = OnceLock::new();
-    *LOADED.get_or_init(|| {
-        if std::env::var("BEAMGEN_TEST_CUDA").is_ok_and(|value| value == "real") {
-            return true;
-        }
-        library().is_some_and(open)
-    })
+#[track_caller]
+fn no_compiler() {
+    skip(
+        Missing::Tool,
+        "no C++ compiler for the emulated CUDA driver",
+    );
 }
 
 /// Opens the library for good. Who asks for `libcuda.so` later gets it: the loader knows its name.

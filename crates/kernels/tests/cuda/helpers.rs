@@ -11,17 +11,12 @@ pub const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 /// Sizes around the widths of warps, loads and blocks.
 pub const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027, 5000];
 
-/// The device, one for all tests. Without one the caller returns: it was said why.
+/// The device, one for all tests; `None` after a skip.
+#[track_caller]
 pub fn device() -> Option<&'static Device> {
-    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    let device = DEVICE.get_or_init(|| {
-        if !beamgen_emulated_cuda::load() {
-            eprintln!("skipped: no C++ compiler for the emulated CUDA device");
-            return None;
-        }
-        Some(Device::open(0).expect("a device"))
-    });
-    device.as_ref()
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let open = || DEVICE.get_or_init(|| Device::open(0).expect("a device"));
+    beamgen_emulated_cuda::load().then(open)
 }
 
 /// A device with its own stream, for tests that record a graph. The other tests share a stream, and

@@ -1,5 +1,5 @@
 //! Counts of data that others labelled. The data is not part of the repository; without it these
-//! tests say so and pass.
+//! tests are skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,19 @@ use std::process::Command;
 use beamgen_labels::{
     LabelRule, Labelled, Neutral, Rejected, Stat, normalised, open, parse, problems_of, split,
 };
+use beamgen_test_support::{Missing, shared, skip};
 
-/// A data file, from the folder `shared/data` beside the repository or one above it (where a git
-/// worktree lies deeper).
-pub fn data(name: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let found = ["../shared/data", "../../shared/data"]
-        .iter()
-        .map(|folder| root.join(folder).join(name))
-        .find(|path| path.is_file());
-    if found.is_none() {
-        eprintln!("skipped: no shared/data/{name} beside the repository");
-    }
-    found
+/// A file of `shared/data`; `None` after a skip.
+#[track_caller]
+fn data(name: &str) -> Option<PathBuf> {
+    shared(&format!("data/{name}"))
 }
 
 /// What is in an `.xz` file.
+#[track_caller]
 fn unpacked(path: &Path) -> Option<Vec<u8>> {
     let Ok(output) = Command::new("xz").arg("-dc").arg(path).output() else {
-        eprintln!("skipped: no xz on this machine");
+        skip(Missing::Tool, "no xz on this machine");
         return None;
     };
     assert!(output.status.success());

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use beamgen_engine::{EngineConfig, ThreadPool};
 use beamgen_prm::RewardModel;
+use beamgen_test_support::{Missing, skip};
 
-/// The model's folder and card, if both are there.
+/// The model's folder and card, if both are there; else `None` after a skip.
 fn card(model: &str) -> Option<(PathBuf, String)> {
     let weights = std::env::var_os("BEAMGEN_TEST_WEIGHTS");
     let folder = weights.map(|weights| PathBuf::from(weights).join(model));
@@ -17,7 +18,8 @@ fn card(model: &str) -> Option<(PathBuf, String)> {
     };
     let found = folder.and_then(read);
     if found.is_none() {
-        eprintln!("skipped: no {model}/README.md and weights below BEAMGEN_TEST_WEIGHTS");
+        let reason = format_args!("no {model}/README.md and weights below BEAMGEN_TEST_WEIGHTS");
+        skip(Missing::Model, reason);
     }
     found
 }

@@ -1,0 +1,229 @@
+//! How a test says that it cannot run on this machine. No test returns early without [`skip`]: each
+//! skip is printed, counted, and a failure where it must not happen.
+//!
+//! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets
+//! it); `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each skip.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The kinds of things that a test may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A program or a package that anybody can install; with `BEAMGEN_TEST_STRICT=1` it must exist.
+    Tool,
+    /// A file of the folder `shared`; where the folder exists, the file must exist too.
+    Shared,
+    /// A GPU, or a machine without one.
+    Gpu,
+    /// The weights of a model that is too large to be fetched for a test.
+    Model,
+}
+
+impl Missing {
+    /// The name of the class in the counts of `.ci/run`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Shared => "shared",
+            Self::Gpu => "gpu",
+            Self::Model => "model",
+        }
+    }
+
+    /// Why a skip of this class is a failure here, if it is one.
+    fn refusal(self, strict: bool, shared_exists: bool) -> Option<&'static str> {
+        match self {
+            Self::Tool if strict => Some("BEAMGEN_TEST_STRICT asks for every tool"),
+            Self::Shared if shared_exists => Some("the folder `shared` exists, so its files must"),
+            _ => None,
+        }
+    }
+}
+
+/// Says that the calling test does not run, or runs in part only; the caller then returns.
+///
+/// # Panics
+///
+/// If the class must not be skipped on this machine.
+#[track_caller]
+pub fn skip(missing: Missing, reason: impl Display) {
+    let (class, test) = (missing.name(), calling_test(Location::caller()));
+    let strict = std::env::var_os("BEAMGEN_TEST_STRICT").is_some_and(|value| value == "1");
+    if let Some(why) = missing.refusal(strict, shared_folder().is_some()) {
+        panic!("{test} cannot be skipped for {reason}: {why}");
+    }
+    // not eprintln, which the test harness hides when a test passes
+    let _ = writeln!(std::io::stderr(), "skipped ({class}): {test}: {reason}");
+    if let Some(file) = std::env::var_os("BEAMGEN_TEST_SKIPS") {
+        record(Path::new(&file), &format!("{class}\t{test}\t{reason}\n"));
+    }
+}
+
+/// Appends one line in one write, so that the lines of tests in parallel do not mix.
+fn record(file: &Path, line: &str) {
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("BEAMGEN_TEST_SKIPS: {}: {error}", file.display()));
+}
+
+/// The package and the test: the name of the harness's thread, or else the place of the call.
+fn calling_test(caller: &Location<'_>) -> String {
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+    match std::thread::current().name() {
+        None | Some("main") => format!("{package} {}:{}", caller.file(), caller.line()),
+        Some(name) => format!("{package} {name}"),
+    }
+}
+
+/// The folder `shared` next to the repository, or one level above it (where a git worktree lies).
+fn shared_folder() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["../shared", "../../shared"].map(|folder| root.join(folder));
+    folders.into_iter().find(|folder| folder.is_dir())
+}
+
+/// Returns a file of the folder `shared`, which is no part of the repository. `None` after a skip.
+///
+/// # Panics
+///
+/// If the folder exists and lacks the file.
+#[must_use]
+#[track_caller]
+pub fn shared(file: &str) -> Option<PathBuf> {
+    let path = shared_folder().map(|folder| folder.join(file));
+    let found = path.filter(|path| path.is_file());
+    if found.is_none() {
+        skip(Missing::Shared, format_args!("no shared/{file}"));
+    }
+    found
+}
+
+/// Returns the value of an environment variable that names a tool. `None` after a skip.
+///
+/// # Panics
+///
+/// If tools must exist and the variable is not set.
+#[must_use]
+#[track_caller]
+pub fn named_by(variable: &str, what: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(variable);
+    if value.is_none() {
+        skip(Missing::Tool, format_args!("{variable} names no {what}"));
+    }
+    value.map(PathBuf::from)
+}
+
+/// Returns the path of a Python that can run `code`: that of `$BEAMGEN_PYTHON`, or else of
+/// `python3`. `None` after a skip.
+///
+/// # Panics
+///
+/// If tools must exist and Python cannot run the code.
+#[must_use]
+#[track_caller]
+pub fn python(code: &str) -> Option<String> {
+    let program = std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = format!("{code}\nimport sys\nprint(sys.executable)");
+    match Command::new(&program).args(["-c", &script]).output() {
+        Ok(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        _ => {
+            let reason = format_args!("{program} cannot run {code:?} (set BEAMGEN_PYTHON)");
+            skip(Missing::Tool, reason);
+            None
+        }
+    }
+}
+
+/// Returns a file of this name below the folder that `BEAMGEN_TEST_WEIGHTS` names. `None` after a
+/// skip.
+///
+/// # Panics
+///
+/// If tools must exist and the file is not there.
+#[must_use]
+#[track_caller]
+pub fn weights(name: &str) -> Option<PathBuf> {
+    let folder = named_by("BEAMGEN_TEST_WEIGHTS", &format!("folder with {name}"))?;
+    let found = below(&folder, name);
+    if found.is_none() {
+        let reason = format_args!("no {name} below {}", folder.display());
+        skip(Missing::Tool, reason);
+    }
+    found
+}
+
+fn below(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().find_map(|path| {
+        if path.is_dir() {
+            below(&path, name)
+        } else {
+            path.file_name()
+                .is_some_and(|file| file == name)
+                .then_some(path)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tools_and_files_of_an_existing_folder_are_refused() {
+        let refused = |missing: Missing, strict, shared_exists| {
+            missing.refusal(strict, shared_exists).is_some()
+        };
+        for shared_exists in [false, true] {
+            assert!(refused(Missing::Tool, true, shared_exists));
+            assert!(!refused(Missing::Tool, false, shared_exists));
+            for strict in [false, true] {
+                assert!(!refused(Missing::Gpu, strict, shared_exists));
+                assert!(!refused(Missing::Model, strict, shared_exists));
+                assert_eq!(
+                    refused(Missing::Shared, strict, shared_exists),
+                    shared_exists
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_found_in_any_folder_below() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("a/b");
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::write(inside.join("model.gguf"), "").unwrap();
+        assert_eq!(
+            below(folder.path(), "model.gguf"),
+            Some(inside.join("model.gguf"))
+        );
+        assert_eq!(below(folder.path(), "other.gguf"), None);
+    }
+
+    #[test]
+    fn lines_of_parallel_tests_stay_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("skips");
+        let line = "tool\ta package and a test\ta reason\n";
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..100).for_each(|_| record(&file, line)));
+            }
+        });
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(written == line.repeat(800));
+    }
+}
