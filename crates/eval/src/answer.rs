@@ -17,6 +17,7 @@ mod lex;
 mod parse;
 mod units;
 mod value;
+mod words;
 
 pub use extract::{Extracted, Marker, extract, extract_marked, reference};
 
@@ -69,12 +70,14 @@ impl Verdict {
 /// value (`$1,200.50` and `2401/2 dollars` are one class); other values become a canonical text, so
 /// that `2x+3` and `3+2x` are one class. What is not understood becomes its text without the
 /// layout. Answers of one class are the same by [`compare`], except where they name two variables
-/// (`x = 5`, `y = 5`) or two units (`5 km`, `5 m`), which the answers to one question do not.
+/// (`x = 5`, `y = 5`) or two things (`5 km`, `5 apples`), which the answers to one question do not,
+/// and where only one names the half of the day (`7:45`, `7:45 PM`).
 pub fn class(answer: &str) -> String {
-    let reading = Reading::new(answer);
+    let [reading] = readings([answer]);
     match reading.meaning {
-        Some(meaning) => meaning.value.class(),
-        None => reading.text,
+        Some(meaning) if meaning.remarks.is_empty() => meaning.value.class(),
+        Some(meaning) => format!("{} {}", meaning.value.class(), meaning.remarks.join(" ")),
+        None => reading.text(),
     }
 }
 
@@ -86,30 +89,42 @@ pub fn equal(answer: &str, expected: &str) -> bool {
 /// Compares two answers. The order of the two does not matter.
 ///
 /// Numbers and expressions compare by exact value. Where just one of the two is written as a
-/// percentage, its hundredth counts too (`50%` is `50` and `0.5`); votes do not use this rule,
-/// since it is not transitive.
+/// percentage, its hundredth counts too (`50%` is `50` and `0.5`), and in the same way a quarter of
+/// `3 quarters` and twelve times `2 dozen`; votes do not use this rule, since it is not transitive.
+/// A letter before brackets that hold a number or a name is a function (`f(0)`), and before others
+/// a factor (`x(x+1)`), unless it is called elsewhere in the two or is an f, g or h. Words after a
+/// number say what is counted, and two answers may name only one thing; a condition, a denial or
+/// an operation in words has to be in both.
 pub fn compare(answer: &str, expected: &str) -> Verdict {
     if answer.trim() == expected.trim() {
         return Verdict::Same;
     }
-    let (a, b) = (Reading::new(answer), Reading::new(expected));
+    let [a, b] = readings([answer, expected]);
     let (Some(x), Some(y)) = (&a.meaning, &b.meaning) else {
         let said_nothing = answer.trim().is_empty() || expected.trim().is_empty();
-        return match a.text == b.text {
+        return match a.text() == b.text() {
             true => Verdict::Same,
             false if said_nothing => Verdict::Different,
             false => Verdict::CannotTell,
         };
     };
     let plain = values(&x.value, &y.value);
-    let verdict = match (x.percent, y.percent) {
+    let verdict = match (&x.scale, &y.scale) {
         _ if plain == Verdict::Same => plain,
-        (true, false) => better(plain, as_share(&x.value, &y.value)),
-        (false, true) => better(plain, as_share(&y.value, &x.value)),
+        (Some(scale), None) => better(plain, scaled(&x.value, scale, &y.value)),
+        (None, Some(scale)) => better(plain, scaled(&y.value, scale, &x.value)),
         _ => plain,
     };
     match (&x.unit, &y.unit) {
-        (Some(one), Some(other)) if one != other && verdict == Verdict::Same => Verdict::Different,
+        _ if verdict != Verdict::Same => verdict,
+        (Some(one), Some(other)) if one != other => Verdict::Different,
+        // `7:45` is a time of both halves of the day.
+        (Some(half), None) | (None, Some(half))
+            if units::is_half_of_day(half) && matches!(x.value, Value::Ratio(_)) =>
+        {
+            Verdict::CannotTell
+        }
+        _ if x.remarks != y.remarks || !x.counts_alike(y) => Verdict::CannotTell,
         _ => verdict,
     }
 }
@@ -118,11 +133,10 @@ fn values(x: &Value, y: &Value) -> Verdict {
     value::compare(x, y, &mut Budget::new(BUDGET))
 }
 
-/// Compares a percentage, as a share of one, with a plain value.
-fn as_share(percentage: &Value, plain: &Value) -> Verdict {
-    let hundredth = Rational::new(1.into(), 100.into());
-    match percentage.scaled(&hundredth, &mut Budget::new(BUDGET)) {
-        Ok(share) => values(&share, plain),
+/// Compares a percentage or the like, as what it amounts to, with a plain value.
+fn scaled(value: &Value, scale: &Rational, plain: &Value) -> Verdict {
+    match value.scaled(scale, &mut Budget::new(BUDGET)) {
+        Ok(amount) => values(&amount, plain),
         Err(_) => Verdict::CannotTell,
     }
 }
@@ -136,27 +150,36 @@ fn better(one: Verdict, other: Verdict) -> Verdict {
 }
 
 /// An answer as far as it is understood.
-struct Reading {
+struct Reading<'a> {
+    answer: &'a str,
     meaning: Option<parse::Meaning>,
-    /// The text without the layout, for what has no meaning.
-    text: String,
 }
 
-impl Reading {
-    fn new(answer: &str) -> Self {
-        let answer = answer.trim().trim_matches('*').trim();
-        if answer.len() > MAX_BYTES {
-            return Self {
-                meaning: None,
-                text: answer.split_whitespace().collect(),
-            };
-        }
-        let meaning = parse::read(answer, &mut Budget::new(BUDGET)).ok();
-        Self {
-            meaning,
-            text: plain_text(answer),
+impl Reading<'_> {
+    /// The text without the layout, for what has no meaning.
+    fn text(&self) -> String {
+        match self.answer.len() > MAX_BYTES {
+            true => self.answer.split_whitespace().collect(),
+            false => plain_text(self.answer),
         }
     }
+}
+
+/// Reads answers that are compared with each other.
+fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
+    let mut letters = parse::Letters::default();
+    let lexed = answers.map(|answer| {
+        let answer = answer.trim().trim_matches('*').trim();
+        let is_read = answer.len() <= MAX_BYTES;
+        let tokens = is_read.then(|| lex::tokens(answer).ok()).flatten();
+        tokens.iter().for_each(|tokens| letters.see(tokens));
+        (answer, tokens)
+    });
+    lexed.map(|(answer, tokens)| Reading {
+        answer,
+        meaning: tokens
+            .and_then(|tokens| parse::parse(tokens, letters, &mut Budget::new(BUDGET)).ok()),
+    })
 }
 
 /// Text answers compare without blanks, spacing commands and dollar signs.

@@ -72,6 +72,10 @@ impl Fraction {
         self.as_poly()?.as_variable()
     }
 
+    pub(crate) fn as_letter(&self) -> Option<&str> {
+        self.as_poly()?.as_letter()
+    }
+
     /// Whether it has a variable anywhere, infinity not counted.
     pub(crate) fn is_constant(&self) -> bool {
         self.top
@@ -80,15 +84,16 @@ impl Fraction {
             .all(|(atom, _)| is_constant(atom))
     }
 
-    /// The slope and the constant of a linear expression in one variable.
-    pub(crate) fn linear(&self) -> Option<(Rational, Self)> {
+    /// The variable of a linear expression in only one, its slope, and the constant.
+    pub(crate) fn linear(&self) -> Option<(String, Rational, Self)> {
         let mut rest = self.as_poly()?.clone();
         let is_variable = |m: &&Monomial| !m.keys().all(is_constant);
         let monomial = rest.0.keys().find(is_variable)?.clone();
         let slope = rest.0.remove(&monomial)?;
         let lone = Poly::term(monomial, Rational::one());
-        (lone.as_variable().is_some() && !rest.0.keys().any(|m| is_variable(&m)))
-            .then(|| (slope, rest.into()))
+        let name = lone.as_variable()?.to_owned();
+        let is_only = !rest.0.keys().any(|m| is_variable(&m));
+        is_only.then(|| (name, slope, rest.into()))
     }
 
     /// Divided by the size of its leading coefficient, which keeps its sign.

@@ -83,14 +83,28 @@ impl Poly {
 
     /// The name of a lone variable.
     pub(crate) fn as_variable(&self) -> Option<&str> {
+        match self.as_atom()? {
+            Atom::Variable(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    fn as_atom(&self) -> Option<&Atom> {
         let (monomial, coefficient) = self.as_term()?;
         let mut powers = monomial.iter();
         match (powers.next()?, powers.next()) {
-            ((Atom::Variable(name), exponent), None)
-                if exponent.is_one() && coefficient.is_one() =>
-            {
-                Some(name)
-            }
+            ((atom, exponent), None) if exponent.is_one() && coefficient.is_one() => Some(atom),
+            _ => None,
+        }
+    }
+
+    /// The name of a variable, `e` or `i`; a call as `f(0)` is none, since its letters may not be
+    /// written small or large.
+    pub(crate) fn as_letter(&self) -> Option<&str> {
+        match self.as_atom()? {
+            Atom::Variable(name) if !name.contains('(') => Some(name),
+            Atom::Euler => Some("e"),
+            Atom::Imaginary => Some("i"),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use crate::algebra::{Fault, Rational};
 use crate::number;
 
 use super::extract::closed;
+use super::words;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Kind {
@@ -153,6 +154,25 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
     Ok(lexer.tokens)
 }
 
+/// What follows the ending of an ordinal, as in `21st` and `4^{\\text{th}}`.
+fn ordinal<'t>(digits: &str, after: &'t str) -> Option<&'t str> {
+    let ending = match digits.as_bytes() {
+        [.., b'1', _] => "th",
+        [.., b'1'] => "st",
+        [.., b'2'] => "nd",
+        [.., b'3'] => "rd",
+        _ => "th",
+    };
+    let raised = ["^{\\text{", "^\\text{", "^{\\mathrm{", "^\\mathrm{"];
+    let set = raised.iter().find_map(|start| {
+        let inside = after.strip_prefix(start)?.strip_prefix(ending)?;
+        inside.strip_prefix(if start.starts_with("^{") { "}}" } else { "}" })
+    });
+    let plain = || after.strip_prefix(ending);
+    let rest = set.or_else(plain)?;
+    (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(rest)
+}
+
 struct Lexer {
     tokens: Vec<Token>,
     /// How many brackets are open, where a comma separates.
@@ -192,6 +212,10 @@ impl Lexer {
     fn number<'t>(&mut self, rest: &'t str) -> Result<&'t str, Fault> {
         if let Some(found) = number::literal(rest, self.brackets == 0) {
             let (digits, after) = rest.split_at(found.length);
+            let after = match self.tokens.last() {
+                None => ordinal(digits, after).unwrap_or(after),
+                Some(_) => after,
+            };
             let digits = found.plain.then(|| digits.to_owned());
             self.push(Kind::Number(found.value, digits));
             return Ok(after);
@@ -208,6 +232,16 @@ impl Lexer {
     }
 
     fn letters<'t>(&mut self, rest: &'t str) -> &'t str {
+        for half in ["a.m", "p.m"] {
+            let Some((start, after)) = rest.split_at_checked(half.len()) else {
+                continue;
+            };
+            let ends = !after.starts_with(|c: char| c.is_ascii_alphanumeric());
+            if ends && start.eq_ignore_ascii_case(half) {
+                self.push(Kind::Text(half.to_owned()));
+                return after.strip_prefix('.').unwrap_or(after);
+            }
+        }
         let end = rest
             .bytes()
             .take_while(|b| b.is_ascii_alphabetic() || *b == b'\'')
@@ -332,7 +366,19 @@ impl Lexer {
         } else if is_words && upright && trimmed.is_ascii() && !content.contains([' ', '/', '-']) {
             self.push(Kind::Letters(trimmed.to_owned()));
         } else if is_words {
-            self.push(Kind::Text(trimmed.to_owned()));
+            for word in trimmed.split_whitespace() {
+                // `three-quarters`
+                let (count, part) = word.split_once('-').unwrap_or_default();
+                let is_part = words::part(part, true).or_else(|| words::part(part, false));
+                if is_part.is_some() {
+                    self.push(Kind::Text(count.to_owned()));
+                    self.push(Kind::Text(part.to_owned()));
+                } else {
+                    self.push(Kind::Text(word.to_owned()));
+                }
+                self.spaced = true;
+            }
+            self.spaced = content.ends_with(char::is_whitespace);
         } else if depth < 4 {
             self.read(&content, depth + 1)?;
         } else {

@@ -1,17 +1,21 @@
 //! The meaning of an answer: lists, relations, brackets, units.
 
-use super::lex::{self, Kind, SET_CLOSE, Token};
-use super::units;
+use super::lex::{Kind, SET_CLOSE, Token};
 use super::value::Value;
-use crate::algebra::{Budget, Fault, Fraction};
+use super::words;
+use crate::algebra::{Budget, Fault, Fraction, Rational};
 
 mod brackets;
+mod call;
+mod choice;
 mod command;
 mod expression;
 mod matrix;
 mod name;
 mod relation;
 mod suffix;
+
+pub(super) use call::Letters;
 
 /// Deeper nesting than this is no answer; it bounds the stack.
 const MAX_DEPTH: usize = 24;
@@ -20,14 +24,30 @@ const MAX_DEPTH: usize = 24;
 #[derive(Debug)]
 pub(super) struct Meaning {
     pub value: Value,
-    /// Whether it is written as a percentage.
-    pub percent: bool,
+    /// The factor on the value by which it may be meant: a hundredth for a percentage.
+    pub scale: Option<Rational>,
     /// The unit it carries, if that is one of the known ones.
     pub unit: Option<String>,
+    /// What is counted or measured, as far as words say so.
+    pub things: Vec<String>,
+    /// Words after a value that say more than that.
+    pub remarks: Vec<String>,
 }
 
-/// Reads all of an answer.
-pub(super) fn parse(tokens: Vec<Token>, budget: &mut Budget) -> Result<Meaning, Fault> {
+impl Meaning {
+    /// Whether both may count or measure one thing, as far as they say so.
+    pub(super) fn counts_alike(&self, other: &Self) -> bool {
+        let (a, b) = (&self.things, &other.things);
+        a.is_empty() || b.is_empty() || a.iter().any(|thing| b.contains(thing))
+    }
+}
+
+/// Reads all of an answer. `letters` says how it and what it is compared with use their letters.
+pub(super) fn parse(
+    tokens: Vec<Token>,
+    letters: Letters,
+    budget: &mut Budget,
+) -> Result<Meaning, Fault> {
     let mut parser = Parser {
         tokens,
         at: 0,
@@ -35,18 +55,23 @@ pub(super) fn parse(tokens: Vec<Token>, budget: &mut Budget) -> Result<Meaning, 
         bars: 0,
         plus: true,
         either: false,
-        percent: false,
+        letters,
+        scale: None,
         unit: None,
+        things: Vec::new(),
+        remarks: Vec::new(),
         budget,
     };
-    let value = parser.list()?;
+    let value = parser.answer()?;
     if parser.at < parser.tokens.len() {
         return Err(Fault::Unread);
     }
     Ok(Meaning {
         value,
-        percent: parser.percent,
+        scale: parser.scale,
         unit: parser.unit,
+        things: parser.things,
+        remarks: parser.remarks,
     })
 }
 
@@ -60,8 +85,11 @@ struct Parser<'b> {
     plus: bool,
     /// Whether a `\pm` was read.
     either: bool,
-    percent: bool,
+    letters: Letters,
+    scale: Option<Rational>,
     unit: Option<String>,
+    things: Vec<String>,
+    remarks: Vec<String>,
     budget: &'b mut Budget,
 }
 
@@ -115,6 +143,7 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Value, Fault> {
         let mut items = Vec::new();
         let mut ors = 0;
+        let start = self.at;
         loop {
             self.both_signs(&mut items)?;
             let separated = self.eat(',') || self.eat(';');
@@ -131,7 +160,15 @@ impl Parser<'_> {
             items.dedup();
         }
         let is_union = ors > 0 && items.len() == ors + 1 && items.iter().all(Value::is_interval);
-        Ok(joined(items, is_union))
+        let is_sign = |kind: &Kind| matches!(kind, Kind::Symbol('<' | '>' | '≤' | '≥' | '∈'));
+        let is_related = || self.tokens[start..self.at].iter().any(|t| is_sign(&t.kind));
+        Ok(if !is_union {
+            joined(items, Value::Set)
+        } else if items.iter().all(Value::is_tuple) && !is_related() {
+            joined(items, Value::Either)
+        } else {
+            joined(items, Value::Union)
+        })
     }
 
     /// An item, twice if it has a `\pm` in it.
@@ -157,10 +194,17 @@ impl Parser<'_> {
 
     fn item(&mut self) -> Result<Value, Fault> {
         if let Some(words) = self.words() {
-            return Ok(match units::number_word(&words) {
-                Some(number) => Value::Scalar(Fraction::integer(number)),
-                None => Value::Words(words),
-            });
+            // `two`, `three quarters`, `half of the cake`, `half an hour`
+            let ends = |next: Option<&String>| {
+                next.is_none_or(|word| matches!(word.as_str(), "of" | "a" | "an"))
+            };
+            let alone: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            return match words::quantity(&alone) {
+                Some((number, length)) if ends(alone.get(length)) => {
+                    self.units(Value::Scalar(number.into()))
+                }
+                _ => Ok(Value::Words(words)),
+            };
         }
         let value = self.relation()?;
         self.units(value)
@@ -208,7 +252,7 @@ impl Parser<'_> {
         while self.eat('∪') {
             members.push(self.ratio()?);
         }
-        Ok(joined(members, true))
+        Ok(joined(members, Value::Union))
     }
 
     fn ratio(&mut self) -> Result<Value, Fault> {
@@ -231,15 +275,11 @@ fn scalar(value: Value) -> Result<Fraction, Fault> {
     }
 }
 
-/// Several answers as one.
-fn joined(items: Vec<Value>, is_union: bool) -> Value {
+/// Several answers as one, of the given kind.
+fn joined(items: Vec<Value>, kind: fn(Vec<Value>) -> Value) -> Value {
     let mut items = items;
     if items.len() == 1 {
         return items.remove(0);
-    }
-    if is_union {
-        items.sort_by_cached_key(Value::to_string);
-        return Value::Union(items);
     }
     // In `x = 1, x = 2` the name says nothing; in `x = 1, y = 2` it does.
     let mut names: Vec<&String> = items
@@ -260,10 +300,5 @@ fn joined(items: Vec<Value>, is_union: bool) -> Value {
             .collect();
     }
     items.sort_by_cached_key(Value::to_string);
-    Value::Set(items)
-}
-
-/// Reads an answer's text.
-pub(super) fn read(text: &str, budget: &mut Budget) -> Result<Meaning, Fault> {
-    parse(lex::tokens(text)?, budget)
+    kind(items)
 }

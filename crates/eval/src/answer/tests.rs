@@ -286,6 +286,237 @@ fn what_cannot_be_told() {
 }
 
 #[test]
+fn calls_are_no_products() {
+    all_judged(
+        Verdict::Different,
+        &[
+            ("f(0)", "0"),
+            ("g(0)", "0"),
+            ("N(0)e^{-kt}", "0"),
+            ("V(0)+at", "at"),
+            ("f'(0)", "0"),
+            ("f'(x+1)", "f'(x)+f'(1)"),
+            ("f^{-1}(0)", "0"),
+            ("f^{-1}(2)", "\\frac{2}{f}"),
+            ("N(0)^2", "0"),
+            ("P(1)", "P"),
+            ("P(1)", "P(2)"),
+            ("F(1)", "f(1)"),
+            ("a_1(2)", "2a_1"),
+            ("\\phi(12)", "12\\phi"),
+            ("f(2x+2)", "2f(x+1)"),
+            ("f(a+b)", "f(a)+f(b)"),
+            ("f(x+1)-f(x)", "f"),
+            ("P(x+1)-P(x)", "P"),
+        ],
+    );
+    all_judged(
+        Verdict::Same,
+        &[
+            ("f(4-x)", "f(-x+4)"),
+            ("f(1)+f(2)", "f(2)+f(1)"),
+            ("f\\left(0\\right)", "f(0)"),
+            ("f(x, y)", "f(x,y)"),
+            ("0 < g(x) < 2", "(0,2)"),
+            ("f(-1) = 5", "5"),
+            // products
+            ("x(x+1)", "x^2+x"),
+            ("2x(x+3)", "2x^2+6x"),
+            ("\\frac{n(n+1)}{2}", "\\frac{n^2+n}{2}"),
+            ("a(b+c)", "ab+ac"),
+            ("n(-1)^n", "n(-1)^n"),
+            ("x^2(x+1)", "x^3+x^2"),
+            ("P(1+r)^2", "P+2Pr+Pr^2"),
+            ("2\\pi(3)", "6\\pi"),
+            // an h and a g that are variables elsewhere
+            ("\\frac{h(a+b)}{2}", "\\frac12 (a+b)h"),
+            ("g(m-n)", "mg-ng"),
+        ],
+    );
+    // a point
+    all_judged(Verdict::CannotTell, &[("P(3,4)", "(3,4)")]);
+}
+
+#[test]
+fn words_after_a_number() {
+    all_judged(
+        Verdict::Same,
+        &[
+            ("5 apples", "5"),
+            ("5 \\text{ red apples}", "5\\text{ apples}"),
+            ("5 \\text{ cats and dogs}", "5"),
+            ("5 cats and dogs", "5"),
+            ("14 \\text{ right triangles}", "14"),
+            ("5 in all", "5"),
+            ("5 times", "5"),
+            ("5 \\text{ more than Bob}", "5"),
+            ("60 mph", "60 miles per hour"),
+            ("34\\text{ sq. units}", "34 \\text{ square units}"),
+            ("21\\text{ units}", "21 cm"),
+            ("10\\text{ N}", "10"),
+            ("3/4 of a pie", "3/4"),
+            ("\\frac34 of the pie", "0.75"),
+            ("5 \\text{ or fewer}", "5 or fewer"),
+            ("7 is impossible", "7 \\text{ is impossible}"),
+            ("5 \\text{ million dollars}", "5000000"),
+            ("50 \\text{ percent of the total}", "0.5"),
+            ("2 dozen", "24"),
+            ("2 dozen", "2"),
+            ("\\text{A and B}", "B, A"),
+            ("21st", "21"),
+            ("12th", "12"),
+            ("111^{\\text{th}}", "111"),
+            ("7:45\\text{ PM}", "7:45 PM"),
+            ("7:45 pm", "\\text{7:45 p.m.}"),
+        ],
+    );
+    all_judged(
+        Verdict::Different,
+        &[
+            ("5 \\text{ or fewer}", "5 \\text{ or more}"),
+            ("5 \\text{ or fewer}", "5"),
+            ("1 \\text{ and all odd primes}", "1"),
+            (
+                "1 \\text{ and all odd primes}",
+                "1\\text{ and every even number}",
+            ),
+            ("5 dollars", "5 euros"),
+            ("7:45 AM", "7:45 PM"),
+            ("5st", "5"),
+        ],
+    );
+    all_judged(
+        Verdict::CannotTell,
+        &[
+            ("4 \\text{ if n is odd}", "4 \\text{ if n is even}"),
+            ("4 \\text{ if n is odd}", "4"),
+            ("7 \\text{ is impossible}", "7"),
+            ("5 \\text{ at most}", "5"),
+            ("5 degrees below zero", "5"),
+            ("5 squared", "5"),
+            ("5 apples", "5 oranges"),
+            ("5 apples", "5 miles"),
+            ("3 hundredth", "3"),
+            ("7:45", "7:45 PM"),
+        ],
+    );
+}
+
+#[test]
+fn fractions_in_words() {
+    all_judged(
+        Verdict::Same,
+        &[
+            ("3 \\text{ and a half}", "3.5"),
+            ("3 and a half hours", "3.5"),
+            ("-3 and a half", "-3.5"),
+            ("3 \\text{ hours and a half}", "7/2"),
+            ("two and three quarters", "2.75"),
+            ("3 \\text{ hundredths}", "\\frac{3}{100}"),
+            ("7 thousandths", "0.007"),
+            ("1 third", "1/3"),
+            ("half", "0.5"),
+            ("one half", "1/2"),
+            ("\\text{two-thirds}", "2/3"),
+            ("two thirds of the cake", "2/3"),
+            ("half an hour", "1/2"),
+            // coins, or parts
+            ("3 quarters", "3"),
+            ("3 quarters", "3/4"),
+            ("20 fifth graders", "20"),
+        ],
+    );
+    all_judged(
+        Verdict::Different,
+        &[
+            ("3 \\text{ and a half}", "3"),
+            ("3 \\text{ hundredths}", "3"),
+            ("two thirds", "2"),
+        ],
+    );
+}
+
+#[test]
+fn upright_letters_and_choices() {
+    all_judged(
+        Verdict::Same,
+        &[
+            ("\\text{e}", "e"),
+            ("\\text{i}", "i"),
+            ("1-\\frac{1}{\\text{e}}", "1-e^{-1}"),
+            ("3+2\\,\\text{i}", "3+2i"),
+            ("3\\text{x}", "3x"),
+            ("\\text{e}", "\\text{(E)}"),
+            ("(B)", "B. 23"),
+            ("\\textbf{(B)}\\ 23", "B"),
+            ("\\textbf{(B) } 23", "23"),
+            ("B) 23", "(B) 23"),
+            ("B: 23", "B"),
+            ("(C) -3", "-3"),
+            ("option B", "B"),
+            ("\\text{Option (B)}", "b"),
+            ("(A) \\text{ and } (C)", "A, C"),
+            ("(D) - 3", "D - 3"),
+            ("(A) + 1", "1 + A"),
+        ],
+    );
+    all_judged(
+        Verdict::Different,
+        &[
+            ("2\\text{i}", "2"),
+            ("(B) 23", "(C) 23"),
+            ("B. 23", "A"),
+            ("B. 23", "24"),
+        ],
+    );
+    all_judged(Verdict::CannotTell, &[("(B) 23", "(B) 24")]);
+}
+
+#[test]
+fn points_intervals_and_names() {
+    all_judged(
+        Verdict::Same,
+        &[
+            ("(13,5) \\text{ or } (5,13)", "(5,13),(13,5)"),
+            ("(13,5) \\text{ or } (5,13)", "(5,13) \\text{ and } (13,5)"),
+            ("(1,2) or (3,4)", "(1,2) \\cup (3,4)"),
+            ("(1,2) or (3,4)", "(3,4), (1,2)"),
+            ("(1,2,3) or (3,2,1)", "(3,2,1),(1,2,3)"),
+            ("P = (13,5) or (5,13)", "(5,13),(13,5)"),
+            ("x \\in (1,2) or (3,4)", "(1,2) \\cup (3,4)"),
+            ("1 < x < 2 or 3 < x < 4", "(1,2) \\cup (3,4)"),
+            (
+                "(-\\infty,1) or (2,\\infty)",
+                "(-\\infty,1)\\cup(2,\\infty)",
+            ),
+            ("[1,2) or (3,4)", "[1,2)\\cup(3,4)"),
+            ("V_1:V_2 = 13:24", "13:24"),
+            ("|CD| = 3", "3"),
+        ],
+    );
+    all_judged(
+        Verdict::Different,
+        &[
+            ("x = 3", "a = 3"),
+            ("x < 1", "a < 1"),
+            ("1 < x < 2", "1 < a < 2"),
+            ("x \\ne 1", "a \\ne 1"),
+            // a comma separates, and decimals are exact
+            ("2,74", "2.74"),
+            ("0.0714285714285714", "1/14"),
+        ],
+    );
+    all_judged(
+        Verdict::CannotTell,
+        &[
+            ("(1,2), (3,4)", "(1,2) \\cup (3,4)"),
+            ("(0,5)", "0,5"),
+            ("|x| = 3", "3"),
+        ],
+    );
+}
+
+#[test]
 fn one_vote_for_each_value() {
     for (answers, want) in [
         (
@@ -298,6 +529,9 @@ fn one_vote_for_each_value() {
         (&["1,-2", "\\{-2, 1\\}", "x = -2 or x = 1"], "{-2,1}"),
         (&["(A)", "a", "\\text{A}"], "a"),
         (&["\\frac{2x+2}{x^2-1}", "\\frac{2}{x-1}"], "(2)/(-1+x)"),
+        (&["f(1+x)", "f(x+1)"], "f(1+x)"),
+        (&["(B) 23", "B", "option b"], "b"),
+        (&["5 if odd", "5 \\text{ if odd}"], "5 if odd"),
         (&["\\int x dx", "$\\int xdx$"], "\\intxdx"),
     ] {
         for answer in answers {

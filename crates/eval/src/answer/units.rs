@@ -1,5 +1,7 @@
 //! Units of measurement. They are not part of a value, but 5 km are not 5 m.
 
+use super::words;
+
 /// Spellings of each unit; the first one is its name.
 const UNITS: &[&[&str]] = &[
     &["mm", "millimeter", "millimetre"],
@@ -25,13 +27,41 @@ const UNITS: &[&[&str]] = &[
     &["month"],
     &["yr", "year"],
     &["cent"],
-    &["dollar"],
+    &["dollar", "usd", "buck"],
+    &["euro", "eur"],
+    &["degree"],
+    &["am", "a.m"],
+    &["pm", "p.m"],
 ];
 
 /// Whether a run of letters after a number is a unit and no product of variables.
 pub(super) fn is_abbreviation(word: &str) -> bool {
-    let others = ["mph", "kph", "sq", "cu", "rpm"];
-    word.len() >= 2 && (others.contains(&word) || (word.len() <= 4 && name(word).is_some()))
+    let others = ["mph", "kph", "sq", "cu", "rpm", "USD", "EUR"];
+    let is_short = word.len() >= 2 && word.len() <= 4 && !is_half_of_day(word);
+    others.contains(&word) || (is_short && name(word).is_some())
+}
+
+/// Whether letters are `am` or `pm`, which may be products as well.
+pub(super) fn is_half_of_day(word: &str) -> bool {
+    ["am", "pm"]
+        .iter()
+        .any(|half| word.eq_ignore_ascii_case(half))
+}
+
+/// The things that words after a number count or measure, units by their names.
+pub(super) fn things(words: &[String]) -> Vec<String> {
+    let mut things = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "mph" => things.extend(["mi", "h"]),
+            "kph" => things.extend(["km", "h"]),
+            word => match name(word) {
+                Some(name) => things.push(name),
+                None => things.extend(words::nouns(word).map(|noun| name(noun).unwrap_or(noun))),
+            },
+        }
+    }
+    things.into_iter().map(str::to_owned).collect()
 }
 
 /// Whether a letter is a unit as well as a variable.
@@ -65,51 +95,11 @@ pub(super) fn unit(words: &[String], power: Option<u32>) -> Option<String> {
     })
 }
 
-fn name(word: &str) -> Option<&'static str> {
+/// The name of the unit that a word is.
+pub(super) fn name(word: &str) -> Option<&'static str> {
     let singular = word.strip_suffix('s').unwrap_or(word);
     UNITS
         .iter()
         .find(|spellings| spellings.iter().any(|s| *s == word || *s == singular))
         .map(|spellings| spellings[0])
-}
-
-/// A number in one word.
-pub(super) fn number_word(word: &str) -> Option<i64> {
-    const WORDS: [&str; 21] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-    ];
-    let place = WORDS.iter().position(|known| *known == word)?;
-    i64::try_from(place).ok()
-}
-
-/// What a word after a number multiplies it with.
-pub(super) fn multiplier(word: &str) -> Option<i64> {
-    Some(match word {
-        "hundred" => 100,
-        "thousand" => 1_000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
-        _ => return None,
-    })
 }

@@ -21,6 +21,8 @@ pub(super) enum Value {
     Set(Vec<Value>),
     /// A union of intervals or sets.
     Union(Vec<Value>),
+    /// `(1,2) or (3,4)`: two points, or a union of two intervals.
+    Either(Vec<Value>),
     /// The rows of a matrix of more than one column.
     Matrix(Vec<Vec<Value>>),
     /// `11_8`
@@ -33,23 +35,40 @@ pub(super) enum Value {
     Equation(Fraction, Fraction),
     /// `0 < e`, or `0 <= e` if not strict.
     Positive { value: Fraction, strict: bool },
+    /// The letter of a choice, and what it stands for.
+    Choice(String, Box<Value>),
     /// Words, in small letters.
     Words(String),
 }
 
 impl Value {
     pub(super) fn is_interval(&self) -> bool {
-        matches!(self, Self::Brackets(..))
+        match self {
+            Self::Brackets(..) => true,
+            Self::Named(_, value) => value.is_interval(),
+            _ => false,
+        }
+    }
+
+    /// Whether it may be a point as well as an interval.
+    pub(super) fn is_tuple(&self) -> bool {
+        let is_infinite = |item: &Self| item.to_string().contains('∞');
+        match self {
+            Self::Brackets('(', items, ')') => !items.iter().any(is_infinite),
+            Self::Named(_, value) => value.is_tuple(),
+            _ => false,
+        }
     }
 
     /// The canonical text: equal for equal values wherever equality is transitive.
     pub(super) fn class(&self) -> String {
         match self {
             // Letters of a choice are written small or large.
-            Self::Scalar(value) => match value.as_variable() {
+            Self::Scalar(value) => match value.as_letter() {
                 Some(name) => name.to_ascii_lowercase(),
                 None => value.to_string(),
             },
+            Self::Choice(letter, _) => letter.to_ascii_lowercase(),
             Self::Named(_, value) => value.class(),
             Self::Based { digits, .. } => match digits.trim_start_matches('0') {
                 "" => "0".to_owned(),
@@ -93,7 +112,7 @@ impl fmt::Display for Value {
         match self {
             Self::Scalar(value) => write!(f, "{value}"),
             Self::Brackets(open, items, close) => write!(f, "{open}{}{close}", join(items, ",")),
-            Self::Set(items) => write!(f, "{{{}}}", join(items, ",")),
+            Self::Set(items) | Self::Either(items) => write!(f, "{{{}}}", join(items, ",")),
             Self::Union(items) => write!(f, "{}", join(items, "∪")),
             Self::Matrix(rows) => {
                 let rows: Vec<String> = rows.iter().map(|row| join(row, ",")).collect();
@@ -109,6 +128,7 @@ impl fmt::Display for Value {
             Self::Positive { value, strict } => {
                 write!(f, "0<{}{value}", if *strict { "" } else { "=" })
             }
+            Self::Choice(letter, value) => write!(f, "{letter}. {value}"),
             Self::Words(words) => write!(f, "{words}"),
         }
     }
@@ -131,7 +151,22 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             }
             match (Value::equation(n, x), Value::equation(m, y)) {
                 (Some(x), Some(y)) => equations(&x, &y),
-                _ => doubtful(compare(x, y, budget)),
+                _ => match compare(x, y, budget) {
+                    Verdict::Same => Verdict::Different,
+                    verdict => verdict,
+                },
+            }
+        }
+        (Choice(letter, x), Choice(other, y)) => match letter == other {
+            true if compare(x, y, budget) == Verdict::Same => Verdict::Same,
+            true => Verdict::CannotTell,
+            false => Verdict::Different,
+        },
+        (Choice(letter, x), y) | (y, Choice(letter, x)) => {
+            let name = Scalar(Fraction::variable(letter));
+            match compare(&name, y, budget) {
+                Verdict::Same => Verdict::Same,
+                _ => compare(x, y, budget),
             }
         }
         (Named(n, x), Equation(l, r)) | (Equation(l, r), Named(n, x)) => {
@@ -154,7 +189,10 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             true => in_order(x, y, budget),
             false => Verdict::Different,
         },
-        (Set(x), Set(y)) | (Union(x), Union(y)) => matched(x, y, budget),
+        (Set(x) | Either(x), Set(y) | Either(y)) => matched(x, y, budget),
+        (Union(x) | Either(x), Union(y) | Either(y)) => matched(x, y, budget),
+        // `(1,2), (3,4)` may be two points.
+        (Set(x), Union(y)) | (Union(y), Set(x)) => doubtful(matched(x, y, budget)),
         // Brackets around a list of solutions: whether order was meant is not known.
         (Set(x), Brackets(_, y, _)) | (Brackets(_, y, _), Set(x)) => {
             // Two conditions for one interval, as in `x > 1 \text{ and } x < 2`.
@@ -234,7 +272,7 @@ fn doubtful(verdict: Verdict) -> Verdict {
 }
 
 fn scalars(x: &Fraction, y: &Fraction, budget: &mut Budget) -> Verdict {
-    if let (Some(x), Some(y)) = (x.as_variable(), y.as_variable()) {
+    if let (Some(x), Some(y)) = (x.as_letter(), y.as_letter()) {
         return Verdict::of(x.eq_ignore_ascii_case(y));
     }
     match x.same(y, budget) {

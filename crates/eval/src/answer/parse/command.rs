@@ -10,7 +10,7 @@ use crate::algebra::{
     Atom, Fault, Fraction, Rational, apply, binomial, exp, is_function, ln, power, root,
 };
 
-const GREEK: &[&str] = &[
+pub(super) const GREEK: &[&str] = &[
     "alpha",
     "beta",
     "gamma",

@@ -28,6 +28,15 @@ pub(super) fn is_mathematics(word: &str) -> bool {
         || (word.len() == 2 && !word.contains(['a', 'e', 'i', 'o', 'u']) && word.is_ascii())
 }
 
+/// A letter on its own; `i` and `e` are constants.
+fn letter(letter: String) -> Atom {
+    match letter.as_str() {
+        "i" => Atom::Imaginary,
+        "e" => Atom::Euler,
+        _ => Atom::Variable(letter),
+    }
+}
+
 impl Parser<'_> {
     pub(super) fn sum(&mut self) -> Result<Value, Fault> {
         let mut negative = self.sign().unwrap_or(false);
@@ -95,6 +104,15 @@ impl Parser<'_> {
     pub(super) fn begins_factor(&self) -> bool {
         match self.kind(0) {
             Some(Kind::Letters(word)) => !self.is_unit(word),
+            // `2\text{i}`, but `2\text{ m}`, `2\text{ N}` and `2 \text{ a day}`
+            Some(Kind::Text(letter)) => {
+                let is_constant = matches!(letter.as_str(), "e" | "i");
+                letter.len() == 1
+                    && (is_constant || !self.tokens[self.at].spaced)
+                    && letter.bytes().all(|b| b.is_ascii_lowercase())
+                    && !units::is_letter(letter)
+                    && !matches!(self.kind(1), Some(Kind::Text(_)))
+            }
             Some(Kind::Command(name)) => name != "end",
             Some(Kind::Symbol('(' | '[' | '{')) => true,
             Some(Kind::Symbol('|')) => self.bars == 0,
@@ -127,17 +145,32 @@ impl Parser<'_> {
         }
         let spaced = self.tokens[self.at].spaced;
         let small = word.bytes().all(|b| !b.is_ascii_uppercase());
+        if units::is_half_of_day(word) {
+            let before = |back: usize| {
+                let at = self.at.checked_sub(back);
+                at.and_then(|at| self.tokens.get(at)).map(|t| &t.kind)
+            };
+            let is_time = spaced || before(2) == Some(&Kind::Symbol(':'));
+            return is_time && matches!(before(1), Some(Kind::Number(..)));
+        }
         let small_word = SMALL_WORDS.contains(&word) || units::is_abbreviation(word);
         small_word || word.len() >= 4 || (word.len() == 3 && spaced && small)
     }
 
     /// A factor with its exponents and marks.
     pub(super) fn power(&mut self) -> Result<Value, Fault> {
+        let start = self.at;
         let mut value = self.primary()?;
+        let (mut is_name, mut is_power) = (true, false);
         loop {
             match self.symbol() {
+                Some('(') if is_name && self.is_called(start, is_power) => {
+                    is_name = false;
+                    value = self.call(&value)?;
+                }
                 Some('^') => {
                     self.at += 1;
+                    is_power = true;
                     let exponent = self.exponent()?;
                     value = Value::Scalar(power(&scalar(value)?, &exponent, self.budget)?);
                 }
@@ -148,6 +181,7 @@ impl Parser<'_> {
                 }
                 Some('!') => {
                     self.at += 1;
+                    is_name = false;
                     value = Value::Scalar(factorial(&scalar(value)?, self.budget)?);
                 }
                 Some('°') => {
@@ -181,8 +215,8 @@ impl Parser<'_> {
                 parser.expect('|')?;
                 Ok(Value::Scalar(absolute(&inside)))
             }),
-            // The letter of a choice.
-            Kind::Text(word) if word.len() == 1 => self.constant(Atom::Variable(word)),
+            // The letter of a choice, or `e` and `i` set upright.
+            Kind::Text(word) if word.len() == 1 => self.constant(letter(word)),
             Kind::Text(_) | Kind::Symbol(_) => Err(Fault::Unread),
         }
     }
@@ -268,11 +302,7 @@ impl Parser<'_> {
                 "{letter}_{subscript}"
             ))));
         }
-        Ok(Value::Scalar(Fraction::atom(match letter.as_str() {
-            "i" => Atom::Imaginary,
-            "e" => Atom::Euler,
-            _ => Atom::Variable(letter),
-        })))
+        Ok(Value::Scalar(Fraction::atom(self::letter(letter))))
     }
 
     pub(super) fn constant(&mut self, atom: Atom) -> Result<Value, Fault> {

@@ -22,7 +22,7 @@ impl Parser<'_> {
         let mut name = String::new();
         let mut variable = true;
         if self.tokens.get(at)?.kind == Kind::Symbol('(') {
-            at = self.call(at)?;
+            at = self.arguments(at)?;
             variable = false;
         }
         loop {
@@ -48,6 +48,11 @@ impl Parser<'_> {
                 }
                 Kind::Command(command) if NAMING.contains(&command.as_str()) => variable = false,
                 Kind::Symbol('{' | '}') if !variable => {}
+                // `|CD|`, but `|x| = 3` is an equation.
+                Kind::Symbol('|') if self.is_segment(at + 1) => {
+                    at += 2;
+                    variable = false;
+                }
                 Kind::Symbol('_') if !name.is_empty() => {
                     at += 1;
                     let (end, text) = self.plain_subscript(at)?;
@@ -57,7 +62,7 @@ impl Parser<'_> {
                     continue;
                 }
                 Kind::Symbol('(') if !name.is_empty() => {
-                    at = self.call(at)?;
+                    at = self.arguments(at)?;
                     variable = false;
                     continue;
                 }
@@ -69,18 +74,27 @@ impl Parser<'_> {
         (!is_empty).then_some((at, variable.then_some(name).filter(|n| !n.is_empty())))
     }
 
-    /// The end of `(x)`, `(3)` or `(x,y)`.
-    fn call(&self, open: usize) -> Option<usize> {
+    /// The end of `(x)`, `(-3)` or `(x,y)`.
+    fn arguments(&self, open: usize) -> Option<usize> {
         let mut at = open + 1;
         loop {
             match &self.tokens.get(at)?.kind {
                 Kind::Symbol(')') => return Some(at + 1),
-                Kind::Symbol(',') | Kind::Number(..) => {}
+                Kind::Symbol(',' | '-') | Kind::Number(..) => {}
                 Kind::Letters(letters) if letters.len() == 1 => {}
                 _ => return None,
             }
             at += 1;
         }
+    }
+
+    /// Whether two points and a bar follow.
+    fn is_segment(&self, at: usize) -> bool {
+        let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
+        let is_points =
+            |name: &str| name.len() == 2 && name.bytes().all(|b| b.is_ascii_uppercase());
+        matches!(kind(at), Some(Kind::Letters(name)) if is_points(name))
+            && kind(at + 1) == Some(&Kind::Symbol('|'))
     }
 
     fn plain_subscript(&self, at: usize) -> Option<(usize, String)> {

@@ -45,7 +45,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An interval, if it is about one variable; else a difference with its sign.
+    /// The interval of the one variable that it is about; else a difference with its sign.
     fn inequality(&mut self, sides: Vec<Value>, signs: &[char]) -> Result<Value, Fault> {
         let mut sides: Vec<Fraction> = sides.into_iter().map(scalar).collect::<Result<_, _>>()?;
         let mut strict: Vec<bool> = signs.iter().map(|s| !matches!(s, '≤' | '≥')).collect();
@@ -59,12 +59,13 @@ impl Parser<'_> {
             ([low, high], [strict]) => {
                 let difference = high.minus(low, self.budget)?;
                 match self.solved(&difference)? {
-                    Some((at, _)) if signs == ['≠'] => {
-                        Ok(joined(vec![below(at.clone(), true), above(at, true)], true))
+                    Some((name, at, _)) if signs == ['≠'] => {
+                        let sides = vec![below(at.clone(), true), above(at, true)];
+                        Ok(named(name, joined(sides, Value::Union)))
                     }
                     _ if signs == ['≠'] => Err(Fault::Unread),
-                    Some((at, true)) => Ok(above(at, *strict)),
-                    Some((at, false)) => Ok(below(at, *strict)),
+                    Some((name, at, true)) => Ok(named(name, above(at, *strict))),
+                    Some((name, at, false)) => Ok(named(name, below(at, *strict))),
                     None => Ok(Value::Positive {
                         value: difference.positively_scaled(self.budget)?,
                         strict: *strict,
@@ -75,8 +76,12 @@ impl Parser<'_> {
                 let over_low = middle.minus(low, self.budget)?;
                 let over_high = middle.minus(high, self.budget)?;
                 match (self.solved(&over_low)?, self.solved(&over_high)?) {
-                    (Some((low, true)), Some((high, _))) => Ok(interval(low, *a, high, *b)),
-                    (Some((low, false)), Some((high, _))) => Ok(interval(high, *b, low, *a)),
+                    (Some((name, low, true)), Some((_, high, _))) => {
+                        Ok(named(name, interval(low, *a, high, *b)))
+                    }
+                    (Some((name, low, false)), Some((_, high, _))) => {
+                        Ok(named(name, interval(high, *b, low, *a)))
+                    }
                     _ => Err(Fault::Unread),
                 }
             }
@@ -84,19 +89,27 @@ impl Parser<'_> {
         }
     }
 
-    /// Where a linear expression in one variable is zero, and whether it grows.
-    fn solved(&mut self, expression: &Fraction) -> Result<Option<(Fraction, bool)>, Fault> {
-        let Some((slope, rest)) = expression.linear() else {
+    /// The variable of a linear expression, where the expression is zero, and whether it grows.
+    fn solved(&mut self, expression: &Fraction) -> Result<Option<(String, Fraction, bool)>, Fault> {
+        let Some((name, slope, rest)) = expression.linear() else {
             return Ok(None);
         };
         let rises = slope.is_positive();
         let at = rest.negated().over(&slope.into(), self.budget)?;
-        Ok(Some((at, rises)))
+        Ok(Some((name, at, rises)))
     }
 }
 
 fn is_variable(value: &Value) -> bool {
     matches!(value, Value::Scalar(x) if x.as_variable().is_some())
+}
+
+/// A call as in `0 < f(x) < 2` only names what is asked for.
+fn named(name: String, value: Value) -> Value {
+    if name.contains('(') {
+        return value;
+    }
+    Value::Named(name, Box::new(value))
 }
 
 fn interval(low: Fraction, open: bool, high: Fraction, also: bool) -> Value {
@@ -126,6 +139,10 @@ fn equation(mut sides: Vec<Value>) -> Result<Value, Fault> {
     }
     if let Some(name) = name(&right) {
         return Ok(Value::Named(name, Box::new(left)));
+    }
+    // `a:b = 2:3`
+    if matches!((&left, &right), (Value::Ratio(_), Value::Ratio(_))) {
+        return Ok(right);
     }
     let (left, right) = (scalar(left)?, scalar(right)?);
     if left.is_constant() && right.is_constant() {

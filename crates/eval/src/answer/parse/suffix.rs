@@ -1,13 +1,16 @@
 //! Percent signs, units and words after a value.
 
+use num_traits::{One, Signed};
+
 use super::super::lex::Kind;
-use super::super::units;
 use super::super::value::Value;
-use super::Parser;
+use super::super::{units, words};
+use super::{Parser, scalar};
 use crate::algebra::{Fault, Rational};
 
 impl Parser<'_> {
-    /// What follows a value without changing it, except for "percent" and "million".
+    /// What follows a value: "percent", "million" and "and a half" change it, units and other
+    /// words are noted.
     pub(super) fn units(&mut self, value: Value) -> Result<Value, Fault> {
         let mut value = value;
         let mut words = Vec::new();
@@ -15,26 +18,33 @@ impl Parser<'_> {
         let mut known = true;
         loop {
             if self.eat('%') {
-                self.percent = true;
+                self.scale = Some(Rational::new(1.into(), 100.into()));
                 continue;
             }
             if self.is_joiner() {
-                break;
+                if let Some((part, end)) = self.and_a_part() {
+                    value = self.mixed(value, part)?;
+                    self.at = end;
+                } else if !words.is_empty() && self.and_a_noun() {
+                    self.at += 1;
+                } else {
+                    break;
+                }
+                continue;
             }
             match self.kind(0) {
-                // A letter is a variable, except in `km/h`.
-                Some(Kind::Letters(letter)) if letter.len() == 1 && known => break,
+                // A letter is a variable, except in `km/h` and in `3/4 of a pie`.
+                Some(Kind::Letters(letter)) if letter.len() == 1 && known => {
+                    let is_article = letter == "a" && !words.is_empty() && self.is_word(1);
+                    if !is_article {
+                        break;
+                    }
+                    self.at += 1;
+                }
                 Some(Kind::Letters(_) | Kind::Text(_)) => {
                     let word = self.word(0).unwrap_or_default();
                     self.at += 1;
-                    if matches!(word.as_str(), "percent" | "pct") {
-                        self.percent = true;
-                    } else if let Some(factor) = units::multiplier(&word) {
-                        let factor = Rational::from_integer(factor.into());
-                        value = value.scaled(&factor, self.budget)?;
-                    } else {
-                        words.push(word);
-                    }
+                    value = self.suffix(value, word, &mut words)?;
                 }
                 Some(Kind::Symbol('^')) if !words.is_empty() => {
                     self.at += 1;
@@ -63,7 +73,79 @@ impl Parser<'_> {
         if known && let Some(unit) = units::unit(&words, power) {
             self.unit = Some(unit);
         }
+        if words::say_more(&words) {
+            self.remarks.append(&mut words);
+        } else {
+            self.things.append(&mut units::things(&words));
+        }
         Ok(value)
+    }
+
+    /// Takes one word after a value; what does not change the value is added to `words`.
+    fn suffix(
+        &mut self,
+        value: Value,
+        word: String,
+        words: &mut Vec<String>,
+    ) -> Result<Value, Fault> {
+        if matches!(word.as_str(), "percent" | "pct") {
+            self.scale = Some(Rational::new(1.into(), 100.into()));
+            return Ok(value);
+        }
+        if words.is_empty() {
+            let many = number(&value).is_none_or(|count| !count.is_one());
+            match word.as_str() {
+                // Quarters may be coins, and who asks for dozens wants their number.
+                "quarters" => self.scale = Some(Rational::new(1.into(), 4.into())),
+                "dozen" | "dozens" => self.scale = Some(Rational::from_integer(12.into())),
+                _ => {
+                    let factor = words::multiplier(&word)
+                        .map(|factor| Rational::from_integer(factor.into()));
+                    if let Some(factor) = factor.or_else(|| words::part(&word, many)) {
+                        return value.scaled(&factor, self.budget);
+                    }
+                }
+            }
+        }
+        words.push(word);
+        Ok(value)
+    }
+
+    /// The fraction in `3 and a half`, and where it ends.
+    fn and_a_part(&self) -> Option<(Rational, usize)> {
+        if self.word(0)? != "and" {
+            return None;
+        }
+        let words: Vec<String> = (1..3).map_while(|ahead| self.word(ahead)).collect();
+        let (part, length) = words::quantity(&words)?;
+        (part < Rational::one()).then_some((part, self.at + 1 + length))
+    }
+
+    fn mixed(&mut self, value: Value, part: Rational) -> Result<Value, Fault> {
+        let value = scalar(value)?;
+        let negative = value.as_number().ok_or(Fault::Unread)?.is_negative();
+        let part = if negative { -part } else { part };
+        Ok(Value::Scalar(value.plus(&part.into(), self.budget)?))
+    }
+
+    /// Whether nothing but what is counted follows an "and", as in `5 cats and dogs`.
+    fn and_a_noun(&self) -> bool {
+        let nouns: Vec<String> = (1..)
+            .take_while(|ahead| self.is_word(*ahead))
+            .filter_map(|ahead| self.word(ahead))
+            .take_while(|word| !matches!(word.as_str(), "and" | "or"))
+            .collect();
+        let after = self.kind(1 + nouns.len());
+        let ends = matches!(after, None | Some(Kind::Symbol(',' | ';' | ')' | '.')));
+        let is_and = self.word(0).as_deref() == Some("and");
+        is_and && ends && !nouns.is_empty() && !words::say_more(&nouns)
+    }
+
+    fn is_word(&self, ahead: usize) -> bool {
+        match self.kind(ahead) {
+            Some(Kind::Letters(word)) => word.len() > 1,
+            kind => matches!(kind, Some(Kind::Text(_))),
+        }
     }
 
     /// Whether a slash begins a unit, as in `\$18/hour`.
@@ -81,5 +163,12 @@ impl Parser<'_> {
             before.map(|token| &token.kind),
             Some(Kind::Text(_) | Kind::Letters(_))
         )
+    }
+}
+
+fn number(value: &Value) -> Option<Rational> {
+    match value {
+        Value::Scalar(value) => value.as_number(),
+        _ => None,
     }
 }

@@ -1,22 +1,28 @@
-"""Holds the grader against the Python package math-verify, by hand.
+"""Holds the grader against labels, against the Python package math-verify and against an earlier build, by hand.
 
     pip install math-verify
     cargo build --release -p beamgen-eval --example grade
-    python tests/math_verify_check.py DATA [--json FILE]
+    python benches/grading/check.py DATA [--json FILE]
+    python benches/grading/check.py DATA --before GRADE [--times 10]
 
-DATA is a folder with math500_first250.jsonl, amc23.jsonl, gsm8k_model_solutions.jsonl, gsm8k_test.jsonl and
-processbench_{gsm8k,math}.json. Prints a table of agreement
-and every disagreement. Each pair is an answer and the reference it is graded against; `truth` is what the pair was built
-to be, where that is known.
+DATA is a folder with {gsm8k,math}_train.jsonl, gsm8k_test.jsonl, math500_first250.jsonl, amc23.jsonl, mawps.jsonl,
+prm800k_holdout.jsonl, gsm8k_model_solutions.jsonl, qwen_rm_maj_100.jsonl and processbench_{gsm8k,math}.json. The first form prints
+a table of agreement with math-verify and every disagreement. Each pair is an answer and the reference it is graded against; `truth`
+is what the pair was built to be, where that is known. The second form takes the example `grade` of an earlier build and prints what
+has changed: the verdicts of the same pairs and of all answers of MATH in other spellings, every two references of one data set
+that count as the same, and the time.
 """
 
 import argparse
 import itertools
 import json
 import logging
+import os
+import random
 import re
+import resource
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -24,13 +30,15 @@ from pathlib import Path
 from math_verify import parse, verify
 
 logging.disable(logging.CRITICAL)
-ROOT = Path(__file__).resolve().parent.parent
-GRADE = ROOT / "target/release/examples/grade"
+ROOT = Path(__file__).resolve().parent.parent.parent
+GRADE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples/grade"
+SAMPLE = 300_000
 
 
 def lines(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    # A line of MAWPS may hold two objects.
+    text = re.sub(r"\}\s*\{\"input\"", '}\n{"input"', path.read_text(encoding="utf-8"))
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def forms(answer):
@@ -108,6 +116,9 @@ def pairs(data):
                 )
     for pair in lines(ROOT / "crates/eval/tests/hard_pairs.jsonl"):
         yield "hard pairs", dict(answer=pair["answer"], expected=pair["expected"], truth=pair["same"])
+    for problem in lines(data / "qwen_rm_maj_100.jsonl"):
+        for answer, truth in zip(problem["pred"], problem["score"]):
+            yield "Qwen2.5-Math, model answers", dict(answer=answer, expected=problem["answer"], truth=truth)
     for problem in lines(data / "gsm8k_model_solutions.jsonl"):
         truth = problem["ground_truth"].rsplit("A:", 1)[1].strip()
         for model in problem.values():
@@ -117,11 +128,108 @@ def pairs(data):
                 )
 
 
-def ours(cases):
+def more_pairs(data):
+    """Pairs for two builds of the grader, too many for math-verify."""
+    yield from pairs(data)
+    problems = lines(data / "math_train.jsonl")
+    for problem in problems:
+        yield "MATH train, own solution", dict(solution=problem["solution"], expected=problem["answer"], truth=True)
+    for answer in sorted({problem["answer"] for problem in problems}):
+        for form in dict.fromkeys(form for _, form in forms(answer)):
+            yield "MATH train, equal forms", dict(answer=form, expected=answer, truth=True)
+
+
+def references(data):
+    """The distinct references of each data set."""
+    final = lambda text, mark: text.rsplit(mark, 1)[1].strip()
+    for name in ("gsm8k_train", "gsm8k_test"):
+        yield name, {final(problem["answer"], "####") for problem in lines(data / f"{name}.jsonl")}
+    for name in ("math_train", "math500_first250"):
+        yield name, {problem["answer"] for problem in lines(data / f"{name}.jsonl")}
+    yield "mawps", {str(problem["target"]) for problem in lines(data / "mawps.jsonl")}
+    yield "amc23", {str(problem["solution"]) for problem in lines(data / "amc23.jsonl")}
+    chains = lines(data / "prm800k_holdout.jsonl")
+    yield "prm800k_holdout", {final(c["steps"][-1], "# Answer") for c in chains if "# Answer" in c["steps"][-1]}
+    responses = lines(data / "qwen_rm_maj_100.jsonl")
+    yield "qwen_rm_maj_100", {answer for problem in responses for answer in [problem["answer"], *problem["pred"]]}
+
+
+def ours(cases, grade=GRADE):
     fields = ("answer", "solution", "expected")
     text = "\n".join(json.dumps({key: case[key] for key in fields if key in case}) for case in cases)
-    output = subprocess.run([GRADE], input=text, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([grade], input=text, capture_output=True, text=True, check=True).stdout
     return [json.loads(line) for line in output.splitlines()]
+
+
+def crosses(golds, grades):
+    """All pairs of different references; of many, those whose canonical forms are equal in a build and SAMPLE others."""
+    golds = sorted(golds)
+    if len(golds) < 1000:
+        return list(itertools.combinations(golds, 2))
+    chance = random.Random(0)
+    some = {tuple(sorted(chance.sample(golds, 2))) for _ in range(SAMPLE)}
+    for grade in grades:
+        alike = defaultdict(list)
+        for gold, out in zip(golds, ours([dict(answer=gold, expected=gold) for gold in golds], grade)):
+            alike[out["expected"]].append(gold)
+        some.update(pair for group in alike.values() for pair in itertools.combinations(group, 2))
+    return sorted(some)
+
+
+def same(crosses, grade):
+    """The pairs that count as the same."""
+    outs = ours([dict(answer=one, expected=other) for one, other in crosses], grade)
+    return {pair for pair, out in zip(crosses, outs) if out["verdict"] == "same"}
+
+
+def seconds(cases, grade):
+    """The time that a build takes for pairs, on the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    ours(cases, grade)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def is_same(pair):
+    return verify(*(parse(f"${answer.strip('$')}$") for answer in pair))
+
+
+def compare(data, before, times):
+    families, cases = zip(*more_pairs(data))
+    old, new = ours(cases, before), ours(cases)
+    print("| pairs | count | same before | same now | no longer | true to label before | now |\n|---|" + "---:|" * 6)
+    rows = [
+        (family, case, one["verdict"], other["verdict"]) for family, case, one, other in zip(families, cases, old, new)
+    ]
+    for family in dict.fromkeys(families):
+        some = [row for row in rows if row[0] == family]
+        counts = [sum(row[place] == "same" for row in some) for place in (2, 3)]
+        labelled = [row for row in some if row[1]["truth"] is not None]
+        right = [sum((row[place] == "same") == row[1]["truth"] for row in labelled) for place in (2, 3)]
+        lost = sum(row[2] == "same" != row[3] for row in some)
+        print("|", " | ".join(map(str, [family, len(some), *counts, lost, *(right if labelled else "--")])), "|")
+    print("\nVerdicts that have changed (truth, before, now: answer against reference)\n")
+    for family, case, one, other in rows:
+        if one != other:
+            answer = case.get("answer") or "..." + case["solution"][-60:]
+            print(f"- {family} {case['truth']}, {one}, {other}: {answer!r} against {case['expected']!r}")
+    print("\n| references of | distinct | pairs | same before | same now | of these by math-verify |\n|---|" + "---:|" * 5)
+    told = []
+    for name, golds in references(data):
+        some = crosses(golds, [before, GRADE])
+        old, new = same(some, before), sorted(same(some, GRADE))
+        theirs = {pair for pair in new if is_same(pair)}
+        print(f"| {name} | {len(golds)} | {len(some)} | {len(old)} | {len(new)} | {len(theirs)} |", flush=True)
+        told += [f"- {name}, math-verify {'same' if pair in theirs else 'different'}, "
+                 f"before {'same' if pair in old else 'not'}: {pair[0]!r} and {pair[1]!r}" for pair in new]
+        told += [f"- {name}, no longer the same: {pair[0]!r} and {pair[1]!r}" for pair in sorted(old - set(new))]
+    print("\nReferences that count as the same\n")
+    print("\n".join(told))
+    if times:
+        spent = [(seconds(cases, before), seconds(cases, GRADE)) for _ in range(times)]
+        ratios = sorted(new / old for old, new in spent)
+        old, new = (min(each) / len(cases) * 1e6 for each in zip(*spent))
+        print(f"\n{len(cases)} pairs, {times} runs of each build in turn: at best {old:.2f} and {new:.2f} microseconds a pair, "
+              f"median ratio {ratios[times // 2]:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")
 
 
 def theirs(cases):
@@ -141,7 +249,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--json", type=Path, help="every pair with both verdicts, a line each")
+    parser.add_argument("--before", type=Path, help="the example of an earlier build, to be compared with")
+    parser.add_argument("--times", type=int, default=0, help="how often to measure the time of both builds")
     options = parser.parse_args()
+    if options.before:
+        return compare(options.data, options.before, options.times)
     families, cases = zip(*pairs(options.data))
     rows = []
     for family, case, our, their in zip(families, cases, ours(cases), theirs(cases)):
