@@ -3,20 +3,28 @@
 //!
 //! A step fails only where no sensible reading of an equation makes it true. So a mismatch is held
 //! against all that may explain it: rounding to the printed digits, units that were converted,
-//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`). What then is
-//! left is wrong. Work and memory are bounded, whatever the text is.
+//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`), letters that may
+//! be variables, moduli, bases and operators that the problem or a step names. What then is left is
+//! wrong. Work and memory are bounded, whatever the text is.
 
+mod borders;
 pub(crate) mod compare;
+pub(crate) mod context;
 pub(crate) mod equation;
 pub(crate) mod expression;
 pub(crate) mod lex;
 pub(crate) mod value;
 pub(crate) mod words;
 
+use std::collections::BTreeSet;
+
 use compare::{Match, compare, is_conversion};
+use context::Context;
 use equation::{Before, Chain, Found, Relation, segments};
 use expression::{Expression, Fuel, Known, Reading, read};
-use lex::{Kind, Token, tokens};
+use lex::{Kind, Lexed, Token, lex};
+
+use num_traits::One;
 
 use crate::{StepState, Verdict};
 
@@ -32,18 +40,24 @@ const MAX_ROUNDED: usize = 256;
 /// No more variables than this are remembered.
 const MAX_VARIABLES: usize = 64;
 
-/// The checker of arithmetic: what it knows of a chain is the values of variables, and which
-/// numbers were rounded.
+/// The checker of arithmetic: what it knows of a chain is the values of names, which numbers were
+/// rounded, and how numbers are meant.
 #[derive(Clone, Debug, Default)]
 pub struct Arithmetic {
     known: Known,
-    /// Powers or symbols that are not known were seen: an unknown may have several values.
-    is_nonlinear: bool,
+    /// Names with more than one value, or with one that was not calculated.
+    vague: BTreeSet<String>,
+    context: Context,
+    /// Whether the last step ended in the middle of mathematics.
+    is_open: bool,
 }
 
 impl StepState for Arithmetic {
-    fn new(_problem: &str) -> Self {
-        Self::default()
+    fn new(problem: &str) -> Self {
+        Self {
+            context: Context::of(problem),
+            ..Self::default()
+        }
     }
 
     fn next(&mut self, step: &str) -> Verdict {
@@ -54,13 +68,20 @@ impl StepState for Arithmetic {
         let mut fuel = Fuel(FUEL);
         let mut findings = Vec::new();
         for annotation in annotations {
-            self.text(annotation, Mood::Claims, &mut fuel, &mut findings);
+            self.text(
+                annotation,
+                lex(annotation, false),
+                Mood::Claims,
+                &mut fuel,
+                &mut findings,
+            );
         }
-        let tokens = tokens(&text);
-        let several = |token: &Token| matches!(token.kind, Kind::Power | Kind::Unknown);
-        self.is_nonlinear |= tokens.iter().any(several);
-        let mood = Mood::of(&tokens);
-        self.text(&text, mood, &mut fuel, &mut findings);
+        let mut lexed = lex(&text, self.is_open);
+        self.is_open = lexed.ends_open;
+        self.context.read(&text, &lexed.tokens);
+        self.context.hide_operators(&text, &mut lexed.tokens);
+        let mood = Mood::of(&text, &lexed.tokens);
+        self.text(&text, lexed, mood, &mut fuel, &mut findings);
         verdict(findings)
     }
 }
@@ -100,10 +121,11 @@ enum Mood {
 }
 
 impl Mood {
-    fn of(tokens: &[Token]) -> Self {
+    fn of(text: &str, tokens: &[Token]) -> Self {
         let any = |test: fn(&str) -> bool| tokens.iter().filter_map(Token::word).any(test);
+        let denies = |token: &Token| words::denies(&text[token.at.clone()]);
         match () {
-            () if any(words::is_no_claim) => Self::Discusses,
+            () if any(words::is_no_claim) || tokens.iter().any(denies) => Self::Discusses,
             () if any(words::is_approximate) => Self::Rounds,
             () => Self::Claims,
         }
@@ -128,12 +150,23 @@ pub(crate) fn without_annotations(text: &str) -> (String, Vec<&str>) {
 }
 
 impl Arithmetic {
-    fn text(&mut self, text: &str, mood: Mood, fuel: &mut Fuel, findings: &mut Vec<Finding>) {
-        let tokens = tokens(text);
-        let supposes = tokens.iter().filter_map(Token::word).any(words::supposes);
+    fn text(
+        &mut self,
+        text: &str,
+        lexed: Lexed,
+        mood: Mood,
+        fuel: &mut Fuel,
+        findings: &mut Vec<Finding>,
+    ) {
+        let supposes = lexed
+            .tokens
+            .iter()
+            .filter_map(Token::word)
+            .any(words::supposes);
         // Each sees what those before it bound.
-        for segment in segments(&tokens) {
+        for segment in segments(&lexed) {
             for chain in segment.read(&self.known, fuel) {
+                let before = findings.len();
                 for (at, relation) in chain.relations.iter().enumerate() {
                     let (left, right) = (&chain.sides[at].ending, &chain.sides[at + 1].beginning);
                     if let (Some(left), Some(right)) = (left, right) {
@@ -145,7 +178,6 @@ impl Arithmetic {
                                 Mood::Rounds => Relation::About,
                                 _ => *relation,
                             },
-                            is_nonlinear: self.is_nonlinear,
                             is_first: at == 0,
                             mood,
                             supposes,
@@ -153,7 +185,9 @@ impl Arithmetic {
                         findings.push(self.link(&link, fuel));
                     }
                 }
-                self.bind(&chain, supposes);
+                let is_wrong = |finding: &Finding| matches!(finding, Finding::Wrong(_));
+                let is_wrong = findings[before..].iter().any(is_wrong);
+                self.bind(&chain, supposes, is_wrong);
             }
         }
     }
@@ -173,8 +207,11 @@ impl Arithmetic {
                 Finding::Right
             }
             Match::Unclear => Finding::Nothing,
-            Match::Different if link.is_doubtful() => Finding::Doubtful,
+            Match::Different if link.is_doubtful(&self.context) => Finding::Doubtful,
             Match::Different if self.reads_otherwise(link, fuel) => Finding::Doubtful,
+            Match::Different if self.context.other_base && self.is_in_base(link, fuel) => {
+                Finding::Doubtful
+            }
             Match::Different => Finding::Wrong(link.reason(&self.known)),
         }
     }
@@ -211,6 +248,28 @@ impl Arithmetic {
         false
     }
 
+    /// Whether the sides are equal if one of them, or both, are written in another base.
+    fn is_in_base(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
+        const LARGEST: u32 = 36;
+        let decimal = Reading::default();
+        (2..=LARGEST).any(|base| {
+            let based = Reading {
+                base: Some(base),
+                ..decimal
+            };
+            let both = [(based, decimal), (decimal, based), (based, based)];
+            both.into_iter().any(|(left, right)| {
+                let left = read(link.left.tokens, &self.known, left, fuel);
+                let right = read(link.right.tokens, &self.known, right, fuel);
+                // Where the work is spent, nobody knows.
+                let (Ok(left), Ok(right)) = (left, right) else {
+                    return true;
+                };
+                compare(&left, &right, link.relation) != Match::Different
+            })
+        })
+    }
+
     /// A printed number that stands for one with more digits.
     fn remember(&mut self, side: &Expression) {
         if let Some((number, Some(_))) = &side.literal
@@ -220,20 +279,31 @@ impl Arithmetic {
         }
     }
 
-    /// Gives the variables that are sides of the chain the value of its last side; what is supposed
-    /// makes them unknown.
-    fn bind(&mut self, chain: &Chain<'_>, supposes: bool) {
+    /// Gives the names that are sides of a calculation the value of its last side. A name that is
+    /// supposed, or has another value already, stands for nothing: an unknown has one in each case. A wrong
+    /// calculation says what its name stands for from then on.
+    fn bind(&mut self, chain: &Chain<'_>, supposes: bool, is_wrong: bool) {
         let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
         let value = value
             .filter(|found| !supposes && !found.goes_on && !found.expression.doubtful)
             .and_then(|found| found.expression.value.clone());
-        for name in chain.variables() {
-            match &value {
-                Some(value) if self.known.variables.len() < MAX_VARIABLES => {
+        let is_calculated = chain.is_calculation();
+        for name in chain.variables().filter(|name| words::is_name(name)) {
+            match (&value, self.known.variables.get(name)) {
+                (Some(value), Some(before)) if value.at == before.at => {}
+                (Some(value), known)
+                    if is_calculated
+                        && (known.is_none() || is_wrong)
+                        && !self.vague.contains(name)
+                        && self.known.variables.len() + self.vague.len() < MAX_VARIABLES =>
+                {
                     self.known.variables.insert(name.to_owned(), value.clone());
                 }
                 _ => {
                     self.known.variables.remove(name);
+                    if self.vague.len() < MAX_VARIABLES {
+                        self.vague.insert(name.to_owned());
+                    }
                 }
             }
         }
@@ -250,12 +320,11 @@ struct Link<'a> {
     is_first: bool,
     mood: Mood,
     supposes: bool,
-    is_nonlinear: bool,
 }
 
 impl Link<'_> {
     /// Whether a mismatch may have another reason than wrong arithmetic.
-    fn is_doubtful(&self) -> bool {
+    fn is_doubtful(&self, context: &Context) -> bool {
         let (left, right) = (&self.left.expression, &self.right.expression);
         let (Some(l), Some(r)) = (&left.value, &right.value) else {
             return true;
@@ -280,16 +349,10 @@ impl Link<'_> {
             || measured && is_conversion(l, r)
             // "$1800 - $2000 = $200": how far apart they are.
             || measured && l.at == -&r.at
-            || has_variables && (self.supposes || self.is_nonlinear && self.has_unknowns())
-    }
-
-    /// Whether a variable in it has no name of its own, as capital letters mostly are.
-    fn has_unknowns(&self) -> bool {
-        let tokens = [self.left, self.right]
-            .into_iter()
-            .flat_map(|found| found.tokens);
-        let mut words = tokens.filter_map(Token::word);
-        words.any(|word| words::is_variable(word) && !word.starts_with(char::is_uppercase))
+            // "2.54 cm / 1 inch = 1"
+            || left.units.union(&right.units).count() > 1 && (l.at.is_one() || r.at.is_one())
+            || context.may_equal(&l.at, &r.at)
+            || has_variables && self.supposes
     }
 
     fn reason(&self, known: &Known) -> String {

@@ -23,7 +23,7 @@ pub const CHECKERS: &[Row] = &[
     },
     Row {
         name: "consistency",
-        about: "a variable or a left side that a step gives another value than an earlier one",
+        about: "a variable or a left side whose calculation the next step gives another result",
         open: || Box::new(PerStep::<Consistency>::default()),
     },
 ];

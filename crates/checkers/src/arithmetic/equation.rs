@@ -1,7 +1,7 @@
 //! Chains of equations in a text: their sides as far as they are expressions.
 
 use super::expression::{Expression, Fuel, Known, Reading, read};
-use super::lex::{Kind, Token};
+use super::lex::{Kind, Lexed, Token};
 use super::words;
 
 /// Longer sides than this are not read, in tokens.
@@ -55,6 +55,17 @@ pub struct Chain<'a> {
 }
 
 impl Chain<'_> {
+    /// Whether a side of it works numbers out.
+    pub fn is_calculation(&self) -> bool {
+        let sides = self
+            .sides
+            .iter()
+            .flat_map(|side| [&side.ending, &side.beginning]);
+        sides
+            .flatten()
+            .any(|found| found.expression.operators > 0 && !found.expression.has_variables)
+    }
+
     /// The variables that are a side by themselves.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let sides = self
@@ -74,33 +85,55 @@ pub struct Segment<'a> {
     tokens: &'a [Token],
     /// Whether the line above is none: it may be the first summand of a column.
     below_open_line: bool,
-    /// Whether an operator stands before the break.
+    /// Whether its beginning may be the rest of what stands before the break.
     is_cut: bool,
+    /// Whether the row below may be the rest of its end.
+    continues: bool,
+    /// Whether it is a question.
+    is_asked: bool,
 }
 
 /// The parts of a text that have equations.
-pub fn segments(tokens: &[Token]) -> Vec<Segment<'_>> {
+pub fn segments(text: &Lexed) -> Vec<Segment<'_>> {
+    let tokens = &text.tokens;
     let mut segments = Vec::new();
     let mut below_open_line = false;
-    let mut is_cut = false;
-    for part in tokens.split_inclusive(|token| token.is(&Kind::Break)) {
-        let (part, end) = match part.split_last() {
-            Some((end, part)) if end.is(&Kind::Break) => (part, Some(end)),
-            _ => (part, None),
-        };
+    let mut is_cut = text.begins_open;
+    let mut parts = tokens.split_inclusive(is_break).map(without_end).peekable();
+    while let Some((part, end)) = parts.next() {
         let has_relation = part.iter().any(|token| relation(token).is_some());
+        let below = parts.peek().map_or(&[][..], |(below, _)| *below);
+        let is_row = end.is_some_and(|end| end.is(&Kind::Row));
+        let is_rest = below.first().is_some_and(|first| is_operator(&first.kind));
+        let is_last = parts.peek().is_none();
         if has_relation {
+            let claims_nothing = !below.iter().any(|token| relation(token).is_some());
             segments.push(Segment {
                 tokens: part,
                 below_open_line,
                 is_cut,
+                continues: is_row && !below.is_empty() && (is_rest || claims_nothing)
+                    || is_last && end.is_none() && text.ends_open,
+                is_asked: end.is_some_and(|end| end.is(&Kind::Question)),
             });
         }
         below_open_line =
             !has_relation && !part.is_empty() && end.is_some_and(|end| is_newline(end, tokens));
-        is_cut = part.last().is_some_and(|last| is_operator(&last.kind));
+        is_cut = part.last().is_some_and(|last| is_operator(&last.kind)) || is_row && is_rest;
     }
     segments
+}
+
+fn is_break(token: &Token) -> bool {
+    matches!(token.kind, Kind::Break | Kind::Row | Kind::Question)
+}
+
+/// A part of the tokens, and the break at its end.
+fn without_end(part: &[Token]) -> (&[Token], Option<&Token>) {
+    match part.split_last() {
+        Some((end, part)) if is_break(end) => (part, Some(end)),
+        _ => (part, None),
+    }
 }
 
 fn relation(token: &Token) -> Option<Relation> {
@@ -132,6 +165,14 @@ impl<'a> Segment<'a> {
                 && (self.is_cut || self.below_open_line && part[0].is(&Kind::Minus))
             {
                 first.before = Before::Part;
+            }
+            if let (true, Some(ending)) = (self.is_asked, &mut side.ending)
+                && ending.before == Before::Clear
+            {
+                ending.before = Before::Doubtful;
+            }
+            if let (true, Some(end)) = (i == last && self.continues, &mut side.beginning) {
+                end.goes_on |= end.whole;
             }
             let goes_on = side.beginning.as_ref().is_some_and(|found| found.whole);
             if i > 0 && i < last && !goes_on {
@@ -221,6 +262,14 @@ fn begins(token: &Token) -> bool {
     }
 }
 
+/// Whether the words before an expression suppose it, or take a multiple of what they speak of: "if
+/// 3 + 4", "assume that 3 + 4", "twice the sum 3 + 4".
+fn is_conditional(before: &[Token]) -> bool {
+    const NEAR: usize = 3;
+    let mut words = before.iter().rev().map_while(Token::word).take(NEAR);
+    words.any(|word| words::is_condition(word) || words::is_multiple(word))
+}
+
 fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
     let Some(previous) = start.checked_sub(1).map(|at| &side[at]) else {
         return Before::Clear;
@@ -244,8 +293,13 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
             false => Before::Doubtful,
         },
         Kind::Word(_) if dash => Before::Part,
-        // A function of what is in the brackets.
+        // A function of what is in the brackets, or a product.
         Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,
+        Kind::Word(word)
+            if previous.math || side[start].is(&Kind::Open) && words::is_product(word) =>
+        {
+            Before::Doubtful
+        }
         Kind::Word(word) if words::takes_what_follows(word) || words::is_label(word) => {
             Before::Doubtful
         }
@@ -270,13 +324,16 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         {
             Before::Doubtful
         }
+        // "x 3 + 4": an article, or a product.
         Kind::Word(word) if words::is_variable(word) && !expression.has_variables => {
-            // "x 3 + 4": an article, or a product.
-            match word.as_str() {
-                "a" | "I" => Before::Clear,
-                _ => Before::Doubtful,
+            let is_article = matches!(word.as_str(), "a" | "I") && !previous.math;
+            if is_article {
+                Before::Clear
+            } else {
+                Before::Doubtful
             }
         }
+        Kind::Word(_) if is_conditional(&side[..start]) => Before::Doubtful,
         _ => Before::Clear,
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use beamgen_eval::number::Rational;
+use num_bigint::BigInt;
 use num_traits::Signed;
 
 use super::lex::{Kind, Token};
@@ -36,6 +37,8 @@ pub struct Reading {
     pub signs_first: bool,
     /// `25 / 1/3` is `25 / (1/3)`.
     pub fractions_first: bool,
+    /// The base of whole numbers, where it is not ten.
+    pub base: Option<u32>,
 }
 
 impl Reading {
@@ -47,6 +50,7 @@ impl Reading {
                 products_first: bits & 2 != 0,
                 signs_first: bits & 4 != 0,
                 fractions_first: bits & 8 != 0,
+                base: None,
             };
             let used = (!reading.percent_is_plain || features.percent)
                 && (!reading.products_first || features.implicit)
@@ -88,6 +92,8 @@ pub struct Expression {
     pub literal: Option<(Rational, Option<usize>)>,
     /// If it is a variable alone.
     pub variable: Option<String>,
+    /// Whether it is a quotient of two numbers, or a percentage.
+    pub is_share: bool,
     /// The tokens that it takes.
     pub length: usize,
     /// The tokens up to its last number, bracket or variable: without a unit behind it.
@@ -142,6 +148,7 @@ pub fn read(
         first: parser.first,
         literal: whole.literal,
         variable: whole.variable,
+        is_share: whole.is_share,
         length: parser.at,
         core: parser.core,
         operators: parser.operators,
@@ -233,10 +240,7 @@ impl<'a> Parser<'a> {
                 return Ok(total);
             };
             self.operators += 1;
-            let mixed = !total.units.is_empty()
-                && !other.units.is_empty()
-                && total.units.is_disjoint(&other.units);
-            self.doubtful |= mixed;
+            self.doubtful |= are_mixed(&total.units, &other.units);
             total = Operand {
                 value: both(
                     total.value,
@@ -269,7 +273,11 @@ impl<'a> Parser<'a> {
             let divides = match self.kind(0) {
                 Some(Kind::Times) => false,
                 Some(Kind::Slash) => true,
-                Some(Kind::Word(word)) if self.is_times(word) => false,
+                Some(Kind::Word(word)) if self.is_times(word) => {
+                    // A variable as often as a sign.
+                    self.doubtful |= self.tokens[self.at].math;
+                    false
+                }
                 Some(Kind::Word(word)) if word == "of" && product.is_share && self.opens(1) => {
                     false
                 }
@@ -279,6 +287,8 @@ impl<'a> Parser<'a> {
                     self.doubtful |= self.tokens[self.at].spaced;
                     // "2\frac{3}{4}" is 2 3/4.
                     self.doubtful |= self.tokens[self.at].is(&Kind::Fraction);
+                    // "A(3)" is a function's value as often as a product.
+                    self.doubtful |= self.at > 0 && self.tokens[self.at - 1].word().is_some();
                     let other = self.deeper(Self::power)?;
                     product = self.times(product, other, Value::times);
                     continue;
@@ -403,6 +413,7 @@ impl<'a> Parser<'a> {
         }
         if self.kind(0) == Some(&Kind::Power) {
             self.at += 1;
+            self.doubtful |= self.is_vague_exponent();
             let exponent = self.deeper(Self::signed)?;
             base = self.times(base, exponent, Value::power);
         }
@@ -410,9 +421,19 @@ impl<'a> Parser<'a> {
         Ok(base)
     }
 
+    /// Whether the exponent here is two things at once: LaTeX raises the first digit of `2^34` alone, and
+    /// `3^15^2` is `3^1 5^2` as often as a tower.
+    fn is_vague_exponent(&self) -> bool {
+        let Some(token) = self.tokens.get(self.at) else {
+            return false;
+        };
+        let is_long = matches!(token.kind, Kind::Number(..)) && token.at.len() > 1;
+        is_long && token.math || self.kind(1) == Some(&Kind::Power)
+    }
+
     fn atom(&mut self) -> Parsed {
         while self.kind(0) == Some(&Kind::Money) {
-            self.has_money = true;
+            self.has_money |= !self.tokens[self.at].is_border();
             self.at += 1;
         }
         let Some(token) = self.tokens.get(self.at) else {
@@ -420,7 +441,9 @@ impl<'a> Parser<'a> {
         };
         match &token.kind {
             Kind::Number(value, places) => {
-                let (value, places) = (value.clone(), *places);
+                let places = *places;
+                let based = self.reading.base.filter(|_| places == Some(0));
+                let value = based.map_or_else(|| value.clone(), |base| in_base(value, base));
                 self.at += 1;
                 self.core = self.at;
                 let mut operand = Operand {
@@ -551,18 +574,19 @@ impl<'a> Parser<'a> {
                     if self.is_times(word) || word == "of" && operand.is_share && self.opens(1) {
                         return;
                     }
-                    let tight = !self.tokens[self.at].spaced;
-                    // "3rst" is a product as often as "3km" is a length.
-                    self.doubtful |= tight;
-                    let letter = words::is_variable(word);
-                    if letter && (tight || !words::is_unit_letter(word)) {
-                        // A product with a variable, or nobody knows.
+                    let token = &self.tokens[self.at];
+                    let tight = !token.spaced;
+                    let is_product = words::is_product(word);
+                    // "3rst" is a product as often as "3km" is a length, "3 h" as often as a time;
+                    // "1/4 of the tank" is not 1/4.
+                    self.doubtful |= tight || token.math || is_product || word == "of";
+                    let is_unit = words::is_unit_letter(word) && !tight && !token.math;
+                    if is_product && !is_unit || words::is_multiplier(word) {
+                        // A product with a variable, a dozen, or nobody knows.
                         self.doubtful = true;
                         operand.value = None;
                         operand.literal = None;
                     }
-                    // "1/4 of the tank" is not 1/4.
-                    self.doubtful |= word == "of";
                     let word = words::singular(word).to_lowercase();
                     operand.units.insert(word);
                     self.at += 1;
@@ -591,7 +615,8 @@ impl<'a> Parser<'a> {
         let is_remark =
             self.tokens[self.at].spaced && words > 0 && self.kind(words + 1) == Some(&Kind::Close);
         let inside = &self.tokens[self.at + 1..][..words];
-        if inside.iter().filter_map(Token::word).any(words::ends_unit) {
+        let is_text = |token: &Token| !token.math && !token.word().is_some_and(words::ends_unit);
+        if !inside.iter().all(is_text) {
             return false;
         }
         let lone = words == 1 && self.word(1).is_some_and(words::is_variable);
@@ -604,6 +629,21 @@ impl<'a> Parser<'a> {
         self.at += words + 2;
         true
     }
+}
+
+/// The number that the digits of a whole number are in another base, if they are digits of it.
+fn in_base(number: &Rational, base: u32) -> Rational {
+    let digits = number.to_integer().to_string();
+    let read = BigInt::parse_bytes(digits.as_bytes(), base);
+    read.map_or_else(|| number.clone(), Rational::from_integer)
+}
+
+/// Whether a sum of quantities with these units may be in another unit than it says.
+fn are_mixed(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    if one.is_empty() || other.is_empty() {
+        return one.union(other).any(|unit| words::is_exchanged(unit));
+    }
+    one.is_disjoint(other)
 }
 
 fn negated(operand: Operand) -> Operand {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::borders::{self, Borders};
+
 use beamgen_eval::number::{Rational, literal};
 
 /// What a token is.
@@ -28,6 +30,10 @@ pub enum Kind {
     Word(String),
     /// The end of a sentence, a clause or a line: no equation goes beyond it.
     Break,
+    /// The end of a row of mathematics: an equation may go beyond it.
+    Row,
+    /// The end of a question: it claims nothing.
+    Question,
     /// A symbol that has no meaning here. Nothing is known of what it stands in.
     Unknown,
 }
@@ -42,6 +48,8 @@ pub struct Token {
     pub spaced: bool,
     /// Whether it is the first of its line.
     pub first: bool,
+    /// Whether it stands in LaTeX mathematics, where letters are variables.
+    pub math: bool,
 }
 
 impl Token {
@@ -56,21 +64,53 @@ impl Token {
     pub fn is(&self, kind: &Kind) -> bool {
         self.kind == *kind
     }
+
+    /// Whether it is a dollar sign that begins or ends mathematics: money has a backslash there.
+    pub fn is_border(&self) -> bool {
+        self.is(&Kind::Money) && self.math && self.at.len() == 1
+    }
 }
 
-/// The tokens of a text, in order.
-pub fn tokens(text: &str) -> Vec<Token> {
+/// A text as tokens.
+#[derive(Debug)]
+pub struct Lexed {
+    /// In order.
+    pub tokens: Vec<Token>,
+    /// Whether it begins in the middle of mathematics.
+    pub begins_open: bool,
+    /// Whether it ends in the middle of mathematics.
+    pub ends_open: bool,
+}
+
+/// The tokens of a text, which begins in the middle of mathematics if the text before it ended there.
+pub fn lex(text: &str, is_open: bool) -> Lexed {
+    let is_open = is_open && borders::may_go_on(text);
+    let borders = Borders::of(text, is_open);
+    let begins_open = is_open || borders.begins_open;
     let mut lexer = Lexer {
         text,
         at: 0,
         tokens: Vec::new(),
         spaced: true,
         first: true,
+        math: begins_open,
+        borders: borders.at,
+        groups: Vec::new(),
+        text_group: false,
     };
     while lexer.at < text.len() {
         lexer.step();
     }
-    lexer.tokens
+    Lexed {
+        tokens: lexer.tokens,
+        begins_open,
+        ends_open: lexer.math,
+    }
+}
+
+/// The tokens of a text by itself, in order.
+pub fn tokens(text: &str) -> Vec<Token> {
+    lex(text, false).tokens
 }
 
 struct Lexer<'a> {
@@ -79,6 +119,13 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
     spaced: bool,
     first: bool,
+    math: bool,
+    /// The places of `$` that begin or end mathematics, in order.
+    borders: Vec<usize>,
+    /// For each open brace, whether mathematics stands around it.
+    groups: Vec<bool>,
+    /// Whether the next brace opens text within mathematics.
+    text_group: bool,
 }
 
 /// LaTeX that only lays out.
@@ -93,16 +140,19 @@ const LAYOUT: &[&str] = &[
     "bigr",
     "big",
     "Big",
-    "text",
-    "textbf",
-    "textit",
-    "mathrm",
-    "mbox",
     "hspace",
     "phantom",
     "underline",
     "large",
     "bf",
+];
+
+/// LaTeX whose group is text within mathematics.
+const TEXTS: &[&str] = &["text", "textbf", "textit", "textrm", "mathrm", "mbox"];
+
+/// Parts of the names of environments that are mathematics in rows.
+const DISPLAYS: &[&str] = &[
+    "align", "gather", "equation", "eqnarray", "multline", "split",
 ];
 
 impl Lexer<'_> {
@@ -120,6 +170,7 @@ impl Lexer<'_> {
             at: self.at..self.at + length,
             spaced: std::mem::take(&mut self.spaced),
             first: std::mem::take(&mut self.first),
+            math: self.math,
         });
         self.at += length;
     }
@@ -136,7 +187,7 @@ impl Lexer<'_> {
         let length = c.len_utf8();
         let next = self.rest()[length..].chars().next();
         match c {
-            '\n' => self.newline(1),
+            '\n' => self.newline(1, Kind::Break),
             _ if c.is_whitespace() => self.blank(length),
             '0'..='9' => self.number(),
             '.' if next.is_some_and(|c| c.is_ascii_digit()) => self.number(),
@@ -152,12 +203,8 @@ impl Lexer<'_> {
                 _ => self.push(Kind::Equals, 1),
             },
             ':' if next == Some('=') => self.push(Kind::Equals, 2),
-            ':' if next.is_some_and(|c| c.is_ascii_digit())
-                && self.before().is_some_and(|c| c.is_ascii_digit()) =>
-            {
-                // A time of the day, or a ratio.
-                self.push(Kind::Unknown, 1);
-            }
+            // A time of the day, or a ratio.
+            ':' if self.is_ratio() => self.push(Kind::Unknown, 1),
             '+' => self.push(Kind::Plus, 1),
             '-' | '−' | '–' => self.dash(length, next),
             '*' if next == Some('*') => self.stars(),
@@ -172,20 +219,40 @@ impl Lexer<'_> {
                 self.push(Kind::Number(number, Some(0)), length);
             }
             '%' => self.push(Kind::Percent, 1),
-            '$' if next == Some('$') => self.push(Kind::Break, 2),
+            '$' if next == Some('$') => {
+                self.push(Kind::Break, 2);
+                self.math = !self.math;
+            }
+            '$' if self.borders.binary_search(&self.at).is_ok() => {
+                let ends = std::mem::replace(&mut self.math, true);
+                self.push(Kind::Money, 1);
+                self.math = !ends;
+            }
             '$' | '€' | '£' | '¥' | '₹' => self.push(Kind::Money, length),
             '¢' => self.push(Kind::Word("cent".to_owned()), length),
             '°' => self.push(Kind::Word("degree".to_owned()), length),
-            '(' | '[' | '{' => self.push(Kind::Open, 1),
-            ')' | ']' | '}' => self.push(Kind::Close, 1),
+            '{' => self.open_group(),
+            '(' | '[' => self.push(Kind::Open, 1),
+            '}' => {
+                self.math = self.groups.pop().unwrap_or(self.math);
+                self.push(Kind::Close, 1);
+            }
+            ')' | ']' => self.push(Kind::Close, 1),
             '≈' | '≃' | '∼' => self.push(Kind::Approx, length),
             '&' | '`' | '~' => self.blank(1),
             '\'' if self.before().is_some_and(|c| c.is_ascii_digit()) => {
                 self.push(Kind::Unknown, 1);
             }
             ',' if self.is_broken_number() => self.push(Kind::Unknown, 1),
-            ',' | ';' | ':' | '.' | '?' | '"' | '\'' | '“' | '”' | '‘' | '’' | '#' | '—' | '→'
-            | '⇒' | '•' => self.push(Kind::Break, length),
+            '?' => self.push(Kind::Question, 1),
+            '#' if !self.first => self.push(Kind::Unknown, 1),
+            '#' => {
+                let marks = self.rest().bytes().take_while(|&b| b == b'#').count();
+                self.push(Kind::Break, marks);
+            }
+            ',' | ';' | ':' | '.' | '"' | '\'' | '“' | '”' | '‘' | '’' | '—' | '→' | '⇒' | '•' => {
+                self.push(Kind::Break, length)
+            }
             _ if c.is_alphabetic() => self.word(),
             _ => self.push(Kind::Unknown, length),
         }
@@ -199,19 +266,38 @@ impl Lexer<'_> {
         behind_number && (digits(after) > 0 || digits(after.trim_start_matches(' ')) == 3)
     }
 
+    /// Whether the colon here stands between two numbers, close or with a blank before it.
+    fn is_ratio(&self) -> bool {
+        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        let after = &self.rest()[1..];
+        let close = digit(self.before()) && digit(after.chars().next());
+        let number = |last: &Token| matches!(last.kind, Kind::Number(..) | Kind::Close);
+        let apart = self.spaced && self.tokens.last().is_some_and(number);
+        close || apart && digit(after.trim_start().chars().next())
+    }
+
+    /// An opening brace: of text, behind `\text`, or of more of what is around it.
+    fn open_group(&mut self) {
+        self.push(Kind::Open, 1);
+        self.groups.push(self.math);
+        self.math &= !std::mem::take(&mut self.text_group);
+    }
+
     /// A line that begins with a relation goes on with the equation above it, and so does what
     /// stands behind one.
-    fn newline(&mut self, length: usize) {
+    fn newline(&mut self, length: usize, kind: Kind) {
         let after = self.rest()[length..].trim_start_matches([' ', '\t', '\n', '&', '\\', '$']);
         let goes_on = ["=", "≈", "approx"].iter().any(|r| after.starts_with(r));
         let waits = self
             .tokens
             .last()
             .is_some_and(|last| matches!(last.kind, Kind::Equals | Kind::Approx));
-        if goes_on && !after.starts_with("=>") || waits {
+        // A new line of source is a blank in mathematics.
+        let is_blank = self.math && kind == Kind::Break;
+        if goes_on && !after.starts_with("=>") || waits || is_blank {
             self.blank(length);
         } else {
-            self.push(Kind::Break, length);
+            self.push(kind, length);
             self.spaced = true;
             self.first = true;
         }
@@ -286,7 +372,8 @@ impl Lexer<'_> {
             .filter(|c| c.is_alphabetic())
             .count()
             == 1;
-        let times = matches!(&rest[..letters], "x" | "X")
+        let times = !self.math
+            && matches!(&rest[..letters], "x" | "X")
             && digits(after) > 0
             && self
                 .tokens
@@ -313,8 +400,14 @@ impl Lexer<'_> {
         self.push(Kind::Word(word), length);
     }
 
+    fn border(&mut self, kind: Kind, length: usize, begins: bool) {
+        self.push(kind, length);
+        self.math = begins;
+    }
+
     fn command(&mut self) {
-        let rest = &self.rest()[1..];
+        let text = self.text;
+        let rest = &text[self.at + 1..];
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         if letters == 0 {
             let length = 1 + rest.chars().next().map_or(0, char::len_utf8);
@@ -323,12 +416,22 @@ impl Lexer<'_> {
                 Some('$') => self.push(Kind::Money, length),
                 Some('{') => self.push(Kind::Open, length),
                 Some('}') => self.push(Kind::Close, length),
-                Some('\\') => self.newline(length),
-                Some('[' | ']') => self.push(Kind::Break, length),
+                Some('\\') if self.math => self.newline(length, Kind::Row),
+                Some('\\') => self.newline(length, Kind::Break),
+                Some('[') => self.border(Kind::Break, length, true),
+                Some(']') => self.border(Kind::Break, length, false),
+                Some(border @ ('(' | ')')) => {
+                    self.blank(length);
+                    self.math = border == '(';
+                }
+                // An operator that the text defines.
+                Some('#' | '&' | '|' | '@' | '*') => self.push(Kind::Unknown, length),
                 _ => self.blank(length),
             };
         }
         let (name, length) = (&rest[..letters], 1 + letters);
+        let is_begin = name == "begin";
+        self.text_group = TEXTS.contains(&name);
         match name {
             "frac" | "dfrac" | "tfrac" | "cfrac" => self.push(Kind::Fraction, length),
             "times" | "cdot" | "ast" => self.push(Kind::Times, length),
@@ -341,14 +444,16 @@ impl Lexer<'_> {
                 let inside = rest[letters..].strip_prefix('{');
                 let name = inside.and_then(|r| Some(&r[..r.find('}')?]));
                 let length = length + name.map_or(0, |name| name.len() + 2);
+                let is_any = |of: &[&str]| name.is_some_and(|n| of.iter().any(|e| n.contains(e)));
                 // Rows and columns are no sums.
-                let lists = ["matrix", "cases", "array", "tabular"];
-                match name.is_some_and(|name| lists.iter().any(|list| name.contains(list))) {
-                    true => self.push(Kind::Unknown, length),
-                    false => self.blank(length),
+                if is_any(&["matrix", "cases", "array", "tabular"]) {
+                    self.push(Kind::Unknown, length);
+                } else {
+                    self.math = is_begin && is_any(DISPLAYS);
+                    self.blank(length);
                 }
             }
-            _ if LAYOUT.contains(&name) => self.blank(length),
+            _ if TEXTS.contains(&name) || LAYOUT.contains(&name) => self.blank(length),
             _ => self.push(Kind::Unknown, length),
         }
     }
@@ -374,7 +479,8 @@ mod tests {
             Kind::Fraction => "frac".into(),
             Kind::Equals => "=".into(),
             Kind::Approx => "~".into(),
-            Kind::Break => "|".into(),
+            Kind::Break | Kind::Question => "|".into(),
+            Kind::Row => "||".into(),
             Kind::Unknown => "?".into(),
         };
         tokens(text).iter().map(show).collect::<Vec<_>>().join(" ")

@@ -57,6 +57,126 @@ const TAKES_WHAT_FOLLOWS: &[&str] = &[
     "another",
     "factorial",
     "negative",
+    "off",
+    "gcd",
+    "lcm",
+    "max",
+    "min",
+    "abs",
+    "exp",
+    "det",
+    "cot",
+    "sec",
+    "csc",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "floor",
+    "ceil",
+    "fewer",
+    "decreased",
+    "increased",
+    "reduced",
+];
+
+/// Shortly before an expression: it is supposed.
+const CONDITIONS: &[&str] = &[
+    "if",
+    "whether",
+    "unless",
+    "suppose",
+    "supposing",
+    "supposed",
+    "assume",
+    "assuming",
+    "assumed",
+    "imagine",
+    "pretend",
+    "check",
+    "see",
+    "verify",
+];
+
+/// Shortly before an expression: a multiple or a part of it is meant.
+const MULTIPLES: &[&str] = &[
+    "twice",
+    "thrice",
+    "double",
+    "doubles",
+    "doubling",
+    "triple",
+    "triples",
+    "tripling",
+    "quadruple",
+    "half",
+    "halve",
+    "halving",
+];
+
+/// Behind a number: it counts these.
+const MULTIPLIERS: &[&str] = &[
+    "dozen", "hundred", "thousand", "million", "billion", "trillion", "score", "gross", "pair",
+    "couple", "grand",
+];
+
+/// Units that people exchange for others within a sum, without saying so.
+const EXCHANGED: &[&str] = &[
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "year",
+    "inch",
+    "inche",
+    "foot",
+    "feet",
+    "yard",
+    "mile",
+    "meter",
+    "metre",
+    "kilometer",
+    "centimeter",
+    "millimeter",
+    "km",
+    "cm",
+    "mm",
+    "ft",
+    "in",
+    "ounce",
+    "oz",
+    "pound",
+    "lb",
+    "ton",
+    "gram",
+    "kilogram",
+    "kg",
+    "cup",
+    "pint",
+    "quart",
+    "gallon",
+    "liter",
+    "litre",
+    "ml",
+    "cent",
+    "dollar",
+    "penny",
+    "pennie",
+    "nickel",
+    "dime",
+    "quarter",
+    "min",
+    "sec",
+    "hr",
+    "degree",
+];
+
+/// Words of two letters; other pairs of letters are products.
+const TWO_LETTERS: &[&str] = &[
+    "km", "cm", "mm", "ft", "in", "yd", "mi", "kg", "mg", "oz", "lb", "ml", "dl", "cl", "hr", "hp",
+    "of", "to", "on", "at", "by", "up", "no", "an", "us", "my", "or", "if", "so", "as", "is", "it",
+    "he", "we", "be", "do", "go", "me", "am", "pm", "ok", "TV", "CD", "PC",
 ];
 
 /// Before a number: it counts places, it is no quantity ("Day 1 + 2").
@@ -97,6 +217,8 @@ const APPROXIMATE: &[&str] = &[
 /// Anywhere in a step: equations in it need not be claims.
 const NOT_A_CLAIM: &[&str] = &[
     "incorrect",
+    "mistakenly",
+    "falsely",
     "incorrectly",
     "wrong",
     "wrongly",
@@ -225,6 +347,110 @@ fn has(list: &[&str], word: &str) -> bool {
 /// Whether what follows this word belongs to something larger than the numbers behind it.
 pub fn takes_what_follows(word: &str) -> bool {
     has(TAKES_WHAT_FOLLOWS, word) || has(TAKES_WHAT_FOLLOWS, singular(word))
+}
+
+/// Whether a sign says that an equation does not hold.
+pub fn denies(sign: &str) -> bool {
+    ["≠", "\\ne", "\\neq", "\\not", "!="].contains(&sign)
+}
+
+/// Whether a word begins a modulus.
+pub fn is_modulo(word: &str) -> bool {
+    has(&["mod", "modulo", "modulus"], word)
+}
+
+/// Whether a word makes what a number is divided by a modulus.
+pub fn is_remainder(word: &str) -> bool {
+    has(
+        &[
+            "remainder",
+            "remainders",
+            "residue",
+            "residues",
+            "congruent",
+        ],
+        word,
+    )
+}
+
+/// Whether a word says which digit of a number is meant.
+pub fn is_place(word: &str) -> bool {
+    has(
+        &[
+            "last",
+            "units",
+            "unit",
+            "ones",
+            "tens",
+            "final",
+            "rightmost",
+        ],
+        word,
+    )
+}
+
+/// Whether a word makes a text one that defines operators.
+pub fn defines_operator(word: &str) -> bool {
+    has(
+        &[
+            "operation",
+            "operations",
+            "operator",
+            "define",
+            "defined",
+            "defines",
+            "binary",
+        ],
+        word,
+    )
+}
+
+/// Whether a word names another base than ten.
+pub fn is_base(word: &str) -> bool {
+    has(&["binary", "hexadecimal", "octal", "ternary"], word)
+}
+
+/// Whether a word is a small number.
+pub fn is_number(word: &str) -> bool {
+    has(
+        &[
+            "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+            "twelve", "sixteen",
+        ],
+        word,
+    )
+}
+
+/// Whether a subject is a name that a solution gives to a number, as capital letters mostly are,
+/// and no unknown.
+pub fn is_name(subject: &str) -> bool {
+    is_variable(subject) && subject.starts_with(char::is_uppercase)
+}
+
+/// Whether a word supposes what follows.
+pub fn is_condition(word: &str) -> bool {
+    has(CONDITIONS, word)
+}
+
+/// Whether a word takes a multiple or a part of what follows.
+pub fn is_multiple(word: &str) -> bool {
+    has(MULTIPLES, word)
+}
+
+/// Whether a word multiplies the number before it.
+pub fn is_multiplier(word: &str) -> bool {
+    has(MULTIPLIERS, singular(word))
+}
+
+/// Whether people exchange this unit for another one within a sum.
+pub fn is_exchanged(unit: &str) -> bool {
+    has(EXCHANGED, unit)
+}
+
+/// Whether letters behind a number may be a product of variables.
+pub fn is_product(word: &str) -> bool {
+    let two = word.len() == 2 && word.bytes().all(|b| b.is_ascii_alphabetic());
+    is_variable(word) || two && !has(TWO_LETTERS, word)
 }
 
 /// Whether a number behind this word is a label.

@@ -14,8 +14,8 @@ use super::{InputFlags, RuleFlags};
 pub struct CheckerFlags {
     /// Checkers that veto steps that they prove wrong: arithmetic, consistency
     ///
-    /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a variable that is
-    /// given another value than before. Several with commas between them, or repeated.
+    /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a
+    /// calculation that the next step gives another result. Several with commas between them, or repeated.
     #[arg(
         long,
         value_name = "NAME",

@@ -1,0 +1,192 @@
+//! What the problem and the steps say of how their numbers are meant: modulo a number, in another
+//! base, with operators of their own.
+
+use std::collections::BTreeSet;
+
+use beamgen_eval::number::Rational;
+use num_bigint::BigInt;
+use num_traits::{One, Signed, ToPrimitive, Zero};
+
+use super::lex::{Kind, Token, tokens};
+use super::{MAX_TEXT, words};
+
+/// No more moduli than this are remembered.
+const MAX_MODULI: usize = 64;
+
+/// What may make an equation true that is false of plain numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    moduli: BTreeSet<BigInt>,
+    /// Bases that were named: digits are added modulo these.
+    bases: BTreeSet<BigInt>,
+    /// Whether the last text has a modulus that is not known.
+    any_modulus: bool,
+    /// Whether numbers may be written in another base than ten.
+    pub other_base: bool,
+    /// Spellings of operators that the problem or a step defines.
+    operators: BTreeSet<String>,
+}
+
+impl Context {
+    /// What a problem says.
+    pub fn of(problem: &str) -> Self {
+        let mut context = Self::default();
+        if problem.len() <= MAX_TEXT {
+            context.read_text(problem, &tokens(problem), true);
+        }
+        context
+    }
+
+    /// Reads one more step of the chain, of which these are the tokens.
+    pub fn read(&mut self, step: &str, tokens: &[Token]) {
+        self.read_text(step, tokens, false);
+    }
+
+    fn read_text(&mut self, text: &str, tokens: &[Token], is_problem: bool) {
+        self.read_moduli(text, tokens);
+        self.other_base |= has_base(text, tokens);
+        let says_so = tokens
+            .iter()
+            .filter_map(Token::word)
+            .any(words::defines_operator);
+        for (at, window) in tokens.windows(4).enumerate() {
+            let before = at.checked_sub(1).map(|before| &tokens[before]);
+            if self.operators.len() < MAX_MODULI
+                && let Some(operator) = defined(text, before, window)
+                && (says_so || is_problem && is_star(operator))
+            {
+                self.operators.insert(operator.to_owned());
+            }
+        }
+    }
+
+    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit and a
+    /// sum with a carry.
+    pub fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
+        let difference = one - other;
+        let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();
+        let is_digit = |number: &Rational, base: &BigInt| {
+            number.is_integer() && !number.is_negative() && number.numer() < base
+        };
+        let mut bases = self.bases.iter().filter(divides);
+        self.any_modulus
+            || self.moduli.iter().any(|modulus| divides(&modulus))
+            || bases.any(|base| is_digit(one, base) || is_digit(other, base))
+    }
+
+    /// Makes operators unknown symbols that the chain defines.
+    pub fn hide_operators(&self, text: &str, tokens: &mut [Token]) {
+        for token in tokens {
+            if is_operator(token) && self.operators.contains(&text[token.at.clone()]) {
+                token.kind = Kind::Unknown;
+            }
+        }
+    }
+
+    fn read_moduli(&mut self, text: &str, tokens: &[Token]) {
+        self.any_modulus = false;
+        let has_remainder = tokens
+            .iter()
+            .filter_map(Token::word)
+            .any(words::is_remainder);
+        for (at, token) in tokens.iter().enumerate() {
+            let word = token.word().unwrap_or_default();
+            let spelled = &text[token.at.clone()];
+            let is_mark =
+                words::is_modulo(word) || ["\\pmod", "\\bmod", "\\mod", "\\pod"].contains(&spelled);
+            let is_base = spelled == "_" || words::singular(word).eq_ignore_ascii_case("base");
+            if is_mark || is_base || has_remainder && word == "by" {
+                let modulus = modulus(&tokens[at + 1..]);
+                self.any_modulus |= is_mark && modulus.is_none();
+                let among = if is_base {
+                    &mut self.bases
+                } else {
+                    &mut self.moduli
+                };
+                if among.len() < MAX_MODULI {
+                    among.extend(modulus);
+                }
+            }
+            let last = at.checked_sub(1).and_then(|at| tokens[at].word());
+            let implied: &[i64] = match word.to_lowercase().as_str() {
+                "clock" | "o'clock" => &[12, 24],
+                "parity" => &[2],
+                "digit" | "digits" if last.is_some_and(words::is_place) => &[10, 100, 1000],
+                _ => &[],
+            };
+            self.moduli
+                .extend(implied.iter().copied().map(BigInt::from));
+        }
+    }
+}
+
+/// The number behind a word for "modulo" or "base".
+fn modulus(behind: &[Token]) -> Option<BigInt> {
+    let mut behind = behind
+        .iter()
+        .filter(|t| !matches!(t.kind, Kind::Open | Kind::Money));
+    match behind.next().map(|token| &token.kind) {
+        Some(Kind::Number(modulus, _)) => Some(modulus.to_integer()).filter(|m| *m > BigInt::one()),
+        _ => None,
+    }
+}
+
+fn is_operator(token: &Token) -> bool {
+    let kinds = [
+        Kind::Plus,
+        Kind::Minus,
+        Kind::Times,
+        Kind::Slash,
+        Kind::Power,
+    ];
+    kinds.contains(&token.kind)
+}
+
+/// Whether people give this sign of multiplication meanings of their own.
+fn is_star(operator: &str) -> bool {
+    matches!(operator, "*" | "\\ast" | "∗")
+}
+
+/// The operator of `a * b = ...`, or of `a * b` and words behind it.
+fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Option<&'a str> {
+    let [left, operator, right, behind] = window else {
+        return None;
+    };
+    let is_variable = |token: &Token| token.word().is_some_and(words::is_variable);
+    let is_alone = before.is_none_or(|token| !is_operator(token) && !token.is(&Kind::Equals));
+    if !is_variable(left) || !is_operator(operator) || !is_variable(right) || !is_alone {
+        return None;
+    }
+    let spelled = &text[operator.at.clone()];
+    let is_whole = behind.is(&Kind::Equals) || behind.is(&Kind::Money) || behind.word().is_some();
+    is_whole.then_some(spelled)
+}
+
+/// Whether a text speaks of numbers in another base: `12_5`, "base 7", "binary".
+fn has_base(text: &str, tokens: &[Token]) -> bool {
+    let subscript = tokens.windows(2).any(|pair| {
+        let is_number = matches!(pair[0].kind, Kind::Number(..) | Kind::Close);
+        is_number && !pair[1].spaced && &text[pair[1].at.clone()] == "_"
+    });
+    let all = || tokens.iter().filter_map(Token::word);
+    let is_base_word = |token: &Token| {
+        token
+            .word()
+            .is_some_and(|word| words::singular(word).eq_ignore_ascii_case("base"))
+    };
+    let places = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| is_base_word(token));
+    let named = places.map(|(at, _)| &tokens[at + 1..]).any(|behind| {
+        let next = behind
+            .iter()
+            .find(|t| !matches!(t.kind, Kind::Minus | Kind::Money | Kind::Open));
+        next.is_some_and(|next| match &next.kind {
+            Kind::Number(base, _) => base.to_integer().to_u32().is_some_and(|base| base <= 36),
+            Kind::Word(word) => words::is_variable(word) || words::is_number(word),
+            _ => false,
+        })
+    });
+    subscript || named || all().any(words::is_base)
+}
