@@ -1,11 +1,8 @@
 //! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
 
-use std::cell::RefCell;
-use std::ops::ControlFlow;
-
 use beamgen::{
-    Config, Event, Finish, Problem, ProblemResult, Solver, SpeculativeRejectionConfig,
-    StrategyKind, bundled,
+    Config, Finish, Problem, ProblemResult, Solver, SpeculativeRejectionConfig, StrategyKind,
+    bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -144,32 +141,11 @@ fn budget(tokens: usize) -> usize {
     (512 + 32) * of_a_token(6) + tokens * of_a_token(4)
 }
 
-/// Results, and whether memory was too short for some chain of each.
-fn solve_within(config: &Config, kv_bytes: usize, in_flight: usize) -> Vec<(ProblemResult, bool)> {
+fn solve_within(config: &Config, kv_bytes: usize, in_flight: usize) -> Vec<ProblemResult> {
     let mut config = config.clone();
     config.engine.kv_bytes = kv_bytes;
     config.search.in_flight = in_flight;
-    let solver = Solver::builder().config(config).build();
-    let mut results = Vec::new();
-    let starved = RefCell::new([false; PROBLEMS]);
-    let mut observe = |event: Event<'_>| match event {
-        Event::ProblemRestarted { index } => starved.borrow_mut()[index] = false,
-        Event::ChainFinished { index, finish, .. } => {
-            starved.borrow_mut()[index] |= finish == Finish::NoMemory;
-        }
-        _ => {}
-    };
-    let mut deliver = |result: ProblemResult| {
-        let starved = starved.borrow()[result.index];
-        results.push((result, starved));
-        ControlFlow::Continue(())
-    };
-    let run = solver
-        .expect("models")
-        .run(sample(PROBLEMS), &mut observe, &mut deliver);
-    run.expect("a run");
-    results.sort_by_key(|(result, _)| result.index);
-    results
+    solve(&config, PROBLEMS)
 }
 
 const PROBLEMS: usize = 4;
@@ -181,12 +157,12 @@ fn the_same_chains_whatever_the_memory() {
     let (mut short, mut whole, mut again) = (0, 0, 0);
     for config in configs() {
         let roomy = solve_within(&config, 1 << 30, PROBLEMS);
-        for tokens in [300, 1200, 3000] {
+        for tokens in [300, 600, 900, 1200, 2000, 3000] {
             let bytes = budget(tokens);
             let tight = solve_within(&config, bytes, PROBLEMS);
             let alone = solve_within(&config, bytes, 1);
-            for (((roomy, _), (tight, starved)), (alone, _)) in roomy.iter().zip(&tight).zip(&alone)
-            {
+            for ((roomy, tight), alone) in roomy.iter().zip(&tight).zip(&alone) {
+                let starved = tight.lost_to_memory > 0;
                 let what = format!("{}, {tokens} tokens", name(&config));
                 assert_eq!(tight.error, None, "{what}");
                 let same = |other: &ProblemResult| {
@@ -199,13 +175,13 @@ fn the_same_chains_whatever_the_memory() {
                 };
                 // What is given up where a problem does not fit even alone may depend on what was
                 // written ahead.
-                if !(config.search.speculate && *starved) {
+                if !(config.search.speculate && starved) {
                     same(alone);
                 }
                 if !starved {
                     same(roomy);
                 }
-                short += usize::from(*starved);
+                short += usize::from(starved);
                 whole += usize::from(!starved);
                 let scored = |result: &ProblemResult| result.ledger.scored_tokens;
                 again += usize::from(!starved && scored(tight) > scored(roomy));

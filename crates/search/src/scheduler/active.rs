@@ -54,6 +54,8 @@ pub(super) struct ActiveProblem {
     pub noted: u8,
     /// Whether another problem was in flight at any time since the start.
     pub ran_beside_others: bool,
+    /// Chains that were given up for want of memory, whatever the strategy did with them then.
+    pub lost_to_memory: usize,
     /// Why the search ended before its strategy was done, if it did.
     pub stopped: Option<Stopped>,
     /// Why the problem failed, if it did.
@@ -203,6 +205,7 @@ impl ActiveProblem {
             batches: 0,
             noted: 0,
             ran_beside_others: false,
+            lost_to_memory: 0,
             stopped: None,
             error: None,
             started,

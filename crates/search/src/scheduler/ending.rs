@@ -13,6 +13,7 @@ impl ActiveProblem {
     /// Ends a chain and gives back what it held for growing.
     pub(super) fn finish(&mut self, node: NodeId, finish: Finish, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Finished(finish);
+        self.lost_to_memory += usize::from(finish == Finish::NoMemory);
         self.release(node, cx);
         cx.event(Event::ChainFinished {
             index: self.index,

@@ -3,7 +3,6 @@
 use super::active::ActiveProblem;
 use crate::choose::{Answers, FinishedChain};
 use crate::config::SearchConfig;
-use crate::finish::Finish;
 use crate::ledger::Clock;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::strategy::Strategy;
@@ -27,7 +26,6 @@ pub(super) fn result(
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
     let withheld = answer.take_if(|_| !is_sure);
-    let lost = |chain: &&FinishedChain| chain.finish == Finish::NoMemory;
     ProblemResult {
         index: problem.index,
         chosen: chain.map(|chain| chain.node),
@@ -39,7 +37,7 @@ pub(super) fn result(
         error: problem.error,
         too_long: false,
         stopped: problem.stopped,
-        lost_to_memory: finished.iter().filter(lost).count(),
+        lost_to_memory: problem.lost_to_memory,
         ledger: problem.bill.ledger,
         elapsed: clock.now().saturating_sub(problem.started).as_secs_f64(),
         problem: problem.request.problem,

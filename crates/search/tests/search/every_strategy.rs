@@ -189,6 +189,39 @@ fn same_whatever_is_in_flight(config: &SearchConfig, capacity: usize) {
     }
 }
 
+/// A result that is not the one of plenty says that memory was short, whatever its strategy made of
+/// the chains that were lost.
+#[test]
+fn short_of_memory_a_result_is_the_same_or_marked() {
+    for mut config in configs() {
+        // By default it follows the memory.
+        config.keys.set(SpeculativeRejectionConfig {
+            memory_tokens: 60,
+            ..SpeculativeRejectionConfig::default()
+        });
+        let plenty = run_in(&config, usize::MAX, 12).results;
+        let (mut marked, mut same) = (0, 0);
+        for capacity in [40, 80, 120, 160, 240, 400] {
+            for (a, b) in plenty.iter().zip(&run_in(&config, capacity, 12).results) {
+                if b.lost_to_memory > 0 {
+                    marked += 1;
+                    continue;
+                }
+                same += 1;
+                assert!(a.tree == b.tree, "{}, {capacity} tokens", name(&config));
+                assert_eq!(
+                    (&a.finished, &a.answer, a.score),
+                    (&b.finished, &b.answer, b.score),
+                    "{}, {capacity} tokens",
+                    name(&config)
+                );
+            }
+        }
+        let some = marked > 0 && same > 0;
+        assert!(some, "{}: {marked} marked, {same} same", name(&config));
+    }
+}
+
 #[test]
 fn whatever_the_memory_every_problem_ends() {
     for config in configs() {
