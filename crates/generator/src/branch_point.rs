@@ -11,7 +11,7 @@ pub(crate) struct BranchId(u64);
 #[derive(Debug)]
 pub(crate) struct BranchPoint {
     pub seq: SeqId,
-    /// Tokens not in the cache yet: the prompt, or the token that closed the last step.
+    /// Tokens not in the cache: the prompt, the token that closed the last step, or all of them.
     pub unread: Vec<u32>,
     /// Logits after the last token, once everything is read and some chain is still here.
     logits: Option<Vec<f32>>,
@@ -118,6 +118,17 @@ impl BranchPoints {
                 branch.reserved = false;
             }
         }
+    }
+
+    /// Forgets what a branch point has in the cache; `tokens` are all of its tokens, to be read again.
+    /// No chain may be waiting there.
+    pub fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
+        self.take_logits(id);
+        let branch = self.get_mut(id);
+        engine.truncate(branch.seq, 0);
+        branch.unread.clear();
+        branch.unread.extend_from_slice(tokens);
+        branch.reserved = false;
     }
 
     fn remove(&mut self, id: BranchId) {

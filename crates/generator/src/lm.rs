@@ -47,7 +47,7 @@ struct Chain {
     prompt_tokens: usize,
     /// Tokens sampled in all steps so far.
     sampled: usize,
-    /// The prompt's and the sampled tokens, if repeating them has a penalty.
+    /// The prompt's and the sampled tokens.
     history: Vec<u32>,
     /// What the last token stands for behind the end of the last step.
     leftover: Vec<u8>,
@@ -139,8 +139,8 @@ impl LmGenerator {
     }
 
     /// Tokens that went through the model so far. A prompt is read once, a sampled token once if
-    /// its chain goes on and never otherwise; the last one before a branch also if its logits were
-    /// forgotten.
+    /// its chain goes on and never otherwise; both again if they were forgotten, and the last one
+    /// before a branch if its logits were.
     pub fn tokens_read(&self) -> u64 {
         self.tokens_read
     }
@@ -282,9 +282,7 @@ impl LmGenerator {
         let context = self.context();
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         chain.sampled += 1;
-        if chain.plan.sampling.repetition_penalty != 1.0 {
-            chain.history.push(sampled.token);
-        }
+        chain.history.push(sampled.token);
         let plan = Arc::clone(&chain.plan);
         let room = plan.room(context, chain.prompt_tokens, chain.sampled);
         let (State::Waiting(_, step) | State::Decoding(_, step)) = &mut chain.state else {
@@ -362,7 +360,10 @@ fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     };
     SampleRow {
         row,
-        history: &chain.history,
+        history: match chain.plan.sampling.repetition_penalty == 1.0 {
+            true => &[],
+            false => &chain.history,
+        },
         params: chain.plan.sampling(step.plan.mode),
         draw: chain
             .plan

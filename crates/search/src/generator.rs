@@ -127,6 +127,14 @@ pub trait Generator {
     /// are new.
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId>;
 
+    /// Forgets what idle chains hold in the cache, but not what `kept` does, while no step is under
+    /// way; whoever goes on from one of them reads it again, and the results are the same. Returns
+    /// whether that freed memory. By default nothing can be forgotten.
+    fn forget(&mut self, kept: ChainId) -> bool {
+        let _ = kept;
+        false
+    }
+
     /// Gives the chain's memory back, also in the middle of a step. Returns how many tokens were
     /// sampled for that unfinished step (0 if idle; those of a pause included).
     fn release(&mut self, chain: ChainId) -> usize;

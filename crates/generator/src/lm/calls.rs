@@ -66,10 +66,7 @@ impl Generator for LmGenerator {
         let prompt = plan.prompts.tokens(&problem.text)?;
         let prompt_tokens = prompt.len();
         let seq = self.engine.create();
-        let history = match plan.sampling.repetition_penalty == 1.0 {
-            true => Vec::new(),
-            false => prompt.clone(),
-        };
+        let history = prompt.clone();
         let strategy_seed = plan.strategy_seed(key);
         let branch = self.branches.insert(seq, prompt);
         let chain = self.insert(Chain {
@@ -124,6 +121,25 @@ impl Generator for LmGenerator {
         self.chains.get_mut(&id).expect("just looked at").state = state;
         self.active.push(id);
         Some(id)
+    }
+
+    fn forget(&mut self, kept: ChainId) -> bool {
+        if !self.active.is_empty() {
+            return false;
+        }
+        let branch_of = |chain: &Chain| match chain.state {
+            State::Idle(branch) => Some(branch),
+            _ => None,
+        };
+        let kept = branch_of(self.chain(kept));
+        let before = self.engine.kv().pages_free;
+        for chain in self.chains.values() {
+            if let Some(branch) = branch_of(chain).filter(|&branch| Some(branch) != kept) {
+                self.branches
+                    .forget(branch, &chain.history, &mut self.engine);
+            }
+        }
+        self.engine.kv().pages_free > before
     }
 
     fn release(&mut self, chain: ChainId) -> usize {

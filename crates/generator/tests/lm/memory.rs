@@ -51,6 +51,28 @@ fn chains_that_wait_for_memory_are_the_same_chains() {
     assert!(waited, "memory was never short");
 }
 
+/// A problem that is alone forgets idle chains before it gives any up.
+#[test]
+fn memory_for_one_chain_is_enough_for_all() {
+    for config in [beam(8, 4, 1), best_of(8, 1)] {
+        let mut all = generator(20_000, settings());
+        let (roomy, _) = solve(&mut all, &config, problems(6));
+        let (mut again, mut marked) = (0, 0);
+        for pages in (10..60).step_by(5) {
+            let mut generator = generator(pages, settings());
+            let (tight, _) = solve(&mut generator, &config, problems(6));
+            assert!(generator.engine().is_empty());
+            for (a, b) in roomy.iter().zip(&tight) {
+                assert!(b.lost_to_memory > 0 || a.tree == b.tree, "{pages} pages");
+                marked += usize::from(b.lost_to_memory > 0);
+            }
+            let read_again = generator.tokens_read() > all.tokens_read();
+            again += usize::from(read_again && tight.iter().all(|r| r.lost_to_memory == 0));
+        }
+        assert!(again > 0 && marked > 0, "{again} {marked}");
+    }
+}
+
 /// Strategies that expand a node twice go on from kept logits, or read the last token again.
 #[test]
 fn forgotten_logits_are_computed_again_and_are_the_same() {

@@ -87,7 +87,8 @@ impl Scheduler<'_, '_> {
     ///
     /// The youngest problem is set back, which leaves the results of all others as they would be
     /// alone. A problem left alone, but in a state that company brought it to, begins again on its
-    /// own. Only a problem that was alone from its start gives up chains.
+    /// own. A problem that was alone from its start has the caches of its idle chains forgotten, to
+    /// be read again; only where that is not enough does it give up chains.
     pub(super) fn break_deadlock(&mut self) {
         let Some((youngest, live)) = self.live.youngest_mut() else {
             return;
@@ -107,7 +108,9 @@ impl Scheduler<'_, '_> {
             }
             return;
         }
-        live.give_up_worst(&mut self.cx);
+        if !live.forget_idle(&mut self.cx) {
+            live.give_up_worst(&mut self.cx);
+        }
     }
 
     pub(super) fn set_problem_back(&mut self, index: usize) {

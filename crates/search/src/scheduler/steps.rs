@@ -180,6 +180,16 @@ impl ActiveProblem {
         self.steps.unreported.push(id);
     }
 
+    /// Makes room for the next queued step at the cost of reading other chains again. Returns whether
+    /// that freed memory.
+    pub(super) fn forget_idle(&mut self, cx: &mut Context<'_, '_>) -> bool {
+        let next = self.steps.queue.front().copied();
+        let above = next.and_then(|node| self.tree.node(node).parent);
+        let chain_of = |node: Option<NodeId>| self.resources[node?.index()].chain;
+        let source = chain_of(next).or(chain_of(above));
+        source.is_some_and(|kept| cx.models.generator.forget(kept))
+    }
+
     /// Gives up the worst of the steps that wait for memory.
     pub(super) fn give_up_worst(&mut self, cx: &mut Context<'_, '_>) {
         let aggregation = self.config().aggregation;
