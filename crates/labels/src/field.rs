@@ -72,6 +72,22 @@ pub fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
     }
 }
 
+/// A truth, which some files write as 1 or 0; `None` if it is not there or null.
+pub fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
+    let Some((_, value)) = any(record, &[field]) else {
+        return Ok(None);
+    };
+    match (value, value.as_f64()) {
+        (Value::Bool(truth), _) => Ok(Some(*truth)),
+        (_, Some(0.0)) => Ok(Some(false)),
+        (_, Some(1.0)) => Ok(Some(true)),
+        _ => Err(Reason::with(
+            format!("field \"{field}\": write true or false"),
+            value.to_string().chars().take(20).collect::<String>(),
+        )),
+    }
+}
+
 /// A chain with what most formats call by the same names.
 pub fn chain(record: &Record, problem: String) -> LabelledChain {
     LabelledChain {

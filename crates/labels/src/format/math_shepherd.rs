@@ -1,7 +1,7 @@
 //! Math-Shepherd (2312.08935): a text with a tag behind each step, and the same text with + or -
 //! for the tags.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::field::{self, Record};
 use crate::targets::Targets;
@@ -20,6 +20,8 @@ pub static FORMAT: Format = Format {
 
 /// Stands behind each step.
 const TAG: &str = "ки";
+/// Says in files written here whether the numbers belong to the steps' own texts.
+const NUMBERED: &str = "numbered";
 /// Parts the problem from the first step.
 pub const FIRST: &str = "Step 1: ";
 
@@ -27,6 +29,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let input = field::text(record, &["input"])?;
     let label = field::text(record, &["label"])?;
     let apart = || Reason::new("field \"label\": not the input with + or - for each tag");
+    // Only files that were written here say so: their texts come back as they were.
+    let numbered = record.get(NUMBERED).and_then(Value::as_bool);
     let (problem, mut rest) = problem_and_steps(&input)?;
     let mut marked = label.strip_prefix(problem).ok_or_else(apart)?;
     let mut steps = Vec::new();
@@ -40,7 +44,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         (rest, marked) = (behind, &marked[1..]);
         steps.push(LabelledStep {
             right: Some(right),
-            ..LabelledStep::unlabelled(text.trim().to_owned())
+            ..LabelledStep::unlabelled(step(text, steps.len() + 1, numbered).to_owned())
         });
     }
     if rest.trim() != marked.trim() {
@@ -49,10 +53,42 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     if !rest.trim().is_empty() {
         return Err(Reason::new("field \"input\": text behind the last tag"));
     }
+    let problem = match numbered {
+        Some(_) => problem.strip_suffix(' ').unwrap_or(problem),
+        None => problem.trim(),
+    };
     Ok(vec![LabelledChain {
         steps,
-        ..field::chain(record, problem.trim().to_owned())
+        ..field::chain(record, problem.to_owned())
     }])
+}
+
+/// A step's own text, without the format's number.
+fn step(text: &str, number: usize, numbered: Option<bool>) -> &str {
+    let text = match numbered {
+        Some(_) => {
+            let text = text.strip_suffix(' ').unwrap_or(text);
+            text.strip_prefix(between(number)).unwrap_or(text)
+        }
+        None => text.trim(),
+    };
+    match numbered {
+        Some(true) => text,
+        _ => text.strip_prefix(&prefix(number)).unwrap_or(text),
+    }
+}
+
+/// The number of a step, from 1, as it stands before its text.
+fn prefix(number: usize) -> String {
+    format!("Step {number}: ")
+}
+
+/// What parts a step from the one before it.
+fn between(number: usize) -> &'static str {
+    match number {
+        1 => "",
+        _ => "\n",
+    }
 }
 
 /// Parts a text before `Step 1: `, which has to be in it once.
@@ -68,13 +104,13 @@ pub fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
 
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
     let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
-    for (i, (step, right)) in chain.steps.iter().zip(targets.hard()?).enumerate() {
-        let number = format!("Step {}: ", i + 1);
-        let text = step.text.trim();
-        let between = if i > 0 { "\n" } else { "" };
-        let text = match text.starts_with(&number) {
+    let mut steps = chain.steps[..targets.count()].iter().zip(1..);
+    let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
+    for ((step, right), number) in chain.steps.iter().zip(targets.hard()?).zip(1..) {
+        let (between, text) = (between(number), &step.text);
+        let text = match numbered {
             true => format!("{between}{text} "),
-            false => format!("{between}{number}{text} "),
+            false => format!("{between}{}{text} ", prefix(number)),
         };
         input += &format!("{text}{TAG}");
         label += &format!("{text}{}", if right { '+' } else { '-' });
@@ -86,6 +122,7 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
     let mut record = Record::new();
     record.insert("input".to_owned(), json!(input));
     record.insert("label".to_owned(), json!(label));
+    record.insert(NUMBERED.to_owned(), json!(numbered));
     if let Some(source) = &chain.source {
         record.insert("task".to_owned(), json!(source));
     }

@@ -56,7 +56,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![LabelledChain {
         steps: texts.into_iter().map(LabelledStep::unlabelled).collect(),
         first_error: Some(first_error),
-        outcome: record.get("final_answer_correct").and_then(Value::as_bool),
+        outcome: field::truth(record, "final_answer_correct")?,
         source: source.or_else(|| chain.source.clone()),
         policy: generator.map(|generator| Policy {
             generator,

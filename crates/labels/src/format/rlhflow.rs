@@ -17,6 +17,9 @@ pub static FORMAT: Format = Format {
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let turns = field::list(record, &["conversations"])?;
+    // Only files that were written here have the problem in a field of its own: their texts come back
+    // as they were.
+    let own = record.get("problem").and_then(Value::as_str);
     let mut problem = String::new();
     let mut steps = Vec::new();
     let pairs = || Reason::new("field \"conversations\": write pairs of a user and an assistant");
@@ -36,17 +39,19 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         };
         let mut text = text;
         if steps.is_empty() {
-            // Only files that were written here have the problem in a field of its own.
-            let own = record.get("problem").and_then(Value::as_str);
-            let (before, behind) = match own.and_then(|own| Some((own, text.strip_prefix(own)?))) {
+            let parts = own.and_then(|own| Some((own, text.strip_prefix(own)?.strip_prefix(' ')?)));
+            let (before, behind) = match parts {
                 Some(parts) => parts,
-                None => problem_and_steps(text)?,
+                None => problem_and_steps(text).map(|(before, behind)| (before.trim(), behind))?,
             };
-            (problem, text) = (before.trim().to_owned(), behind);
+            (problem, text) = (before.to_owned(), behind);
+        }
+        if own.is_none() {
+            text = text.trim();
         }
         steps.push(LabelledStep {
             right: Some(right),
-            ..LabelledStep::unlabelled(text.trim().to_owned())
+            ..LabelledStep::unlabelled(text.to_owned())
         });
     }
     Ok(vec![LabelledChain {

@@ -154,6 +154,77 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Awkward texts among them: blank lines, numbers of steps, tags, blanks at either end.
+    #[test]
+    fn texts_come_back_from_every_format(
+        problem in awkward(),
+        texts in prop::collection::vec(awkward(), 1..5),
+        numbered in any::<bool>(),
+    ) {
+        let text = |(i, text): (usize, &String)| match numbered {
+            true => format!("Step {}: {text}", i + 1),
+            false => text.clone(),
+        };
+        let texts: Vec<String> = texts.iter().enumerate().map(text).collect();
+        let step = |text: &String| LabelledStep {
+            right: Some(true),
+            ..LabelledStep::unlabelled(text.clone())
+        };
+        let chain = LabelledChain {
+            problem,
+            steps: texts.iter().map(step).collect(),
+            ..LabelledChain::default()
+        };
+        for format in FORMATS.iter().filter(|format| format.writes()) {
+            let (records, refused) = written(format.name, std::slice::from_ref(&chain), &LabelRule::default());
+            if let [reason] = &refused[..] {
+                let cannot = reason.contains("has the tag") || reason.contains("exactly once");
+                prop_assert!(format.name == "math-shepherd" && cannot, "{}: {reason}", format.name);
+                continue;
+            }
+            let read = &again(&records)[0];
+            let found: Vec<&str> = read.steps.iter().map(|step| step.text.as_str()).collect();
+            prop_assert_eq!(&found, &texts, "{}", format.name);
+            prop_assert_eq!(&read.problem, &chain.problem, "{}", format.name);
+        }
+    }
+}
+
+fn awkward() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "x", " ", "\n\n", "\n", "Step 1: ", "Step 2: ", "Step 3:", " ки", "ки", "+", "-",
+    ]);
+    let pieces = prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat());
+    pieces.prop_filter("blank", |text| !text.trim().is_empty())
+}
+
+/// What others wrote is written again as it was.
+#[test]
+fn a_foreign_file_of_numbered_steps_comes_back() {
+    let input = "Two and two? Step 1: 2 + 2 = 4. ки\nStep 2: The answer is: 5 ки";
+    let label = "Two and two? Step 1: 2 + 2 = 4. +\nStep 2: The answer is: 5 -";
+    let chains = again(&[json!({"input": input, "label": label})]);
+    assert_eq!(chains[0].steps[1].text, "The answer is: 5");
+    let (records, _) = written("math-shepherd", &chains, &LabelRule::default());
+    assert_eq!(
+        (&records[0]["input"], &records[0]["label"]),
+        (&json!(input), &json!(label))
+    );
+    // Numbers that belong to the texts are not doubled.
+    let turns = json!([
+        {"role": "user", "content": "Two? Step 1: a"}, {"role": "assistant", "content": "+"},
+        {"role": "user", "content": "Step 2: b"}, {"role": "assistant", "content": "-"},
+    ]);
+    let chains = again(&[json!({"conversations": turns})]);
+    let (records, _) = written("math-shepherd", &chains, &LabelRule::default());
+    assert_eq!(
+        records[0]["input"],
+        json!("Two? Step 1: a ки\nStep 2: b ки")
+    );
+    assert_eq!(again(&records)[0].steps, chains[0].steps);
+}
+
 fn rated(ratings: &[Option<i8>]) -> LabelledChain {
     let steps = ratings.iter().map(|&rating| LabelledStep {
         rating,

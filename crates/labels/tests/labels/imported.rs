@@ -54,6 +54,26 @@ fn prm800k_follows_what_was_chosen_or_written_by_the_person() {
 }
 
 #[test]
+fn a_truth_may_be_written_as_a_number() {
+    let record = |truth: Value| json!({"problem": "p", "steps": ["a"], "label": 0, "final_answer_correct": truth});
+    for (truth, outcome) in [
+        (json!(0), Some(false)),
+        (json!(1.0), Some(true)),
+        (json!(true), Some(true)),
+        (json!(null), None),
+    ] {
+        assert_eq!(one("processbench", record(truth)).outcome, outcome);
+    }
+    for odd in [json!(2), json!("no"), json!([])] {
+        let why = refused("processbench", record(odd));
+        assert!(
+            why.contains("\"final_answer_correct\": write true or false"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
 fn prm800k_questions_that_are_no_data_are_dropped() {
     let steps = json!([{"completions": [rated("a", json!(1))], "chosen_completion": 0}]);
     let flagged = |field: &str| {
@@ -89,7 +109,7 @@ fn math_shepherd_joins_two_texts() {
     let label = "Two and two? Step 1: 2+2 = <<2+2=4>>4. +\nStep 2: The answer is: 5 -";
     let chain = one("math-shepherd", record(input, label));
     assert_eq!(chain.problem, "Two and two?");
-    let steps = ["Step 1: 2+2 = <<2+2=4>>4.", "Step 2: The answer is: 5"];
+    let steps = ["2+2 = <<2+2=4>>4.", "The answer is: 5"];
     assert_eq!(texts(&chain), steps);
     assert_eq!(labels(&chain), [Some(1.0), Some(0.0)]);
     assert_eq!(chain.source.as_deref(), Some("GSM8K"));
