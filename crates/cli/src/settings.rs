@@ -186,6 +186,9 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
         Some(path) => Problems::open(path)?,
         None => beamgen::bundled::sample()?,
     };
+    if let Some(note) = problems.unread_note() {
+        output::note_once(format_args!("note: {note}"));
+    }
     let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
     Ok((problems, count))
 }

@@ -1,6 +1,6 @@
 //! Problem files: JSON lines, or plain text with a problem a line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::path::Path;
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
+use crate::answer::Marker;
 use crate::{Fingerprint, answer};
 pub use error::{LineFault, ProblemsError};
 
@@ -22,8 +23,14 @@ pub const MAX_LINE_BYTES: usize = 8 << 20;
 /// before it is tokenised.
 pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
 
-/// The keys a problem's text may stand under, in the order they are tried.
+/// The keys a problem's text may stand under, in the order they are tried. Capitals do not matter.
 const TEXT_KEYS: [&str; 3] = ["problem", "question", "prompt"];
+
+/// The story before a `question`, as in ASDiv and SVAMP.
+const BODY: &str = "body";
+
+/// Most keys that [`Problems::unread`] names.
+const NAMED_KEYS: usize = 8;
 
 /// A problem file that was read.
 #[derive(Clone, Debug)]
@@ -34,6 +41,8 @@ pub struct Problems {
     pub problems: Vec<Problem>,
     /// The line of each problem, from 1.
     pub lines: Vec<usize>,
+    /// How many problems have no reference answer but keys that were not read, and these keys.
+    pub unread: (usize, BTreeSet<String>),
 }
 
 impl Problems {
@@ -62,6 +71,7 @@ impl Problems {
             buffer: Vec::new(),
         };
         let (mut problems, mut numbers) = (Vec::new(), Vec::new());
+        let mut unread = (0, BTreeSet::new());
         let mut first_lines: HashMap<String, usize> = HashMap::new();
         let mut format = None;
         while let Some(line) = lines.next()? {
@@ -77,7 +87,9 @@ impl Problems {
                 let number = line.number;
                 return Err(lines.at(number, fault));
             }
-            let problem = format.parse(text, line.number).and_then(|problem| {
+            let parsed = format.parse(text, line.number).and_then(|(problem, keys)| {
+                unread.0 += usize::from(!keys.is_empty());
+                unread.1.extend(keys);
                 match first_lines.insert(problem.id.clone(), line.number) {
                     Some(first) => Err(LineFault::Repeated {
                         id: problem.id,
@@ -87,7 +99,7 @@ impl Problems {
                 }
             });
             let number = line.number;
-            problems.push(problem.map_err(|fault| lines.at(number, fault))?);
+            problems.push(parsed.map_err(|fault| lines.at(number, fault))?);
             numbers.push(number);
         }
         if problems.is_empty() {
@@ -99,6 +111,25 @@ impl Problems {
             source: source.to_owned(),
             problems,
             lines: numbers,
+            unread,
+        })
+    }
+
+    /// What to say of problems without a reference answer whose lines have other keys: the answer
+    /// may stand under one of them.
+    pub fn unread_note(&self) -> Option<String> {
+        let (count, keys) = &self.unread;
+        let named: Vec<String> = keys
+            .iter()
+            .take(NAMED_KEYS)
+            .map(|k| format!("\"{k}\""))
+            .collect();
+        (*count > 0).then(|| {
+            format!(
+                "{}: {count} problems have no reference answer; not read: {}; write it under \"answer\"",
+                self.source,
+                named.join(", ")
+            )
         })
     }
 
@@ -158,16 +189,18 @@ impl Format {
         }
     }
 
-    fn parse(self, text: &str, number: usize) -> Result<Problem, LineFault> {
+    /// The problem, and of one without a reference answer the keys that were not read.
+    fn parse(self, text: &str, number: usize) -> Result<(Problem, Vec<String>), LineFault> {
         match self {
             Self::JsonArray => Err(LineFault::Array),
             Self::Text => {
                 let text = checked_text(text, "text")?;
-                Ok(Problem {
+                let problem = Problem {
                     id: number.to_string(),
                     text,
                     answer: None,
-                })
+                };
+                Ok((problem, Vec::new()))
             }
             Self::JsonLines => {
                 match serde_json::from_str(text).map_err(|e| LineFault::Json {
@@ -189,13 +222,26 @@ fn is_json_problem(text: &str) -> bool {
         .starts_with('{')
         .then(|| serde_json::from_str(text).ok())
         .flatten();
-    object.is_some_and(|object| TEXT_KEYS.iter().any(|&key| object.contains_key(key)))
+    object.is_some_and(|object| TEXT_KEYS.iter().any(|&key| find(&object, key).is_some()))
 }
 
-fn from_object(object: &Map<String, Value>, number: usize) -> Result<Problem, LineFault> {
+/// The value under a key, or under the same one with other capitals.
+fn find<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    let other = || {
+        object
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(key))
+    };
+    object.get(key).or_else(|| other().map(|(_, value)| value))
+}
+
+fn from_object(
+    object: &Map<String, Value>,
+    number: usize,
+) -> Result<(Problem, Vec<String>), LineFault> {
     let (field, value) = TEXT_KEYS
         .iter()
-        .find_map(|&key| Some((key, object.get(key)?)))
+        .find_map(|&key| Some((key, find(object, key)?)))
         .ok_or(LineFault::NoText)?;
     let Value::String(text) = value else {
         return Err(LineFault::Type {
@@ -205,12 +251,55 @@ fn from_object(object: &Map<String, Value>, number: usize) -> Result<Problem, Li
         });
     };
     let id = scalar(object, "id")?.unwrap_or_else(|| number.to_string());
-    let answer = scalar(object, "answer")?.map(|answer| answer::reference(&answer).to_owned());
-    Ok(Problem {
+    let body = find(object, BODY).and_then(Value::as_str);
+    let body = body.filter(|body| field == "question" && !body.trim().is_empty());
+    let whole = body.map(|body| format!("{} {text}", body.trim_end()));
+    let answer = reference(object)?;
+    let is_read = |key: &str| {
+        let read = [field, "id"].into_iter().chain(body.map(|_| BODY));
+        read.into_iter().any(|read| key.eq_ignore_ascii_case(read))
+    };
+    let others = object
+        .iter()
+        .filter(|(key, value)| !value.is_null() && !is_read(key));
+    let unread = match answer {
+        Some(_) => Vec::new(),
+        None => others.map(|(key, _)| key.clone()).collect(),
+    };
+    let problem = Problem {
         id,
-        text: checked_text(text, field)?,
+        text: checked_text(whole.as_deref().unwrap_or(text), field)?,
         answer,
-    })
+    };
+    Ok((problem, unread))
+}
+
+/// The reference answer: under `answer`, else under `final_answer` (OlympiadBench, which may write a
+/// list of one), else what a worked `solution` marks (MATH).
+fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
+    if let Some(answer) = scalar(object, "answer")? {
+        return Ok(Some(answer::reference(&answer).to_owned()));
+    }
+    let given = find(object, "final_answer").and_then(|given| match given.as_array() {
+        Some(list) if list.len() == 1 => text_of(&list[0]),
+        _ => text_of(given),
+    });
+    if let Some(answer) = given {
+        return Ok(Some(answer::reference(&answer).to_owned()));
+    }
+    let solution = find(object, "solution").and_then(Value::as_str);
+    let marked = solution.and_then(answer::extract_marked);
+    let marked = marked.filter(|found| found.marker != Marker::Sentence);
+    Ok(marked.map(|found| found.text.to_owned()))
+}
+
+/// A string or a number as text.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
 }
 
 fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
@@ -228,16 +317,16 @@ fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
 
 /// A string or a number as text; an absent or null field is `None`.
 fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<String>, LineFault> {
-    match object.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(other) => Err(LineFault::Type {
-            field,
-            found: kind(other),
-            wanted: "a string or a number",
-        }),
-    }
+    let value = find(object, field).filter(|value| !value.is_null());
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let text = text_of(value).ok_or_else(|| LineFault::Type {
+        field,
+        found: kind(value),
+        wanted: "a string or a number",
+    });
+    text.map(Some)
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -113,6 +113,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
             source,
             problems,
             lines,
+            unread: Default::default(),
         },
     ))
 }

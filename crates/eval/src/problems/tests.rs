@@ -33,6 +33,56 @@ fn json_lines_with_every_key() {
     );
 }
 
+/// Layouts of published data sets: none of their fields is dropped in silence.
+#[test]
+fn layouts_of_published_files() {
+    for (line, text, answer) in [
+        (
+            r#"{"body": "It holds 5 pears. ", "question": "How many?", "answer": "5 (pears)"}"#,
+            "It holds 5 pears. How many?",
+            Some("5 (pears)"),
+        ),
+        (
+            r#"{"ID": "chal-1", "Body": "A. ", "Question": "B?", "Answer": 4.0}"#,
+            "A. B?",
+            Some("4.0"),
+        ),
+        (
+            r#"{"problem": "p", "body": "other", "level": 1, "solution": "so $x = \\boxed{2}$."}"#,
+            "p",
+            Some("2"),
+        ),
+        (
+            r#"{"question": "q", "final_answer": ["3"], "solution": ["long"]}"#,
+            "q",
+            Some("3"),
+        ),
+        (
+            r#"{"question": "q", "solution": "The answer is 3."}"#,
+            "q",
+            None,
+        ),
+    ] {
+        let got = &read(line).unwrap()[0];
+        assert_eq!((got.text.as_str(), got.answer.as_deref()), (text, answer));
+    }
+}
+
+#[test]
+fn keys_that_may_hold_the_answer_are_named() {
+    let note = |text: &str| Problems::read(text.as_bytes(), "f").unwrap().unread_note();
+    let lines = "{\"problem\": \"p\", \"gold\": 3, \"id\": 1}\n{\"problem\": \"q\", \"final_answer\": [1, 2]}\n\
+                 {\"problem\": \"r\", \"answer\": 1, \"level\": 2}\n{\"problem\": \"s\"}";
+    let told = note(lines).unwrap();
+    let wanted = "f: 2 problems have no reference answer; not read: \"final_answer\", \"gold\"";
+    assert!(told.starts_with(wanted), "{told}");
+    assert_eq!(
+        note("{\"problem\": \"s\"}\n{\"problem\": \"r\", \"answer\": 1}"),
+        None
+    );
+    assert_eq!(note("What?"), None);
+}
+
 #[test]
 fn text_has_a_problem_a_line() {
     let got = read("\nWhat is 1 + 1?\n\n  And { 2 }? ").unwrap();
