@@ -124,6 +124,43 @@ fn a_finished_run_resumes_to_nothing_and_a_longer_one_to_the_rest() {
     assert_eq!(solve("5"), 2);
 }
 
+/// What a call did and what the file held before stand apart.
+#[test]
+fn the_costs_of_a_resumed_run_are_told_apart() {
+    let place = Place::new();
+    let solve = |limit: &str, more: &[&str]| {
+        let run = ["solve", "--limit", limit, "--out", "run.jsonl", "--resume"];
+        place.run(&[&run[..], more].concat()).ok()
+    };
+    let summary = |limit: &str| solve(limit, &["--json"]).json().pop().expect("a summary");
+    let first = summary("3");
+    assert!(first["summary"].get("before").is_none(), "{first}");
+    let more = summary("5");
+    assert_eq!(more["summary"]["problems"], 5);
+    assert_eq!(more["summary"]["before"]["problems"], 3);
+    let tokens = |of: &Value| of["ledger"]["generated_tokens"].as_u64().expect("a count");
+    let before = &more["summary"]["before"];
+    assert_eq!(
+        tokens(before),
+        tokens(&first["summary"]),
+        "tokens are shared by no two problems"
+    );
+    let all: u64 = records(&place.read("run.jsonl")).values().map(tokens).sum();
+    assert_eq!(tokens(&more["summary"]) + tokens(before), all);
+    let none = summary("5");
+    assert_eq!(none["summary"]["ledger"]["forward_passes"], 0);
+    assert_eq!(tokens(&none["summary"]["before"]), all);
+    let told = solve("5", &[]).stdout;
+    assert!(
+        told.contains("5 of 5 problems were finished before"),
+        "{told}"
+    );
+    assert!(
+        told.contains("nothing was left to do") && !told.contains("forward passes"),
+        "{told}"
+    );
+}
+
 #[test]
 fn another_run_is_not_continued() {
     let place = Place::new();

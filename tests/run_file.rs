@@ -113,6 +113,8 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     // tests/interrupt.rs has a run that is interrupted.
     let summary = documented.get_mut("summary line").expect("its section");
     assert_eq!(summary.remove("interrupted"), Some(true));
+    // And tests/resume.rs one that is resumed.
+    assert_eq!(summary.remove("before"), Some(true));
     // So have the tests of the crate remote with servers that fail.
     let ledger = documented.get_mut("ledger").expect("its section");
     assert_eq!(ledger.remove("retries"), Some(true));

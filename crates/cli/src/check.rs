@@ -1,9 +1,12 @@
 //! `beamgen check`: what checkers say of labelled chains, and how far that agrees with the labels.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use beamgen::checkers::{CHECKERS, Opinion, Panel, Tally, Verdict};
+use beamgen::eval::metrics::Range;
+use beamgen::eval::quality::resample;
 use beamgen_labels::{LabelRule, LabelledChain, Neutral};
 use serde::Serialize;
 
@@ -17,6 +20,9 @@ use crate::progress::Progress;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::verdicts::{self, AT_ONCE};
+
+/// The seed of the intervals, so that a report made again is the same.
+const SEED: u64 = 0;
 
 /// One checker on one file.
 #[derive(Serialize)]
@@ -34,13 +40,26 @@ struct Row {
     unlabelled_fails: u64,
     /// The share of true ones among the fails that have a label.
     precision: Option<f64>,
+    precision_interval: Option<(f64, f64)>,
     /// Chains with a step that is labelled wrong.
     wrong_chains: u64,
     /// Those whose first wrong step failed, and no step before it.
     first_mistakes: u64,
     recall: Option<f64>,
+    recall_interval: Option<(f64, f64)>,
+    #[serde(skip)]
+    by_problem: BTreeMap<String, Counted>,
     /// Fails on steps that are labelled right.
     false_fails: Vec<FalseFail>,
+}
+
+/// What precision and recall are of, in the chains of one problem.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    true_fails: u32,
+    labelled_fails: u32,
+    first_mistakes: u32,
+    wrong_chains: u32,
 }
 
 /// A fail on a step that is labelled right.
@@ -138,9 +157,12 @@ impl Counts {
             true_fails: 0,
             unlabelled_fails: 0,
             precision: None,
+            precision_interval: None,
             wrong_chains: 0,
             first_mistakes: 0,
             recall: None,
+            recall_interval: None,
+            by_problem: BTreeMap::new(),
             false_fails: Vec::new(),
         };
         Self {
@@ -183,14 +205,16 @@ impl Row {
         labels: &[Option<f64>],
     ) {
         let is_wrong = |label: &Option<f64>| label.map(|label| label < 0.5);
+        let mut counted = Counted::default();
         for (step, (verdict, label)) in verdicts.iter().zip(labels).enumerate() {
             self.tally.count(verdict);
             let Some(reason) = verdict.reason() else {
                 continue;
             };
+            counted.labelled_fails += u32::from(label.is_some());
             match is_wrong(label) {
                 None => self.unlabelled_fails += 1,
-                Some(true) => self.true_fails += 1,
+                Some(true) => counted.true_fails += 1,
                 Some(false) => self.false_fails.push(FalseFail {
                     chain: id.to_owned(),
                     step,
@@ -203,21 +227,56 @@ impl Row {
             .iter()
             .position(|label| is_wrong(label) == Some(true));
         if let Some(first) = first {
-            self.wrong_chains += 1;
+            counted.wrong_chains = 1;
             let failed = verdicts.iter().position(Verdict::is_fail);
-            self.first_mistakes += u64::from(failed == Some(first));
+            counted.first_mistakes = u32::from(failed == Some(first));
         }
+        self.true_fails += u64::from(counted.true_fails);
+        self.wrong_chains += u64::from(counted.wrong_chains);
+        self.first_mistakes += u64::from(counted.first_mistakes);
+        let problem = self.by_problem.entry(chain.problem.clone()).or_default();
+        problem.add(counted, 1);
     }
 
     fn done(mut self) -> Self {
-        let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
         self.steps = self.tally.steps();
         self.coverage = self.tally.coverage();
-        let labelled = self.true_fails + self.false_fails.len() as u64;
-        self.precision = share(self.true_fails, labelled);
-        self.recall = share(self.first_mistakes, self.wrong_chains);
+        let problems: Vec<Counted> = self.by_problem.values().copied().collect();
+        let ranges = [Range::Unit; 2];
+        let [precision, recall] = resample(problems.len(), ranges, SEED, |counts| {
+            let mut all = Counted::default();
+            for (&problem, &times) in problems.iter().zip(counts) {
+                all.add(problem, times);
+            }
+            let share = |of: u32, all: u32| (all > 0).then(|| f64::from(of) / f64::from(all));
+            [
+                share(all.true_fails, all.labelled_fails),
+                share(all.first_mistakes, all.wrong_chains),
+            ]
+        });
+        self.precision = precision.map(|of| of.value);
+        self.precision_interval = precision.and_then(|of| of.interval);
+        self.recall = recall.map(|of| of.value);
+        self.recall_interval = recall.and_then(|of| of.interval);
         self
     }
+}
+
+impl Counted {
+    fn add(&mut self, other: Self, times: u32) {
+        self.true_fails += times * other.true_fails;
+        self.labelled_fails += times * other.labelled_fails;
+        self.first_mistakes += times * other.first_mistakes;
+        self.wrong_chains += times * other.wrong_chains;
+    }
+}
+
+/// A share with its interval.
+fn between(share: Option<f64>, interval: Option<(f64, f64)>) -> String {
+    let share = share.map_or("-".to_owned(), percent);
+    interval.map_or(share.clone(), |(low, high)| {
+        format!("{share} ({:.1}-{:.1})", 100.0 * low, 100.0 * high)
+    })
 }
 
 fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
@@ -252,16 +311,16 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
             share(row.coverage),
             grouped(row.true_fails),
             grouped(row.false_fails.len() as u64),
-            share(row.precision),
+            between(row.precision, row.precision_interval),
             grouped(row.wrong_chains),
-            share(row.recall),
+            between(row.recall, row.recall_interval),
         ]);
     }
     table.write(&mut out)?;
     writeln!(
         out,
         "\n  coverage: steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true ones among both;\n  \
-         found: chains with a mistake whose first one is the first fail."
+         found: chains with a mistake whose first one is the first fail; in brackets: 95 % intervals over problems."
     )?;
     for row in rows.iter().filter(|row| row.checker != "all") {
         for fail in &row.false_fails {

@@ -5,11 +5,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
+use beamgen::RunSummary;
 use beamgen::eval::Spent;
+use beamgen::eval::metrics::Interval;
 use serde::Serialize;
 
 use crate::printable;
-use crate::show::Graded;
+use crate::show::{Before, Graded};
 
 /// Most characters of a message; names and values in it may have any length.
 const LONGEST: usize = 500;
@@ -30,6 +32,15 @@ pub fn note_once(message: impl Display) {
     if said.insert(line.clone()) {
         note(line);
     }
+}
+
+/// An interval in per cent.
+pub fn interval(of: Interval) -> String {
+    format!(
+        "95 % interval {:.1} to {:.1}",
+        100.0 * of.low,
+        100.0 * of.high
+    )
 }
 
 /// Writes one object and its newline.
@@ -61,11 +72,15 @@ struct Totals {
     /// Whether the run was ended before all problems were done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
+    /// What this call spent.
     ledger: Spent,
+    /// The problems of a resumed run file, by their records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Before>,
 }
 
 impl Summary {
-    pub fn new(graded: &Graded, ledger: Spent, interrupted: bool) -> Self {
+    pub fn new(graded: &Graded, run: &RunSummary, before: Before, interrupted: bool) -> Self {
         let summary = Totals {
             problems: graded.problems,
             correct: (graded.graded > 0).then_some(graded.correct),
@@ -75,7 +90,8 @@ impl Summary {
             too_long: graded.too_long,
             memory_limited: graded.memory_limited,
             interrupted,
-            ledger,
+            ledger: Spent::new(&run.ledger, run.elapsed),
+            before: Some(before).filter(|before| before.problems > 0),
         };
         Self { summary }
     }

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 
 use beamgen::eval::metrics::Interval;
 use beamgen::eval::{Record, Spent};
-use beamgen::{Ledger, Problem};
+use beamgen::{Problem, RunSummary};
+use serde::Serialize;
 
+use crate::output;
 use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
 use crate::table::{grouped, megabytes, percent};
@@ -166,26 +168,53 @@ pub struct Graded {
     pub interval: Option<Interval>,
 }
 
-/// Writes the accuracy and the costs. `total` includes the problems of a resumed run file; `phases`
-/// is the ledger of this call alone, whose time is split by phase.
+/// What problems that were finished before took, as their records say: sums over problems, which
+/// count a pass that several problems shared for each of them.
+#[derive(Default, Serialize)]
+pub struct Before {
+    pub problems: usize,
+    pub ledger: Spent,
+}
+
+/// Writes the accuracy and the costs. Those of `before` stand apart: a run counts a pass once and
+/// has a peak, which its records do not tell.
 pub fn summary(
     out: &mut dyn Write,
     palette: Palette,
     graded: &Graded,
-    total: &Spent,
-    phases: &Ledger,
-    elapsed: f64,
+    before: &Before,
+    run: &RunSummary,
 ) -> io::Result<()> {
+    accuracy(out, palette, graded)?;
+    if before.problems > 0 {
+        let of = &before.ledger;
+        writeln!(
+            out,
+            "{} of {} problems were finished before, by their records with {} generated and {} scored tokens in {:.2} s",
+            grouped(before.problems as u64),
+            grouped(graded.problems as u64),
+            grouped(of.generated_tokens),
+            grouped(of.scored_tokens),
+            of.seconds
+        )?;
+        match run.problems {
+            0 => return writeln!(out, "nothing was left to do"),
+            more => writeln!(out, "this call, {} problems:", grouped(more as u64))?,
+        }
+    }
+    costs(out, palette, run)
+}
+
+fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Result<()> {
     match &graded.interval {
         Some(interval) => writeln!(
             out,
-            "{}  {} of {} right = {}  (95 % interval {:.1} to {:.1})",
+            "{}  {} of {} right = {}  ({})",
             palette.paint(Ink::Bold, "accuracy"),
             graded.correct,
             graded.graded,
             palette.paint(Ink::Bold, percent(interval.mean)),
-            interval.low * 100.0,
-            interval.high * 100.0,
+            output::interval(*interval),
         )?,
         None => writeln!(
             out,
@@ -219,10 +248,15 @@ pub fn summary(
             graded.too_long
         )?;
     }
-    let seconds = phases.seconds;
-    let tokens = phases.generated_tokens + phases.scored_tokens;
-    let rate = if elapsed > 0.0 {
-        tokens as f64 / elapsed
+    Ok(())
+}
+
+fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<()> {
+    let total = Spent::new(&run.ledger, run.elapsed);
+    let seconds = run.ledger.seconds;
+    let tokens = total.generated_tokens + total.scored_tokens;
+    let rate = if run.elapsed > 0.0 {
+        tokens as f64 / run.elapsed
     } else {
         0.0
     };

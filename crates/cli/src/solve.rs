@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 
-use beamgen::eval::metrics::bootstrap;
-use beamgen::eval::{Problems, Record, RunFile, RunHeader, Spent};
+use beamgen::eval::metrics::share;
+use beamgen::eval::{Problems, Record, RunFile, RunHeader};
 use beamgen::{Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
@@ -17,7 +17,7 @@ use crate::palette::Palette;
 use crate::progress::Progress;
 use crate::servers;
 use crate::settings::{self, LongProblems, ShowPlan};
-use crate::show::{self, Graded, Marks};
+use crate::show::{self, Before, Graded, Marks};
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
@@ -123,7 +123,8 @@ struct Totals {
     cannot_tell: usize,
     too_long: usize,
     memory_limited: usize,
-    outcomes: Vec<f64>,
+    graded: usize,
+    correct: usize,
 }
 
 impl Totals {
@@ -133,24 +134,20 @@ impl Totals {
         self.cannot_tell += usize::from(record.cannot_tell);
         self.too_long += usize::from(record.is_too_long());
         self.memory_limited += usize::from(record.lost_to_memory > 0);
-        self.outcomes
-            .extend(record.correct.map(|right| f64::from(u8::from(right))));
+        self.graded += usize::from(record.correct.is_some());
+        self.correct += usize::from(record.correct == Some(true));
     }
 
     fn graded(&self) -> Graded {
-        // The bootstrap draws by position, and the order in which problems finish depends on how
-        // many are in flight. Sorted outcomes give the same interval in any order.
-        let mut outcomes = self.outcomes.clone();
-        outcomes.sort_by(f64::total_cmp);
         Graded {
             problems: self.problems,
-            graded: outcomes.len(),
-            correct: outcomes.iter().sum::<f64>() as usize,
+            graded: self.graded,
+            correct: self.correct,
             withheld: self.withheld,
             cannot_tell: self.cannot_tell,
             too_long: self.too_long,
             memory_limited: self.memory_limited,
-            interval: bootstrap(&outcomes, 0),
+            interval: share(self.correct, self.graded),
         }
     }
 }
@@ -254,16 +251,17 @@ impl<'a> Report<'a> {
         resumed: impl Iterator<Item = &'r Record>,
         run: &RunSummary,
     ) -> Result<(), Failure> {
-        let mut spent = Spent::new(&run.ledger, run.elapsed);
-        let before = self.totals.problems;
-        let interrupted = before < self.todo.len();
+        let mut before = Before::default();
+        let done = self.totals.problems;
+        let interrupted = done < self.todo.len();
         // After an interrupt some records still wait for an earlier problem that is not done.
         for (position, record) in std::mem::take(&mut self.waiting) {
             self.print(position, &record)?;
         }
         for record in resumed {
             self.totals.count(record);
-            spent.add(&record.ledger);
+            before.problems += 1;
+            before.ledger.add(&record.ledger);
         }
         if let Some(run_file) = self.run_file.take() {
             run_file.finish()?;
@@ -272,24 +270,11 @@ impl<'a> Report<'a> {
         drop(self.progress);
         let mut out = io::stdout().lock();
         if self.args.json {
-            output::json_line(&mut out, &output::Summary::new(&graded, spent, interrupted))?;
+            let summary = output::Summary::new(&graded, run, before, interrupted);
+            output::json_line(&mut out, &summary)?;
         } else {
             self.marks.legend(&mut out, self.palette)?;
-            if before < graded.problems {
-                writeln!(
-                    out,
-                    "{} problems were finished before and are counted in",
-                    graded.problems - before
-                )?;
-            }
-            show::summary(
-                &mut out,
-                self.palette,
-                &graded,
-                &spent,
-                &run.ledger,
-                run.elapsed,
-            )?;
+            show::summary(&mut out, self.palette, &graded, &before, run)?;
         }
         out.flush()?;
         if graded.memory_limited > 0 {
@@ -303,7 +288,7 @@ impl<'a> Report<'a> {
             ));
         }
         if interrupted {
-            let all = graded.problems + self.todo.len() - before;
+            let all = graded.problems + self.todo.len() - done;
             let how = match self.args.out {
                 Some(_) => "the same command with --resume goes on",
                 None => "with --out FILE and --resume a run goes on where it stopped",
@@ -318,26 +303,5 @@ impl<'a> Report<'a> {
                 "{refused} problems could not be tried, see above"
             ))),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_does_not_depend_on_who_was_done_first() {
-        let interval = |outcomes: Vec<f64>| {
-            let problems = outcomes.len();
-            let totals = Totals {
-                problems,
-                outcomes,
-                ..Totals::default()
-            };
-            totals.graded().interval
-        };
-        let rising: Vec<f64> = (0..40).map(|i| f64::from(i).sqrt()).collect();
-        let falling: Vec<f64> = rising.iter().rev().copied().collect();
-        assert_eq!(interval(rising), interval(falling));
     }
 }

@@ -7,31 +7,87 @@ use crate::draw::SplitMix;
 pub struct Interval {
     /// The mean itself.
     pub mean: f64,
-    /// 2.5th percentile of the resampled means.
+    /// The lower end.
     pub low: f64,
-    /// 97.5th percentile.
+    /// The upper end.
     pub high: f64,
 }
 
-/// How often [`bootstrap`] resamples; its interval's ends are then good to about a tenth of its
+/// How often [`bootstrap_of`] resamples; its interval's ends are then good to about a tenth of its
 /// width.
 pub const RESAMPLES: usize = 2000;
 
-/// The mean of one value a problem with a percentile-bootstrap interval; `None` without values.
+/// The standard normal quantile of a 95 % interval.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// Wilson's 95 % interval of a share that was seen in so many independent trials, at least one.
+pub fn wilson(share: f64, trials: usize) -> (f64, f64) {
+    let n = trials as f64;
+    let middle = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + (Z / (2.0 * n)).powi(2)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    let (low, high) = ((middle - half) / scale, (middle + half) / scale);
+    (low.clamp(0.0, share), high.clamp(share, 1.0))
+}
+
+/// The share of independent trials that came out right, with Wilson's interval; `None` without
+/// trials.
+pub fn share(right: usize, trials: usize) -> Option<Interval> {
+    let mean = right as f64 / trials as f64;
+    let (low, high) = (trials > 0).then(|| wilson(mean, trials))?;
+    Some(Interval { mean, low, high })
+}
+
+/// The values that a figure can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Range {
+    /// From 0 to 1: shares, probabilities and means of them.
+    Unit,
+    /// From -1 to 1: differences of such, and correlations.
+    Signed,
+}
+
+impl Range {
+    /// The 95 % interval of a figure that is equal in so many independent problems, where
+    /// resampling them would show no spread at all: the widest that values of this range can have.
+    ///
+    /// Within `Unit` no value spreads wider than a share's yes and no, so it is Wilson's. A
+    /// difference of 0 means that no problem differs; its interval is that share's, on both sides.
+    pub fn of_equal(self, value: f64, problems: usize) -> (f64, f64) {
+        match self {
+            Self::Unit => wilson(value.clamp(0.0, 1.0), problems),
+            Self::Signed if value == 0.0 => {
+                let (_, most) = wilson(0.0, problems);
+                (-most, most)
+            }
+            Self::Signed => {
+                let (low, high) = wilson(value.midpoint(1.0).clamp(0.0, 1.0), problems);
+                (2.0 * low - 1.0, 2.0 * high - 1.0)
+            }
+        }
+    }
+}
+
+/// The mean of one value a problem with its 95 % interval; `None` without values.
 ///
-/// The problem is what is resampled: for several seeds, give each problem's mean over the seeds, so
-/// that the interval speaks about other problems of the same kind and not about more seeds on
-/// these.
-pub fn bootstrap(per_problem: &[f64], seed: u64) -> Option<Interval> {
+/// The problem is the unit: for several seeds, give each problem's mean over the seeds, so that the
+/// interval speaks about other problems of the same kind and not about more seeds on these. Plain
+/// outcomes of 0 and 1 have Wilson's interval, equal values that of [`Range::of_equal`]; all others
+/// a percentile bootstrap over problems.
+pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Option<Interval> {
     let n = per_problem.len();
-    let mean =
-        |problems: &[usize]| problems.iter().map(|&i| per_problem[i]).sum::<f64>() / n as f64;
-    let (low, high) = bootstrap_of(n, seed, mean)?;
-    Some(Interval {
-        mean: per_problem.iter().sum::<f64>() / n as f64,
-        low,
-        high,
-    })
+    let first = *per_problem.first()?;
+    let mean = per_problem.iter().sum::<f64>() / n as f64;
+    let is_outcome = |value: &f64| *value == 0.0 || *value == 1.0;
+    let outcomes = range == Range::Unit && per_problem.iter().all(is_outcome);
+    let (low, high) = if outcomes || per_problem.iter().all(|&value| value == first) {
+        range.of_equal(mean, n)
+    } else {
+        let mean =
+            |problems: &[usize]| problems.iter().map(|&i| per_problem[i]).sum::<f64>() / n as f64;
+        bootstrap_of(n, seed, mean)?
+    };
+    Some(Interval { mean, low, high })
 }
 
 /// The 2.5th and 97.5th percentile of a statistic over resampled problems, widened where needed to
@@ -137,42 +193,61 @@ pub fn first_error_f1(
 mod tests {
     use super::*;
 
+    fn near(got: (f64, f64), wanted: (f64, f64)) {
+        let off = (got.0 - wanted.0).abs().max((got.1 - wanted.1).abs());
+        assert!(off < 5e-4, "{got:?} instead of {wanted:?}");
+    }
+
+    /// Values of R's `prop.test(correct = FALSE)` and of the formula's textbook cases.
     #[test]
-    fn the_interval_matches_the_binomial_one() {
-        let outcomes: Vec<f64> = (0..400).map(|i| f64::from(u8::from(i % 4 == 0))).collect();
-        let got = bootstrap(&outcomes, 1).unwrap();
-        assert_eq!(got.mean, 0.25);
-        // The normal approximation: 1.96 * sqrt(0.25 * 0.75 / 400) = 0.0424.
-        assert!((got.low - (0.25 - 0.0424)).abs() < 0.008, "{got:?}");
-        assert!((got.high - (0.25 + 0.0424)).abs() < 0.008, "{got:?}");
-        assert_eq!(
-            bootstrap(&outcomes, 1),
-            Some(got),
-            "the same seed gives the same interval"
-        );
-        let varied: Vec<f64> = (0..50).map(|i| f64::from(i).sqrt()).collect();
-        assert_ne!(bootstrap(&varied, 1), bootstrap(&varied, 2));
+    fn shares_have_wilsons_interval() {
+        for (right, trials, low, high) in [
+            (3, 3, 0.4385, 1.0),
+            (0, 3, 0.0, 0.5615),
+            (1, 1, 0.2065, 1.0),
+            (0, 500, 0.0, 0.0076),
+            (500, 500, 0.9924, 1.0),
+            (5, 10, 0.2366, 0.7634),
+            (81, 263, 0.2553, 0.3662),
+        ] {
+            let got = share(right, trials).unwrap();
+            near((got.low, got.high), (low, high));
+            let outcomes: Vec<f64> = (0..trials)
+                .map(|i| f64::from(u8::from(i < right)))
+                .collect();
+            let same = mean_with_interval(&outcomes, Range::Unit, 1).unwrap();
+            assert_eq!((same.low, same.high), (got.low, got.high));
+        }
+        assert_eq!(share(0, 0), None);
+    }
+
+    /// For several seeds a problem the values are means, and those are resampled.
+    #[test]
+    fn means_of_problems_are_resampled() {
+        let halves: Vec<f64> = (0..400).map(|i| [0.0, 0.5, 1.0, 0.5][i % 4]).collect();
+        let got = mean_with_interval(&halves, Range::Unit, 1).unwrap();
+        assert_eq!(got.mean, 0.5);
+        // The normal approximation: 1.96 * sqrt(0.125 / 400) = 0.0346.
+        assert!((got.low - (0.5 - 0.0346)).abs() < 0.007, "{got:?}");
+        assert!((got.high - (0.5 + 0.0346)).abs() < 0.007, "{got:?}");
+        let again = |seed| mean_with_interval(&halves, Range::Unit, seed);
+        assert_eq!(again(1), Some(got), "the same seed gives the same interval");
+        assert_ne!(again(2), Some(got));
     }
 
     #[test]
-    fn the_edges_of_the_bootstrap() {
-        assert_eq!(bootstrap(&[], 0), None);
-        assert_eq!(
-            bootstrap(&[1.0], 0),
-            Some(Interval {
-                mean: 1.0,
-                low: 1.0,
-                high: 1.0
-            })
-        );
-        assert_eq!(
-            bootstrap(&[0.5; 7], 0),
-            Some(Interval {
-                mean: 0.5,
-                low: 0.5,
-                high: 0.5
-            })
-        );
+    fn equal_values_are_no_certainty() {
+        let interval = |values: &[f64], range| {
+            let got = mean_with_interval(values, range, 0).unwrap();
+            (got.low, got.high)
+        };
+        near(interval(&[0.5; 7], Range::Unit), wilson(0.5, 7));
+        // No difference in any of three problems, or the same one in each.
+        near(interval(&[0.0; 3], Range::Signed), (-0.5615, 0.5615));
+        near(interval(&[1.0; 3], Range::Signed), (-0.123, 1.0));
+        near(interval(&[-1.0; 3], Range::Signed), (-1.0, 0.123));
+        near(interval(&[0.0; 500], Range::Signed), (-0.0076, 0.0076));
+        assert_eq!(mean_with_interval(&[], Range::Unit, 0), None);
     }
 
     /// A resample has about two thirds of the problems, some of them several times.

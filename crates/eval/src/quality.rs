@@ -25,7 +25,7 @@ pub use first_error::Best;
 pub use measures::{Figures, Measure};
 pub use ranking::{RocPoint, auc};
 pub use resample::{Figure, resample};
-pub use view::{Counts, View};
+pub use view::{Counts, OverProblems, View};
 
 /// All measures of `chains` with their intervals. A step with a score below `threshold` is flagged
 /// as wrong; the draws of the bootstrap come from `seed`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use beamgen_eval::metrics::bootstrap;
+use beamgen_eval::metrics::share;
 use beamgen_eval::{Record, RunHeader, Spent};
 use serde::Serialize;
 
@@ -120,18 +120,15 @@ fn described(header: &RunHeader) -> Option<String> {
 }
 
 fn figures(html: &mut String, records: &[Record]) {
-    let grades: Vec<f64> = records
-        .iter()
-        .filter_map(|record| record.correct)
-        .map(|correct| f64::from(u8::from(correct)))
-        .collect();
+    let grades = || records.iter().filter_map(|record| record.correct);
+    let right = grades().filter(|&correct| correct).count();
     let mut spent = Spent::default();
     for record in records {
         spent.add(&record.ledger);
     }
     let mean = |total: u64| total as f64 / records.len().max(1) as f64;
     let mut figures = vec![(records.len().to_string(), "problems".to_owned())];
-    if let Some(accuracy) = bootstrap(&grades, 0) {
+    if let Some(accuracy) = share(right, grades().count()) {
         figures.push((
             format!("{:.1} %", accuracy.mean * 100.0),
             format!(

@@ -5,7 +5,7 @@ use beamgen::eval::curve::{Cost, cost_of, position};
 use beamgen::eval::metrics::{Interval, bootstrap_bounds};
 use serde::Serialize;
 
-use super::measured::{BOOTSTRAP_SEED, Measured, interval, mean};
+use super::measured::{BOOTSTRAP_SEED, Measured, mean, paired};
 
 /// What can be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -160,14 +160,14 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
     let costs: Vec<f64> = by_cost.iter().map(|&(cost, _)| cost).collect();
     let (below, above, share) = position(&costs, mean(axis.of(cell)))?;
     let (low, high) = (by_cost[below].1, by_cost[above].1);
-    let differences: Vec<f64> = (0..cell.right.len())
-        .map(|i| cell.right[i] - (1.0 - share) * low.right[i] - share * high.right[i])
+    let between: Vec<f64> = (0..cell.right.len())
+        .map(|i| (1.0 - share) * low.right[i] + share * high.right[i])
         .collect();
     let Interval {
         mean,
         low: least,
         high: most,
-    } = interval(&differences);
+    } = paired(&cell.right, &between);
     Some(Points {
         axis,
         difference: mean,

@@ -6,7 +6,7 @@ use beamgen::eval::difficulty::{
 };
 use serde::Serialize;
 
-use super::measured::{BOOTSTRAP_SEED, Measured, interval, mean};
+use super::measured::{BOOTSTRAP_SEED, Measured, mean, paired};
 
 /// The difficulties of a set and the choices within each budget.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +37,7 @@ pub struct Budget {
     pub held_out: Outcome,
     /// The single choice on problems that it was not made on.
     pub held_out_single: Outcome,
-    /// The difference of the last two in accuracy with its paired 95 % bootstrap interval.
+    /// The difference of the last two in accuracy with its paired 95 % interval.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
@@ -89,8 +89,7 @@ pub fn allocation(
         let tokens = &budget.tokens;
         let chosen = best_by_bucket(&candidates, tokens, &members)?;
         let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
-        let pairs = held_out.by_bucket.right.iter().zip(&held_out.single.right);
-        let difference = interval(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>());
+        let difference = paired(&held_out.by_bucket.right, &held_out.single.right);
         let choices: Vec<Option<Choice>> = members
             .iter()
             .zip(chosen)

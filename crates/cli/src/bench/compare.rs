@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::measured::{Measured, interval, mean};
+use super::measured::{Measured, mean, paired};
 
 /// How much more accurate `a` is than `b`, and what each costs.
 #[derive(Clone, Debug, Serialize)]
@@ -12,7 +12,7 @@ pub struct Difference {
     pub b: String,
     pub accuracy_a: f64,
     pub accuracy_b: f64,
-    /// With its paired 95 % bootstrap interval over problems.
+    /// With its paired 95 % interval over problems.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
@@ -23,8 +23,7 @@ pub struct Difference {
 }
 
 pub fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
-    let pairs = a.right.iter().zip(&b.right);
-    let interval = interval(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>());
+    let interval = paired(&a.right, &b.right);
     Difference {
         set: set.to_owned(),
         a: a.cell.label(),

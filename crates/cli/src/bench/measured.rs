@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use beamgen::eval::Spent;
-use beamgen::eval::metrics::{Interval, bootstrap};
+use beamgen::eval::metrics::{Interval, Range, mean_with_interval};
 
 use super::outline::{Cell, Outline};
 use super::row::Row;
@@ -98,9 +98,19 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The mean of one value a problem, with its interval; of nothing it is 0.
+/// The mean of one share a problem, with its interval; of nothing it is 0.
 pub fn interval(by_problem: &[f64]) -> Interval {
-    bootstrap(by_problem, BOOTSTRAP_SEED).unwrap_or(Interval {
+    interval_within(Range::Unit, by_problem)
+}
+
+/// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
+pub fn paired(a: &[f64], b: &[f64]) -> Interval {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    interval_within(Range::Signed, &differences)
+}
+
+fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
+    mean_with_interval(by_problem, range, BOOTSTRAP_SEED).unwrap_or(Interval {
         mean: 0.0,
         low: 0.0,
         high: 0.0,

@@ -2,9 +2,10 @@
 //! that N a wider search finds what the reward model takes for right (over-optimisation).
 
 use beamgen::ScorerKind;
+use beamgen::eval::metrics::Interval;
 use serde::Serialize;
 
-use super::measured::{Measured, interval, mean};
+use super::measured::{Measured, interval, mean, paired};
 
 /// A run that a reward model chose in, over its numbers of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -96,22 +97,20 @@ impl Column {
     fn point(&self, smallest: &Self) -> Point {
         Point {
             n: self.n,
-            accuracy: Share::of(&self.right),
-            reward: Share::of(&self.reward),
+            accuracy: interval(&self.right).into(),
+            reward: interval(&self.reward).into(),
             gain: self.less(smallest),
         }
     }
 
     /// Accuracy less another's, paired by problem.
     fn less(&self, other: &Self) -> Share {
-        let pairs = self.right.iter().zip(&other.right);
-        Share::of(&pairs.map(|(a, b)| a - b).collect::<Vec<f64>>())
+        paired(&self.right, &other.right).into()
     }
 }
 
-impl Share {
-    fn of(by_problem: &[f64]) -> Self {
-        let interval = interval(by_problem);
+impl From<Interval> for Share {
+    fn from(interval: Interval) -> Self {
         Self {
             value: interval.mean,
             low: interval.low,

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::calibrate::RiskCurve;
-use beamgen::eval::metrics::bootstrap_of;
+use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::{Record, RunFile};
 use beamgen::search_name;
 
-use super::{SEED, open, plots, write};
+use super::{open, plots, write};
 use crate::args::CalibrateArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -95,41 +95,32 @@ struct Observed {
     problems: usize,
     given: usize,
     wrong: usize,
-    interval: Option<(f64, f64)>,
+    interval: Option<Interval>,
 }
 
 impl Observed {
     fn of(answers: &[Answer], threshold: f32) -> Self {
-        let given: Vec<Option<bool>> = answers
-            .iter()
-            .map(|answer| {
-                answer
-                    .filter(|(score, _)| *score >= threshold)
-                    .map(|(_, right)| right)
-            })
-            .collect();
-        let share = |drawn: &mut dyn Iterator<Item = Option<bool>>| {
-            let (mut all, mut wrong) = (0.0f64, 0.0);
-            for right in drawn.flatten() {
-                all += 1.0;
-                wrong += f64::from(u8::from(!right));
-            }
-            wrong / all.max(1.0)
+        let answers_given = || {
+            answers
+                .iter()
+                .flatten()
+                .filter(|(score, _)| *score >= threshold)
         };
-        let drawn = |drawn: &[usize]| share(&mut drawn.iter().map(|&at| given[at]));
+        let given = answers_given().count();
+        let wrong = answers_given().filter(|(_, right)| !right).count();
         Self {
             problems: answers.len(),
-            interval: bootstrap_of(answers.len(), SEED, drawn),
-            wrong: given.iter().filter(|right| **right == Some(false)).count(),
-            given: given.iter().flatten().count(),
+            given,
+            wrong,
+            interval: share(wrong, given),
         }
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-        let interval = self.interval.map_or(String::new(), |(low, high)| {
-            format!(" (95 % interval {:.1} to {:.1})", 100.0 * low, 100.0 * high)
-        });
+        let interval = self
+            .interval
+            .map_or(String::new(), |of| format!(" ({})", output::interval(of)));
         writeln!(
             out,
             "checked on {} problems: {} answers given ({:.1} %), {} of them wrong = {:.1} %{interval}",
@@ -144,7 +135,7 @@ impl Observed {
     fn json(&self, wanted: f64, threshold: f32) -> serde_json::Value {
         serde_json::json!({
             "wanted": wanted, "threshold": threshold, "problems": self.problems, "given": self.given,
-            "wrong": self.wrong, "interval": self.interval,
+            "wrong": self.wrong, "interval": self.interval.map(|of| (of.low, of.high)),
         })
     }
 }

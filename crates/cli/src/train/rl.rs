@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use beamgen::eval::Problems;
+use beamgen::eval::metrics::wilson;
 use beamgen::{Config, GeneratorConfig, Problem, Scorer, ScorerKind};
 use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
 use beamgen_train::tune;
@@ -213,15 +214,22 @@ impl Display {
                     (false, n) => format!(", fallen while the reward rose ({n} in a row)"),
                 };
                 output::note(format_args!(
-                    "  after update {}: {:.1} % of samples and {:.1} % of greedy chains right on {} held-out problems{what}",
+                    "  after update {}: {} of samples and {} of greedy chains right on {} held-out problems{what}",
                     held_out.update,
-                    100.0 * held_out.sampled,
-                    100.0 * held_out.greedy,
+                    over_problems(held_out.sampled, held_out.problems),
+                    over_problems(held_out.greedy, held_out.problems),
                     grouped(held_out.problems as u64),
                 ));
             }
         }
     }
+}
+
+/// A share of so many problems with its 95 % interval.
+fn over_problems(share: f64, problems: usize) -> String {
+    let (low, high) = wilson(share, problems);
+    let [share, low, high] = [share, low, high].map(|of| 100.0 * of);
+    format!("{share:.1} % (95 %: {low:.1} to {high:.1})")
 }
 
 #[cfg(test)]

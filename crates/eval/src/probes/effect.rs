@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::Trial;
+use crate::metrics::Range;
 use crate::quality::{Figure, resample};
 
 /// A figure of a probe. Each is a mean over the chains that it is defined for.
@@ -65,6 +66,14 @@ impl Effect {
         }
     }
 
+    /// The values that it can take.
+    fn range(self) -> Range {
+        match self {
+            Self::Change | Self::StepChange => Range::Signed,
+            _ => Range::Unit,
+        }
+    }
+
     /// Its value for one chain, if it is defined for it.
     fn of(self, trial: &Trial, threshold: f64) -> Option<f64> {
         let is = |is: bool| f64::from(u8::from(is));
@@ -114,7 +123,7 @@ impl Effects {
         }
         let chains = |at: usize| sums.iter().map(|of| of[at].1 as usize).sum();
         let chains = std::array::from_fn(chains);
-        let figures = resample(sums.len(), seed, |counts| {
+        let figures = resample(sums.len(), Effect::ALL.map(Effect::range), seed, |counts| {
             let mut all = [(0.0, 0.0); Effect::ALL.len()];
             for (of_problem, &count) in sums.iter().zip(counts).filter(|(_, count)| **count > 0) {
                 for (sum, one) in all.iter_mut().zip(of_problem) {

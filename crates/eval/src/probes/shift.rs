@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Verdict;
+use crate::metrics::Range;
 use crate::quality::{Figure, ScoredChain, auc, resample};
 
 /// A row of [`SHIFTS`](super::SHIFTS).
@@ -105,7 +106,8 @@ impl Shift {
             let of_side = steps.iter().filter(|step| step.is_away == side);
             auc(of_side.map(|step| (step.score, step.is_right, f64::from(counts[step.problem]))))
         };
-        let [home, away, difference] = resample(numbers.len(), seed, |counts| {
+        let ranges = [Range::Unit, Range::Unit, Range::Signed];
+        let [home, away, difference] = resample(numbers.len(), ranges, seed, |counts| {
             let (home, away) = (area(false, counts), area(true, counts));
             [home, away, home.zip(away).map(|(home, away)| away - home)]
         });

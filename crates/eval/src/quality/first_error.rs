@@ -36,6 +36,15 @@ impl Prediction {
     }
 }
 
+/// The harmonic mean of two shares; 0 if both are.
+pub(super) fn harmonic(a: f64, b: f64) -> f64 {
+    if a + b > 0.0 {
+        2.0 * a * b / (a + b)
+    } else {
+        0.0
+    }
+}
+
 /// Weighted counts of first-error predictions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FirstErrors {
@@ -84,12 +93,7 @@ impl FirstErrors {
 
     /// ProcessBench's F1: the harmonic mean of the two.
     pub fn f1(&self) -> Option<f64> {
-        let (a, b) = (self.on_wrong()?, self.on_right()?);
-        Some(if a + b > 0.0 {
-            2.0 * a * b / (a + b)
-        } else {
-            0.0
-        })
+        Some(harmonic(self.on_wrong()?, self.on_right()?))
     }
 
     /// PRMBench's first-error accuracy: the share of wrong chains whose first wrong step is

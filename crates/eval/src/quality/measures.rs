@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::Figure;
+use crate::metrics::Range;
 
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,14 @@ impl Measure {
         Self::LengthRight,
         Self::LengthWrong,
     ];
+
+    /// The values that it can take.
+    pub(super) fn range(self) -> Range {
+        match self {
+            Self::LengthRight | Self::LengthWrong => Range::Signed,
+            _ => Range::Unit,
+        }
+    }
 
     /// The key in JSON.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::metrics::bootstrap_of;
+use crate::metrics::{Range, bootstrap_of};
 
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -16,9 +16,11 @@ pub struct Figure {
 
 /// The figures of a statistic with percentile intervals over resampled problems. `statistic` is
 /// given how often each of the `problems` is drawn: first each once. All chains of a problem move
-/// together. Draws in which a figure is undefined do not count for it.
+/// together. Draws in which a figure is undefined do not count for it. A figure that is the same in
+/// every draw has the interval of its `ranges` over the problems that define it each alone, if any.
 pub fn resample<const K: usize>(
     problems: usize,
+    ranges: [Range; K],
     seed: u64,
     mut statistic: impl FnMut(&[u32]) -> [Option<f64>; K],
 ) -> [Option<Figure>; K] {
@@ -36,16 +38,39 @@ pub fn resample<const K: usize>(
     let Some((all, draws)) = draws.split_first() else {
         return [None; K];
     };
+    let mut alone: Option<[usize; K]> = None;
     std::array::from_fn(|k| {
         let value = all[k]?;
         let mut values: Vec<f64> = draws.iter().filter_map(|draw| draw[k]).collect();
         values.sort_by(f64::total_cmp);
         let is_known = problems > 1 && values.len() * 20 >= draws.len() * 19;
-        let interval = is_known.then(|| {
+        let interval = if !is_known {
+            None
+        } else if values.first() == values.last() {
+            let defining = alone.get_or_insert_with(|| defined_alone(problems, &mut statistic))[k];
+            (defining > 0).then(|| ranges[k].of_equal(value, defining))
+        } else {
             let low = values[values.len() * 25 / 1000];
             let high = values[(values.len() * 975 / 1000).max(1) - 1];
-            (low.min(value), high.max(value))
-        });
+            Some((low.min(value), high.max(value)))
+        };
         Some(Figure { value, interval })
     })
+}
+
+/// How many problems define each figure alone.
+fn defined_alone<const K: usize>(
+    problems: usize,
+    statistic: &mut impl FnMut(&[u32]) -> [Option<f64>; K],
+) -> [usize; K] {
+    let mut counts = vec![0; problems];
+    let mut defining = [0; K];
+    for problem in 0..problems {
+        counts[problem] = 1;
+        for (count, value) in defining.iter_mut().zip(statistic(&counts)) {
+            *count += usize::from(value.is_some_and(f64::is_finite));
+        }
+        counts[problem] = 0;
+    }
+    defining
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chain::class;
-use super::first_error::Prediction;
+use super::first_error::{Prediction, harmonic};
 use super::ranking::roc;
 use super::tally::Tally;
 use super::{
     BINS, Best, Bin, Binning, Confusion, Figure, Figures, Measure, RocPoint, ScoredChain, auc,
     resample,
 };
+use crate::metrics::Range;
 
 /// What figures stand over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,6 +23,8 @@ pub struct Counts {
     pub refused: usize,
     /// Distinct problems.
     pub problems: usize,
+    /// Chains of the problem that has most.
+    pub largest: usize,
     /// Chains whose first error, or that there is none, the labels tell.
     pub first_errors: usize,
     /// Scored steps with a label.
@@ -30,6 +33,17 @@ pub struct Counts {
     pub right: usize,
     /// Those that are wrong.
     pub wrong: usize,
+}
+
+/// First-error figures as means over problems.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OverProblems {
+    /// The share of wrong chains whose first wrong step is the first flagged one.
+    pub on_wrong: Option<f64>,
+    /// The share of right chains without a flag.
+    pub on_right: Option<f64>,
+    /// The harmonic mean of the two.
+    pub f1: Option<f64>,
 }
 
 /// A scored step with a label.
@@ -169,10 +183,15 @@ impl View {
                 .filter(|step| step.class == Some(class))
                 .count()
         };
+        let mut by_problem = vec![0; self.problems];
+        for chain in &self.chains {
+            by_problem[chain.problem] += 1;
+        }
         Counts {
             chains: self.chains.len(),
             refused: self.refused,
             problems: self.problems,
+            largest: by_problem.into_iter().max().unwrap_or(0),
             first_errors: self
                 .chains
                 .iter()
@@ -191,10 +210,32 @@ impl View {
         (!self.steps.is_empty()).then(|| sum / self.steps.len() as f64)
     }
 
+    /// First-error figures in which every problem counts the same: the means of what wrong and right
+    /// chains come to in each problem that has some, and the harmonic mean of the two.
+    #[must_use]
+    pub fn over_problems(&self) -> OverProblems {
+        let mean = |of: Measure| {
+            let values: Vec<f64> = self.tallies.iter().filter_map(|t| t.value(of)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let (on_wrong, on_right) = (mean(Measure::OnWrong), mean(Measure::OnRight));
+        let f1 = on_wrong.zip(on_right);
+        OverProblems {
+            on_wrong,
+            on_right,
+            f1: f1.map(|(a, b)| harmonic(a, b)),
+        }
+    }
+
     /// Every measure with its interval over problems.
     #[must_use]
     pub fn figures(&self, seed: u64) -> Figures {
-        Figures(resample(self.problems, seed, |counts| self.values(counts)))
+        Figures(resample(
+            self.problems,
+            Measure::ALL.map(Measure::range),
+            seed,
+            |counts| self.values(counts),
+        ))
     }
 
     /// Every measure of the data as they are.
@@ -279,7 +320,9 @@ impl View {
             }
         };
         let labels: [Option<Figure>; BINS] =
-            resample(self.problems, seed, |counts| sums(counts).labels());
+            resample(self.problems, [Range::Unit; BINS], seed, |counts| {
+                sums(counts).labels()
+            });
         let scores = sums(&vec![1; self.problems]).scores();
         let of = |at: usize| {
             let steps = || {

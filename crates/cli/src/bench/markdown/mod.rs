@@ -101,7 +101,8 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     let _ = write!(
         out,
         "\n{seeds}, {in_flight} problems in flight. `name@N` is a run with N chains a problem. Accuracies are means over \
-         problems and seeds; every interval is a 95 % percentile bootstrap over problems. Tokens, passes and seconds are \
+         problems and seeds; every interval is a 95 % interval over problems: \
+         Wilson's for plain shares and where all problems agree, else a percentile bootstrap. Tokens, passes and seconds are \
          per problem: \"generated\" were sampled, pruned ones too; \"scored\" were read by the reward model, its copy of the \
          prompt included; \"passes\" are generator passes in which the problem had a row. Peak KV is the cache of both \
          models for the one problem with the largest. Seconds are the wall-clock time of a run divided by its problems, \
