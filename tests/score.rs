@@ -132,6 +132,44 @@ fn the_bundled_model_finds_first_errors_of_its_world() {
     );
 }
 
+/// What `label` writes is scored and measured, with a report and without one, to the same figures.
+#[test]
+fn labelled_chains_are_read_by_every_command() {
+    let place = Place::new();
+    let label = ["label", "--limit", "6", "--chains", "4", "--rollouts", "4"];
+    place
+        .run(&[&label[..], &["--out", "l.jsonl"]].concat())
+        .ok();
+    let measure = ["eval-prm", "--json", "--data", "l.jsonl"];
+    let plain = place.run(&measure).ok().json();
+    let report = place.run(&[&measure[..], &["--report", "r"]].concat()).ok();
+    assert_eq!(plain, report.json());
+    assert!(
+        plain[0]["accuracy_on_right"].as_f64().is_some(),
+        "{plain:?}"
+    );
+    let lines = place.read("l.jsonl").lines().count();
+    assert_eq!(place.run(&["score", "l.jsonl"]).ok().json().len(), lines);
+}
+
+/// Where one problem has most of the chains, the figures are its own, and this is said.
+#[test]
+fn one_problem_with_most_chains_is_told() {
+    let place = Place::new();
+    let chain = |problem: &str, label: i64| json!({"problem": problem, "steps": ["a", "b"], "label": label});
+    let chains = |many: usize| {
+        let mut lines = vec![chain("p", -1), chain("q", 0)];
+        lines.extend((0..many).map(|_| chain("p", 1)));
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        place.write("c.jsonl", lines.join("\n"));
+        place.run(&["eval-prm", "--data", "c.jsonl"]).ok().stdout
+    };
+    assert!(!chains(0).contains("are of one problem"));
+    let told = chains(4);
+    assert!(told.contains("5 of 6 chains are of one problem"), "{told}");
+    assert!(told.contains("means over the 2 problems"), "{told}");
+}
+
 #[test]
 fn bad_chains() {
     let place = Place::new();

@@ -14,15 +14,15 @@ mod tests;
 use std::io::{self, Write};
 use std::path::Path;
 
-use beamgen::eval::metrics::{FirstErrorF1, Interval, bootstrap_of, first_error, first_error_f1};
-use beamgen::eval::quality::{Measure, ScoredChain};
-use beamgen::eval::{GivenChain, GivenChains};
+use beamgen::eval::GivenChain;
+use beamgen::eval::quality::{Measure, OverProblems, ScoredChain};
 use beamgen::{Config, Scorer};
 use beamgen_labels::Neutral;
 use serde::Serialize;
 
 use self::folder::{Calibrated, Outline};
 use self::probes::SetProbes;
+use self::results::SetReport;
 use crate::args::EvalPrmArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -32,25 +32,6 @@ use crate::report::about::About;
 use crate::score;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
-
-/// The scores of one chain beside its label.
-struct Judged {
-    /// The first wrong step, if there is one.
-    label: Option<usize>,
-    /// `None` if the model refused the chain. It then counts as a miss at every threshold.
-    scores: Option<Vec<f32>>,
-}
-
-impl Judged {
-    fn pair(&self, threshold: f32) -> (Option<usize>, Option<usize>) {
-        let predicted = match &self.scores {
-            Some(scores) => first_error(scores, threshold),
-            // No step has this index, so the prediction equals neither a step nor "all right".
-            None => Some(usize::MAX),
-        };
-        (self.label, predicted)
-    }
-}
 
 /// One file's row.
 #[derive(Serialize)]
@@ -69,6 +50,10 @@ struct Measured {
     /// the data that it is measured on, this is an upper bound and not a result.
     best_threshold: Option<f32>,
     best_f1: Option<f64>,
+    /// Chains of the problem that has most.
+    largest: usize,
+    /// The same figures where every problem counts the same.
+    over_problems: OverProblems,
 }
 
 pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
@@ -78,37 +63,30 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
             args.threshold
         )));
     }
-    let report = match (&args.redraw, &args.report) {
-        (Some(folder), _) => Some(folder::redraw(folder)?),
-        (None, Some(folder)) => Some(reported(args, Some(folder))?),
-        (None, None) if args.probes => Some(reported(args, None)?),
-        (None, None) => None,
+    let report = match &args.redraw {
+        Some(folder) => folder::redraw(folder)?,
+        None => reported(args, args.report.as_deref())?,
     };
-    let (rows, is_scored) = match &report {
-        Some(report) => first_errors(report),
-        None => measured(args)?,
-    };
-    let threshold = rows.first().map_or(args.threshold, |row| row.threshold);
+    let threshold = report.outline.threshold;
+    let rows = rows(&report);
     let mut out = io::stdout().lock();
-    let probes = |set: usize| report.as_ref()?.sets.get(set)?.probes.as_ref();
-    for (set, row) in rows.iter().enumerate().filter(|_| args.json) {
-        let probes = probes(set);
+    for (row, set) in rows.iter().zip(&report.sets).filter(|_| args.json) {
+        let probes = set.probes.as_ref();
         output::json_line(&mut out, &JsonRow { row, probes })?;
     }
     if !args.json {
-        let resampled = match report {
-            Some(_) => "problems",
-            None => "chains",
-        };
         table(&rows, threshold).write(&mut out)?;
         writeln!(
             out,
             "\n  A score below {threshold} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
-             on right: chains without a flag; F1: harmonic mean, 95 % interval over {resampled}.\n  \
+             on right: chains without a flag; F1: harmonic mean, 95 % interval over problems.\n  \
              best: F1 at the threshold chosen on these very data, an upper bound."
         )?;
-        for (set, row) in rows.iter().enumerate() {
-            if let Some(probes) = probes(set) {
+        for (row, set) in rows.iter().zip(&report.sets) {
+            if let Some(lopsided) = set.lopsided() {
+                writeln!(out, "  {}: {lopsided}.", printable::line(&row.data))?;
+            }
+            if let Some(probes) = &set.probes {
                 terminal::write(&mut out, &row.data, probes)?;
             }
         }
@@ -118,7 +96,8 @@ pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
-    match is_scored {
+    let mut scored = report.rows.iter().flatten();
+    match scored.any(|row| row.scores.is_some()) {
         true => Ok(()),
         false => {
             let message = "the reward model could not read any of the chains, see above";
@@ -134,36 +113,6 @@ struct JsonRow<'a> {
     row: &'a Measured,
     #[serde(flatten)]
     probes: Option<&'a SetProbes>,
-}
-
-/// A row for each file, and whether the model could read any of the chains.
-type Rows = (Vec<Measured>, bool);
-
-/// Without a report.
-fn measured(args: &EvalPrmArgs) -> Result<Rows, Failure> {
-    let config = settings::prm_config(&args.prm)?;
-    let mut sets = Vec::new();
-    for path in &args.data {
-        let mut chains = GivenChains::open(path)?;
-        chains.require_labels()?;
-        chains.chains.truncate(args.limit.unwrap_or(usize::MAX));
-        sets.push(chains);
-    }
-    let problems = sets.iter().flat_map(GivenChains::problems);
-    let mut model = settings::reward_model(config, problems)?;
-    let total = sets.iter().map(|set| set.chains.len()).sum();
-    let mut progress = Progress::new(total, "chains");
-    let mut rows = Vec::new();
-    for set in &sets {
-        let mut judged = Vec::with_capacity(set.chains.len());
-        judge(&mut *model, &set.chains, &mut progress, |chain, scores| {
-            let label = chain.label.and_then(beamgen::eval::Label::first_error);
-            judged.push(Judged { label, scores });
-        })?;
-        rows.push(measure(set.source.clone(), &judged, args.threshold));
-    }
-    let is_scored = rows.iter().any(|row| row.refused < row.chains);
-    Ok((rows, is_scored))
 }
 
 /// Scores the files, with the probes if they are asked for, and writes their report if there is a
@@ -235,29 +184,37 @@ fn calibration(args: &EvalPrmArgs, config: &Config) -> Result<Option<Calibrated>
     }))
 }
 
-/// A row for each file of a report, over the chains whose first error the labels tell. The interval
-/// is the report's, over problems.
-fn first_errors(report: &folder::Measured) -> Rows {
-    let judged = |row: &ScoredChain| {
-        Some(Judged {
-            label: row.first_error()?,
-            scores: row.scores.clone(),
-        })
-    };
+/// A row for each file, over the chains whose first error the labels tell.
+fn rows(report: &folder::Measured) -> Vec<Measured> {
     let outline = &report.outline;
     let sets = outline.sets.iter().zip(&report.sets).zip(&report.rows);
-    let rows = sets.map(|((of, set), rows)| {
-        let judged: Vec<Judged> = rows.iter().filter_map(judged).collect();
-        let f1 = set.model.figures.get(Measure::FirstErrorF1);
+    sets.map(|((of, set), rows)| Measured::of(&of.source, set, rows, outline.threshold))
+        .collect()
+}
+
+impl Measured {
+    fn of(source: &str, set: &SetReport, rows: &[ScoredChain], threshold: f32) -> Self {
+        let judged = || rows.iter().filter(|row| row.first_error().is_some());
+        let figure = |of| set.model.figures.get(of);
+        let f1 = figure(Measure::FirstErrorF1);
         let interval = f1.and_then(|figure| figure.interval);
-        Measured {
+        let best = set.model.best_first_error_f1;
+        Self {
+            data: source.to_owned(),
+            chains: judged().count(),
+            refused: judged().filter(|row| row.scores.is_none()).count(),
+            threshold,
+            accuracy_on_wrong: figure(Measure::OnWrong).map(|figure| figure.value),
+            accuracy_on_right: figure(Measure::OnRight).map(|figure| figure.value),
+            f1: f1.map(|figure| figure.value),
             f1_low: interval.map(|(low, _)| low),
             f1_high: interval.map(|(_, high)| high),
-            ..measure(of.source.clone(), &judged, outline.threshold)
+            best_threshold: best.map(|best| best.threshold),
+            best_f1: best.map(|best| best.value),
+            largest: set.counts.largest,
+            over_problems: set.over_problems,
         }
-    });
-    let mut scored = report.rows.iter().flatten();
-    (rows.collect(), scored.any(|row| row.scores.is_some()))
+    }
 }
 
 /// Scores chains in order; `each` gets the scores, or `None` for a chain that the model refused.
@@ -275,51 +232,6 @@ fn judge(
         each(chain, scores.ok());
         Ok(())
     })
-}
-
-fn measure(data: String, judged: &[Judged], threshold: f32) -> Measured {
-    let f1 = |chains: &mut dyn Iterator<Item = &Judged>, threshold| -> Option<FirstErrorF1> {
-        first_error_f1(chains.map(|judged| judged.pair(threshold)))
-    };
-    let at = f1(&mut judged.iter(), threshold);
-    let interval = at.and_then(|at| {
-        let resampled = |drawn: &[usize]| {
-            f1(&mut drawn.iter().map(|&i| &judged[i]), threshold).map_or(0.0, |f1| f1.f1)
-        };
-        let (low, high) = bootstrap_of(judged.len(), 0, resampled)?;
-        let mean = at.f1;
-        Some(Interval { mean, low, high })
-    });
-    // Published evaluations search for the threshold in steps of a hundredth, too.
-    let best = (1..100)
-        .map(|percent| percent as f32 / 100.0)
-        .filter_map(|threshold| Some((threshold, f1(&mut judged.iter(), threshold)?.f1)))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    Measured {
-        data,
-        chains: judged.len(),
-        refused: judged.iter().filter(|j| j.scores.is_none()).count(),
-        threshold,
-        accuracy_on_wrong: hits(judged, threshold, true),
-        accuracy_on_right: hits(judged, threshold, false),
-        f1: at.map(|f1| f1.f1),
-        f1_low: interval.map(|interval| interval.low),
-        f1_high: interval.map(|interval| interval.high),
-        best_threshold: best.map(|(threshold, _)| threshold),
-        best_f1: best.map(|(_, f1)| f1),
-    }
-}
-
-/// Accuracy on the chains with a wrong step, or on those without one: the share whose prediction
-/// equals the label. `None` if there are no such chains.
-fn hits(judged: &[Judged], threshold: f32, wrong: bool) -> Option<f64> {
-    let side = || judged.iter().filter(|j| j.label.is_some() == wrong);
-    let hits = side().filter(|judged| {
-        let (label, predicted) = judged.pair(threshold);
-        label == predicted
-    });
-    let all = side().count();
-    (all > 0).then(|| hits.count() as f64 / all as f64)
 }
 
 fn table(rows: &[Measured], threshold: f32) -> Table {
@@ -355,22 +267,31 @@ fn table(rows: &[Measured], threshold: f32) -> Table {
 mod table_tests {
     use super::*;
 
-    fn judged(label: Option<usize>, scores: Option<&[f32]>) -> Judged {
-        Judged {
-            label,
-            scores: scores.map(<[f32]>::to_vec),
-        }
+    /// Each chain of a problem of its own: the first wrong step, if any, and its scores.
+    fn measured(chains: &[(Option<usize>, Option<&[f32]>)]) -> Measured {
+        let row = |(problem, &(wrong, scores)): (usize, &(Option<usize>, Option<&[f32]>))| {
+            let steps = scores.map_or(2, <[f32]>::len);
+            let label = |at| Some(f64::from(u8::from(wrong != Some(at))));
+            ScoredChain {
+                problem: problem as u32,
+                labels: (0..steps).map(label).collect(),
+                scores: scores.map(<[f32]>::to_vec),
+                lengths: vec![1; steps],
+                ..ScoredChain::default()
+            }
+        };
+        let rows: Vec<ScoredChain> = chains.iter().enumerate().map(row).collect();
+        Measured::of("x", &SetReport::of("x", &rows, 0.5, None), &rows, 0.5)
     }
 
     #[test]
     fn refused_chains_are_misses_on_both_sides() {
-        let set = [
-            judged(Some(1), Some(&[0.9, 0.2])),
-            judged(Some(0), None),
-            judged(None, Some(&[0.9])),
-            judged(None, None),
-        ];
-        let row = measure("x".into(), &set, 0.5);
+        let row = measured(&[
+            (Some(1), Some(&[0.9, 0.2])),
+            (Some(0), None),
+            (None, Some(&[0.9])),
+            (None, None),
+        ]);
         assert_eq!(row.refused, 2);
         assert_eq!(row.accuracy_on_wrong, Some(0.5));
         assert_eq!(row.accuracy_on_right, Some(0.5));
@@ -379,11 +300,7 @@ mod table_tests {
 
     #[test]
     fn the_best_threshold_is_searched() {
-        let set = [
-            judged(Some(1), Some(&[0.2, 0.05])),
-            judged(None, Some(&[0.2])),
-        ];
-        let row = measure("x".into(), &set, 0.5);
+        let row = measured(&[(Some(1), Some(&[0.2, 0.05])), (None, Some(&[0.2]))]);
         assert_eq!(row.f1, Some(0.0));
         assert_eq!(row.best_f1, Some(1.0));
         assert!(
@@ -394,7 +311,7 @@ mod table_tests {
 
     #[test]
     fn one_kind_of_chains_alone_has_its_accuracy_and_no_f1() {
-        let row = measure("x".into(), &[judged(None, Some(&[0.9]))], 0.5);
+        let row = measured(&[(None, Some(&[0.9]))]);
         assert_eq!((row.f1, row.best_f1), (None, None));
         assert_eq!(row.accuracy_on_wrong, None);
         assert_eq!(row.accuracy_on_right, Some(1.0));

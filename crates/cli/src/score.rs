@@ -85,7 +85,6 @@ pub fn given(id: String, chain: &LabelledChain) -> GivenChain {
         id,
         problem: chain.problem.clone(),
         steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-        label: None,
     }
 }
 

@@ -1,8 +1,5 @@
-//! Files of given chains: a problem, its steps, and where known the first wrong one.
-//!
-//! JSON lines, or one JSON array as ProcessBench ships it. A label is ProcessBench's `label` (index
-//! of the first wrong step, -1 for none) or a list of truths, one a step (`labels`, as in stepwise
-//! supervision data of TRL).
+//! Files of given chains: a problem and its steps. JSON lines, or one JSON array as ProcessBench
+//! ships it. Labels are not read.
 
 use std::fmt;
 use std::io;
@@ -22,28 +19,6 @@ pub struct GivenChain {
     pub problem: String,
     /// Its steps; none of them blank.
     pub steps: Vec<String>,
-    /// What is known of them.
-    pub label: Option<Label>,
-}
-
-/// What is known of a chain's steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
-    /// All are right.
-    Right,
-    /// The first wrong one, from 0.
-    WrongAt(usize),
-}
-
-impl Label {
-    /// The first wrong step, from 0.
-    #[must_use]
-    pub fn first_error(self) -> Option<usize> {
-        match self {
-            Self::Right => None,
-            Self::WrongAt(step) => Some(step),
-        }
-    }
 }
 
 /// A file of chains that was read.
@@ -53,8 +28,6 @@ pub struct GivenChains {
     pub source: String,
     /// In the file's order; never empty.
     pub chains: Vec<GivenChain>,
-    /// Where each is, for messages.
-    places: Vec<Place>,
 }
 
 /// Where in a file a chain is, counted from 1.
@@ -154,7 +127,6 @@ impl GivenChains {
         let mut chains = Self {
             source: source.to_owned(),
             chains: Vec::new(),
-            places: Vec::new(),
         };
         if text.trim_start().starts_with('[') {
             let items: Vec<Value> =
@@ -198,7 +170,6 @@ impl GivenChains {
         };
         self.chains
             .push(chain.map_err(|fault| self.fault(place, fault))?);
-        self.places.push(place);
         Ok(())
     }
 
@@ -207,20 +178,6 @@ impl GivenChains {
             source_name: self.source.clone(),
             place,
             fault,
-        }
-    }
-
-    /// Refuses the first chain without a label.
-    ///
-    /// # Errors
-    /// Names its place.
-    pub fn require_labels(&self) -> Result<(), ChainsError> {
-        match self.chains.iter().position(|chain| chain.label.is_none()) {
-            None => Ok(()),
-            Some(index) => Err(self.fault(
-                self.places[index],
-                "field \"label\": missing: give the index of the first wrong step, -1 if all are right".into(),
-            )),
         }
     }
 }
@@ -237,7 +194,7 @@ fn chain(object: &Map<String, Value>, number: usize) -> Result<GivenChain, Strin
         .ok_or_else(|| format!("field \"{field}\": write a list of at least one string"))?
         .iter()
         .enumerate()
-        .map(|(i, step)| text(step, &format!("{field}[{i}]")))
+        .map(|(i, step)| text(text_of(step), &format!("{field}[{i}]")))
         .collect::<Result<Vec<_>, _>>()?;
     let id = match object.get("id") {
         None | Some(Value::Null) => number.to_string(),
@@ -245,12 +202,7 @@ fn chain(object: &Map<String, Value>, number: usize) -> Result<GivenChain, Strin
         Some(Value::Number(id)) => id.to_string(),
         Some(_) => return Err("field \"id\": write a string or a number".into()),
     };
-    Ok(GivenChain {
-        label: label(object, steps.len())?,
-        id,
-        problem,
-        steps,
-    })
+    Ok(GivenChain { id, problem, steps })
 }
 
 fn find<'a>(
@@ -258,6 +210,11 @@ fn find<'a>(
     keys: &[&'static str],
 ) -> Option<(&'static str, &'a Value)> {
     keys.iter().find_map(|&key| Some((key, object.get(key)?)))
+}
+
+/// The text of a step that is an object, as `beamgen label` writes them.
+fn text_of(step: &Value) -> &Value {
+    step.get("text").unwrap_or(step)
 }
 
 fn text(value: &Value, field: &str) -> Result<String, String> {
@@ -270,55 +227,23 @@ fn text(value: &Value, field: &str) -> Result<String, String> {
     }
 }
 
-fn label(object: &Map<String, Value>, steps: usize) -> Result<Option<Label>, String> {
-    match (object.get("label"), object.get("labels")) {
-        (None | Some(Value::Null), None | Some(Value::Null)) => Ok(None),
-        (Some(Value::Null) | None, Some(labels)) => {
-            let truths: Option<Vec<bool>> = labels
-                .as_array()
-                .and_then(|list| list.iter().map(Value::as_bool).collect());
-            let truths = truths
-                .filter(|truths| truths.len() == steps)
-                .ok_or_else(|| {
-                    format!(
-                        "field \"labels\": write a list of {steps} times true or false, one a step"
-                    )
-                })?;
-            let wrong = truths.iter().position(|right| !right);
-            Ok(Some(wrong.map_or(Label::Right, Label::WrongAt)))
-        }
-        (Some(label), _) => match label.as_i64() {
-            Some(-1) => Ok(Some(Label::Right)),
-            Some(step) if (0..steps as i64).contains(&step) => {
-                Ok(Some(Label::WrongAt(step as usize)))
-            }
-            _ => Err(format!(
-                "field \"label\": write the index of the first wrong step, 0 to {}, or -1 for none",
-                steps - 1
-            )),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_arrays_and_both_kinds_of_labels() {
+    fn lines_and_arrays_and_steps_with_facts() {
         let lines = r#"{"problem": "p", "steps": ["a", "b"]}
 
             {"id": 7, "prompt": "q", "completions": ["a"], "labels": [false]}
-            {"id": "x", "question": "r", "steps": ["a", "b"], "label": -1}"#;
+            {"id": "x", "question": "r", "steps": [{"text": "a", "right": true}, {"text": "b"}]}"#;
         let chains = GivenChains::parse(lines, "f").unwrap();
-        let labels: Vec<_> = chains.chains.iter().map(|c| c.label).collect();
-        assert_eq!(labels, [None, Some(Label::WrongAt(0)), Some(Label::Right)]);
         let ids: Vec<_> = chains.chains.iter().map(|c| c.id.as_str()).collect();
         assert_eq!(ids, ["1", "7", "x"]);
+        assert_eq!(chains.chains[0].steps, chains.chains[2].steps);
         let array = r#" [{"problem": "p", "steps": ["a", "b"], "label": 1}]"#;
-        let chains = GivenChains::parse(array, "f").unwrap();
-        assert_eq!(chains.chains[0].label, Some(Label::WrongAt(1)));
-        assert!(chains.require_labels().is_ok());
+        let array = GivenChains::parse(array, "f").unwrap();
+        assert_eq!(array.chains[0], chains.chains[0]);
     }
 
     #[test]
@@ -336,21 +261,14 @@ mod tests {
                 "\"steps[1]\": empty",
             ),
             (
-                r#"{"problem": "p", "steps": ["a"], "label": 1}"#,
-                "0 to 0, or -1",
-            ),
-            (
-                r#"{"problem": "p", "steps": ["a"], "labels": [1]}"#,
-                "1 times true",
+                r#"{"problem": "p", "steps": [{"right": true}]}"#,
+                "\"steps[0]\": write a string",
             ),
             (r#"{"problem": "p", "#, "line 1: not JSON at column"),
         ] {
             let error = GivenChains::parse(text, "f").unwrap_err().to_string();
             assert!(error.contains(wanted) && !error.contains('\n'), "{error}");
         }
-        let unlabelled = GivenChains::parse(r#"{"problem": "p", "steps": ["a"]}"#, "f").unwrap();
-        let error = unlabelled.require_labels().unwrap_err().to_string();
-        assert!(error.starts_with("f: line 1: field \"label\""), "{error}");
         let error = GivenChains::open(Path::new("/no/such"))
             .unwrap_err()
             .to_string();

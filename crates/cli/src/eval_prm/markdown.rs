@@ -44,7 +44,8 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
         out,
         "A score is the probability that a step is right; one below {threshold} flags the step. Labels were derived with \
          {}. A label above one half is right, below it wrong; exactly one half is neither. In parentheses: 95 % percentile \
-         bootstrap intervals of {RESAMPLES} draws of *problems*, all chains of a problem together; none for a single problem. \
+         bootstrap intervals of {RESAMPLES} draws of *problems*, all chains of a problem together, and where all draws are equal \
+         Wilson's interval over the problems; none for a single problem. \
          `-`: the data do not define the figure. Steps of chains that the model refused have no score and are in no figure of \
          steps; the chains are misses among first errors.\n\n\
          - **on wrong, on right, F1** (ProcessBench): wrong chains whose first wrong step is the first flagged one, right chains \
@@ -108,6 +109,9 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
         set.mean_label
             .map_or("-".to_owned(), |mean| format!("{mean:.3}")),
     );
+    if let Some(lopsided) = set.lopsided() {
+        let _ = writeln!(out, "**{lopsided}.**\n");
+    }
     figures(out, set, threshold);
     calibration(out, set);
     by_position(out, &set.by_position);

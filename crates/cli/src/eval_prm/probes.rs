@@ -68,7 +68,6 @@ fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<Todo> {
                 id: format!("{}, {}", given.id, probe.name),
                 problem: changed.problem,
                 steps: changed.steps,
-                label: None,
             },
             row: Row {
                 set: number,
@@ -216,7 +215,6 @@ mod tests {
             id: String::new(),
             problem: text.to_owned(),
             steps: Vec::new(),
-            label: None,
         };
         let (rows, chains) = ([0, 0, 1, 2].map(row), ["a", "a", "b", "c"].map(chain));
         let others = |count: usize| others(&rows[..count], &chains[..count]);

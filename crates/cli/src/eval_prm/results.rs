@@ -3,11 +3,13 @@
 use beamgen::Aggregation;
 use beamgen::eval::calibrate::{ScoreMap, so_far};
 use beamgen::eval::quality::{
-    Baseline, Best, Bin, Binning, Counts, Figures, LONGEST_POSITION, RocPoint, ScoredChain, View,
+    Baseline, Best, Bin, Binning, Counts, Figures, LONGEST_POSITION, OverProblems, RocPoint,
+    ScoredChain, View,
 };
 use serde::Serialize;
 
 use super::probes::SetProbes;
+use crate::table::{grouped, percent};
 
 /// The seed of every bootstrap, so that a report drawn anew is the same.
 pub const SEED: u64 = 0;
@@ -25,6 +27,8 @@ pub struct SetReport {
     pub counts: Counts,
     pub mean_label: Option<f64>,
     pub model: Scorer,
+    /// First-error figures in which every problem counts the same.
+    pub over_problems: OverProblems,
     /// The same scores, put through a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibrated: Option<Calibrated>,
@@ -81,6 +85,30 @@ pub struct Group {
 }
 
 impl SetReport {
+    /// What to say where most chains are of one problem.
+    pub fn lopsided(&self) -> Option<String> {
+        let Counts {
+            chains,
+            problems,
+            largest,
+            ..
+        } = self.counts;
+        if chains < 2 || 2 * largest <= chains {
+            return None;
+        }
+        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+        let of = &self.over_problems;
+        Some(format!(
+            "{} of {} chains are of one problem and decide these figures; means over the {} problems: on wrong {}, on right {}, F1 {}",
+            grouped(largest as u64),
+            grouped(chains as u64),
+            grouped(problems as u64),
+            share(of.on_wrong),
+            share(of.on_right),
+            share(of.f1)
+        ))
+    }
+
     pub fn of(
         name: &str,
         rows: &[ScoredChain],
@@ -109,6 +137,7 @@ impl SetReport {
             counts: view.counts(),
             mean_label: view.mean_label(),
             model: Scorer::of("model", rows, &view),
+            over_problems: view.over_problems(),
             calibrated,
             baselines: Baseline::ALL.map(baseline).into(),
             calibration: Calibration {
