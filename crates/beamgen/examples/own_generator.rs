@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use beamgen::{
-    ChainId, Finish, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
+    Border, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
     Problem, Solver, Source, StepOutput, StepPlan,
 };
 
@@ -47,6 +47,7 @@ impl Generator for Guesser {
             chain: self.insert(Chain::default()),
             prompt_tokens: 0,
             strategy_seed: key ^ settings.seed,
+            thought: None,
         })
     }
 
@@ -87,7 +88,9 @@ impl Generator for Guesser {
                 leftover: Vec::new(),
                 tokens_match_text: false,
                 logprob: -1.0,
-                finish: done.then_some(Finish::Answer),
+                border: Border::Boundary,
+                // The search itself finds the answer that ends a chain.
+                finish: None,
                 paused: false,
             });
         }

@@ -103,8 +103,8 @@ pub use beamgen_remote as remote;
 /// Strategies: the table of them, their keys, and what a strategy of one's own implements.
 pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
-    Aggregation, Answer, AnswerVotes, Answers, BatchId, CancelToken, Cause, ChainId, ChainTree,
-    Choose, Combine, ConfigError, Event, Finish, FinishedChain, GenError, Generator,
+    Aggregation, Answer, AnswerVotes, Answers, BatchId, Border, CancelToken, Cause, ChainId,
+    ChainTree, Choose, Combine, ConfigError, Event, Finish, FinishedChain, GenError, Generator,
     GeneratorConfig, Judge, JudgeScores, JudgeSpent, Judges, Ledger, Memory, Node, NodeId,
     OpenedProblem, Opinion, PassOutput, PerStep, Problem, ProblemResult, PruneReason, Pruned,
     RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,

@@ -258,7 +258,7 @@ impl Prepared {
     /// The problem does not fit the context, or the template or the tokenizer refuses it.
     pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
         match &self.prompts {
-            Some(prompts) => prompts.tokens(&problem.text).map(drop),
+            Some(prompts) => prompts.prompt(&problem.text).map(drop),
             None => Ok(()),
         }
     }

@@ -74,7 +74,7 @@ pub enum Progress {
         node: NodeId,
         /// Why.
         finish: Finish,
-        /// The text of the whole chain.
+        /// Text that its answer is found in ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
         text: String,
     },
     /// Memory ran out; the problem will start again from nothing.
@@ -150,7 +150,7 @@ impl Progress {
             } => Self::ChainFinished {
                 node,
                 finish,
-                text: tree.text(node),
+                text: tree.solution(node),
             },
             Event::ProblemRestarted { .. } => Self::Restarted,
             Event::ProblemDone { .. } | Event::Pass { .. } => return None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::{Sampled, Sampler};
-use beamgen_generator::{Closing, Plans, Step, Verdict, WritingPlan};
+use beamgen_generator::{Closing, Plans, Prompt, Step, Verdict, WritingPlan};
 use beamgen_search::{
     Cause, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
     Problem, Source, StepOutput, StepPlan,
@@ -183,7 +183,10 @@ impl Generator for CandleGenerator {
     ) -> Result<OpenedProblem, GenError> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
-        let prompt = plan.prompts.tokens(&problem.text)?;
+        let Prompt {
+            tokens: prompt,
+            thought,
+        } = plan.prompts.prompt(&problem.text)?;
         let prompt_tokens = prompt.len();
         let strategy_seed = plan.strategy_seed(key);
         let mut decoder = self.model.fork();
@@ -210,6 +213,7 @@ impl Generator for CandleGenerator {
             chain,
             prompt_tokens,
             strategy_seed,
+            thought,
         })
     }
 
@@ -313,7 +317,7 @@ impl Generator for CandleGenerator {
 
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
         let prompts = &self.plans.defaults().prompts;
-        prompts.tokens(&problem.text).map(drop)
+        prompts.prompt(&problem.text).map(drop)
     }
 
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {

@@ -25,13 +25,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let pair: Pair = serde_json::from_str(&line?)
             .map_err(|fault| format!("line {}: {fault}", number + 1))?;
         let found = pair.solution.as_deref().and_then(extract);
-        let answer = pair.answer.as_deref().or(found.map(|found| found.text));
-        let verdict = match answer {
+        let answer = pair.answer.or(found.map(|found| found.text));
+        let verdict = match &answer {
             Some(answer) => compare(answer, &pair.expected),
             None => Verdict::Different,
         };
         let line = json!({
-            "verdict": verdict, "answer": answer.map(class), "expected": class(&pair.expected),
+            "verdict": verdict, "answer": answer.as_deref().map(class), "expected": class(&pair.expected),
         });
         writeln!(output, "{line}")?;
     }

@@ -6,7 +6,7 @@
 //! understood, is compared as text, and where the texts differ the verdict is
 //! [`Verdict::CannotTell`].
 
-use beamgen_search::{Answer, Answers};
+use beamgen_search::{Answer, Answers, Border};
 use serde::{Deserialize, Serialize};
 
 use crate::algebra::{Budget, Rational};
@@ -35,13 +35,17 @@ pub struct MathAnswers;
 impl Answers for MathAnswers {
     fn extract(&self, text: &str) -> Option<Answer> {
         extract(text).map(|found| Answer {
-            text: found.text.to_owned(),
             is_guess: found.marker == Marker::LastNumber,
+            text: found.text,
         })
     }
 
     fn class(&self, answer: &str) -> String {
         class(answer)
+    }
+
+    fn is_stated(&self, text: &str, markers: &[String], border: Border) -> bool {
+        extract::is_stated(text, markers, border)
     }
 }
 

@@ -28,7 +28,7 @@ fn graded(solution: &str, truth: &str) -> Verdict {
     let (Some(answer), Some(expected)) = (extract(solution), extract(truth)) else {
         return Verdict::Different;
     };
-    compare(answer.text, expected.text)
+    compare(&answer.text, &expected.text)
 }
 
 /// Kept pairs of answers as models and references write them, with the truth.
@@ -91,7 +91,7 @@ fn math_references_are_found_and_understood() {
     for (problem, answer) in problems.iter().zip(&answers) {
         let solution = text(problem, "solution");
         let found = extract(&solution).unwrap();
-        assert!(equal(found.text, answer), "{} is {answer}", found.text);
+        assert!(equal(&found.text, answer), "{} is {answer}", found.text);
         assert_eq!(reference(&solution), found.text);
     }
     // No two of them may be beyond telling apart because they are not understood.

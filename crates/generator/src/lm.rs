@@ -155,7 +155,8 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        self.plans.defaults().prompts.tokens(problem)
+        let prompt = self.plans.defaults().prompts.prompt(problem)?;
+        Ok(prompt.tokens)
     }
 
     fn context(&self) -> usize {

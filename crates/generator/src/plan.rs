@@ -127,7 +127,6 @@ impl WritingPlan {
                 boundaries: bytes(&config.boundaries),
                 starts: bytes(&config.starts),
             },
-            answer_markers: config.answer_markers.clone(),
             max_step_tokens: config.max_step_tokens,
             step_tokens: config.step_tokens,
         };

@@ -1,9 +1,18 @@
 use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, Tokenizer};
-use beamgen_search::{GenError, GeneratorConfig};
+use beamgen_search::{GenError, GeneratorConfig, thoughts};
 
 use crate::error::Error;
+
+/// A problem as a generator reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// Its tokens.
+    pub tokens: Vec<u32>,
+    /// The tag of a thought that it leaves open.
+    pub thought: Option<&'static str>,
+}
 
 /// Writes problems as prompts; needs no weights, so problems can be checked before a model is
 /// loaded.
@@ -53,11 +62,11 @@ impl Prompts {
         self.template.date()
     }
 
-    /// The prompt of a problem in tokens.
+    /// The prompt of a problem.
     ///
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
-    pub fn tokens(&self, problem: &str) -> Result<Vec<u32>, GenError> {
+    pub fn prompt(&self, problem: &str) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
         let text = self
             .template
@@ -77,6 +86,7 @@ impl Prompts {
                 context: self.context,
             });
         }
-        Ok(tokens)
+        let thought = thoughts::opened_by(&text);
+        Ok(Prompt { tokens, thought })
     }
 }

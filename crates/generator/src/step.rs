@@ -1,7 +1,7 @@
 //! A step being decoded, and what ends it.
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_search::{ChainId, DecodeMode, Finish, StepOutput, StepPlan};
+use beamgen_search::{Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, thoughts};
 
 use crate::cut::{Cuts, whole_characters};
 
@@ -10,8 +10,6 @@ use crate::cut::{Cuts, whole_characters};
 pub struct StopRules {
     /// Where its text ends.
     pub cuts: Cuts,
-    /// A closed step with one of these ends the chain.
-    pub answer_markers: Vec<String>,
     /// Most tokens of a step.
     pub max_step_tokens: usize,
     /// 0 if steps end at cuts alone.
@@ -48,6 +46,7 @@ pub enum Verdict {
 pub struct Closing {
     /// The chain goes on if there is no reason to finish.
     pub finish: Option<Finish>,
+    border: Border,
     /// How many of the bytes are the step's.
     end: usize,
 }
@@ -67,7 +66,7 @@ impl Step {
     /// Whether what was carried here is a whole step already: one token may hold the ends of two.
     pub fn is_leftover_step(&self, rules: &StopRules) -> Option<Closing> {
         let end = rules.cuts.find(&self.bytes, 0)?;
-        Some(self.closed_at(end, None, rules))
+        Some(closed_at(end, None, Border::Boundary))
     }
 
     /// Adds a token. `room` is how many more the chain may have after it.
@@ -82,22 +81,22 @@ impl Step {
         self.tokens.push(token);
         self.logprob += f64::from(sampled.logprob);
         if tokenizer.is_eos(token) {
-            return Verdict::Closed(Closing {
-                finish: Some(Finish::EndOfText),
-                end: self.bytes.len(),
-            });
+            let end = self.bytes.len();
+            let ended = Some(Finish::EndOfText);
+            return Verdict::Closed(closed_at(end, ended, Border::Boundary));
         }
         let seen = self.bytes.len();
-        if !tokenizer.is_special(token) {
-            self.bytes.extend_from_slice(tokenizer.token_bytes(token));
+        let bytes = tokenizer.token_bytes(token);
+        if !tokenizer.is_special(token) || thoughts::is_tag(bytes) {
+            self.bytes.extend_from_slice(bytes);
         }
         let cap = (room == 0).then_some(Finish::ChainCap);
         if let Some(end) = rules.cuts.find(&self.bytes, seen) {
-            return Verdict::Closed(self.closed_at(end, cap, rules));
+            return Verdict::Closed(closed_at(end, cap, Border::Boundary));
         }
         if self.tokens.len() == rules.step_tokens {
             let end = whole_characters(&self.bytes);
-            return Verdict::Closed(self.closed_at(end, cap, rules));
+            return Verdict::Closed(closed_at(end, cap, Border::Length));
         }
         let limit = if cap.is_some() {
             cap
@@ -119,23 +118,8 @@ impl Step {
 
     /// Cut where it is, between characters.
     pub fn cut_at(&self, limit: Finish) -> Closing {
-        Closing {
-            finish: Some(limit),
-            end: whole_characters(&self.bytes),
-        }
-    }
-
-    /// Closed at a boundary or at its fixed length: the chain is done if the step gives the answer.
-    fn closed_at(&self, end: usize, otherwise: Option<Finish>, rules: &StopRules) -> Closing {
-        let text = String::from_utf8_lossy(&self.bytes[..end]);
-        let answered = rules.answer_markers.iter().any(|m| text.contains(m));
-        Closing {
-            finish: match answered {
-                true => Some(Finish::Answer),
-                false => otherwise,
-            },
-            end,
-        }
+        let end = whole_characters(&self.bytes);
+        closed_at(end, Some(limit), Border::Limit)
     }
 
     /// The step as it closed. What is behind its end is carried on if the chain goes on.
@@ -146,6 +130,7 @@ impl Step {
             text: String::from_utf8_lossy(&self.bytes).into_owned(),
             logprob: self.logprob as f32,
             tokens: self.tokens,
+            border: closing.border,
             finish: closing.finish,
             paused: false,
             tokens_match_text: self.leftover == 0 && leftover.is_empty(),
@@ -158,14 +143,20 @@ impl Step {
 
     /// The step as it is held up.
     pub fn paused(&self, chain: ChainId) -> StepOutput {
-        let closing = Closing {
-            finish: None,
-            end: whole_characters(&self.bytes),
-        };
+        let end = whole_characters(&self.bytes);
+        let closing = closed_at(end, None, Border::Limit);
         StepOutput {
             paused: true,
             leftover: Vec::new(),
             ..self.clone().closed(chain, closing)
         }
+    }
+}
+
+fn closed_at(end: usize, finish: Option<Finish>, border: Border) -> Closing {
+    Closing {
+        finish,
+        border,
+        end,
     }
 }

@@ -121,7 +121,7 @@ pub type Grader = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 pub fn graded_by_answer(reference: String) -> Grader {
     Arc::new(move |text| {
         let found = answer::extract(text);
-        found.is_some_and(|found| answer::compare(found.text, &reference) == Verdict::Same)
+        found.is_some_and(|found| answer::compare(&found.text, &reference) == Verdict::Same)
     })
 }
 

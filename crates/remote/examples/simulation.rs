@@ -20,9 +20,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use beamgen_search::{
-    Answer, Answers, BatchId, ChainId, Clock, Finish, GenError, Generator, GeneratorConfig, Memory,
-    Models, OpenedProblem, PassOutput, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult,
-    Scored, Scorer, Settings, Source, StepOutput, StepPlan, StrategyName, Submitted,
+    Answer, Answers, BatchId, Border, ChainId, Clock, Finish, GenError, Generator, GeneratorConfig,
+    Memory, Models, OpenedProblem, PassOutput, Problem, ScoreError, ScoreId, ScoreItem,
+    ScoreResult, Scored, Scorer, Settings, Source, StepOutput, StepPlan, StrategyName, Submitted,
 };
 
 const TOKEN: f64 = 8e-3;
@@ -240,6 +240,7 @@ impl Generator for Writer {
             chain: ChainId(self.next),
             prompt_tokens: 200,
             strategy_seed: key,
+            thought: None,
         })
     }
 
@@ -302,6 +303,7 @@ impl Generator for Writer {
                 leftover: Vec::new(),
                 tokens_match_text: true,
                 logprob: -1.0,
+                border: Border::Boundary,
                 finish: (chain.1 >= length(chain.0)).then_some(Finish::EndOfText),
                 paused: false,
             });

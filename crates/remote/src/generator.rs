@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_generator::{Closing, Plans, Step, Verdict, WritingPlan};
+use beamgen_generator::{Closing, Plans, Prompt, Step, Verdict, WritingPlan};
 use beamgen_search::{
     Cause, ChainId, DecodeMode, Finish, GenError, Generator, GeneratorConfig, Memory,
     OpenedProblem, PassOutput, Problem, Source, StepOutput, StepPlan,
@@ -254,7 +254,10 @@ impl Generator for RemoteGenerator {
     ) -> Result<OpenedProblem, GenError> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
-        let prompt = plan.prompts.tokens(&problem.text)?;
+        let Prompt {
+            tokens: prompt,
+            thought,
+        } = plan.prompts.prompt(&problem.text)?;
         let prompt_tokens = prompt.len();
         let strategy_seed = plan.strategy_seed(key);
         let mut prefix = Prefix::default();
@@ -272,6 +275,7 @@ impl Generator for RemoteGenerator {
             chain,
             prompt_tokens,
             strategy_seed,
+            thought,
         })
     }
 
@@ -386,7 +390,7 @@ impl Generator for RemoteGenerator {
 
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
         let prompts = &self.plans.defaults().prompts;
-        prompts.tokens(&problem.text).map(drop)
+        prompts.prompt(&problem.text).map(drop)
     }
 
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {

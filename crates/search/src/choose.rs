@@ -5,6 +5,8 @@ use strum::{Display, EnumString, VariantArray, VariantNames};
 
 use crate::error::ConfigError;
 use crate::finish::Finish;
+use crate::generator::Border;
+use crate::thoughts;
 use crate::tree::NodeId;
 
 /// How the answer is chosen among the finished chains.
@@ -75,6 +77,14 @@ pub trait Answers {
 
     /// Canonical form: two answers are the same if and only if their classes are.
     fn class(&self, answer: &str) -> String;
+
+    /// Whether a chain that ends with `text` has stated its answer, so that nothing has to follow:
+    /// one of `markers` is there, outside of thoughts. What comes last may go on after a
+    /// [`Border::Length`].
+    fn is_stated(&self, text: &str, markers: &[String], _border: Border) -> bool {
+        let spoken = thoughts::spoken(text);
+        spoken.is_some_and(|text| markers.iter().any(|marker| text.contains(marker)))
+    }
 }
 
 /// A chain that grows no further.

@@ -70,8 +70,9 @@ pub struct GeneratorConfig {
     /// What begins a step where it stands at the beginning of a line; the step before ends there.
     #[serde(deserialize_with = "one_or_more")]
     pub starts: Vec<String>,
-    /// A closed step with one of these in it ends the chain ("answer"). None: chains end by
-    /// the end-of-text token alone.
+    /// What marks the answer of a chain, outside of its thoughts; it ends ("answer") with the step
+    /// in which that answer is whole ([`Answers::is_stated`](crate::Answers::is_stated)). None:
+    /// chains end by the end-of-text token alone.
     pub answer_markers: Vec<String>,
     /// System message of the prompt, if any.
     pub system_prompt: Option<String>,
@@ -90,7 +91,7 @@ impl Default for GeneratorConfig {
             step_tokens: 0,
             boundaries: vec!["\n".into()],
             starts: Vec::new(),
-            answer_markers: vec!["The answer is".into(), "\\boxed{".into()],
+            answer_markers: vec!["The answer is".into(), "\\boxed{".into(), "####".into()],
             system_prompt: None,
             date: None,
         }

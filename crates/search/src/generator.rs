@@ -19,6 +19,9 @@ pub struct OpenedProblem {
     pub prompt_tokens: usize,
     /// Follows from the problem and the generator's seed; strategies draw from it.
     pub strategy_seed: u64,
+    /// The tag of a thought that the prompt leaves open ([`opened_by`](crate::thoughts::opened_by)):
+    /// what the chain says begins after the tag that closes it.
+    pub thought: Option<&'static str>,
 }
 
 /// How the next step of a chain is to be written.
@@ -61,6 +64,17 @@ impl From<Vec<StepOutput>> for PassOutput {
     }
 }
 
+/// What made the end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Border {
+    /// A boundary, the beginning of the next step, or the end of the text.
+    Boundary,
+    /// The fixed length of steps. It may fall into a sentence, a word or a number.
+    Length,
+    /// A limit, or a pause: the step is not whole.
+    Limit,
+}
+
 /// A step that closed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
@@ -80,8 +94,11 @@ pub struct StepOutput {
     pub tokens_match_text: bool,
     /// Sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
-    /// `None` if the step ended at a boundary and the chain may go on. Reaching a length limit is
-    /// never reported as [`Finish::EndOfText`].
+    /// What made the step's end.
+    pub border: Border,
+    /// `None` if the chain may go on. Reaching a length limit is never reported as
+    /// [`Finish::EndOfText`]. Whether the step states the answer is for the search to find out; a
+    /// generator may know it all the same.
     pub finish: Option<Finish>,
     /// The step is not closed: it is held up where its plan said, and its chain is paused. All its
     /// tokens so far are here, and will be here again when it closes.

@@ -36,6 +36,7 @@ mod scorer;
 mod step_scorer;
 pub mod strategy;
 mod stream;
+pub mod thoughts;
 mod tree;
 
 pub use aggregation::Aggregation;
@@ -46,7 +47,7 @@ pub use event::Event;
 pub use finish::Finish;
 pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
-    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+    Border, ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 pub use given::{GivenChain, GivenReply, score_chains, steps_of};
 pub use judges::{Combine, Judge, Judges};

@@ -18,6 +18,7 @@ mod pruning;
 mod resources;
 mod scoring;
 mod speculative;
+mod stating;
 mod steps;
 mod votes;
 

@@ -143,7 +143,8 @@ impl Node {
     }
 }
 
-/// Arena of nodes; node 0 is the root (the problem, no tokens). Every token is stored once.
+/// Arena of nodes; node 0 is the root: the problem, without tokens, and with no text but the tag of
+/// a thought that the prompt leaves open. Every token is stored once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChainTree {
@@ -162,13 +163,18 @@ impl ChainTree {
 
     /// A tree of a root.
     pub fn new() -> Self {
+        Self::after("")
+    }
+
+    /// A tree of a root after a prompt that opens a thought with this tag, if it is not empty.
+    pub(crate) fn after(thought: &str) -> Self {
         let root = Node {
             parent: None,
             children: Vec::new(),
             depth: 0,
             stream: ROOT_STREAM,
             tokens: Vec::new(),
-            text: String::new(),
+            text: thought.to_owned(),
             logprob: 0.0,
             score: None,
             partial_score: None,
@@ -267,6 +273,12 @@ impl ChainTree {
             .into_iter()
             .map(|id| self.node(id).text.as_str())
             .collect()
+    }
+
+    /// Text that the chain's answer is found in: with the tag of a thought in front that the prompt
+    /// opened, if it did.
+    pub fn solution(&self, id: NodeId) -> String {
+        self.node(Self::ROOT).text.clone() + &self.text(id)
     }
 
     /// Number of tokens of the whole chain, without the prompt.

@@ -1,11 +1,16 @@
-//! Finding the answer in a solution. Every search is one pass over the text.
+//! Finding the answer in a solution, and whether it is whole. Every search is one pass over the
+//! text.
+
+use beamgen_search::{Border, thoughts};
+
+use super::{parse, readings};
 
 /// How an answer was marked in the text it was found in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
     /// `\boxed{x}`
     Boxed,
-    /// `#### x`, as in GSM8K
+    /// `#### x` on a line of its own, as in GSM8K
     Hashes,
     /// `The answer is x` and its relatives
     Sentence,
@@ -15,47 +20,147 @@ pub enum Marker {
 
 /// An answer and how it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Extracted<'a> {
+pub struct Extracted {
     /// The answer as it stands in the text, trimmed.
-    pub text: &'a str,
+    pub text: String,
     /// What marked it.
     pub marker: Marker,
 }
 
-/// The answer that a solution gives: its last `\boxed{}`, else its last `#### x`, else its last
-/// "answer is x", else (marked as a guess) its last number.
-pub fn extract(solution: &str) -> Option<Extracted<'_>> {
-    extract_marked(solution).or_else(|| {
-        last_number(solution).map(|text| Extracted {
-            text,
-            marker: Marker::LastNumber,
-        })
-    })
+/// The answer that a solution gives outside of its thoughts: its last `\boxed{}`, else its last
+/// `#### x`, else its last "answer is x", else (marked as a guess) its last number.
+///
+/// A last box that is cut off or empty is no answer, and nothing before it is. A solution whose
+/// thought is open gives none.
+pub fn extract(solution: &str) -> Option<Extracted> {
+    let spoken = thoughts::spoken(solution)?;
+    let marks = Marks::of(&spoken, End::Text);
+    let guess = || Some((last_number(marks.rest)?, Marker::LastNumber));
+    marks.first().or_else(guess).map(Extracted::new)
 }
 
 /// As [`extract`], but only an answer that the solution itself marks as such.
-pub fn extract_marked(solution: &str) -> Option<Extracted<'_>> {
-    let found = |marker| move |text| Extracted { text, marker };
-    last_boxed(solution)
-        .map(found(Marker::Boxed))
-        .or_else(|| after_hashes(solution).map(found(Marker::Hashes)))
-        .or_else(|| after_sentence(solution).map(found(Marker::Sentence)))
+pub fn extract_marked(solution: &str) -> Option<Extracted> {
+    let spoken = thoughts::spoken(solution)?;
+    Marks::of(&spoken, End::Text).first().map(Extracted::new)
+}
+
+/// Whether the end of a chain states an answer that is whole, so that the chain is done. One of
+/// `markers` marks it: `\boxed`, `####` and "answer is" as in [`extract`], any other by being there.
+pub(super) fn is_stated(text: &str, markers: &[String], border: Border) -> bool {
+    let Some(spoken) = thoughts::spoken(text) else {
+        return false;
+    };
+    let end = if border == Border::Boundary {
+        End::Boundary
+    } else {
+        End::Anywhere
+    };
+    let marks = Marks::of(&spoken, end);
+    markers.iter().any(|marker| match marked_by(marker) {
+        Some(Marker::Boxed) => marks.boxed.is_some(),
+        Some(Marker::Hashes) => marks.hashes.is_some(),
+        Some(_) => marks.sentence.is_some() && marks.rest.contains(marker),
+        None => {
+            let found = spoken.rsplit_once(marker);
+            found.is_some_and(|(_, after)| end.closes(after))
+        }
+    })
+}
+
+/// What a marker of the settings marks, if it is one of those that are extracted.
+fn marked_by(marker: &str) -> Option<Marker> {
+    let marker = marker.trim_end().to_ascii_lowercase();
+    if BOXES.iter().any(|name| marker.contains(name)) {
+        Some(Marker::Boxed)
+    } else if marker.ends_with("####") {
+        Some(Marker::Hashes)
+    } else {
+        let says = |said: &&str| marker.ends_with(said);
+        let is_sentence = SENTENCES.iter().any(says) || marker.ends_with("answer is:");
+        is_sentence.then_some(Marker::Sentence)
+    }
+}
+
+/// What may follow a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing.
+    Text,
+    /// The next step.
+    Boundary,
+    /// The rest of a sentence or a number.
+    Anywhere,
+}
+
+impl End {
+    /// Whether the line that `text` begins with is over.
+    fn closes(self, text: &str) -> bool {
+        self != Self::Anywhere || text.contains('\n')
+    }
+}
+
+/// The answers that a text marks and that are whole, by their kind.
+struct Marks<'a> {
+    boxed: Option<&'a str>,
+    hashes: Option<&'a str>,
+    sentence: Option<&'a str>,
+    /// The text after a last box that is no answer, or all of it.
+    rest: &'a str,
+}
+
+impl<'a> Marks<'a> {
+    fn of(text: &'a str, end: End) -> Self {
+        let (boxed, rest) = match last_boxed(text, end) {
+            Some(Ok(content)) => (Some(content), text),
+            Some(Err(after)) => (None, &text[after..]),
+            None => (None, text),
+        };
+        Self {
+            boxed,
+            hashes: after_hashes(rest, end),
+            sentence: after_sentence(rest, end),
+            rest,
+        }
+    }
+
+    fn first(&self) -> Option<(&'a str, Marker)> {
+        let found = |marker| move |text| (text, marker);
+        let boxed = self.boxed.map(found(Marker::Boxed));
+        let hashes = || self.hashes.map(found(Marker::Hashes));
+        let sentence = || self.sentence.map(found(Marker::Sentence));
+        boxed.or_else(hashes).or_else(sentence)
+    }
+}
+
+impl Extracted {
+    fn new((text, marker): (&str, Marker)) -> Self {
+        Self {
+            text: text.to_owned(),
+            marker,
+        }
+    }
 }
 
 /// The answer inside a reference: what follows `####` or stands in `\boxed{}` if it is a worked
 /// solution, else all of it.
 pub fn reference(answer: &str) -> &str {
-    after_hashes(answer)
-        .or_else(|| last_boxed(answer))
+    let line = answer.rfind("####").map(|at| &answer[at + 4..]);
+    let hashes = line.and_then(first_line);
+    hashes
+        .filter(|line| is_value(line, true))
+        .or_else(|| last_boxed(answer, End::Text)?.ok())
+        .or(hashes)
         .unwrap_or(answer.trim())
 }
 
-/// The content of the box that begins last among those that are complete and not empty.
-fn last_boxed(text: &str) -> Option<&str> {
+/// The content of the box that begins last. The error is where the text after it begins, if it is
+/// cut off or empty.
+fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
     let bytes = text.as_bytes();
     // Where the content of each open brace begins, and whether it is that of a box.
     let mut open: Vec<(usize, bool)> = Vec::new();
-    let mut last: Option<(usize, &str)> = None;
+    let mut last: Option<(usize, Result<&str, usize>)> = None;
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         let mut found = None;
@@ -68,7 +173,7 @@ fn last_boxed(text: &str) -> Option<&str> {
                 }
                 Some(after) => {
                     next = text.len() - after.len();
-                    found = Some((next, unbraced(after)));
+                    found = Some((next, unbraced(after, end).unwrap_or_default()));
                 }
                 // The next character is escaped, unless this backslash is a doubled one before a
                 // box.
@@ -85,33 +190,44 @@ fn last_boxed(text: &str) -> Option<&str> {
         }
         if let Some((start, content)) = found
             && last.is_none_or(|(earlier, _)| start > earlier)
-            && !content.trim().is_empty()
         {
-            last = Some((start, content));
+            let answers = !content.trim_matches(PLACEHOLDERS).is_empty();
+            last = Some((start, answers.then(|| content.trim()).ok_or(next)));
         }
         at = next;
     }
-    last.map(|(_, content)| content.trim())
+    let cut_off = open.iter().rev().find(|(_, is_box)| *is_box);
+    if let Some((start, _)) = cut_off
+        && last.is_none_or(|(earlier, _)| *start > earlier)
+    {
+        return Some(Err(text.len()));
+    }
+    last.map(|(_, content)| content)
 }
+
+/// What stands in a box in place of an answer.
+const PLACEHOLDERS: [char; 7] = [' ', '\t', '\n', '.', '\u{2026}', '_', '?'];
 
 /// What follows the name of a box command.
 fn after_box(text: &str) -> Option<&str> {
-    let after = ["boxed", "fbox"]
-        .iter()
-        .find_map(|name| text.strip_prefix(name))?;
+    let after = BOXES.iter().find_map(|name| text.strip_prefix(name))?;
     (!after.starts_with(|c: char| c.is_ascii_alphabetic())).then_some(after)
 }
+
+/// Commands that draw a box.
+const BOXES: [&str; 2] = ["boxed", "fbox"];
 
 fn is_box(text: &str) -> bool {
     after_box(text).is_some()
 }
 
-/// The content of `\boxed 5`: up to the end of the formula, else to the next blank.
-fn unbraced(after: &str) -> &str {
+/// The content of `\boxed 5`: up to the end of the formula, else to the next blank. `None` if it may
+/// go on.
+fn unbraced(after: &str, end: End) -> Option<&str> {
     let text = after.trim_start_matches([' ', '\t']);
     // A bound for each box keeps the whole search linear.
-    let end = text.char_indices().nth(MAX_UNBRACED);
-    let text = &text[..end.map_or(text.len(), |(at, _)| at)];
+    let bound = text.char_indices().nth(MAX_UNBRACED);
+    let text = &text[..bound.map_or(text.len(), |(at, _)| at)];
     let mut depth = 0usize;
     let mut formula = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -126,9 +242,9 @@ fn unbraced(after: &str) -> &str {
             _ => {}
         }
     }
-    let first_word = || text.split_whitespace().next().unwrap_or_default();
-    let content = formula.unwrap_or_else(first_word);
-    content.trim_end_matches(['.', ',', ';', ' '])
+    let first_word = || text.split_whitespace().next().filter(|_| end.closes(text));
+    let content = formula.or_else(first_word)?;
+    Some(content.trim_end_matches(['.', ',', ';', ' ']))
 }
 
 /// In characters.
@@ -155,15 +271,50 @@ pub(super) fn closed(text: &str) -> Option<&str> {
     None
 }
 
-fn after_hashes(text: &str) -> Option<&str> {
-    let at = text.rfind("####")?;
-    first_line(&text[at + 4..])
+/// The value of the last line that is `####` and a value.
+fn after_hashes(text: &str, end: End) -> Option<&str> {
+    let mut is_last = true;
+    let mut headings = 0;
+    for (at, line) in text.rsplit('\n').enumerate() {
+        let line = line.trim();
+        let four = line.strip_prefix("####").map(str::trim_start);
+        if let Some(rest) = four.filter(|rest| !rest.starts_with('#')) {
+            if at == 0 && end == End::Anywhere || headings == MAX_HEADINGS {
+                return None;
+            }
+            if is_value(rest, is_last && end == End::Text) {
+                return Some(rest);
+            }
+            headings += 1;
+        }
+        is_last &= line.is_empty();
+    }
+    None
 }
 
-fn after_sentence(text: &str) -> Option<&str> {
+/// Lines of a solution that are read for a value, the last ones, at most.
+const MAX_HEADINGS: usize = 64;
+
+/// Whether a line after `####` is a value and no heading (`Step 2: ...`). Nothing but words is a
+/// value only if no text follows.
+fn is_value(line: &str, is_last: bool) -> bool {
+    let line = line.trim_matches('*').trim();
+    let only_words = line.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let title = line.split_once(": ").map_or("", |(_, title)| title);
+    let is_heading = !parse::is_mathematics(first_word(line)) || first_word(title).len() > 2;
+    let [reading] = readings([line]);
+    (!is_heading || only_words && is_last) && reading.meaning.is_some()
+}
+
+fn first_word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphabetic());
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn after_sentence(text: &str, end: End) -> Option<&str> {
     // ASCII lowering keeps byte positions.
     let lower = text.to_ascii_lowercase();
-    let at = ["answer is", "answer:"]
+    let at = SENTENCES
         .iter()
         .filter_map(|m| lower.rfind(m).map(|at| at + m.len()))
         .max()?;
@@ -184,9 +335,17 @@ fn after_sentence(text: &str) -> Option<&str> {
             .split_once(reason)
             .map_or(sentence, |(first, _)| first);
     }
+    if sentence.len() == line.len() && !end.closes(rest) {
+        return None;
+    }
     let sentence = sentence.trim_end_matches(['.', '*', ' ', '!']);
-    Some(only_number(sentence).unwrap_or(sentence)).filter(|t| !t.is_empty())
+    // A formula that begins there is on the lines below.
+    let is_empty = matches!(sentence, "" | "$" | "$$" | "\\[" | "\\(");
+    Some(only_number(sentence).unwrap_or(sentence)).filter(|_| !is_empty)
 }
+
+/// In small letters.
+const SENTENCES: [&str; 2] = ["answer is", "answer:"];
 
 /// The number of a sentence in plain words that has just one, as "She has 7 apples left".
 fn only_number(sentence: &str) -> Option<&str> {
@@ -230,6 +389,8 @@ fn last_number(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use beamgen_search::GeneratorConfig;
+
     use super::*;
 
     #[test]
@@ -246,8 +407,6 @@ mod tests {
                 "\\text{a}\\{b\\}",
                 Marker::Boxed,
             ),
-            ("\\boxed{7} and then \\boxed{8", "7", Marker::Boxed),
-            ("\\boxed{7} and then \\boxed{ }", "7", Marker::Boxed),
             ("\\boxed{\\boxed{5}}", "5", Marker::Boxed),
             ("\\boxed {5}", "5", Marker::Boxed),
             ("\\\\boxed{5}", "5", Marker::Boxed),
@@ -257,6 +416,11 @@ mod tests {
             ("$\\boxed\\frac{1}{2} so", "\\frac{1}{2}", Marker::Boxed),
             ("work\n#### 1,200", "1,200", Marker::Hashes),
             ("#### 3\n#### 4\nbye", "4", Marker::Hashes),
+            ("#### 3\n\n#### Step 2: Add\n", "3", Marker::Hashes),
+            ("#### Step 1: Guess\n#### Yes\n", "Yes", Marker::Hashes),
+            ("#### Yes\n#### No or not: 4 of 5", "5", Marker::LastNumber),
+            ("so #### 3 or 5", "5", Marker::LastNumber),
+            ("##### 3\nand 5", "5", Marker::LastNumber),
             ("- a: 1 + 1 = 2.\nThe answer is 2.\n", "2", Marker::Sentence),
             ("The answer is 2.5. I am sure.", "2.5", Marker::Sentence),
             ("the final Answer is: $12$ .", "12", Marker::Sentence),
@@ -277,14 +441,113 @@ mod tests {
             ("about 1,234.50.", "1,234.50", Marker::LastNumber),
             ("half: 1/2", "1/2", Marker::LastNumber),
             ("\\boxedness 3", "3", Marker::LastNumber),
+            // A model says again how it was asked to answer, and then answers.
+            (
+                "It goes within \\boxed{}. #### 3\nThe answer is 5.",
+                "5",
+                Marker::Sentence,
+            ),
+            (
+                "\\boxed{4}. Or within \\boxed{...}: it is 5",
+                "5",
+                Marker::LastNumber,
+            ),
+            (
+                "<think>\\boxed{9}?</think>It is 5.",
+                "5",
+                Marker::LastNumber,
+            ),
+            ("\\boxed{9}? No.\n</think>\n#### 5", "5", Marker::Hashes),
+            ("The answer is 5.<think>9?</think>", "5", Marker::Sentence),
         ] {
             let got = extract(solution).unwrap_or_else(|| panic!("{solution}"));
-            assert_eq!((got.text, got.marker), (want, marker), "{solution}");
+            assert_eq!(
+                (got.text.as_str(), got.marker),
+                (want, marker),
+                "{solution}"
+            );
         }
-        for solution in ["", "no number here", "\\boxed{}", "The answer is ", "####"] {
+        for solution in [
+            "",
+            "no number here",
+            "\\boxed{}",
+            "The answer is ",
+            "The answer is $$\nx\n$$",
+            "####",
+            "\\boxed{7} and then \\boxed{8",
+            "\\boxed{7} and then \\boxed{ }",
+            "#### 7\nThe answer is \\boxed",
+            "The answer is 7. <think>or \\boxed{8}?",
+        ] {
             assert_eq!(extract(solution), None, "{solution}");
         }
         assert_eq!(extract_marked("we get 7"), None);
+    }
+
+    #[test]
+    fn a_chain_has_stated_its_answer_once_that_is_whole() {
+        let markers = GeneratorConfig::default().answer_markers;
+        let stated = |text: &str, border| is_stated(text, &markers, border);
+        for text in [
+            "so \\boxed{12}",
+            "\\boxed{1} or <think>or?</think> \\boxed{\n2\n} and",
+            "$\\boxed 5$",
+            "Hm.</think> \\boxed{7}",
+            "#### 12\n",
+            "\n\n####12\nAnd",
+            "The answer is 12.\n",
+            "The answer is 12. And",
+            "The answer is $12$ or",
+            "The answer is 12 because",
+        ] {
+            assert!(stated(text, Border::Length), "{text:?}");
+            assert!(stated(text, Border::Boundary), "{text:?}");
+        }
+        // Whole if nothing follows but the next step.
+        for text in [
+            "#### 12",
+            "The answer is 12",
+            "The answer is 12.",
+            "so \\boxed 5",
+        ] {
+            assert!(!stated(text, Border::Length), "{text:?}");
+            assert!(stated(text, Border::Boundary), "{text:?}");
+        }
+        for text in [
+            "so \\boxed{1",
+            "The answer is \\boxed{1",
+            "\\boxed{}\n",
+            "\\boxed{5} or rather \\boxed{...}\n",
+            "<think>\\boxed{17}\n",
+            "\\boxed{17}</think>\n",
+            "The answer is:\n",
+            "The answer is\n\\[\n",
+            "#### Step 2: Add 5 and 6\n",
+            "#### 2. Add 5 and 6\n",
+            "#### Solution\n",
+            "That is #### 12\n",
+            "12\n",
+        ] {
+            assert!(!stated(text, Border::Length), "{text:?}");
+            assert!(!stated(text, Border::Boundary), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn markers_of_ones_own_end_a_chain_by_being_there() {
+        let stated = |marker: &str, text| is_stated(text, &[marker.into()], Border::Boundary);
+        assert!(stated("</answer>", "<answer>5</answer>\n"));
+        assert!(!stated("</answer>", "<think></answer>\n"));
+        assert!(!stated("\\boxed{", "The answer is 5.\n#### 5\n"));
+        assert!(stated("####", "\\boxed{5}\n#### 6\n"));
+        // A sentence has to be there as it is written.
+        assert!(stated("Final answer:", "Final answer: 6\n"));
+        assert!(!stated("Final answer:", "Answer: 6\n"));
+        assert!(!stated("Final answer:", "Final answer:\n"));
+        assert!(stated("Final Answer", "**Final Answer**\n"));
+        let anywhere = |text| is_stated(text, &["So:".into()], Border::Length);
+        assert!(!anywhere("So: 1"));
+        assert!(anywhere("So: 12\nA"));
     }
 
     #[test]
@@ -292,6 +555,9 @@ mod tests {
         assert_eq!(reference("She makes 9 * 2 = $18\n#### 18"), "18");
         assert_eq!(reference("Thus \\boxed{x^2}."), "x^2");
         assert_eq!(reference(" 18 "), "18");
+        assert_eq!(reference("9 * 2 = 18 #### 18 dollars"), "18 dollars");
+        assert_eq!(reference("#### Step 2: Add\nThus \\boxed{18}."), "18");
+        assert_eq!(reference("So no.\n#### No, never"), "No, never");
     }
 
     #[test]
@@ -310,10 +576,16 @@ mod tests {
             "-",
             " ",
             "\\boxed{ }",
+            "<",
+            "<think>",
+            "</think>",
+            "<think></think>",
+            "####\n",
+            "#### 1.\n",
         ] {
             extract(&piece.repeat((1 << 20) / piece.len()));
         }
         let nested = format!("{}5{}", "\\boxed{".repeat(100_000), "}".repeat(100_000));
-        assert_eq!(extract(&nested).map(|found| found.text), Some("5"));
+        assert_eq!(extract(&nested).map(|found| found.text), Some("5".into()));
     }
 }

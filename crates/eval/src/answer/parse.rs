@@ -16,6 +16,7 @@ mod relation;
 mod suffix;
 
 pub(super) use call::Letters;
+pub(super) use expression::is_mathematics;
 
 /// Deeper nesting than this is no answer; it bounds the stack.
 const MAX_DEPTH: usize = 24;

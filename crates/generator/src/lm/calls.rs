@@ -11,6 +11,7 @@ use beamgen_search::{
 use super::{Chain, LmGenerator, Row, State, failed};
 use crate::branch_point::BranchPoints;
 use crate::memory::bytes_per_token;
+use crate::prompts::Prompt;
 use crate::step::Step;
 
 fn append<'a>(
@@ -63,7 +64,10 @@ impl Generator for LmGenerator {
     ) -> Result<OpenedProblem, GenError> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
-        let prompt = plan.prompts.tokens(&problem.text)?;
+        let Prompt {
+            tokens: prompt,
+            thought,
+        } = plan.prompts.prompt(&problem.text)?;
         let prompt_tokens = prompt.len();
         let seq = self.engine.create();
         let history = prompt.clone();
@@ -82,6 +86,7 @@ impl Generator for LmGenerator {
             chain,
             prompt_tokens,
             strategy_seed,
+            thought,
         })
     }
 
@@ -257,7 +262,7 @@ impl Generator for LmGenerator {
 
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
         let prompts = &self.plans.defaults().prompts;
-        prompts.tokens(&problem.text).map(drop)
+        prompts.prompt(&problem.text).map(drop)
     }
 
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {

@@ -3,6 +3,7 @@
 #[path = "../tiny/mod.rs"]
 mod tiny;
 
+mod answers;
 mod chains;
 mod limits;
 mod memory;

@@ -60,7 +60,9 @@ impl Labeller {
     fn end(&self, tree: &ChainTree, node: NodeId) -> Option<End> {
         match tree.node(node).state {
             State::Open => None,
-            State::Finished(finish) => Some(End::of(finish, || (self.is_right)(&tree.text(node)))),
+            State::Finished(finish) => {
+                Some(End::of(finish, || (self.is_right)(&tree.solution(node))))
+            }
             _ => Some(End::Lost),
         }
     }

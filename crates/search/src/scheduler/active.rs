@@ -172,9 +172,11 @@ impl ActiveProblem {
             }
         }
         let budget = TokenBudget::new(settings.search.budget_tokens);
+        let thought = opened.thought.unwrap_or_default();
         let root = NodeResources {
             chain: Some(opened.chain),
             content: Some(ContentId::ROOT),
+            unsettled: thought.to_owned(),
             token_limit: budget.total(),
             ..NodeResources::default()
         };
@@ -185,7 +187,7 @@ impl ActiveProblem {
             strategy,
             scoring,
             stage: Stage::Searching,
-            tree: ChainTree::new(),
+            tree: ChainTree::after(thought),
             resources: vec![root],
             contents: Contents::new(handle),
             steps: Steps::default(),

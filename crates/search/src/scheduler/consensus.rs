@@ -12,7 +12,7 @@ impl ActiveProblem {
             if !node.is_complete() {
                 continue;
             }
-            if let Some(answer) = answers.extract(&self.tree.text(id)) {
+            if let Some(answer) = answers.extract(&self.tree.solution(id)) {
                 self.votes.add(answers.class(&answer.text), node.copies);
             }
         }

@@ -12,6 +12,8 @@ pub(super) struct NodeResources {
     pub content: Option<ContentId>,
     /// What its last token stands for behind the step's end.
     pub leftover: Vec<u8>,
+    /// The end of its chain's text, as far as an answer may begin there that is not whole.
+    pub unsettled: String,
     /// Whether its tokens stand for its text and nothing else.
     pub tokens_match_text: bool,
     /// How its step grows.

@@ -56,7 +56,7 @@ fn finished_chains(
         .filter_map(|(node, content)| {
             let finish = content.finish()?;
             let answer = match finish.is_complete() {
-                true => answers.extract(&tree.text(node)),
+                true => answers.extract(&tree.solution(node)),
                 false => None,
             };
             Some(FinishedChain {

@@ -6,7 +6,7 @@ use super::active::ActiveProblem;
 use super::contents::ContentId;
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::generator::{ChainId, Source, StepOutput, StepPlan};
+use crate::generator::{Border, ChainId, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
 use crate::strategy::{DecodeMode, Scoring};
 use crate::tree::{NodeId, State};
@@ -92,7 +92,6 @@ impl ActiveProblem {
         resources.tokens_match_text = step.tokens_match_text;
         let node = self.tree.node_mut(id);
         let out_of_steps = node.depth as usize >= max_steps;
-        let finish = step.finish.or(out_of_steps.then_some(Finish::MaxSteps));
         node.tokens = step.tokens;
         node.text = step.text;
         node.logprob = step.logprob;
@@ -104,9 +103,17 @@ impl ActiveProblem {
                 node: id,
             });
         } else {
-            node.state = finish.map_or(State::Open, State::Finished);
             node.judges.clear();
             node.quantiles = None;
+            let ended = step.finish.is_some_and(Finish::is_complete);
+            let finish = if !ended && self.states_answer(id, step.border, cx.models.answers) {
+                // Nothing goes on from here.
+                self.resources(id).leftover.clear();
+                Some(Finish::Answer)
+            } else {
+                step.finish.or(out_of_steps.then_some(Finish::MaxSteps))
+            };
+            self.tree.node_mut(id).state = finish.map_or(State::Open, State::Finished);
             cx.event(Event::StepClosed {
                 index: self.index,
                 tree: &self.tree,
@@ -219,6 +226,7 @@ impl ActiveProblem {
             logprob: written.logprob,
             leftover: Vec::new(),
             tokens_match_text: self.resources[node.index()].tokens_match_text,
+            border: Border::Limit,
             finish: Some(Finish::NoMemory),
             paused: false,
         };

@@ -14,3 +14,4 @@ mod requests;
 mod runs;
 mod scripted;
 mod speculative;
+mod stating;

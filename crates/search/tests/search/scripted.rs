@@ -121,6 +121,7 @@ impl Growing {
             leftover: self.said.leftover.into(),
             tokens_match_text: self.said.leftover.is_empty(),
             logprob: -(tokens as f32),
+            border: Border::Boundary,
             finish,
             paused,
         }
@@ -271,6 +272,7 @@ impl Generator for ScriptedGenerator<'_> {
             chain,
             prompt_tokens: PROMPT_TOKENS,
             strategy_seed: key,
+            thought: None,
         })
     }
 
@@ -469,6 +471,11 @@ impl Answers for Stated {
 
     fn class(&self, answer: &str) -> String {
         answer.trim_start_matches('0').to_owned()
+    }
+
+    /// Scripts say where their chains end.
+    fn is_stated(&self, _: &str, _: &[String], _: Border) -> bool {
+        false
     }
 }
 

@@ -22,7 +22,7 @@ const SMALL_WORDS: &[&str] = &[
 
 /// Whether a run of letters on its own is an expression and no word: a letter, a name, or two
 /// letters that cannot be pronounced.
-pub(super) fn is_mathematics(word: &str) -> bool {
+pub(in crate::answer) fn is_mathematics(word: &str) -> bool {
     word.len() < 2
         || PLAIN_NAMES.contains(&word)
         || (word.len() == 2 && !word.contains(['a', 'e', 'i', 'o', 'u']) && word.is_ascii())

@@ -1,0 +1,297 @@
+//! Where a chain ends that writes a given text, and what its answer is.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use beamgen_engine::{Sampled, Tokenizer};
+use beamgen_eval::MathAnswers;
+use beamgen_generator::{GeneratorConfig, Plans, Step, Verdict, WritingPlan};
+use beamgen_search::*;
+use serde_json::json;
+
+const END: u32 = 0;
+
+/// A token for each character of ASCII, the end of the text, and a tag that is special.
+fn tokenizer(template: &str) -> Arc<Tokenizer> {
+    let dir = tempfile::tempdir().unwrap();
+    let special = |id: u32, content: &str| {
+        json!({"id": id, "content": content, "single_word": false, "lstrip": false,
+               "rstrip": false, "normalized": false, "special": true})
+    };
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false,
+                            "trim_offsets": true, "use_regex": false});
+    let mut vocab: serde_json::Map<_, _> = ('!'..='~')
+        .chain(['Ġ', 'Ċ'])
+        .zip(2..)
+        .map(|(character, id): (char, u32)| (character.to_string(), id.into()))
+        .collect();
+    vocab.insert("<|end|>".into(), END.into());
+    vocab.insert("[/THINK]".into(), 1.into());
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null,
+        "added_tokens": [special(END, "<|end|>"), special(1, "[/THINK]")],
+        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": null,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null,
+                  "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                  "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                  "vocab": vocab, "merges": []},
+    });
+    let config = json!({"eos_token": "<|end|>", "chat_template": template});
+    std::fs::write(dir.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(dir.path().join("tokenizer_config.json"), config.to_string()).unwrap();
+    Arc::new(Tokenizer::load(dir.path()).unwrap())
+}
+
+/// Writes the tokens of one text, by the rules of all generators.
+struct Writer {
+    tokens: Vec<u32>,
+    plans: Plans,
+    chains: BTreeMap<ChainId, Chain>,
+}
+
+#[derive(Clone)]
+struct Chain {
+    plan: Arc<WritingPlan>,
+    written: usize,
+    leftover: Vec<u8>,
+    step: Option<Step>,
+}
+
+impl Writer {
+    fn insert(&mut self, chain: Chain) -> ChainId {
+        let id = ChainId(self.chains.len() as u64);
+        self.chains.insert(id, chain);
+        id
+    }
+}
+
+impl Generator for Writer {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        let plan = self.plans.get(settings).unwrap();
+        let prompt = plan.prompts.prompt(&problem.text)?;
+        let chain = Chain {
+            plan,
+            written: 0,
+            leftover: Vec::new(),
+            step: None,
+        };
+        Ok(OpenedProblem {
+            chain: self.insert(chain),
+            prompt_tokens: prompt.tokens.len(),
+            strategy_seed: key,
+            thought: prompt.thought,
+        })
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        let (Source::Itself(from) | Source::ForkOf(from)) = source;
+        let mut chain = self.chains[&from].clone();
+        chain.step = Some(Step::new(plan, chain.leftover.clone()));
+        Some(self.insert(chain))
+    }
+
+    fn release(&mut self, _: ChainId) -> usize {
+        0
+    }
+
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
+        let mut steps = Vec::new();
+        for (&id, chain) in &mut self.chains {
+            let Some(mut step) = chain.step.take() else {
+                continue;
+            };
+            let rules = &chain.plan.rules;
+            let mut closing = step.is_leftover_step(rules);
+            while closing.is_none() {
+                let token = self.tokens.get(chain.written).copied().unwrap_or(END);
+                chain.written += 1;
+                let sampled = Sampled {
+                    token,
+                    logprob: -1.0,
+                };
+                let tokenizer = self.plans.tokenizer();
+                if let Verdict::Closed(closed) = step.push(sampled, 1000, tokenizer, rules) {
+                    closing = Some(closed);
+                }
+            }
+            let output = step.closed(id, closing.unwrap());
+            chain.leftover.clone_from(&output.leftover);
+            steps.push(output);
+        }
+        Ok(steps.into())
+    }
+
+    fn active(&self) -> usize {
+        let growing = self.chains.values().filter(|chain| chain.step.is_some());
+        growing.count()
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+const PLAIN: &str = "{{ messages[0].content }}";
+
+/// What the chain wrote, why it ended, and its answer.
+fn solved(
+    text: &str,
+    template: &str,
+    generator: &GeneratorConfig,
+) -> (String, Finish, Option<String>) {
+    let tokenizer = tokenizer(template);
+    let mut writer = Writer {
+        tokens: tokenizer.encode(text, false).unwrap(),
+        plans: Plans::new(generator, tokenizer, 4000).unwrap(),
+        chains: BTreeMap::new(),
+    };
+    let settings = Settings {
+        search: SearchConfig {
+            strategy: StrategyKind::GREEDY,
+            max_steps: 1000,
+            ..SearchConfig::default()
+        },
+        generator: generator.clone(),
+    };
+    let models = Models {
+        generator: &mut writer,
+        scorer: None,
+        answers: &MathAnswers,
+        clock: &StoppedClock,
+    };
+    let problem = Problem {
+        id: "1".into(),
+        text: "?".into(),
+        answer: None,
+    };
+    let mut found = None;
+    run(models, settings, [problem], &mut |_| (), &mut |result| {
+        let chain = &result.finished[0];
+        let answer = chain.answer.clone().filter(|_| !chain.is_guess);
+        found = Some((result.tree.text(chain.node), chain.finish, answer));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    found.unwrap()
+}
+
+/// Steps of every length, so that their borders fall everywhere.
+#[test]
+fn a_border_made_by_length_cuts_no_answer() {
+    for (text, answer, end) in [
+        ("Kim has half, so \\boxed{1200}. Done.", "1200", "}"),
+        (
+            "It goes in \\boxed{}.\nHalf: \\boxed{\n21\n}. Done.",
+            "21",
+            "}",
+        ),
+        ("The answer is 1200. Done.", "1200", ". D"),
+        ("So.\nThe answer is\n\\[\\boxed{21}\\] Done.", "21", "}"),
+        ("half is 21.\n#### 21\n\nDone.", "21", "\n"),
+        ("x\n#### Step 2: Halve\n#### 2\n1", "2", "\n"),
+        (
+            "<think>\n\\boxed{17}? The answer is 17.\nNo.\n</think>\nIt is \\boxed{21}. Done.",
+            "21",
+            "}",
+        ),
+    ] {
+        for step_tokens in 1..text.len() {
+            let settings = GeneratorConfig {
+                step_tokens,
+                boundaries: Vec::new(),
+                ..GeneratorConfig::default()
+            };
+            let (written, finish, found) = solved(text, PLAIN, &settings);
+            assert_eq!(found.as_deref(), Some(answer), "{step_tokens}: {written:?}");
+            // The chain is done at the first border from the answer's end on.
+            let whole = text.rfind("\\boxed{").filter(|_| end == "}");
+            let from = whole.or(text.find(&(answer.to_owned() + end)));
+            let from = from.expect("the answer is there");
+            let whole = from + text[from..].find(end).unwrap() + end.len();
+            let done = whole.div_ceil(step_tokens) * step_tokens;
+            if done <= text.len() {
+                assert_eq!((written.len(), finish), (done, Finish::Answer), "{text:?}");
+            } else {
+                assert_eq!((written.as_str(), finish), (text, Finish::EndOfText));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_answer_ends_no_chain() {
+    let defaults = GeneratorConfig::default();
+    for (text, answer, finish) in [
+        (
+            "<think>\nHalf of 34: \\boxed{17}?\nThe answer is 17.\n</think>\nIt is \\boxed{21}.\nOr",
+            Some("21"),
+            Finish::Answer,
+        ),
+        (
+            "Put it in \\boxed{}.\n42 / 2 = 21\nThe answer is 21.\nOr",
+            Some("21"),
+            Finish::Answer,
+        ),
+        (
+            "#### 1. Add\n42\n#### 2. Halve\n21",
+            None,
+            Finish::EndOfText,
+        ),
+        ("<think>\n\\boxed{17}", None, Finish::EndOfText),
+        ("\\boxed{1", None, Finish::EndOfText),
+        (
+            "half is 21.\n#### 21\n\nQuestion: 8?\n#### 9",
+            Some("21"),
+            Finish::Answer,
+        ),
+    ] {
+        let (_, ended, found) = solved(text, PLAIN, &defaults);
+        assert_eq!((found.as_deref(), ended), (answer, finish), "{text:?}");
+    }
+    let without = GeneratorConfig {
+        answer_markers: Vec::new(),
+        ..defaults
+    };
+    let (_, finish, answer) = solved("\\boxed{1}\n\\boxed{2}\n", PLAIN, &without);
+    assert_eq!((answer.as_deref(), finish), (Some("2"), Finish::EndOfText));
+}
+
+/// Chat templates of models that think end the prompt within a thought.
+#[test]
+fn a_thought_may_begin_in_the_prompt() {
+    let defaults = GeneratorConfig::default();
+    for (open, close) in [("<think>\\n", "</think>"), ("[THINK]", "[/THINK]")] {
+        let template = [PLAIN, "{{ '", open, "' }}"].concat();
+        let text = format!("Is \\boxed{{17}} it?\nNo.\n{close}\nIt is \\boxed{{21}}.\nOr");
+        let (written, finish, answer) = solved(&text, &template, &defaults);
+        assert_eq!((answer.as_deref(), finish), (Some("21"), Finish::Answer));
+        assert!(written.contains(close) && !written.contains("Or"));
+        let (_, finish, answer) = solved("Is it 17?\n\\boxed{17}\n", &template, &defaults);
+        assert_eq!((answer, finish), (None, Finish::EndOfText));
+    }
+}
+
+/// `#### Step 2` is a heading, and no answer.
+#[test]
+fn the_steps_of_headings_go_on() {
+    let file = include_str!("../../../../configs/search/headings.toml");
+    let mut file: toml::Table = file.parse().unwrap();
+    let settings: GeneratorConfig = file.remove("generator").unwrap().try_into().unwrap();
+    let text = "## Step 1: Add\n34 + 8 = 42\n\n#### Step 2: Halve\n42 / 2 = 21\n\n## Step 3: Say\n";
+    let (written, finish, answer) = solved(text, PLAIN, &settings);
+    assert_eq!(
+        (written.as_str(), finish, answer),
+        (text, Finish::EndOfText, None)
+    );
+    let boxed = [text, "So \\boxed{21}.\n\n## Step 4: Go on\n"].concat();
+    let (written, finish, answer) = solved(&boxed, PLAIN, &settings);
+    assert_eq!((answer.as_deref(), finish), (Some("21"), Finish::Answer));
+    assert!(written.ends_with("\\boxed{21}.\n\n"));
+}

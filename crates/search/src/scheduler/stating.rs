@@ -1,0 +1,88 @@
+//! Whether a step states the answer, which ends its chain.
+
+use super::active::ActiveProblem;
+use crate::choose::Answers;
+use crate::generator::Border;
+use crate::thoughts::{ending, open_end};
+use crate::tree::NodeId;
+
+/// An answer is stated within so many bytes, however many steps they are.
+const LONGEST: usize = 4096;
+
+/// Stands for text that is left out, so that nothing begins a line that did not.
+const LEFT_OUT: &str = "\u{2026}";
+
+impl ActiveProblem {
+    /// Whether a step that closed states the answer of its chain. If not, the part of the chain's
+    /// text is kept on which that depends for the steps that follow.
+    pub(super) fn states_answer(
+        &mut self,
+        id: NodeId,
+        border: Border,
+        answers: &dyn Answers,
+    ) -> bool {
+        let markers = &self.request.settings.generator.answer_markers;
+        if markers.is_empty() || border == Border::Limit {
+            return false;
+        }
+        let node = self.tree.node(id);
+        let above = node.parent.map(|parent| &self.resources[parent.index()]);
+        let text = above.map_or("", |above| &above.unsettled).to_owned() + &node.text;
+        let stated = answers.is_stated(&text, markers, border);
+        if !stated {
+            self.resources[id.index()].unsettled = unsettled(&text, markers);
+        }
+        stated
+    }
+}
+
+/// The end of a text in which an answer may begin that is not whole: the last line, or more if a
+/// marker stands before it.
+fn unsettled(text: &str, markers: &[String]) -> String {
+    if let Some(thought) = open_end(text) {
+        return thought;
+    }
+    let line = text.rfind('\n').map_or(0, |at| at + 1);
+    let begun = markers.iter().filter_map(|marker| text.rfind(marker)).min();
+    // A marker may have begun in the line before.
+    let longest = markers.iter().map(String::len).max().unwrap_or_default();
+    let kept = (text.len() - begun.unwrap_or(line).min(line)).max(longest);
+    let end = ending(text, kept.min(LONGEST));
+    let before = &text[..text.len() - end.len()];
+    let left_out = !before.is_empty() && !before.ends_with('\n');
+    [if left_out { LEFT_OUT } else { "" }, end].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_still_become_an_answer_is_kept_and_no_more() {
+        let markers = ["The answer is".into(), "\\boxed{".into()];
+        let long = "x".repeat(2 * LONGEST);
+        for (text, kept) in [
+            ("", ""),
+            ("34 + 8 = 42", "34 + 8 = 42"),
+            ("One line is over.\nThe an", "\u{2026} over.\nThe an"),
+            (
+                "One line is over.\nSo Kim has: The an",
+                "So Kim has: The an",
+            ),
+            ("so \\boxed{\n12 or 13\n", "\u{2026}\\boxed{\n12 or 13\n"),
+            (
+                "x\n<think>\nIs it 12? </thi",
+                "<think>ink>\nIs it 12? </thi",
+            ),
+        ] {
+            assert_eq!(unsettled(text, &markers), kept, "{text:?}");
+        }
+        let thought = format!("<think>{long}é");
+        assert_eq!(unsettled(&thought, &markers).len(), 7 + 20);
+        for text in [&long, &format!("\\boxed{{{long}é\n{long}")] {
+            let kept = unsettled(text, &markers);
+            assert_eq!(kept.len(), LONGEST + LEFT_OUT.len());
+            assert!(text.ends_with(kept.trim_start_matches(LEFT_OUT)));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Thoughts: what a model writes to itself between two tags, before it speaks. They state nothing.
+
+use std::borrow::Cow;
+
+/// How published models open and close a thought.
+const TAGS: [(&str, &str); 6] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+];
+
+/// The length of the longest tag.
+const LONGEST: usize = 20;
+
+/// Whether a token is the tag of a thought. Its text belongs to a chain even if it is marked
+/// special.
+#[must_use]
+pub fn is_tag(token: &[u8]) -> bool {
+    let is = |tag: &str| tag.as_bytes() == token;
+    TAGS.iter().any(|(open, close)| is(open) || is(close))
+}
+
+/// The tag of a thought that a prompt opens at its end, as some chat templates do.
+#[must_use]
+pub fn opened_by(prompt: &str) -> Option<&'static str> {
+    let prompt = prompt.trim_end();
+    let tags = TAGS.iter().map(|&(open, _)| open);
+    tags.into_iter().find(|open| prompt.ends_with(open))
+}
+
+/// The parts of a text outside of thoughts, each from a new line on; `None` if its last thought is
+/// open. What comes before a tag that closes a thought which the text did not open is a thought.
+#[must_use]
+pub fn spoken(text: &str) -> Option<Cow<'_, str>> {
+    let (parts, open) = split(text);
+    if open.is_some() {
+        return None;
+    }
+    match parts[..] {
+        [all] if all.len() == text.len() => Some(Cow::Borrowed(all)),
+        _ => Some(Cow::Owned(parts.join("\n"))),
+    }
+}
+
+/// What the text that follows has to know of an open thought at the end of `text`.
+pub(crate) fn open_end(text: &str) -> Option<String> {
+    let open = split(text).1?;
+    // A tag that closes it may have begun.
+    Some([open, ending(text, LONGEST)].concat())
+}
+
+/// The last `bytes` of a text, and what completes the first character of them.
+pub(crate) fn ending(text: &str, bytes: usize) -> &str {
+    let mut from = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(from) {
+        from -= 1;
+    }
+    &text[from..]
+}
+
+/// The parts outside of thoughts, and the tag of the thought that is open at the end.
+fn split(text: &str) -> (Vec<&str>, Option<&'static str>) {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    let (mut open, mut any): (Option<(&str, &str)>, bool) = (None, false);
+    for (at, _) in text.match_indices(['<', '[']) {
+        let rest = &text[at..];
+        let closes = |(_, close): &&(&str, &str)| rest.starts_with(close);
+        let opens = |(open, _): &&(&str, &str)| rest.starts_with(open);
+        if let Some((_, close)) = open {
+            if rest.starts_with(close) {
+                (open, from) = (None, at + close.len());
+            }
+        } else if let Some(&tags) = TAGS.iter().find(opens) {
+            parts.push(&text[from..at]);
+            (open, any) = (Some(tags), true);
+        } else if let Some((_, close)) = TAGS.iter().find(closes).filter(|_| !any) {
+            (from, any) = (at + close.len(), true);
+        }
+    }
+    if open.is_none() {
+        parts.push(&text[from..]);
+    }
+    (parts, open.map(|(open, _)| open))
+}
