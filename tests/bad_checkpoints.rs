@@ -80,6 +80,83 @@ fn config(place: &Place, field: &str, value: Value) {
 }
 
 #[test]
+fn folders_that_are_something_else_say_what() {
+    const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    const ADAPTER: &str = "{\"base_model_name_or_path\": \"org/base\"}";
+    type Change<'a> = &'a dyn Fn(&Place);
+    let templates = json!([{"name": "chat", "template": "x"}]);
+    let remove = |p: &Place, file: &str| std::fs::remove_file(p.path(file)).expect("removed");
+    let cases: [(&str, Change<'_>, &[&str]); 6] = [
+        (
+            "an adapter alone",
+            &|p| {
+                for file in ["m/config.json", "m/model.safetensors", "m/tokenizer.json"] {
+                    remove(p, file);
+                }
+                p.write("m/adapter_config.json", ADAPTER);
+            },
+            &[
+                "m/adapter_config.json",
+                "LoRA",
+                "of org/base",
+                "merge_and_unload",
+            ],
+        ),
+        (
+            "an adapter beside weights",
+            &|p| drop(p.write("m/adapter_config.json", ADAPTER)),
+            &["m/adapter_config.json", "of org/base", "merge_and_unload"],
+        ),
+        (
+            "a pointer in place of weights",
+            &|p| drop(p.write("m/model.safetensors", POINTER)),
+            &["m/model.safetensors", "git lfs pull"],
+        ),
+        (
+            "a pointer in place of a tokenizer",
+            &|p| drop(p.write("m/tokenizer.json", POINTER)),
+            &["m/tokenizer.json", "git lfs pull"],
+        ),
+        (
+            "SentencePiece's model alone",
+            &|p| {
+                remove(p, "m/tokenizer.json");
+                p.write("m/tokenizer.model", "");
+            },
+            &["m/tokenizer.json", "tokenizer.model", "save_pretrained"],
+        ),
+        (
+            "templates without a default",
+            &|p| {
+                p.edit("m/tokenizer_config.json", |c| {
+                    c["chat_template"] = templates.clone()
+                })
+            },
+            &[
+                "m/tokenizer_config.json",
+                "chat_template",
+                "chat",
+                "default",
+            ],
+        ),
+    ];
+    for (name, change, words) in cases {
+        let place = place("prm/reference");
+        change(&place);
+        refused_generator(&place, name, words);
+    }
+    let place = place("prm/reference");
+    place.write("m/m.gguf", POINTER);
+    let args = "solve p.jsonl --scorer none --strategy greedy --generator m/m.gguf";
+    place
+        .run(&args.split(' ').collect::<Vec<_>>())
+        .assert_refused(
+            "a pointer in place of a GGUF file",
+            &["m/m.gguf", "git lfs pull"],
+        );
+}
+
+#[test]
 fn weights_that_do_not_fit() {
     type Damage = fn(&Place);
     let cases: [(&str, Damage, &[&str]); 10] = [

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
+
 use crate::Error;
 use crate::bytes::Bytes;
 use crate::gguf::{self, Gguf};
@@ -103,7 +105,10 @@ impl Checkpoint {
             },
         };
         match text {
-            Ok(text) => Ok(Some(text)),
+            Ok(text) => {
+                refuse_pointer(&self.path_of(file), text.as_bytes())?;
+                Ok(Some(text))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Io {
                 path: self.path_of(file),
@@ -123,7 +128,7 @@ impl Checkpoint {
     /// The bytes of a file, not read yet where the system can map it.
     pub(crate) fn bytes(&self, file: &str) -> Result<Bytes, Error> {
         let bytes = match &self.0 {
-            Place::Directory(dir) => return Bytes::map(&dir.join(file)),
+            Place::Directory(dir) => return mapped(&dir.join(file)),
             Place::Memory { files, .. } => find(files, file).map(Bytes::Static),
             Place::Gguf(_) => None,
         };
@@ -138,13 +143,75 @@ impl Checkpoint {
         }
     }
 
+    /// Refuses a folder with an adapter: `transformers` would load that, and its results are not
+    /// those of the weights beside it.
+    pub(crate) fn refuse_adapter(&self) -> Result<(), Error> {
+        let Some(text) = self.text(ADAPTER)? else {
+            return Ok(());
+        };
+        let config: Value = serde_json::from_str(&text).unwrap_or_default();
+        let base = config["base_model_name_or_path"].as_str();
+        Err(Error::Checkpoint {
+            path: self.path_of(ADAPTER),
+            reason: format!(
+                "the folder has an adapter (LoRA) of {}, which is not applied; merge it first (merge_and_unload of \
+                 Python's peft, then save_pretrained), or move the adapter's files away to use the model without it",
+                base.unwrap_or("another model")
+            ),
+        })
+    }
+
     fn missing(&self, file: &str) -> Error {
-        let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        if let Err(adapter) = self.refuse_adapter() {
+            return adapter;
+        }
+        let other = OTHER_TOKENIZERS.iter().find(|name| self.has(name));
+        let reason = match other {
+            Some(other) if file == "tokenizer.json" => {
+                let folder = self.path().display();
+                format!(
+                    "no such file; its tokenizer is in {other}, which is not read; convert it once with Python's \
+                     transformers: AutoTokenizer.from_pretrained({folder:?}).save_pretrained({folder:?})"
+                )
+            }
+            _ => "no such file".to_owned(),
+        };
         Error::Io {
             path: self.path_of(file),
-            source,
+            source: io::Error::new(io::ErrorKind::NotFound, reason),
         }
     }
+}
+
+/// What peft writes beside an adapter's weights.
+const ADAPTER: &str = "adapter_config.json";
+
+/// Files of tokenizers that are not read: SentencePiece's, byte-level BPE's, WordPiece's, Mistral's.
+const OTHER_TOKENIZERS: [&str; 5] = [
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "tekken.json",
+    "spiece.model",
+];
+
+/// The bytes of a file of weights.
+pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
+    let bytes = Bytes::map(path)?;
+    refuse_pointer(path, &bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses what Git leaves in place of a large file that it did not fetch.
+fn refuse_pointer(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if !bytes.starts_with(b"version https://git-lfs.github.com/") {
+        return Ok(());
+    }
+    Err(Error::Checkpoint {
+        path: path.to_owned(),
+        reason: "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder"
+            .into(),
+    })
 }
 
 fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static [u8]> {
@@ -201,6 +268,62 @@ mod tests {
                 );
             }
             assert!(checkpoint.bytes("c.json").is_err());
+        }
+    }
+
+    #[test]
+    fn what_git_left_behind_is_told_as_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+        let file = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, pointer).unwrap();
+            path
+        };
+        file("tokenizer.json");
+        file("model.safetensors");
+        let checkpoint = Checkpoint::from(dir.path());
+        for error in [
+            checkpoint.text("tokenizer.json").unwrap_err(),
+            checkpoint.bytes("model.safetensors").unwrap_err(),
+            Checkpoint::from(&file("m.gguf")).gguf().unwrap_err(),
+            crate::Weights::load(dir.path()).unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(error.contains("git lfs pull"), "{error}");
+            assert!(
+                error.contains(&*dir.path().display().to_string()),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn folders_that_lack_a_file_say_what_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let checkpoint = Checkpoint::from(dir.path());
+        let missing = |file: &str| checkpoint.required_text(file).unwrap_err().to_string();
+        assert!(missing("tokenizer.json").ends_with("tokenizer.json: no such file"));
+        write("tokenizer.model", "");
+        assert!(missing("config.json").ends_with("config.json: no such file"));
+        let error = missing("tokenizer.json");
+        assert!(
+            error.contains("in tokenizer.model") && error.contains("save_pretrained"),
+            "{error}"
+        );
+        write(
+            "adapter_config.json",
+            r#"{"base_model_name_or_path": "org/base"}"#,
+        );
+        for error in [
+            missing("config.json"),
+            crate::Weights::load(dir.path()).unwrap_err().to_string(),
+        ] {
+            assert!(
+                error.contains("of org/base") && error.contains("merge_and_unload"),
+                "{error}"
+            );
         }
     }
 }

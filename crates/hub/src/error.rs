@@ -27,7 +27,7 @@ pub enum HubError {
         reason: String,
     },
     /// A request to the hub failed.
-    #[error("{target}: {error}")]
+    #[error("{target}: {error}{}", page(target, error))]
     Request {
         /// What was asked for.
         target: Box<RequestTarget>,
@@ -220,6 +220,16 @@ pub enum RequestError {
     /// 404 for the file, or the repository does not list it.
     #[error("the repository has no such file; check the name, or take another revision")]
     NoFile,
+    /// The repository has an adapter of another model.
+    #[error(
+        "the repository has an adapter (LoRA) of the model that its adapter_config.json names; adapters are not applied: merge it into that model first (merge_and_unload of Python's peft, then save_pretrained) and name the new folder"
+    )]
+    Adapter,
+    /// The repository has its tokenizer in a file that is not read.
+    #[error(
+        "the repository has no tokenizer.json, and its {0} is not read; convert it once with Python's transformers (AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)), put it beside the other files in a folder and name that"
+    )]
+    OtherTokenizer(&'static str),
     /// Any other status.
     #[error("the hub answered {0}; try again later")]
     Status(u16),
@@ -278,6 +288,14 @@ impl RequestError {
     /// access.
     pub(crate) fn allows_cached_copy(&self) -> bool {
         self.is_transient() || matches!(self, Self::Gated { .. } | Self::Refused { .. })
+    }
+}
+
+/// Where a licence is accepted.
+fn page(target: &RequestTarget, error: &RequestError) -> String {
+    match error {
+        RequestError::Gated { .. } => format!("; its page: {}/{}", target.endpoint, target.repo),
+        _ => String::new(),
     }
 }
 

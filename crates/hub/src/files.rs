@@ -10,6 +10,14 @@ use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
 const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
+/// Files of tokenizers that are not read.
+const OTHER_TOKENIZERS: [&str; 5] = [
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "tekken.json",
+    "spiece.model",
+];
 const OPTIONAL: [&str; 8] = [
     "generation_config.json",
     "tokenizer_config.json",
@@ -67,11 +75,19 @@ pub(crate) fn needed(
     part: Part,
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
+    let computes = part == Part::Whole && gguf.is_none();
+    if computes && listed.contains("adapter_config.json") {
+        return Err(target.failed(RequestError::Adapter));
+    }
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
     for name in must {
         if !listed.contains(name) {
+            let other = OTHER_TOKENIZERS.iter().find(|name| listed.contains(**name));
+            if let Some(other) = other.filter(|_| name == "tokenizer.json") {
+                return Err(target.failed(RequestError::OtherTokenizer(other)));
+            }
             return Err(target.of(name).failed(RequestError::NoFile));
         }
         files.push(name.to_owned());
@@ -216,6 +232,18 @@ mod tests {
             "{text}"
         );
         assert!(refused("a.gguf", Some("b.gguf")).contains("b.gguf"));
+        let text = refused("config.json model.safetensors tokenizer.model", None);
+        assert!(
+            text.contains("tokenizer.model") && text.contains("save_pretrained"),
+            "{text}"
+        );
+        for with in ["", "config.json tokenizer.json model.safetensors"] {
+            let text = refused(
+                &format!("adapter_config.json adapter_model.safetensors {with}"),
+                None,
+            );
+            assert!(text.contains("merge_and_unload"), "{text}");
+        }
     }
 
     #[test]

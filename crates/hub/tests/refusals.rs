@@ -34,6 +34,7 @@ fn access() {
         "{gated}"
     );
     assert!(gated.contains("set HF_TOKEN"), "{gated}");
+    assert!(gated.contains("; its page: http://"), "{gated}");
     let unknown = refused(|s| {
         s.server
             .trick("revision", 1, Trick::Status(401, "RepoNotFound"))

@@ -17,6 +17,7 @@ use header::Value;
 
 use crate::Error;
 use crate::bytes::Bytes;
+use crate::checkpoint::mapped;
 
 /// Makes a file from the metadata.
 type Make = fn(&Gguf) -> Result<serde_json::Value, Error>;
@@ -47,7 +48,7 @@ pub(crate) fn has(file: &str) -> bool {
 impl Gguf {
     /// Maps a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = Bytes::map(path)?;
+        let bytes = mapped(path)?;
         let header = header::read(&bytes).map_err(|malformed| Error::Checkpoint {
             path: path.to_owned(),
             reason: malformed.0,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use beamgen_kernels::{Q8Block, WeightFormat};
 
 use crate::bytes::Bytes;
+use crate::checkpoint::mapped;
 use crate::{Checkpoint, Encoding, Error};
 
 /// Named tensors: those of a checkpoint directory, or some made in memory.
@@ -167,6 +168,7 @@ impl Weights {
             gguf::add(&mut weights, &file)?;
             return Ok(weights);
         }
+        checkpoint.refuse_adapter()?;
         let sources: [(&str, &str, AddFile); 2] = [
             (safetensors::SINGLE, safetensors::INDEX, safetensors::add),
             (torch::SINGLE, torch::INDEX, torch::add),
@@ -196,7 +198,7 @@ impl Weights {
     /// [`Error::Io`], or [`Error::Checkpoint`] if it is truncated or corrupt.
     pub fn load_file(path: &Path) -> Result<Self, Error> {
         let mut weights = Self::default();
-        safetensors::add(&mut weights, Bytes::map(path)?, path)?;
+        safetensors::add(&mut weights, mapped(path)?, path)?;
         Ok(weights)
     }
 
