@@ -75,10 +75,12 @@ impl EngineBench {
         let name = checkpoint.path().display().to_string();
         let dtype = config.models.dtype;
         let mut load = |choice: DeviceChoice| -> Result<(Engine, Option<usize>), Error> {
-            let mut shape = ModelConfig::load(checkpoint.clone())?;
-            let weights = match random {
-                true => Weights::random(&shape),
-                false => Weights::load(checkpoint.clone())?,
+            let (mut shape, weights) = if random {
+                let shape = ModelConfig::load(checkpoint.clone())?;
+                let weights = Weights::random(&shape);
+                (shape, weights)
+            } else {
+                ModelConfig::load_with_weights(checkpoint.clone())?
             };
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beamgen_engine::{Checkpoint, ModelConfig, Weights};
+use beamgen_engine::{Checkpoint, ModelConfig};
 use beamgen_prm::PrmSpec;
 use serde::Serialize;
 
@@ -208,8 +208,7 @@ pub struct Recognised {
 /// Why it cannot be used.
 pub fn recognise(path: &Path) -> Result<Recognised, Error> {
     let checkpoint = Checkpoint::from(path);
-    let config = ModelConfig::load(checkpoint.clone())?;
-    let weights = Weights::load(checkpoint.clone())?;
+    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let spec = PrmSpec::of(&checkpoint, &weights).ok();
     Ok(Recognised {
         model_type: config.model_type,

@@ -130,7 +130,7 @@ impl OpenedModel {
     pub(crate) fn open(source: &Source) -> Result<Self, Error> {
         let checkpoint = source.checkpoint();
         let open = || {
-            let config = ModelConfig::load(checkpoint.clone())?;
+            let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
             let tokenizer = Tokenizer::load(checkpoint.clone())?;
             tokenizer.check(&config)?;
             let template = ChatTemplate::of(&tokenizer)?;
@@ -140,7 +140,6 @@ impl OpenedModel {
             {
                 return Err(error.into());
             }
-            let weights = Weights::load(checkpoint.clone())?;
             Ok((config, Arc::new(tokenizer), weights))
         };
         let (config, tokenizer, weights) = open()

@@ -69,8 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..GeneratorConfig::default()
     };
     let pool = beamgen_engine::ThreadPool::new(0);
-    let config = beamgen_engine::ModelConfig::load(checkpoint.clone())?;
-    let weights = beamgen_engine::Weights::load(checkpoint.clone())?;
+    let (config, weights) = beamgen_engine::ModelConfig::load_with_weights(checkpoint.clone())?;
     let cpu = beamgen_engine::Compute::Cpu;
     let model = Model::on(&cpu, config, &weights, WeightType::F32, &pool)?;
     let engine = Engine::with_pool(Arc::new(model), EngineConfig::default(), pool)?;

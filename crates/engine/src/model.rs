@@ -124,6 +124,40 @@ impl<M: PackedMatrix, V> Decoder<M, V> {
 }
 
 impl ModelConfig {
+    /// The configuration and the weights of a checkpoint, agreed on where the logits come from
+    /// ([`settle_head`](Self::settle_head)).
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn load_with_weights(checkpoint: impl Into<Checkpoint>) -> Result<(Self, Weights), Error> {
+        let checkpoint = checkpoint.into();
+        let mut config = Self::load(checkpoint.clone())?;
+        let mut weights = Weights::load(checkpoint)?;
+        config.settle_head(&mut weights)?;
+        Ok((config, weights))
+    }
+
+    /// Does with a configuration that ties head and embedding what `transformers` 5 does: a head of
+    /// other values among `weights` is used, a head of equal values is left out, and a head without
+    /// an embedding is both.
+    ///
+    /// # Errors
+    /// [`Error::Dtype`]
+    pub fn settle_head(&mut self, weights: &mut Weights) -> Result<(), Error> {
+        if !self.tie_word_embeddings || !weights.contains(parts::HEAD) {
+            return Ok(());
+        }
+        let embedding = Parts::new(self, weights).embedding_name();
+        if !weights.contains(&embedding) {
+            weights.rename(parts::HEAD, &embedding);
+        } else if weights.same_values(&embedding, parts::HEAD)? {
+            weights.remove(parts::HEAD);
+        } else {
+            self.tie_word_embeddings = false;
+        }
+        Ok(())
+    }
+
     /// Whether the decoder among `weights` gives logits, not only hidden states.
     #[must_use]
     pub fn gives_logits(&self, weights: &Weights) -> bool {
@@ -150,12 +184,8 @@ impl Model {
         checkpoint: impl Into<Checkpoint>,
         weight_type: WeightType,
     ) -> Result<Self, Error> {
-        let checkpoint = checkpoint.into();
-        Self::from_weights(
-            ModelConfig::load(checkpoint.clone())?,
-            &Weights::load(checkpoint)?,
-            weight_type,
-        )
+        let (config, weights) = ModelConfig::load_with_weights(checkpoint)?;
+        Self::from_weights(config, &weights, weight_type)
     }
 
     /// [`Model::with_pool`] on threads of its own.

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want, WeightType,
-    Weights,
+    Append, Compute, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want,
+    WeightType, Weights,
 };
 use common::{append, engine, fixture, random_weights, tiny_config, tokens};
 
@@ -359,4 +359,65 @@ fn tied_and_untied_heads_agree() {
         append(&mut engine, seq, &tokens(9, 67, 1), Want::All)
     });
     assert_eq!(logits[0], logits[1]);
+}
+
+/// `transformers` 5 ties a head only if the file has no other values for it.
+#[test]
+fn a_head_of_its_own_goes_before_a_configuration_that_ties_it() {
+    let dir = copy("qwen3");
+    let path = dir.path().join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let untied = "\"tie_word_embeddings\": false";
+    assert!(text.contains(untied));
+    fs::write(&path, text.replace(untied, "\"tie_word_embeddings\": true")).unwrap();
+    let rows = [fixture("qwen3").as_path(), dir.path()].map(|folder| {
+        let (config, weights) = ModelConfig::load_with_weights(folder).unwrap();
+        assert!(!config.tie_word_embeddings);
+        let footprint = config.footprint(
+            &weights,
+            WeightType::Auto,
+            &EngineConfig::default(),
+            &Compute::Cpu,
+        );
+        let model = Model::load(folder).unwrap();
+        assert_eq!(footprint.unwrap().weights, model.bytes());
+        (model.bytes(), logits(model))
+    });
+    assert_eq!(rows[0], rows[1]);
+    // Who does not ask which of the two counts gets no answer.
+    let config = ModelConfig::load(dir.path()).unwrap();
+    let weights = Weights::load(dir.path()).unwrap();
+    let error = Model::from_weights(config, &weights, WeightType::Auto).unwrap_err();
+    assert!(error.to_string().contains("lm_head.weight"), "{error}");
+}
+
+#[test]
+fn a_tied_head_may_be_written_out_or_stand_for_the_embedding() {
+    let tied = tiny_config();
+    let plain = random_weights(&tied);
+    let head = |tensors: &[(String, Tensor)]| {
+        let embedding = tensors.iter().find(|(name, _)| name == EMBEDDING);
+        ("lm_head.weight".to_owned(), embedding.unwrap().1.clone())
+    };
+    let mut twice = plain.clone();
+    twice.push(head(&plain));
+    let mut alone = twice.clone();
+    alone.retain(|(name, _)| name != EMBEDDING);
+    let rows = [plain, twice, alone].map(|tensors| {
+        let mut config = tied.clone();
+        let mut weights = Weights::from_tensors(tensors).unwrap();
+        config.settle_head(&mut weights).unwrap();
+        let model = Model::from_weights(config, &weights, WeightType::Auto).unwrap();
+        (model.bytes(), logits(model))
+    });
+    assert_eq!(rows[0], rows[1]);
+    assert_eq!(rows[0], rows[2]);
+}
+
+const EMBEDDING: &str = "model.embed_tokens.weight";
+
+fn logits(model: Model) -> beamgen_engine::Rows {
+    let mut engine = engine(&model.into(), |_| ());
+    let seq = engine.create();
+    append(&mut engine, seq, &tokens(9, 67, 1), Want::All)
 }

@@ -7,6 +7,9 @@ use beamgen_kernels::WeightFormat;
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
+/// The language-model head.
+pub(crate) const HEAD: &str = "lm_head.weight";
+
 /// The names of a decoder's tensors.
 pub(crate) struct Parts<'a> {
     config: &'a ModelConfig,
@@ -108,7 +111,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// A norm's name.
+    /// The name of a tensor that is no layer's.
     pub(crate) fn vector(&self, name: &str) -> String {
         format!("{}{name}.weight", self.prefix)
     }
@@ -207,7 +210,10 @@ impl<'a> Parts<'a> {
             Some(rest) => ["layers.", "embed_tokens.", "norm."]
                 .iter()
                 .any(|p| rest.starts_with(p)),
-            None => name.starts_with("lm_head.") && name != "lm_head.weight",
+            // Beside a tied head, `ModelConfig::settle_head` leaves none.
+            None => {
+                name.starts_with("lm_head.") && (name != HEAD || self.config.tie_word_embeddings)
+            }
         };
         // Old checkpoints carry the rotary frequencies, which the configuration implies.
         let unused = weights.names().find(|name| {
@@ -217,6 +223,11 @@ impl<'a> Parts<'a> {
             Some(name) => Err(Error::UnexpectedTensor { name: name.into() }),
             None => Ok(()),
         }
+    }
+
+    /// The name of the embedding's tensor.
+    pub(crate) fn embedding_name(&self) -> String {
+        self.vector("embed_tokens")
     }
 
     pub(crate) fn embedding(&self) -> Matrix {
@@ -232,7 +243,7 @@ impl<'a> Parts<'a> {
         let c = self.config;
         if c.tie_word_embeddings {
             HeadParts::Tied
-        } else if c.causal_lm || weights.contains("lm_head.weight") {
+        } else if c.causal_lm || weights.contains(HEAD) {
             let tensors = [("lm_head", c.vocab_size)];
             HeadParts::Own(Matrix::new("", &tensors, c.hidden_size, false))
         } else {

@@ -234,6 +234,33 @@ impl Weights {
         self.tensors.remove(name).is_some()
     }
 
+    /// Gives a tensor another name. Returns whether it was there.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) -> bool {
+        let entry = self.tensors.remove(from);
+        entry.is_some_and(|entry| self.tensors.insert(to.to_owned(), entry).is_none())
+    }
+
+    /// Whether two tensors hold the same values. Different ones are told apart after a few of them.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`] or [`Error::Dtype`].
+    pub(crate) fn same_values(&self, a: &str, b: &str) -> Result<bool, Error> {
+        const PIECE: usize = 4096;
+        let (view, other) = (self.view(a)?, self.view(b)?);
+        if self.entry(a)?.same_as(self.entry(b)?) {
+            return Ok(true);
+        }
+        let values: usize = view.shape.iter().product();
+        let (mut piece, mut other_piece) = ([0.0; PIECE], [0.0; PIECE]);
+        let mut same = |start: usize| {
+            let len = PIECE.min(values - start);
+            view.widen(start, &mut piece[..len]);
+            other.widen(start, &mut other_piece[..len]);
+            piece[..len] == other_piece[..len]
+        };
+        Ok(view.shape == other.shape && (0..values).step_by(PIECE).all(&mut same))
+    }
+
     /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free
     /// for others.
     pub(crate) fn set_aside(&self, name: &str) {

@@ -115,8 +115,7 @@ pub fn run(
         }));
     }
     let checkpoint = Checkpoint::from(&job.from);
-    let config = ModelConfig::load(checkpoint.clone())?;
-    let weights = Weights::load(checkpoint.clone())?;
+    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
     let context = config.max_position_embeddings;
@@ -143,7 +142,7 @@ pub fn run(
     )));
 
     let reference = policy.engine()?;
-    let for_frozen = Weights::load(checkpoint.clone())?;
+    let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let training = &recipe.training;
     let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
     let files = Files::in_folder(&folder);

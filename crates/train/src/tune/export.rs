@@ -179,6 +179,10 @@ fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result
     if let Some(fields) = config.as_object_mut() {
         fields.remove("dtype");
         fields.insert("torch_dtype".into(), dtype.into());
+        // The file may have had a head of its own all the same.
+        if let Some(tied) = fields.get_mut("tie_word_embeddings") {
+            *tied = decoder.config.tie_word_embeddings.into();
+        }
         for (name, value) in &kind.fields {
             fields.insert((*name).into(), value.clone());
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType, Weights};
+use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType};
 use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec};
 use candle_core::DType;
 use serde_json::json;
@@ -96,8 +96,7 @@ struct Material {
 /// What is wrong with the checkpoint, a line of the data, or the files of an earlier run.
 pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let checkpoint = Checkpoint::from(&job.from);
-    let config = ModelConfig::load(checkpoint.clone())?;
-    let weights = Weights::load(checkpoint.clone())?;
+    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
     let longest = job.longest.min(config.max_position_embeddings);
@@ -170,7 +169,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         Some(_) => Some(Features::open(
             &folder.join("features.bf16"),
             &config,
-            Weights::load(checkpoint.clone())?,
+            ModelConfig::load_with_weights(checkpoint.clone())?.1,
             job.frozen_type,
             decoder.frozen(),
             examples,
