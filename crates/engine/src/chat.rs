@@ -274,6 +274,27 @@ mod tests {
         );
     }
 
+    /// Jinja reads every line end of a template as a newline; those of a message stay.
+    #[test]
+    fn line_ends_of_a_template() {
+        let template = "{% for m in messages %}\n<{{ m.role }}>\n{{ m.content }}{{ 'a\n' }}\n\
+            {% endfor %}\nend\n";
+        let expected = "<user>\nx\r\ny\ra\n\nend";
+        for end in ["\n", "\r\n", "\r"] {
+            let template = template.replace('\n', end);
+            assert_eq!(
+                render(&template, None, "x\r\ny\r").unwrap(),
+                expected,
+                "{end:?}"
+            );
+        }
+        let strict = Template::strict("t", "{{ x }}\r\n\r-\r\n").unwrap();
+        assert_eq!(
+            strict.render(context! { x => "\r" }, 1).unwrap(),
+            "\r\n\n-\n"
+        );
+    }
+
     #[test]
     fn python_string_methods_and_filters() {
         let template = "{% set text = messages[0]['content'].strip() %}\

@@ -90,8 +90,10 @@ impl Template {
             lstrip_blocks: environment.lstrip_blocks(),
             trim_blocks: environment.trim_blocks(),
         };
+        // As Jinja reads every template.
+        let source = &source.replace("\r\n", "\n").replace('\r', "\n");
         check_tags(source, whitespace).map_err(|(line, reason)| failed(Some(line), reason))?;
-        on_large_stack(|| environment.add_template_owned(NAME, source.to_owned()))
+        on_large_stack(|| environment.add_template_owned(NAME, source.clone()))
             .map_err(|panicked| failed(None, panicked.0))?
             .map_err(|error| failed(error.line(), message(&error)))?;
         let template = Self {
