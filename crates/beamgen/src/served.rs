@@ -165,6 +165,8 @@ fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
     for name in [
         "tokenizer.json",
         "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
         "generation_config.json",
         "chat_template.jinja",
     ] {

@@ -1,5 +1,6 @@
 //! Text to tokens and back, with what a chat needs to know beside it.
 
+mod declared;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokenizers::DecoderWrapper;
 
+use self::declared::Declared;
 use self::trust::Growth;
 use crate::generation::GenerationDefaults;
 use crate::json_file::JsonFile;
@@ -28,6 +30,8 @@ pub struct Tokenizer {
     special: Vec<bool>,
     eos_ids: Vec<u32>,
     special_tokens: BTreeMap<String, String>,
+    /// Tokens whose ids the files contradict each other about, each with how.
+    contradicted: BTreeMap<String, String>,
     chat_template: Option<String>,
     generation: GenerationDefaults,
 }
@@ -43,8 +47,9 @@ pub struct TokenPair {
 
 impl Tokenizer {
     /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
-    /// `special_tokens_map.json`, `chat_template.jinja`, `generation_config.json` and
-    /// `config.json`.
+    /// `special_tokens_map.json`, `added_tokens.json`, `chat_template.jinja`,
+    /// `generation_config.json` and `config.json`. Tokens that only these declare are added as
+    /// `transformers` 5 adds them.
     ///
     /// The end-of-text tokens are those of the first of `generation_config.json`,
     /// `config.json`, `tokenizer_config.json` that names any.
@@ -66,9 +71,19 @@ impl Tokenizer {
             source,
         })?;
         let growth = trust::check(&file).map_err(broken)?;
+        let config = JsonFile::load(&checkpoint, "tokenizer_config.json")?;
+        let model = JsonFile::load(&checkpoint, "config.json")?;
+        let declared = Declared::read(&checkpoint, &config, &file)?;
+        let model_type = model.value["model_type"].as_str().unwrap_or_default();
+        let contradicted = declared.contradicted(&file, model_type);
         drop(file);
-        let mut inner =
-            sane(|| tokenizers::Tokenizer::from_bytes(text.as_bytes())).map_err(broken)?;
+        let special_tokens = declared.names();
+        let inner = sane(|| {
+            let mut inner = tokenizers::Tokenizer::from_bytes(text.as_bytes())?;
+            declared.add(&mut inner, declared::rows(&model))?;
+            Ok(inner)
+        });
+        let mut inner = inner.map_err(broken)?;
         // They say how batches were cut when the model was trained. `transformers` ignores both for
         // a chat; a cut prompt would be another question.
         inner.with_padding(None);
@@ -76,10 +91,9 @@ impl Tokenizer {
             .with_truncation(None)
             .map_err(|error| broken(Malformed(error.to_string())))?;
         let (bytes, ends, special) = token_table(&inner).map_err(broken)?;
-        let config = JsonFile::load(&checkpoint, "tokenizer_config.json")?;
         let chat_template = match checkpoint.text("chat_template.jinja")? {
             Some(text) => Some(text.into_owned()),
-            None => config.chat_template(),
+            None => config.chat_template()?,
         };
         let mut tokenizer = Self {
             path,
@@ -89,7 +103,8 @@ impl Tokenizer {
             ends,
             special,
             eos_ids: Vec::new(),
-            special_tokens: named_tokens(&checkpoint, &config)?,
+            special_tokens,
+            contradicted,
             chat_template,
             generation: GenerationDefaults::read(&JsonFile::load(
                 &checkpoint,
@@ -141,11 +156,16 @@ impl Tokenizer {
     /// [`Error::TokenizerMismatch`] with both numbers.
     pub fn check(&self, model: &ModelConfig) -> Result<(), Error> {
         let (tokens, vocab) = (self.len(), model.vocab_size);
-        if tokens > vocab || tokens < vocab / 2 {
-            let reason = format!("{tokens} tokens, the model's vocabulary has {vocab}");
-            return Err(self.mismatch(reason));
+        if tokens <= vocab && tokens >= vocab / 2 {
+            return Ok(());
         }
-        Ok(())
+        let mut reason = format!("{tokens} tokens, the model's vocabulary has {vocab}");
+        let first = u32::try_from(vocab).ok().and_then(|id| self.token(id));
+        if let Some(token) = first {
+            let token: String = token.chars().take(40).collect();
+            reason += &format!("; the first one too many is {token:?}");
+        }
+        Err(self.mismatch(reason))
     }
 
     /// Tokens of `text`. Special tokens written out in it are recognised;
@@ -154,7 +174,7 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Error> {
-        let tokens = self.growth.check(text.len()).and_then(|()| {
+        let tokens = self.may_encode(&[text]).and_then(|()| {
             let encoding = sane(|| self.inner.encode_fast(text, add_special_tokens))?;
             Ok(encoding.get_ids().to_vec())
         });
@@ -167,17 +187,24 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<TokenPair, Error> {
-        let pair = self
-            .growth
-            .check(first.len() + second.len())
-            .and_then(|()| {
-                let encoding = sane(|| self.inner.encode_fast((first, second), true))?;
-                Ok(TokenPair {
-                    tokens: encoding.get_ids().to_vec(),
-                    types: encoding.get_type_ids().to_vec(),
-                })
-            });
+        let pair = self.may_encode(&[first, second]).and_then(|()| {
+            let encoding = sane(|| self.inner.encode_fast((first, second), true))?;
+            Ok(TokenPair {
+                tokens: encoding.get_ids().to_vec(),
+                types: encoding.get_type_ids().to_vec(),
+            })
+        });
         pair.map_err(|malformed| self.broken(malformed))
+    }
+
+    fn may_encode(&self, texts: &[&str]) -> Result<(), Malformed> {
+        self.growth
+            .check(texts.iter().map(|text| text.len()).sum())?;
+        let is_used = |token: &str| texts.iter().any(|text| text.contains(token));
+        match self.contradicted.iter().find(|(token, _)| is_used(token)) {
+            Some((_, how)) => Err(Malformed(how.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
@@ -407,47 +434,42 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
     Ok((bytes, ends, special))
 }
 
-/// The named special tokens, found as `transformers` finds them: those of special_tokens_map.json
-/// count where tokenizer_config.json does not list the added tokens itself.
-fn named_tokens(
-    checkpoint: &Checkpoint,
-    config: &JsonFile,
-) -> Result<BTreeMap<String, String>, Error> {
-    let mut tokens: BTreeMap<_, _> = config.tokens().collect();
-    if config.value.get("added_tokens_decoder").is_none() {
-        tokens.extend(JsonFile::load(checkpoint, "special_tokens_map.json")?.tokens());
-    }
-    Ok(tokens)
-}
-
 /// A token: a string, or an object with its `content`.
 fn content(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
 impl JsonFile {
-    /// The fields that name a token.
-    fn tokens(&self) -> impl Iterator<Item = (String, String)> {
-        let fields = self.value.as_object().into_iter().flatten();
-        let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
-        let extra = self.value.get("extra_special_tokens");
-        let extra = extra.and_then(Value::as_object).into_iter().flatten();
-        tokens
-            .chain(extra)
-            .filter_map(|(name, value)| Some((name.clone(), content(value)?.to_owned())))
-    }
-
-    /// A template, or the one named `default` of a list of named ones.
-    fn chat_template(&self) -> Option<String> {
-        let value = self.value.get("chat_template")?;
-        let named = || {
-            let list = value.as_array()?;
-            list.iter()
-                .find(|t| t["name"] == "default")?
-                .get("template")?
-                .as_str()
+    /// A template, or the one named `default` of several.
+    fn chat_template(&self) -> Result<Option<String>, Error> {
+        const FIELD: &str = "chat_template";
+        let named: Vec<(Option<&str>, &Value)> = match self.value.get(FIELD) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => return Ok(Some(text.clone())),
+            Some(Value::Object(all)) => all.iter().map(|(name, t)| (Some(&**name), t)).collect(),
+            Some(Value::Array(all)) => {
+                let entries = all.iter();
+                entries
+                    .map(|t| (t["name"].as_str(), &t["template"]))
+                    .collect()
+            }
+            Some(_) => return Err(self.bad(FIELD, "a template, or several with names")),
         };
-        value.as_str().or_else(named).map(str::to_owned)
+        let default = named.iter().rfind(|(name, _)| *name == Some("default"));
+        match default.and_then(|(_, template)| template.as_str()) {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => {
+                let names: Vec<&str> = named.iter().filter_map(|(name, _)| *name).collect();
+                Err(Error::BadField {
+                    path: self.path.clone(),
+                    field: FIELD.into(),
+                    value: format!("templates named {names:?}"),
+                    expected: "one named `default`; rename the one to use, or write it to \
+                        chat_template.jinja"
+                        .into(),
+                })
+            }
+        }
     }
 }
 

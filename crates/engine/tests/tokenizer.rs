@@ -229,8 +229,42 @@ fn the_template_of_its_own_file_comes_first() {
     );
     let list = json!({"chat_template": [
         {"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]});
-    let tokenizer = with("tokenizer_config.json", &list.to_string()).unwrap();
-    assert_eq!(tokenizer.chat_template(), Some("b"));
+    let object = json!({"chat_template": {"tool_use": "a", "default": "b"}});
+    for config in [list, object] {
+        let tokenizer = with("tokenizer_config.json", &config.to_string()).unwrap();
+        assert_eq!(tokenizer.chat_template(), Some("b"));
+    }
+}
+
+#[test]
+fn templates_without_a_default_are_refused_by_their_names() {
+    for (templates, names) in [
+        (
+            json!([{"name": "chat", "template": "a"}, {"name": "rag", "template": "b"}]),
+            "[\"chat\", \"rag\"]",
+        ),
+        (json!({"rag": "b"}), "[\"rag\"]"),
+        (json!({"default": 7}), "[\"default\"]"),
+        (json!([]), "[]"),
+        (json!(7), "7"),
+    ] {
+        let config = json!({"chat_template": templates}).to_string();
+        let error = with("tokenizer_config.json", &config)
+            .unwrap_err()
+            .to_string();
+        for word in ["tokenizer_config.json", "`chat_template`", names] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+    // A file of its own comes first.
+    let dir = tempfile::tempdir().unwrap();
+    let file = fixture("tokenizer").join("tokenizer.json");
+    fs::copy(file, dir.path().join("tokenizer.json")).unwrap();
+    let config = r#"{"chat_template": {"rag": "b"}}"#;
+    fs::write(dir.path().join("tokenizer_config.json"), config).unwrap();
+    fs::write(dir.path().join("chat_template.jinja"), "own").unwrap();
+    let tokenizer = Tokenizer::load(dir.path()).unwrap();
+    assert_eq!(tokenizer.chat_template(), Some("own"));
 }
 
 #[test]

@@ -1,0 +1,257 @@
+//! Tokens that the files beside `tokenizer.json` declare, added as `transformers` 5 adds them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+use tokenizers::AddedToken;
+
+use super::content;
+use crate::json_file::JsonFile;
+use crate::{Checkpoint, Error};
+
+const DECODER: &str = "added_tokens_decoder";
+const EXTRA: &str = "extra_special_tokens";
+/// The older name of [`EXTRA`].
+const ADDITIONAL: &str = "additional_special_tokens";
+
+/// The special tokens that every tokenizer of `transformers` may have, in the order in which it
+/// adds them.
+const NAMED: [&str; 7] = [
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+];
+
+/// The tokens of a checkpoint that stand beside `tokenizer.json`.
+pub(super) struct Declared {
+    /// `tokenizer_config.json`, completed by `special_tokens_map.json`.
+    fields: Map<String, Value>,
+    by_id: BTreeMap<u32, AddedToken>,
+    /// Special tokens without an id, in the order in which they are added: those that have a name,
+    /// then the others.
+    named: Vec<AddedToken>,
+    extra: Vec<AddedToken>,
+}
+
+impl Declared {
+    /// Reads `tokenizer_config.json` and, where that does not list the added tokens itself,
+    /// `special_tokens_map.json` and `added_tokens.json`. `file` is `tokenizer.json`.
+    pub fn read(checkpoint: &Checkpoint, config: &JsonFile, file: &Value) -> Result<Self, Error> {
+        let own = config.value.as_object().cloned().unwrap_or_default();
+        let Some(decoder) = own.get(DECODER) else {
+            let map = JsonFile::load(checkpoint, "special_tokens_map.json")?.value;
+            let map = map.as_object().cloned().unwrap_or_default();
+            let (named, extra) = (named(&own, &map), extra(&own, &map));
+            let old = JsonFile::load(checkpoint, "added_tokens.json")?;
+            return Ok(Self {
+                by_id: old_added(&old, file, named.iter().chain(&extra))?,
+                named,
+                extra,
+                fields: own.into_iter().chain(map).collect(),
+            });
+        };
+        let bad = || config.bad(DECODER, "an object of tokens by their ids");
+        let entry = |(id, token): (&String, &Value)| Some((id.parse().ok()?, of_object(token)?));
+        let entries = decoder.as_object().ok_or_else(bad)?.iter();
+        Ok(Self {
+            by_id: entries.map(entry).collect::<Option<_>>().ok_or_else(bad)?,
+            named: named(&own, &Map::new()),
+            extra: extra(&own, &Map::new()),
+            fields: own,
+        })
+    }
+
+    /// The special tokens that have a name, for chat templates.
+    pub fn names(&self) -> BTreeMap<String, String> {
+        let fields = self.fields.iter();
+        let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
+        let extra = self.fields.get(EXTRA).and_then(Value::as_object);
+        tokens
+            .chain(extra.into_iter().flatten())
+            .filter_map(|(name, value)| Some((name.clone(), content(value)?.to_owned())))
+            .collect()
+    }
+
+    /// Declared tokens that `tokenizer.json` contradicts, each with how: it has another token at
+    /// that id, or the token at another id. `transformers` 4 goes by `tokenizer.json`; version 5
+    /// goes by the declared ids for the classes that it builds anew, which are asked for here.
+    pub fn contradicted(&self, file: &Value, model_type: &str) -> BTreeMap<String, String> {
+        let mut contradicted = BTreeMap::new();
+        if !self.fields.contains_key(DECODER) || !self.are_built_anew(file, model_type) {
+            return contradicted;
+        }
+        let declared = self.by_id.iter();
+        let ids: HashMap<&str, u32> = declared.map(|(id, t)| (t.content.as_str(), *id)).collect();
+        for own in file["added_tokens"].as_array().into_iter().flatten() {
+            let (Some(own_id), Some(own)) = (own["id"].as_u64(), own["content"].as_str()) else {
+                continue;
+            };
+            let own_id = u32::try_from(own_id).unwrap_or(u32::MAX);
+            let same_id = self
+                .by_id
+                .get(&own_id)
+                .map(|token| (own_id, token.content.as_str()));
+            let same_token = ids.get(own).map(|id| (*id, own));
+            for (id, token) in same_id.into_iter().chain(same_token) {
+                if (id, token) != (own_id, own) {
+                    let reason = format!(
+                        "tokenizer_config.json gives the id {id} to {token:?}, this file {own_id} to {own:?}; \
+                         correct the wrong one"
+                    );
+                    contradicted.insert(token.to_owned(), reason);
+                }
+            }
+        }
+        contradicted
+    }
+
+    /// Whether `transformers` builds the tokenizer from the vocabulary and the declared tokens.
+    fn are_built_anew(&self, file: &Value, model_type: &str) -> bool {
+        let class = self.fields.get("tokenizer_class").and_then(Value::as_str);
+        let class = class.unwrap_or_default().trim_end_matches("Fast");
+        let has_byte_level = || {
+            ["pre_tokenizer", "decoder"]
+                .iter()
+                .any(|field| file[field].to_string().contains("\"ByteLevel\""))
+        };
+        match model_type {
+            "qwen2" | "qwen3" => true,
+            "mistral" | "phi3" => false,
+            _ => class == "Qwen2Tokenizer" || (class == "LlamaTokenizer" && !has_byte_level()),
+        }
+    }
+
+    /// Adds what the vocabulary lacks: tokens with an id in the order of their ids, each at the
+    /// next free one, then special tokens while there are rows for them (`rows` of the model's
+    /// embedding).
+    pub fn add(self, inner: &mut tokenizers::Tokenizer, rows: usize) -> tokenizers::Result<()> {
+        inner.add_tokens(self.by_id.into_values())?;
+        let added = inner.get_added_vocabulary().get_added_tokens_decoder();
+        let behind_added = added.keys().max().map_or(0, |id| *id as usize + 1);
+        let mut next = behind_added.max(inner.get_vocab_size(false));
+        let eos = self.fields.get("eos_token").and_then(content);
+        let mut seen = HashSet::new();
+        let mut tokens = Vec::new();
+        let named = self.named.into_iter().map(|token| (token, true));
+        for (token, has_name) in named.chain(self.extra.into_iter().map(|token| (token, false))) {
+            if !seen.insert(token.content.clone()) {
+                continue;
+            }
+            let Some(id) = inner.token_to_id(&token.content) else {
+                // Nothing can be an end of text that the model was never trained to write.
+                if next < rows && eos != Some(&token.content) {
+                    next += 1;
+                    tokens.push(token);
+                }
+                continue;
+            };
+            match added.get(&id) {
+                Some(known) if has_name => tokens.push(known.clone().special(true)),
+                Some(_) => {}
+                None => tokens.push(token),
+            }
+        }
+        inner.add_tokens(tokens).map(|_| ())
+    }
+}
+
+/// The special tokens that have a name in `tokenizer_config.json` or in `special_tokens_map.json`,
+/// which goes first.
+fn named(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
+    let is_custom = |name: &&String| name.ends_with("_token") && !NAMED.contains(&name.as_str());
+    let custom = config.keys().chain(map.keys()).filter(is_custom);
+    let names = NAMED.into_iter().chain(custom.map(String::as_str));
+    let tokens = names.filter_map(|name| {
+        let of_map = map
+            .get(name)
+            .and_then(|value| of_text_or_object(value, true));
+        of_map.or_else(|| of_text_or_object(config.get(name)?, false))
+    });
+    let lists = [config.get(EXTRA), map.get(EXTRA)].into_iter().flatten();
+    let more = lists.filter_map(Value::as_object).flat_map(Map::values);
+    tokens
+        .chain(more.filter_map(|value| of_text_or_object(value, false)))
+        .map(|token| token.special(true))
+        .collect()
+}
+
+/// The special tokens without a name. `additional_special_tokens` counts where the newer list is
+/// empty, and that of the map where the configuration has none.
+fn extra(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
+    let list = |fields: &Map<String, Value>, name: &str| fields.get(name)?.as_array().cloned();
+    let new = list(config, EXTRA).filter(|list| !list.is_empty());
+    let of_config = new.or_else(|| list(config, ADDITIONAL));
+    let of_map = list(map, EXTRA).or_else(|| match of_config {
+        Some(_) => None,
+        None => list(map, ADDITIONAL),
+    });
+    let tokens = |list: Option<Vec<Value>>, of_map| {
+        let values = list.into_iter().flatten();
+        values.filter_map(move |value| of_text_or_object(&value, of_map))
+    };
+    tokens(of_config, false)
+        .chain(tokens(of_map, true))
+        .collect()
+}
+
+/// A special token. An object of `special_tokens_map.json` is always special.
+fn of_text_or_object(value: &Value, of_map: bool) -> Option<AddedToken> {
+    match value {
+        Value::String(text) => Some(AddedToken::from(text, true)),
+        Value::Object(flags) if of_map => {
+            let mut flags = flags.clone();
+            flags.insert("special".into(), true.into());
+            of_object(&flags.into())
+        }
+        _ => of_object(value),
+    }
+}
+
+fn of_object(value: &Value) -> Option<AddedToken> {
+    let flag = |name: &str| value[name].as_bool().unwrap_or(false);
+    let token = AddedToken::from(value["content"].as_str()?, flag("special"));
+    let normalized = value["normalized"].as_bool().unwrap_or(token.normalized);
+    Some(
+        token
+            .single_word(flag("single_word"))
+            .lstrip(flag("lstrip"))
+            .rstrip(flag("rstrip"))
+            .normalized(normalized),
+    )
+}
+
+/// The tokens of `added_tokens.json`, without those whose ids `tokenizer.json` gives itself.
+fn old_added<'a>(
+    old: &JsonFile,
+    file: &Value,
+    special: impl Iterator<Item = &'a AddedToken>,
+) -> Result<BTreeMap<u32, AddedToken>, Error> {
+    let own = file["added_tokens"].as_array();
+    let own: HashSet<_> = own
+        .into_iter()
+        .flatten()
+        .map(|t| t["id"].as_u64())
+        .collect();
+    let special: HashSet<&str> = special.map(|token| token.content.as_str()).collect();
+    let entries = old.value.as_object().into_iter().flatten();
+    let mut all = BTreeMap::new();
+    for (text, id) in entries {
+        let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+        let id = number.ok_or_else(|| old.bad(text, "a token's id"))?;
+        if !own.contains(&Some(u64::from(id))) {
+            all.insert(id, AddedToken::from(text, special.contains(text.as_str())));
+        }
+    }
+    Ok(all)
+}
+
+/// Rows of the embedding, by `config.json`; without it as many as wanted.
+pub(super) fn rows(config: &JsonFile) -> usize {
+    let rows = config.value["vocab_size"].as_u64();
+    rows.and_then(|rows| usize::try_from(rows).ok())
+        .unwrap_or(usize::MAX)
+}
