@@ -7,7 +7,7 @@ use crate::run::root;
 fn formats_of_reward_models() {
     const HEAD: &str = "[head]\ntokens = [\"+\", \"-\"]\n";
     let linear = |name: &str| format!("[[head.linear]]\nweight = \"{name}\"\n");
-    let cases: [(&str, String, &[&str]); 10] = [
+    let cases: [(&str, String, &[&str]); 13] = [
         (
             "a key",
             format!("nomaliser = \"sigmoid\"\n{HEAD}"),
@@ -55,6 +55,21 @@ fn formats_of_reward_models() {
             "a word that is many tokens",
             "normaliser = { softmax = 0 }\n[head]\ntokens = [\"certainly\", \"-\"]\n".to_owned(),
             &["prm.toml", "head.tokens", "certainly", "not one"],
+        ),
+        (
+            "a share of one label",
+            "normaliser = { softmax = 0 }\n[head]\ntokens = [\"+\"]\n".to_owned(),
+            &["prm.toml", "head.tokens", "always 1"],
+        ),
+        (
+            "a label twice",
+            "normaliser = { softmax = 0 }\n[head]\ntokens = [\"+\", \"+\"]\n".to_owned(),
+            &["prm.toml", "head.tokens", "twice"],
+        ),
+        (
+            "a factor of 0",
+            "normaliser = \"sigmoid\"\n[head.log-ratio]\nbeta = 0.0\n".to_owned(),
+            &["prm.toml", "head.log-ratio.beta", "other than 0"],
         ),
         (
             "a text that is no Jinja",

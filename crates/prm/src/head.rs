@@ -202,7 +202,15 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
             }
         }
     };
-    tokens.iter().map(id).collect()
+    let ids: Vec<u32> = tokens.iter().map(id).collect::<Result<_, _>>()?;
+    for (i, id) in ids.iter().enumerate() {
+        if let Some(first) = ids[..i].iter().position(|other| other == id) {
+            let (a, b) = (&tokens[first], &tokens[i]);
+            let reason = format!("{a:?} and {b:?} are the same token of the model, {id}");
+            return Err(fault(TOKENS, reason));
+        }
+    }
+    Ok(ids)
 }
 
 impl PrmSpec {
@@ -245,6 +253,9 @@ impl Normaliser {
     /// Whether there is such a class among `outputs` numbers.
     pub(crate) fn check(self, outputs: usize) -> Result<(), Fault> {
         let reason = match self {
+            Self::Softmax(_) if outputs == 1 => {
+                "softmax of a head with one output is always 1; take \"sigmoid\"".to_owned()
+            }
             Self::Softmax(class) if class >= outputs => {
                 format!("class {class} of a head with {outputs} outputs")
             }
@@ -333,6 +344,7 @@ mod tests {
     fn the_normaliser_must_fit_the_head() {
         assert!(Normaliser::Softmax(1).check(2).is_ok());
         assert!(Normaliser::Softmax(2).check(2).is_err());
+        assert!(Normaliser::Softmax(0).check(1).is_err());
         assert!(Normaliser::Sigmoid.check(1).is_ok());
         assert!(Normaliser::Sigmoid.check(2).is_err());
         assert!(Normaliser::Clamp.check(2).is_err());

@@ -29,22 +29,20 @@ impl Body {
     /// The model, loaded where `device` says unless it is loaded already.
     fn model(
         &self,
+        config: ModelConfig,
         weights: &Weights,
         device: DeviceChoice,
         pool: &ThreadPool,
     ) -> Result<Arc<Model>, Error> {
         match &self.model {
             Some(model) => Ok(Arc::clone(model)),
-            None => {
-                let config = ModelConfig::load(self.checkpoint.clone())?;
-                Ok(Arc::new(Model::on(
-                    &device.open()?,
-                    config,
-                    weights,
-                    WeightType::Auto,
-                    pool,
-                )?))
-            }
+            None => Ok(Arc::new(Model::on(
+                &device.open()?,
+                config,
+                weights,
+                WeightType::Auto,
+                pool,
+            )?)),
         }
     }
 }
@@ -99,6 +97,7 @@ impl PrmSpec {
             }
             if let Some(reference) = reference {
                 same_tokens(tokenizer, reference.tokenizer)?;
+                other_decoder(model.weights, reference.weights)?;
             }
             Segments::new(self, Arc::clone(tokenizer))?;
             Ok(())
@@ -133,7 +132,7 @@ impl RewardModel {
         pool: ThreadPool,
     ) -> Result<Self, Error> {
         let body = body.into();
-        let weights = Weights::load(body.checkpoint.clone())?;
+        let (own, weights) = ModelConfig::load_with_weights(body.checkpoint.clone())?;
         let spec = match spec {
             Some(spec) => spec,
             None => PrmSpec::of(&body.checkpoint, &weights)?,
@@ -141,20 +140,17 @@ impl RewardModel {
         spec.check()?;
         let unfit = |fault| unfit(&spec, &body.checkpoint, fault);
         let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
-        let model = body.model(&weights, config.device, &pool)?;
+        let model = body.model(own, &weights, config.device, &pool)?;
         tokenizer.check(model.config())?;
         let head = Head::load(&spec.head, &weights, &model, &tokenizer).map_err(unfit)?;
         let second = match &reference {
             Some(reference) => {
                 let other = Tokenizer::load(reference.checkpoint.clone())?;
                 same_tokens(&tokenizer, &other).map_err(unfit)?;
-                let model = match &reference.model {
-                    Some(model) => Arc::clone(model),
-                    None => {
-                        let weights = Weights::load(reference.checkpoint.clone())?;
-                        reference.model(&weights, config.device, &pool)?
-                    }
-                };
+                let checkpoint = reference.checkpoint.clone();
+                let (own, its) = ModelConfig::load_with_weights(checkpoint)?;
+                other_decoder(&weights, &its).map_err(unfit)?;
+                let model = reference.model(own, &its, config.device, &pool)?;
                 other.check(model.config())?;
                 Some(model)
             }
@@ -179,6 +175,16 @@ impl RewardModel {
         };
         Self::assemble(engines, tokenizer, &spec, head).map_err(unfit)
     }
+}
+
+/// The log-ratio of a model with itself is always 0.
+fn other_decoder(own: &Weights, reference: &Weights) -> Result<(), Fault> {
+    if !own.same_decoder(reference) {
+        return Ok(());
+    }
+    let reason = "the reference model is the reward model itself, so every score would be the same; name \
+        the model that the reward model was trained from";
+    Err(fault("head.log-ratio", reason))
 }
 
 /// The reference must read the very tokens of the reward model.

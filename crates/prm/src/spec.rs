@@ -218,6 +218,14 @@ impl PrmSpec {
             HeadSpec::Tokens(tokens) => tokens.len() == 1,
             HeadSpec::LogRatio(_) => true,
         };
+        let one_label = matches!(
+            (&self.head, self.normaliser),
+            (HeadSpec::Tokens(tokens), Normaliser::Softmax(_)) if tokens.len() == 1
+        );
+        let label_twice = match &self.head {
+            HeadSpec::Tokens(tokens) => (1..tokens.len()).any(|i| tokens[..i].contains(&tokens[i])),
+            _ => false,
+        };
         let class_exists = match (&self.head, self.normaliser) {
             (HeadSpec::Tokens(tokens), Normaliser::Softmax(class)) => class < tokens.len(),
             (HeadSpec::LogRatio(_), Normaliser::Softmax(_)) => false,
@@ -276,14 +284,25 @@ impl PrmSpec {
                 "must be { softmax = CLASS } over several tokens",
             ),
             (
+                one_label,
+                "head.tokens",
+                "has one label, whose share of itself is always 1; name the other labels, too, or take \
+                 normaliser = \"sigmoid\"",
+            ),
+            (
+                label_twice,
+                "head.tokens",
+                "names a label twice: its share would be halved whatever the model says",
+            ),
+            (
                 !class_exists,
                 "normaliser",
                 "names a class that the head does not have",
             ),
             (
-                !beta.is_finite(),
+                !beta.is_finite() || beta == 0.0,
                 "head.log-ratio.beta",
-                "must be a finite number",
+                "must be a finite number other than 0",
             ),
         ];
         match faults.into_iter().find(|fault| fault.0) {
@@ -367,6 +386,23 @@ mod tests {
             (
                 "normaliser = \"sigmoid\"\nhead.log-ratio.beta = inf",
                 "head.log-ratio.beta",
+            ),
+            (
+                "normaliser = \"sigmoid\"\nhead.log-ratio.beta = 0.0",
+                "head.log-ratio.beta",
+            ),
+            // The score would be a constant.
+            (
+                "normaliser = { softmax = 0 }\nhead.tokens = [\"+\"]",
+                "head.tokens",
+            ),
+            (
+                "normaliser = { softmax = 0 }\nhead.tokens = [\"+\", \"+\"]",
+                "head.tokens",
+            ),
+            (
+                "normaliser = { softmax = 1 }\nhead.tokens = [\"+\", \"-\", \"+\"]",
+                "head.tokens",
             ),
         ] {
             assert!(fault(text).contains(field), "{}", fault(text));

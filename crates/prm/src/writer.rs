@@ -50,7 +50,7 @@ pub(crate) struct Writer {
     /// The first step's, where it is another.
     first_text: Option<Template>,
     prompt: Prompt,
-    bos: String,
+    bos: Option<String>,
     /// The family numbers the steps itself.
     numbered: bool,
     /// What the family ends a step with, where it shows; a step may bring it along.
@@ -95,7 +95,13 @@ impl Writer {
             .chain(&first_text)
             .chain([&text])
             .any(|template| template.uses("index"));
+        let bos = tokenizer.bos_token();
         let (prompt, turns) = match prompt_text {
+            Some(template) if bos.is_none() && needs_bos(&template) => {
+                let reason = "writes {{ bos }}, but the model's tokenizer names no bos_token; name it in \
+                    tokenizer_config.json, or write {{ bos | default('') }} if the model was trained without";
+                return Err(fault(PROMPT, reason));
+            }
             Some(template) => (Prompt::Text(Box::new(template)), None),
             None => {
                 let chat = Self::chat_template(spec, tokenizer)?;
@@ -112,7 +118,7 @@ impl Writer {
             text,
             first_text,
             prompt,
-            bos: tokenizer.bos_token().unwrap_or_default().to_owned(),
+            bos: bos.map(str::to_owned),
             numbered,
             tag: step
                 .tag
@@ -224,9 +230,12 @@ impl Writer {
     pub fn prompt(&self, problem: &str) -> Result<String, WriteError> {
         match &self.prompt {
             Prompt::Text(template) => {
-                let bos = &self.bos;
+                let values = match &self.bos {
+                    Some(bos) => context! { problem, bos },
+                    None => context! { problem },
+                };
                 template
-                    .render(context! { problem, bos }, problem.len())
+                    .render(values, problem.len())
                     .map_err(|source| WriteError::Template {
                         field: PROMPT,
                         source,
@@ -285,6 +294,14 @@ impl Writer {
     pub fn writes_special_tokens(&self) -> bool {
         !matches!(self.prompt, Prompt::Text(_))
     }
+}
+
+/// Whether the template of a prompt cannot be written without `bos`.
+fn needs_bos(template: &Template) -> bool {
+    let problem = "";
+    template.uses("bos")
+        && template.render(context! { problem }, 0).is_err()
+        && template.render(context! { problem, bos => "" }, 0).is_ok()
 }
 
 fn spaces(text: &str) -> &str {

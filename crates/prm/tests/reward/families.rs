@@ -268,8 +268,6 @@ fn models_that_are_loaded_already_are_shared() {
         prm.whole_chain(&chain.problem, &chain.steps()).unwrap()
     };
     assert_eq!(shared(body("reference")), alone);
-    // Against itself, no step is better than another.
-    assert_eq!(shared(body(name)), [0.5; 2]);
 }
 
 #[test]
@@ -356,6 +354,12 @@ fn a_format_that_is_not_the_checkpoints_is_refused_in_one_line() {
             ["head.log-ratio", "another tokenizer"],
         ),
         (
+            "EurusPRM-Stage2",
+            "implicit-prm",
+            Some("EurusPRM-Stage2"),
+            ["head.log-ratio", "the reward model itself"],
+        ),
+        (
             "skywork-o1-open-prm",
             "skywork-o1-open-prm",
             Some("reference"),
@@ -367,6 +371,35 @@ fn a_format_that_is_not_the_checkpoints_is_refused_in_one_line() {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
+}
+
+/// Without its begin token the scores of such a model are others, and nothing would show it.
+#[test]
+fn a_prompt_with_a_begin_token_needs_a_tokenizer_that_names_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("Skywork");
+    std::fs::create_dir(&path).unwrap();
+    for file in std::fs::read_dir(folder("skywork-o1-open-prm")).unwrap() {
+        let file = file.unwrap();
+        let mut bytes = std::fs::read(file.path()).unwrap();
+        if file.file_name() == "tokenizer_config.json" {
+            let mut config: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+            config.as_object_mut().unwrap().remove("bos_token").unwrap();
+            bytes = config.to_string().into();
+        }
+        std::fs::write(path.join(file.file_name()), bytes).unwrap();
+    }
+    let load = |spec: PrmSpec| {
+        let (config, pool) = (EngineConfig::default(), ThreadPool::new(1));
+        RewardModel::load(&path, Some(spec), None, config, pool)
+    };
+    let mut spec = PrmSpec::named("skywork-o1-open-prm").unwrap();
+    let error = load(spec.clone()).unwrap_err().to_string();
+    for part in ["skywork-o1-open-prm", "prompt.text", "Skywork", "bos_token"] {
+        assert!(error.contains(part), "{error}");
+    }
+    spec.prompt.text = Some("{{ bos | default('') }}{{ problem }}\n".into());
+    load(spec).unwrap();
 }
 
 #[test]

@@ -106,6 +106,10 @@ fn a_directory_without_its_files_is_an_error_that_names_them() {
             .unwrap_err()
             .to_string()
     };
+    assert!(load(dir.path()).contains("config.json"));
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/prm");
+    let config = Path::new(fixtures).join("step-token/config.json");
+    std::fs::copy(config, dir.path().join("config.json")).unwrap();
     assert!(load(dir.path()).contains("safetensors"));
 }
 
