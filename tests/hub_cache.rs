@@ -60,6 +60,23 @@ fn models_of_the_hubs_cache() {
     );
 
     let table = place.run(&["models"]).ok().stdout;
+    for (model, note) in [
+        ("meta-llama/Llama-3.2-1B-Instruct", "licence to accept"),
+        ("Qwen/Qwen3-0.6B", "thinks first: long chains"),
+        ("Qwen/Qwen2.5-0.5B-Instruct ", ""),
+    ] {
+        let row = table.lines().find(|line| line.contains(model));
+        let row = row.expect("a known model").trim_end();
+        assert_eq!(
+            row.ends_with(note) && !row.ends_with("GB"),
+            !note.is_empty(),
+            "{row}"
+        );
+        let known = rows.iter().find(|row| row["known"]["name"] == model.trim());
+        let known = &known.expect("a known model")["known"];
+        assert_eq!(known["gated"], model.starts_with("meta-llama"));
+        assert_eq!(known["thinks"], model.contains("Qwen3"));
+    }
     for (model, used) in [
         (generator, "generator, qwen2"),
         (judge, "prm, math-shepherd"),

@@ -34,6 +34,25 @@ pub struct KnownModel {
     pub shape: Shape,
 }
 
+impl KnownModel {
+    /// Whether its licence has to be accepted on its page before a download.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        is_gated(self.name)
+    }
+
+    /// Whether it thinks before it answers, unless its chat template is told not to.
+    #[must_use]
+    pub fn thinks(&self) -> bool {
+        self.kind == ModelKind::Generator && self.read_as == "qwen3"
+    }
+}
+
+/// Whether a repository of the hub wants its licence accepted before a download.
+pub(crate) fn is_gated(name: &str) -> bool {
+    name.starts_with("meta-llama/")
+}
+
 /// The size of a decoder, under the names of `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use crate::config::lay_over;
 use crate::config::{SettingsFile, parse, read};
+use crate::known::is_gated;
 use crate::pair_header::{Fits, PairMemory};
 use crate::{Config, Error};
 
@@ -46,6 +47,13 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Those of its models whose licence has to be accepted on their page before a download.
+    pub fn gated(&self) -> impl Iterator<Item = &str> {
+        let models = [&self.generator, &self.prm].into_iter();
+        let names = models.filter_map(|model| model.to_str());
+        names.filter(|name| is_gated(name))
+    }
+
     /// The pairs that every build knows, by name.
     pub fn all() -> impl Iterator<Item = Self> {
         // Held to be `Ok` for every file by a test.

@@ -36,10 +36,13 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
             }
         }
         for pair in pairs() {
-            output::json_line(&mut out, &json!({"pair": pair}))?;
+            output::json_line(&mut out, &pair_row(&pair))?;
         }
         for model in KNOWN_MODELS {
-            output::json_line(&mut out, &json!({"known": model}))?;
+            let mut known = json!(model);
+            known["gated"] = model.is_gated().into();
+            known["thinks"] = model.thinks().into();
+            output::json_line(&mut out, &json!({"known": known}))?;
         }
         return Ok(out.flush()?);
     }
@@ -106,7 +109,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if args.json {
         if let Some(pair) = &pair {
-            output::json_line(&mut out, &json!({"pair": pair}))?;
+            output::json_line(&mut out, &pair_row(pair))?;
         }
         for model in prepared.iter().flat_map(|p| &p.plan().models) {
             output::json_line(
@@ -132,12 +135,25 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
+/// A pair for programs.
+fn pair_row(pair: &Pair) -> serde_json::Value {
+    let mut row = json!(pair);
+    row["gated"] = pair.gated().collect();
+    json!({ "pair": row })
+}
+
 /// What the pair's file says of it.
 fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::Result<()> {
     let mut line = |name: &str, text: &str| writeln!(out, "  {name:<10} {}", printable::line(text));
     line("pair", &format!("{}: {}", pair.name, pair.summary))?;
     line("generator", &pair.generator.display().to_string())?;
     line("prm", &pair.prm.display().to_string())?;
+    for model in pair.gated() {
+        line(
+            "licence",
+            &format!("to accept on the page of {model}, before its download"),
+        )?;
+    }
     if let Some(fits) = pair.fits {
         line("fits", fits.name())?;
     }
@@ -205,6 +221,7 @@ fn cache_table(cached: &[CachedModel]) -> Table {
 const NEEDED: &str = "weights, buffers and one chain in each model";
 
 const PAIRS: &str = "\
+* has a licence to accept on the model's page before the download, and HF_TOKEN to set.
 Memory is weights, buffers and one chain in each model; caches for more chains come on top (--kv-memory).
 laptop: 16 GB of memory; one card: 24 GB; two cards: 48 GB together. beamgen computes on one card or on the CPU.
 `beamgen solve FILE --pair NAME` downloads what is missing; one more pair is one more TOML file (--pair FILE.toml).";
@@ -233,31 +250,45 @@ fn pair_table() -> Table {
         name.split(':').next().unwrap_or(name).to_owned()
     };
     for pair in pairs() {
+        let star = if pair.gated().next().is_some() {
+            " *"
+        } else {
+            ""
+        };
         table.row(vec![
             pair.name,
             pair.fits.map(Fits::name).unwrap_or_default().to_owned(),
             bytes(pair.download),
             bytes(pair.memory.map(|memory| memory.bf16)),
             bytes(pair.memory.map(|memory| memory.int8)),
-            format!("{} + {}", short(&pair.generator), short(&pair.prm)),
+            format!("{} + {}{}", short(&pair.generator), short(&pair.prm), star),
         ]);
     }
     table
 }
 
 fn known_table() -> Table {
-    let mut table = Table::new(&["model", "use", "read as", "context", "bf16"]);
+    let mut table = Table::new(&["model", "use", "read as", "context", "bf16", "note"]);
     for model in KNOWN_MODELS {
         let kind = match model.kind {
             ModelKind::Generator => "generator",
             ModelKind::Prm => "prm",
         };
+        let notes = [
+            (model.is_gated(), "licence to accept"),
+            (model.thinks(), "thinks first: long chains"),
+        ];
+        let notes: Vec<&str> = notes
+            .into_iter()
+            .filter_map(|(is_so, note)| is_so.then_some(note))
+            .collect();
         table.row(vec![
             model.name.to_owned(),
             kind.to_owned(),
             model.read_as.to_owned(),
             grouped(model.context as u64),
             size(2 * model.shape.parameters()),
+            notes.join("; "),
         ]);
     }
     table
