@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use beamgen::{Config, GeneratorConfig, ServiceOptions, Settings};
+use beamgen::ServiceOptions;
 use pyo3::prelude::*;
 
 use crate::errors::{self, RunError};
@@ -11,28 +11,7 @@ use crate::requests::Requests;
 use crate::running::Running;
 use crate::scorer::PythonScorer;
 use crate::wait;
-use crate::wanted::{Base, Wanted};
-
-/// The settings of a loaded solver.
-pub struct Settled {
-    base: Base,
-    config: Config,
-    generator: GeneratorConfig,
-    has_bundled: bool,
-}
-
-impl Settled {
-    /// Whether a problem is foreign to a bundled model: its result will mean nothing.
-    pub fn is_foreign(&self, problem: &str) -> bool {
-        self.has_bundled && !beamgen::bundled::knows(problem)
-    }
-
-    /// The settings of a request.
-    pub fn request(&self, wanted: &Wanted) -> PyResult<Settings> {
-        let settings = self.base.of_request(wanted, &self.generator);
-        settings.map_err(|error| errors::from_library(&error))
-    }
-}
+use crate::wanted::{Settled, Wanted};
 
 /// See the file.
 #[pyclass(frozen, module = "beamgen._beamgen")]

@@ -13,14 +13,13 @@ use beamgen::{ProblemResult, ServiceError, Ticket};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::engine::Settled;
 use crate::errors::{self, InputError};
 use crate::lock::lock;
 use crate::news::{News, Outcome, event};
 use crate::problem;
 use crate::running::Running;
 use crate::wait;
-use crate::wanted::Wanted;
+use crate::wanted::{Settled, Wanted};
 
 /// The requests of a group that nobody has taken the result of, by position.
 #[derive(Default)]

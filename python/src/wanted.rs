@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::{Choose, Config, Error, Settings, StrategyName, set_key};
+use beamgen::{Choose, Config, Error, GeneratorConfig, Settings, StrategyName, set_key};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use toml::Value;
 
-use crate::errors::InputError;
+use crate::errors::{self, InputError};
 
 /// Settings by name. A later key wins over an earlier one.
 #[derive(Clone, Default, Deserialize)]
@@ -95,4 +95,25 @@ impl Base {
 fn strategy(wanted: &Wanted) -> Result<Option<StrategyName>, Error> {
     let name = wanted.strategy.as_deref();
     Ok(name.map(str::parse).transpose()?)
+}
+
+/// The settings of a loaded solver.
+pub struct Settled {
+    pub base: Base,
+    pub config: Config,
+    pub generator: GeneratorConfig,
+    pub has_bundled: bool,
+}
+
+impl Settled {
+    /// Whether a problem is foreign to a bundled model: its result will mean nothing.
+    pub fn is_foreign(&self, problem: &str) -> bool {
+        self.has_bundled && !beamgen::bundled::knows(problem)
+    }
+
+    /// The settings of a request.
+    pub fn request(&self, wanted: &Wanted) -> PyResult<Settings> {
+        let settings = self.base.of_request(wanted, &self.generator);
+        settings.map_err(|error| errors::from_library(&error))
+    }
 }

@@ -17,6 +17,7 @@ use crate::version::VERSION;
 
 mod calibrate;
 mod check;
+mod checkers;
 mod flags;
 mod labels;
 mod serve;
@@ -24,7 +25,8 @@ mod texts;
 mod train;
 
 pub use calibrate::CalibrateArgs;
-pub use check::{CheckArgs, CheckerFlags};
+pub use check::CheckArgs;
+pub use checkers::CheckerFlags;
 pub use flags::{ModelFlags, PrmFlags, SettingFlags};
 pub use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use thiserror::Error;
 
 /// Servers that cannot be used.
@@ -106,4 +107,56 @@ pub enum Failure {
     /// An answer that is not what the route gives.
     #[error("gave an answer that cannot be read: {0}")]
     Answer(String),
+}
+
+/// Characters of what a server says that are repeated in an error.
+const MOST_SAID: usize = 300;
+
+/// Returns what a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
+/// a `detail`, or the text.
+pub(crate) fn said(text: &[u8]) -> String {
+    let json: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
+    let message = [
+        &json["error"]["message"],
+        &json["error"],
+        &json["message"],
+        &json["detail"],
+    ]
+    .into_iter()
+    .find_map(Value::as_str);
+    match message {
+        Some(message) => one_line(message),
+        None => one_line(&String::from_utf8_lossy(text)),
+    }
+}
+
+pub(crate) fn one_line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(MOST_SAID) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_one_line() {
+        for (text, expected) in [
+            (
+                r#"{"error":{"message":"no\nsuch model","code":404}}"#,
+                "no such model",
+            ),
+            (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
+            (r#"{"object":"error","message":"too long"}"#, "too long"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            ("<html>\n502\n</html>", "<html> 502 </html>"),
+            ("", ""),
+        ] {
+            assert_eq!(said(text.as_bytes()), expected);
+        }
+        assert!(said("é".repeat(10_000).as_bytes()).chars().count() <= MOST_SAID + 1);
+    }
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Failure;
+use crate::error::{Failure, said};
 
 /// The completion so far, in the shape of an answer that is not streamed.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<'a> Completion<'a> {
             let code = error["code"].as_u64().and_then(|code| code.try_into().ok());
             return Err(Failure::Status {
                 status: code.filter(|code| (400..600).contains(code)).unwrap_or(500),
-                message: crate::client::said(data),
+                message: said(data),
                 retry_after: None,
             });
         }

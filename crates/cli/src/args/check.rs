@@ -1,39 +1,10 @@
-//! Arguments of `beamgen check`, and the flags that name checkers.
+//! Arguments of `beamgen check`.
 
 use std::path::PathBuf;
 
-use beamgen::checkers::CHECKERS;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use super::{InputFlags, RuleFlags};
-
-/// Which checkers.
-#[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Checkers")]
-pub struct CheckerFlags {
-    /// Checkers that veto steps that they prove wrong: arithmetic, consistency
-    ///
-    /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a
-    /// calculation that the next step gives another result. Several with commas between them, or repeated.
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = checker(),
-        hide_possible_values = true,
-        hide_short_help = true
-    )]
-    pub checker: Vec<String>,
-    /// A checker of one's own: a shell command that speaks JSON lines (docs/checkers.md)
-    ///
-    /// May be repeated. What it does not answer, or dies on, counts as abstained from.
-    #[arg(long, value_name = "CMD", hide_short_help = true)]
-    pub checker_command: Vec<String>,
-    /// Seconds after which a command that answers nothing is ended [default: 10]
-    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
-    pub checker_timeout: Option<f64>,
-}
+use super::{CheckerFlags, InputFlags, RuleFlags};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = CHECK)]
@@ -68,11 +39,3 @@ for each checker, the share of steps with a verdict, how often a fail stands on 
 wrong, and how many first mistakes were found. Every fail on a step that is labelled right is listed with \
 its reason. Without --checker and --checker-command all built-in checkers are asked. Files are those \
 that `beamgen labels` reads; what stands behind a chain's first mistake has no label and counts for neither.";
-
-fn checker() -> PossibleValuesParser {
-    PossibleValuesParser::new(
-        CHECKERS
-            .iter()
-            .map(|row| PossibleValue::new(row.name).help(row.about)),
-    )
-}

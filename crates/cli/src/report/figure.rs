@@ -8,14 +8,11 @@ use plotters::style::{FontStyle, register_font};
 
 use crate::failure::Failure;
 
+pub use super::style::fault;
+
 /// Width and height of the SVG; the PNG has twice as many pixels.
 const SIZE: (u32, u32) = (1080, 620);
 pub const SCALE: u32 = 2;
-
-/// Why a figure could not be drawn: the backends' errors have no type in common.
-pub fn fault(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow::anyhow!("{error}")
-}
 
 /// Something that can be drawn on either backend, the second time with everything `scale` times as
 /// large.

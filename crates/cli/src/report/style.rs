@@ -5,7 +5,10 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::fault;
+/// Why a figure could not be drawn: the backends' errors have no type in common.
+pub fn fault(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
+}
 
 /// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
 /// enough on white.

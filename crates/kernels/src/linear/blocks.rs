@@ -1,8 +1,10 @@
 //! Blocks of quantised weights: how they lie in panels, and how groups of them become bytes.
 
 use super::PANEL;
-use super::int8::GROUP;
 use crate::simd::{LANES, Simd};
+
+/// Values that share a scale.
+pub(super) const GROUP: usize = 32;
 
 /// Bytes of the weights of a group in a panel, unpacked: for each four inputs four bytes of each
 /// output.

@@ -4,7 +4,8 @@ use crate::buffer::{AlignedBuf, Number};
 use crate::simd::{LANES, Simd};
 
 use super::PANEL;
-use super::int8::{GROUP, Q8Block};
+use super::blocks::GROUP;
+use super::int8::Q8Block;
 
 /// How a layer's weights are stored. But for [`Int8`](Self::Int8) the arithmetic is float32, in the
 /// same order: values that a narrow format holds exactly give the same results in all of them, bit

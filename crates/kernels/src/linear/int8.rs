@@ -2,16 +2,13 @@
 
 use std::marker::PhantomData;
 
-use super::blocks::{self, Blocks};
+use super::blocks::{self, Blocks, GROUP};
 use super::int8_tile::{Quantize, Tile};
 use super::out::Out;
 use super::{PANEL, packing_work};
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
-
-/// Values that share a scale.
-pub(super) const GROUP: usize = 32;
 
 /// 32 neighbouring weights of an output: `scale * values`. The same numbers as in a block of
 /// GGUF's Q8_0.

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::PANEL;
 #[cfg(target_arch = "x86_64")]
 use super::amx_tile::Sums;
-use super::blocks::{self, Blocks, CHUNK, Scales, WIDE};
-use super::int8::{GROUP, InputBytes, InputScale, RowBlocks};
+use super::blocks::{self, Blocks, CHUNK, GROUP, Scales, WIDE};
+use super::int8::{InputBytes, InputScale, RowBlocks};
 use super::out::Out;
 use crate::isa::Int8Task;
 use crate::parallel::{SharedOut, TASK_ROWS};
