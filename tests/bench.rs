@@ -158,7 +158,25 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
             assert!((reward - mean).abs() < 1e-6, "{point} {mean}");
         }
     }
-    assert_eq!(results["pools"][0]["name"], "best@4");
+    let pools = results["pools"].as_array().expect("a pool of each set");
+    assert_eq!(pools.len(), 2);
+    for pool in pools {
+        assert_eq!(pool["name"], "best@4");
+        // All of a pool is the run itself.
+        for (run, of) in [("best", "best"), ("vote", "majority")] {
+            let is_row =
+                |row: &&Value| row["set"] == pool["set"] && row["run"] == run && row["n"] == 4;
+            let row = summary.iter().find(is_row).expect("a row");
+            let last = pool["at"]
+                .as_array()
+                .and_then(|at| at.last())
+                .expect("k = 4");
+            assert_eq!(
+                (&last["k"], &last[of]["share"]),
+                (&4.into(), &row["accuracy"])
+            );
+        }
+    }
     assert_eq!(results["difficulty"][0]["samples"], 2 * 4);
 
     let table = place.read("out/results.csv");

@@ -3,7 +3,7 @@
 //! "The first k of n" is one random subset and noisy; here all subsets count (in closed form) or
 //! many drawn ones.
 
-use beamgen_search::Choose;
+use beamgen_search::{Choose, Standing};
 
 use crate::draw::SplitMix;
 
@@ -17,6 +17,8 @@ pub struct Sample {
     pub correct: bool,
     /// A number for the class of its answer, the same for equal answers; `None` without an answer.
     pub class: Option<u32>,
+    /// Whether nothing in it marks its answer as such.
+    pub is_guess: bool,
     /// Its aggregated score.
     pub score: Option<f32>,
     /// Tokens sampled for it.
@@ -27,7 +29,7 @@ pub struct Sample {
 /// pool, is right; choosing is that of [`beamgen_search::choose()`]. `None` if `k` is 0 or above
 /// the pool.
 ///
-/// [`Choose::Best`] is exact: sorted by score, rank `i` of `n` is the best of `C(n - 1 - i, k - 1)
+/// [`Choose::Best`] is exact: sorted by [`Standing`], rank `i` of `n` is the best of `C(n - 1 - i, k - 1)
 /// / C(n, k)` of the subsets. Votes have no closed form: they are the mean over [`SUBSETS`]
 /// subsets, drawn from `seed`.
 pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<f64> {
@@ -42,17 +44,17 @@ pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<
     })
 }
 
-/// Indices by falling score, those without an answer last; equal ones in order.
+/// Indices in the order of the search, those without an answer last; equal ones in order.
 fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
-    let key = |sample: &Sample| match (scored, sample.score) {
-        (true, Some(score)) => score,
-        _ => f32::NEG_INFINITY,
+    let standing = |sample: &Sample| Standing {
+        is_guess: sample.is_guess,
+        score: sample.score.filter(|_| scored),
     };
     let mut order: Vec<usize> = (0..pool.len()).collect();
     order.sort_by(|&a, &b| {
         let (a, b) = (&pool[a], &pool[b]);
         let answered = b.class.is_some().cmp(&a.class.is_some());
-        answered.then(key(b).total_cmp(&key(a)))
+        answered.then(standing(a).best_first(standing(b)))
     });
     order
 }
@@ -156,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Pools of 8 with ties of score and of votes, and chains without an answer or a score.
+    /// Pools of 8 with ties of score and of votes, guesses, and chains without an answer or a score.
     fn pools() -> Vec<Vec<Sample>> {
         let mut draw = SplitMix::new(7);
         let sample = |draw: &mut SplitMix| {
@@ -164,6 +166,7 @@ mod tests {
             Sample {
                 correct: class == 1,
                 class: (class != 4).then_some(class),
+                is_guess: draw.below(3) == 0,
                 // Sums of eighths are exact in any order, as is every tie.
                 score: (draw.below(7) > 0).then(|| draw.below(8) as f32 / 8.0),
                 tokens: 1,
@@ -181,6 +184,7 @@ mod tests {
             let score = sample.score.filter(|_| how != Choose::Majority);
             let chain = serde_json::json!({
                 "node": 0, "finish": "answer", "score": score, "logprob": 0.0, "answer": answer, "class": answer,
+                "is_guess": sample.is_guess,
             });
             serde_json::from_value(chain).unwrap()
         };
@@ -229,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_of_the_whole_pool_is_exact() {
+    fn the_choice_of_the_whole_pool_is_that_of_the_search() {
         for pool in pools() {
-            for how in [Choose::Majority, Choose::Weighted] {
+            for &how in Choose::ALL {
                 let got = chosen_at_k(&pool, 8, how, 3);
                 assert_eq!(got, Some(by_enumeration(&pool, 8, how)), "{how} {pool:?}");
             }

@@ -165,6 +165,7 @@ fn voting_and_choosing_give_the_published_figures() {
                 .zip(&right)
                 .map(|(chain, &correct)| Sample {
                     correct,
+                    is_guess: chain.is_guess,
                     class: class(chain),
                     score: chain.score,
                     tokens: 1,

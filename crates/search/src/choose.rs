@@ -1,5 +1,7 @@
 //! Choosing the answer among the finished chains.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray, VariantNames};
 
@@ -152,18 +154,36 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     Some(winner.1)
 }
 
-/// The chains that give an answer: those that state it before those whose answer is a guess, for a
-/// chain that ended early is right in each of its steps; then best score first, then in order.
+/// The chains that give an answer, in the order of their [`Standing`].
 pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
-    let score = |i: usize| chains[i].score.unwrap_or(f32::NEG_INFINITY);
+    let standing = |i: usize| Standing {
+        is_guess: chains[i].is_guess,
+        score: chains[i].score,
+    };
     let mut order: Vec<usize> = (0..chains.len())
         .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
         .collect();
-    order.sort_by(|&a, &b| {
-        let stated_first = chains[a].is_guess.cmp(&chains[b].is_guess);
-        stated_first.then(score(b).total_cmp(&score(a)))
-    });
+    order.sort_by(|&a, &b| standing(a).best_first(standing(b)));
     order
+}
+
+/// How a chain that gives an answer stands among others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// Whether its answer is a guess.
+    pub is_guess: bool,
+    /// Its aggregated score.
+    pub score: Option<f32>,
+}
+
+impl Standing {
+    /// Chains that state their answer come before those whose answer is a guess, for a chain that
+    /// ended early is right in each of its steps; then the best score comes first.
+    pub fn best_first(self, other: Self) -> Ordering {
+        let score = |standing: Self| standing.score.unwrap_or(f32::NEG_INFINITY);
+        let stated_first = self.is_guess.cmp(&other.is_guess);
+        stated_first.then(score(other).total_cmp(&score(self)))
+    }
 }
 
 #[cfg(test)]

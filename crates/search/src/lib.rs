@@ -40,7 +40,7 @@ pub mod thoughts;
 mod tree;
 
 pub use aggregation::Aggregation;
-pub use choose::{Answer, Answers, Choose, FinishedChain, choose};
+pub use choose::{Answer, Answers, Choose, FinishedChain, Standing, choose};
 pub use config::SearchConfig;
 pub use error::{Cause, ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;

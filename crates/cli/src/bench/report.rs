@@ -139,6 +139,7 @@ mod tests {
         let chains = Chains {
             right: (0..4).map(|i| if right(i) { '1' } else { '0' }).collect(),
             class: (0..4).map(|i| Some(u32::from(right(i)))).collect(),
+            guess: String::new(),
             score: (0..4_u8).map(|i| Some(f32::from(i) / 4.0)).collect(),
             tokens: vec![u32::from(generated) / 4; 4],
         };

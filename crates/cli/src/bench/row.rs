@@ -150,6 +150,9 @@ pub struct Chains {
     pub right: String,
     /// A number for each distinct answer; `null` without one.
     pub class: Vec<Option<u32>>,
+    /// `1` for an answer that is a guess; without it none is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guess: String,
     pub score: Vec<Option<f32>>,
     pub tokens: Vec<u32>,
 }
@@ -172,25 +175,71 @@ impl Chains {
             let right = class.is_some_and(|class| classes[class].1);
             chains.right.push(if right { '1' } else { '0' });
             chains.class.push(class.map(|class| class as u32));
+            chains.guess.push(if chain.is_guess { '1' } else { '0' });
             chains.score.push(chain.score);
             chains
                 .tokens
                 .push(result.tree.token_count(chain.node) as u32);
+        }
+        if !chains.guess.contains('1') {
+            chains.guess.clear();
         }
         chains
     }
 
     /// The chains as samples of a pool.
     pub fn samples(&self) -> impl Iterator<Item = Sample> {
+        let guesses = self.guess.bytes().chain(std::iter::repeat(b'0'));
         let columns = self.class.iter().zip(&self.score).zip(&self.tokens);
-        self.right
-            .bytes()
-            .zip(columns)
-            .map(|(right, ((&class, &score), &tokens))| Sample {
+        self.right.bytes().zip(guesses).zip(columns).map(
+            |((right, guess), ((&class, &score), &tokens))| Sample {
                 correct: right == b'1',
                 class,
+                is_guess: guess == b'1',
                 score,
                 tokens,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen::eval::pool::chosen_at_k;
+    use beamgen::{Choose, Problem};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_of_a_pool_chooses_as_the_search_did() {
+        let problem = Problem {
+            id: "1".to_owned(),
+            text: "1 + 1?".to_owned(),
+            answer: Some("2".to_owned()),
+        };
+        let mut result = ProblemResult::unsearched(0, problem);
+        let chain = |answer, score, is_guess| {
+            json!({
+                "node": 0, "finish": "answer", "score": score, "logprob": 0.0,
+                "answer": answer, "class": answer, "is_guess": is_guess,
             })
+        };
+        // The best score is that of a guess.
+        let chains = json!([chain("1", 0.9, true), chain("2", 0.5, false)]);
+        result.finished = serde_json::from_value(chains).unwrap();
+        let kept = Chains::of(&result);
+        let pool: Vec<Sample> = kept.samples().collect();
+        for &how in Choose::ALL {
+            result.answer = result.choose(how, 2).unwrap().answer.clone();
+            let right = f64::from(is_correct(&result) == Some(true));
+            assert_eq!(chosen_at_k(&pool, 2, how, 0), Some(right), "{how}");
+        }
+        // Rows of earlier versions do not tell guesses apart.
+        let mut earlier = serde_json::to_value(&kept).unwrap();
+        earlier.as_object_mut().unwrap().remove("guess");
+        let earlier: Chains = serde_json::from_value(earlier).unwrap();
+        assert!(earlier.samples().all(|sample| !sample.is_guess));
+        assert_eq!(earlier.samples().count(), 2);
     }
 }
