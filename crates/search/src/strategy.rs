@@ -164,7 +164,8 @@ pub trait Strategy {
     fn scoring(&self) -> Scoring;
 
     /// Whether siblings with the same text are one candidate. If so, siblings are reported
-    /// together.
+    /// together. Where a node is expanded again, a step that it has already is a copy more of that
+    /// one, which is reported again.
     fn merges_siblings(&self) -> bool;
 
     /// Whether this node keeps its cache when it is expanded, until it is pruned, so that it can be

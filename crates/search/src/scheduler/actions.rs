@@ -20,6 +20,7 @@ impl ActiveProblem {
         self.note_memory(&cx.models);
         let mut nodes = std::mem::take(&mut self.steps.unreported);
         nodes.sort_unstable();
+        nodes.dedup();
         let actions = self.strategy.on_steps(&self.tree, &nodes);
         if self.config().consensus && self.is_decided(&nodes, cx.models.answers) {
             self.conclude(cx);

@@ -142,33 +142,52 @@ impl ActiveProblem {
     }
 
     /// The first of the siblings that go on from the same text, in the order of their streams,
-    /// stands for all.
+    /// stands for all. One that was reported before is reported again, for it has a copy more.
     pub(super) fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
-        let mut siblings = self.tree.node(parent).children.clone();
-        siblings.retain(|&id| std::mem::take(&mut self.resources(id).waits));
-        for (i, &id) in siblings.iter().enumerate() {
-            let twin = siblings[..i].iter().copied().find(|&earlier| {
-                let (a, b) = (self.tree.node(earlier), self.tree.node(id));
-                let leftover = |id: NodeId| &self.resources[id.index()].leftover;
-                let same = a.text == b.text && leftover(earlier) == leftover(id);
-                a.state == b.state && a.state != State::Paused && same
-            });
-            if let Some(twin) = twin.filter(|_| self.competes(id)) {
-                self.tree.node_mut(twin).copies += 1;
-                self.tree.node_mut(id).state = State::Duplicate;
-                self.tree.node_mut(id).duplicate_of = Some(twin);
-                cx.event(Event::StepMerged {
-                    index: self.index,
-                    tree: &self.tree,
-                    node: id,
-                    twin,
-                });
-                self.release(id, cx);
-                self.steps.outstanding -= 1;
-            } else {
+        let siblings = self.tree.node(parent).children.clone();
+        let new: Vec<bool> = siblings
+            .iter()
+            .map(|&id| std::mem::take(&mut self.resources(id).waits))
+            .collect();
+        for (i, &id) in siblings.iter().enumerate().filter(|(i, _)| new[*i]) {
+            // A step that was paused is compared with those that grew with it only.
+            let any = self.resources(id).mode == DecodeMode::Sample;
+            let twin = (0..i)
+                .filter(|&earlier| any || new[earlier])
+                .find(|&earlier| self.is_same_step(siblings[earlier], id));
+            let Some(twin) = twin.filter(|_| self.competes(id)) else {
                 self.advance(id);
+                continue;
+            };
+            let stands = siblings[twin];
+            self.tree.node_mut(stands).copies += 1;
+            self.tree.node_mut(id).state = State::Duplicate;
+            self.tree.node_mut(id).duplicate_of = Some(stands);
+            cx.event(Event::StepMerged {
+                index: self.index,
+                tree: &self.tree,
+                node: id,
+                twin: stands,
+            });
+            self.release(id, cx);
+            match new[twin] {
+                true => self.steps.outstanding -= 1,
+                false => self.report(stands),
             }
         }
+    }
+
+    /// Whether a chain goes on from `earlier` as it would from its sibling `id`. An expanded
+    /// sibling was open before.
+    fn is_same_step(&self, earlier: NodeId, id: NodeId) -> bool {
+        let (a, b) = (self.tree.node(earlier), self.tree.node(id));
+        let before = match a.state {
+            State::Expanded => State::Open,
+            state => state,
+        };
+        let leftover = |id: NodeId| &self.resources[id.index()].leftover;
+        let is_same = a.text == b.text && leftover(earlier) == leftover(id);
+        before == b.state && before != State::Paused && is_same
     }
 
     /// Sends a step to the scorer or, where there is nothing to score, to the strategy.

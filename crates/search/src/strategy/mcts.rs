@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::slots::slots;
 use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
@@ -11,13 +12,18 @@ use crate::tree::{ChainTree, NodeId, State};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MctsConfig {
-    /// Leaves to select; 0: 8 N/M, as many steps as eight rounds of a beam.
+    /// Nodes to give M children to; 0: 8 N/M, as many steps as eight rounds of a beam.
     pub simulations: usize,
     /// c of PUCT: how much the generator's preference and novelty count against value.
     pub exploration: f32,
-    /// Lost visits that each leaf in the making counts for, so that leaves selected at once differ.
+    /// Lost visits that each node in the making counts for, so that nodes selected at once differ.
     pub virtual_loss: f32,
 }
+
+/// k of progressive widening.
+const WIDENING: f64 = 1.0;
+/// alpha of progressive widening.
+const WIDENING_EXPONENT: f64 = 0.5;
 
 impl Default for MctsConfig {
     fn default() -> Self {
@@ -41,41 +47,48 @@ impl StrategyKeys for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Most simulations. Each looks at the whole tree, also where it only selects a complete leaf
-    /// again.
+    /// Most simulations. Each looks at the whole tree.
     pub const MAX_SIMULATIONS: usize = 1_000_000;
 }
 
 /// Monte Carlo tree search with the scorer in place of rollouts.
 ///
-/// A simulation goes from the root to a leaf, at each node to the child with the highest
+/// A simulation goes from the root down, at each node to the child with the highest
 /// Q + c P sqrt(V) / (1 + v): Q is the mean of the values seen at or below the child, P the softmax
 /// among siblings of the mean log-probability of their tokens, V and v the visits of the
-/// node and the child. The leaf is expanded into M steps, and the best of their chain scores is the
-/// value that all nodes above see; a node's first value is its own chain score. A complete leaf
-/// may be selected again, at no cost: its own score is seen once more.
+/// node and the child. It ends at an open leaf or at a node that is widened, and samples M children there.
+/// The best of their chain scores is the value that all nodes above see. A node's first value is its own chain
+/// score. A complete leaf is not selected: there is nothing to sample.
 ///
-/// N/2M leaves (at least one) are selected at once, with virtual loss, so that the batch has rows
+/// Progressive widening: a node that was given children t times is given M more when k D^alpha
+/// reaches t. D is the visits less the values that it saw, so a node whose children score well has
+/// no need of others. The literature counts the visits alone. k is 1, alpha is 1/2.
+///
+/// N/2M nodes (at least one) are selected at once, with virtual loss, so that the batch has rows
 /// to compute. No more than N chains are alive: N/2 grow, and the best other leaves by Q are
-/// remembered. If no chain is complete when the simulations are over, the best leaf alone goes on,
-/// and then the best below it, until one is.
+/// remembered. The search ends when the simulations are spent or nothing can grow. Then, if no
+/// complete chain scores as well as the best leaf, that one goes on alone, and then the best below it.
 ///
 /// PUCT as in AlphaZero (<https://arxiv.org/abs/1712.01815>); with process rewards:
-/// OpenR (<https://arxiv.org/abs/2410.09671>).
+/// OpenR (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings of
+/// move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies for
+/// Monte-Carlo tree search" (2008).
 #[derive(Debug, Clone)]
 pub struct Mcts {
     n: usize,
     m: usize,
     exploration: f64,
     virtual_loss: f64,
+    /// k of progressive widening.
+    widening: f64,
     aggregation: Aggregation,
-    /// Leaves selected at once.
+    /// Nodes selected at once.
     parallel: usize,
     simulations_left: usize,
     /// By node.
     seen: Vec<Seen>,
-    /// Leaves that are being expanded.
-    batch: Vec<NodeId>,
+    /// Nodes that are being given children.
+    batch: Vec<Growing>,
     /// The leaf that went on alone last, after the simulations.
     alone: Option<NodeId>,
 }
@@ -86,13 +99,21 @@ struct Seen {
     visits: f64,
     /// Sum of the values.
     total: f64,
-    /// Leaves of the batch at or below it.
+    /// Nodes of the batch at or below it.
     pending: f64,
+}
+
+/// A node that is being given children.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Growing {
+    node: NodeId,
+    /// Children that it had before.
+    known: usize,
 }
 
 impl Mcts {
     /// # Errors
-    /// `n` or `m` is 0, `n < m`, or a number is negative.
+    /// `n` or `m` is 0, `n < m`, or a number is out of its range.
     pub fn new(
         n: usize,
         m: usize,
@@ -106,6 +127,7 @@ impl Mcts {
             m,
             exploration: f64::from(config.exploration),
             virtual_loss: f64::from(config.virtual_loss),
+            widening: WIDENING,
             aggregation,
             parallel: (slots / 2).max(1),
             simulations_left: match config.simulations {
@@ -122,14 +144,6 @@ impl Mcts {
         f64::from(tree.chain_score(id, self.aggregation).unwrap_or(0.0))
     }
 
-    /// Shows `value` to a node and all above it.
-    fn back_up(&mut self, tree: &ChainTree, from: NodeId, value: f64) {
-        self.above(tree, from, |seen| {
-            seen.visits += 1.0;
-            seen.total += value;
-        });
-    }
-
     fn above(&mut self, tree: &ChainTree, from: NodeId, change: impl Fn(&mut Seen)) {
         let mut at = Some(from);
         while let Some(id) = at {
@@ -138,40 +152,64 @@ impl Mcts {
         }
     }
 
-    /// Takes in the children of the batch.
+    /// Takes in the new children of the batch: the best of their values is seen by all above.
     fn take_in(&mut self, tree: &ChainTree) {
         self.seen.resize(tree.len(), Seen::default());
-        for leaf in std::mem::take(&mut self.batch) {
-            let mut best = 0.0;
-            for &child in &tree.node(leaf).children {
-                if is_leaf(tree, child) {
-                    let value = self.value(tree, child);
-                    best = value.max(best);
-                    self.seen[child.index()] = Seen {
-                        visits: 1.0,
-                        total: value,
-                        pending: 0.0,
-                    };
+        for Growing { node, known } in std::mem::take(&mut self.batch) {
+            let mut best: f64 = 0.0;
+            for &child in &tree.node(node).children[known..] {
+                // A text that was there before counts with its value.
+                let child = tree.node(child).duplicate_of.unwrap_or(child);
+                let state = tree.node(child).state;
+                if state != State::Expanded && !is_leaf(tree, child) {
+                    continue;
+                }
+                let value = self.value(tree, child);
+                best = best.max(value);
+                let seen = &mut self.seen[child.index()];
+                if seen.visits == 0.0 {
+                    seen.visits = 1.0;
+                    seen.total = value;
                 }
             }
-            self.back_up(tree, leaf, best);
-            self.above(tree, leaf, |seen| seen.pending -= 1.0);
+            self.above(tree, node, |seen| {
+                seen.visits += 1.0;
+                seen.total += best;
+                seen.pending -= 1.0;
+            });
         }
     }
 
-    /// The leaf at the end of the most promising way down; `None` if there is none.
+    fn is_growing(&self, id: NodeId) -> bool {
+        self.batch.iter().any(|growing| growing.node == id)
+    }
+
+    /// Whether what was seen below an expanded node has earned it more children.
+    fn is_widened(&self, tree: &ChainTree, id: NodeId) -> bool {
+        let (node, seen) = (tree.node(id), self.seen[id.index()]);
+        let times = node.children.len().div_ceil(self.m) as f64;
+        let disappointments = (seen.visits - seen.total).max(0.0);
+        let earned = self.widening * disappointments.powf(WIDENING_EXPONENT);
+        node.state == State::Expanded && earned >= times && !self.is_growing(id)
+    }
+
+    /// The node at the end of the most promising way down; `None` if there is none.
     fn select(&self, tree: &ChainTree) -> Option<NodeId> {
         let mut leads = vec![false; tree.len()];
         // Children are younger than their parents.
         for at in (0..tree.len()).rev() {
             let id = NodeId(at as u32);
-            leads[at] |= is_leaf(tree, id) && !self.batch.contains(&id);
+            let grows = tree.node(id).state == State::Open && !self.is_growing(id);
+            leads[at] |= grows || self.is_widened(tree, id);
             if let (true, Some(parent)) = (leads[at], tree.node(id).parent) {
                 leads[parent.index()] = true;
             }
         }
+        if !leads[0] {
+            return None;
+        }
         let mut at = ChainTree::ROOT;
-        while tree.node(at).state == State::Expanded {
+        while tree.node(at).state == State::Expanded && !self.is_widened(tree, at) {
             let children = &tree.node(at).children;
             let priors = priors(tree, children);
             let mut best = None;
@@ -187,14 +225,6 @@ impl Mcts {
         Some(at)
     }
 
-    /// Whether complete leaves are all that could still be selected.
-    fn is_exhausted(&self, tree: &ChainTree) -> bool {
-        let mut leaves = tree.nodes().filter(|&(id, _)| is_leaf(tree, id));
-        let growable = leaves.any(|(id, node)| !node.is_complete() && !self.batch.contains(&id));
-        let has_complete = tree.nodes().any(|(_, node)| node.is_complete());
-        has_complete && !growable
-    }
-
     /// PUCT, with virtual losses among the visits.
     fn puct(&self, parent: NodeId, child: NodeId, prior: f64) -> f64 {
         let visits = |seen: &Seen| seen.visits + self.virtual_loss * seen.pending;
@@ -203,26 +233,34 @@ impl Mcts {
         mean + self.exploration * prior * visits(above).sqrt() / (1.0 + visits(seen))
     }
 
-    /// Selects leaves to expand while simulations are left.
+    /// Puts a node into the batch.
+    fn grow(&mut self, tree: &ChainTree, node: NodeId) {
+        let known = tree.node(node).children.len();
+        self.above(tree, node, |seen| seen.pending += 1.0);
+        self.batch.push(Growing { node, known });
+    }
+
+    /// Selects nodes to expand or to widen while simulations are left.
     fn fill_batch(&mut self, tree: &ChainTree) {
         while self.batch.len() < self.parallel && self.simulations_left > 0 {
-            if self.is_exhausted(tree) {
-                // All that are left would look at complete leaves once more and change nothing.
-                self.simulations_left = 0;
-                return;
-            }
-            let Some(leaf) = self.select(tree) else {
+            let Some(node) = self.select(tree) else {
                 return;
             };
             self.simulations_left -= 1;
-            if tree.node(leaf).is_complete() {
-                let value = self.value(tree, leaf);
-                self.back_up(tree, leaf, value);
-            } else {
-                self.above(tree, leaf, |seen| seen.pending += 1.0);
-                self.batch.push(leaf);
-            }
+            self.grow(tree, node);
         }
+    }
+
+    /// The leaf to go on with alone, after the simulations: `None` when that is of no use.
+    fn last_hope(&self, tree: &ChainTree, complete: &[NodeId], open: &[NodeId]) -> Option<NodeId> {
+        let below = |id: &&NodeId| tree.node(**id).parent == self.alone;
+        let own = open.iter().find(below);
+        let best = own.or(open.first()).copied()?;
+        let most = complete.iter().map(|&id| self.value(tree, id));
+        let most = most.fold(-1.0, f64::max);
+        let goes_on = own.is_some() || self.alone.is_none();
+        let hopeful = goes_on && self.value(tree, best) > most;
+        (complete.is_empty() || hopeful).then_some(best)
     }
 }
 
@@ -255,13 +293,21 @@ impl Strategy for Mcts {
         true
     }
 
+    /// Any node may be given more children.
+    fn keeps_expanded(&self, _: NodeId) -> bool {
+        true
+    }
+
     fn begin(&mut self, _: Start) -> Vec<Action> {
         self.simulations_left -= 1;
         self.seen = vec![Seen {
             pending: 1.0,
             ..Seen::default()
         }];
-        self.batch = vec![ChainTree::ROOT];
+        self.batch = vec![Growing {
+            node: ChainTree::ROOT,
+            known: 0,
+        }];
         vec![Action::expand(ChainTree::ROOT, self.m)]
     }
 
@@ -275,19 +321,19 @@ impl Strategy for Mcts {
             .partition(|&id| tree.node(id).is_complete());
         tree.sort_by_score(&mut open, self.aggregation);
         if self.batch.is_empty() {
-            let below = |id: &&NodeId| tree.node(**id).parent == self.alone;
-            let best = open.iter().find(below).or(open.first()).copied();
-            let Some(best) = best.filter(|_| complete.is_empty()) else {
+            let Some(best) = self.last_hope(tree, &complete, &open) else {
                 return vec![Action::Done];
             };
             self.alone = Some(best);
-            self.above(tree, best, |seen| seen.pending += 1.0);
-            self.batch.push(best);
+            self.grow(tree, best);
         }
         let room = self.n - self.batch.len() * self.m;
-        open.retain(|id| !self.batch.contains(id));
+        open.retain(|&id| !self.is_growing(id));
         let forgotten = open.into_iter().skip(room).map(Action::Prune);
-        let grown = self.batch.iter().map(|&id| Action::expand(id, self.m));
+        let grown = self
+            .batch
+            .iter()
+            .map(|growing| Action::expand(growing.node, self.m));
         forgotten.chain(grown).collect()
     }
 }
@@ -316,6 +362,10 @@ impl StrategySpec for Row {
         true
     }
 
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
+    }
+
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
         let keys = config.keys.get::<MctsConfig>();
         Ok(Box::new(Mcts::new(
@@ -339,6 +389,12 @@ mod tests {
             ..MctsConfig::default()
         };
         Mcts::new(n, m, &config, Aggregation::Min).unwrap()
+    }
+
+    /// Gives each node children once.
+    fn narrow(mut mcts: Mcts) -> Mcts {
+        mcts.widening = 0.0;
+        mcts
     }
 
     /// Adds a reported child.
@@ -382,7 +438,7 @@ mod tests {
         let mut tree = ChainTree::new();
         let a = child(&mut tree, ChainTree::ROOT, 0.6, -1.0);
         let b = child(&mut tree, ChainTree::ROOT, 0.5, -1.0);
-        let mut mcts = begun(4, 2, 9);
+        let mut mcts = narrow(begun(4, 2, 9));
         mcts.on_steps(&tree, &[a, b]);
         let c = child(&mut tree, a, 0.1, -1.0);
         let d = child(&mut tree, a, 0.2, -1.0);
@@ -397,31 +453,45 @@ mod tests {
     #[test]
     fn virtual_loss_spreads_a_batch() {
         let mut tree = ChainTree::new();
-        let [a, b] = [0.6, 0.5].map(|score| child(&mut tree, ChainTree::ROOT, score, -1.0));
+        let [a, b] = [0.6, 0.4].map(|score| child(&mut tree, ChainTree::ROOT, score, -1.0));
         let [c, d] = [0.59, 0.58].map(|score| child(&mut tree, a, score, -1.0));
         let batch = |virtual_loss| {
             let mut mcts = begun(8, 2, 9);
             mcts.virtual_loss = virtual_loss;
-            mcts.batch.push(a);
+            mcts.batch.push(Growing { node: a, known: 0 });
             mcts.seen.resize(2, Seen::default());
             mcts.seen[0].pending += 1.0;
             mcts.seen[1].pending += 1.0;
             mcts.on_steps(&tree, &[]);
-            mcts.batch
+            let nodes = mcts.batch.iter().map(|growing| growing.node);
+            nodes.collect::<Vec<_>>()
         };
         assert_eq!(batch(0.0), [c, d]);
         assert_eq!(batch(1.0), [c, b]);
     }
 
     #[test]
-    fn complete_leaves_use_simulations_up() {
+    fn a_complete_leaf_is_not_selected_again() {
         let mut tree = ChainTree::new();
         let a = child(&mut tree, ChainTree::ROOT, 0.9, -0.1);
-        child(&mut tree, ChainTree::ROOT, 0.01, -3.0);
+        let b = child(&mut tree, ChainTree::ROOT, 0.01, -3.0);
         tree.node_mut(a).state = State::Finished(Finish::Answer);
         let mut mcts = begun(4, 2, 5);
-        assert_eq!(mcts.on_steps(&tree, &[]), [Action::Done]);
-        assert_eq!(mcts.seen[a.index()].visits, 5.0);
+        assert_eq!(mcts.on_steps(&tree, &[a, b]), [Action::expand(b, 2)]);
+        assert_eq!(mcts.simulations_left, 3);
+        assert_eq!(mcts.seen[a.index()].visits, 1.0);
+    }
+
+    #[test]
+    fn a_batch_waits_for_what_is_in_the_making() {
+        let mut tree = ChainTree::new();
+        let a = child(&mut tree, ChainTree::ROOT, 0.1, -1.0);
+        let b = child(&mut tree, ChainTree::ROOT, 0.979, -1.0);
+        tree.node_mut(a).state = State::Finished(Finish::Answer);
+        // 32 places for one leaf.
+        let mut mcts = begun(256, 4, 0);
+        assert_eq!(mcts.on_steps(&tree, &[a, b]), [Action::expand(b, 4)]);
+        assert_eq!(mcts.simulations_left, 8 * 64 - 2);
     }
 
     #[test]
@@ -460,6 +530,89 @@ mod tests {
                 finish: (node.depth == 5).then_some(Finish::Answer),
             }
         })
+    }
+
+    fn step(text: impl Into<String>, score: f32, is_end: bool) -> Step {
+        Step {
+            text: text.into(),
+            tokens: 1,
+            score,
+            partial_score: 0.0,
+            logprob: 0.0,
+            finish: is_end.then_some(Finish::Answer),
+        }
+    }
+
+    #[test]
+    fn a_bad_chain_does_not_end_the_search() {
+        // The first child ends at once and is bad, the others are a step from a good end.
+        let world = World::scripted(|tree, id, _| {
+            let first = tree.path(id)[0];
+            match (first == NodeId(1), tree.node(id).depth) {
+                (true, _) => step("bad\n", 0.001, true),
+                (_, 1) => step("good\n", 0.979, false),
+                _ => step("end\n", 0.97, true),
+            }
+        });
+        for n in [4, 16, 64, 256] {
+            let found = world.play(&mut mcts(n, 4, 0)).complete();
+            assert!(found.contains(&"good\nend\n".to_owned()), "{n}: {found:?}");
+        }
+        // A single simulation leaves both: the better leaf goes on.
+        let found = world.play(&mut mcts(4, 4, 1)).complete();
+        assert!(found.contains(&"good\nend\n".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn a_node_whose_children_are_all_wrong_is_given_more() {
+        // The right second step is among the fifth to eighth that are drawn.
+        let world = World::scripted(|tree, id, _| {
+            let node = tree.node(id);
+            let siblings = &tree.node(node.parent.unwrap()).children;
+            let index = siblings.iter().position(|&sibling| sibling == id).unwrap();
+            let wrong = tree
+                .path(id)
+                .into_iter()
+                .any(|id| tree.node(id).text == "wrong\n");
+            match (node.depth, wrong) {
+                (1, _) => step("fine\n", 0.99, false),
+                (2, _) if index == 5 => step("right\n", 0.98, false),
+                (2, _) => step("wrong\n", 0.02, false),
+                (_, false) => step("end\n", 0.98, true),
+                (_, true) => step("dead\n", 0.01, true),
+            }
+        });
+        for n in [4, 16, 64, 256] {
+            let played = world.play(&mut mcts(n, 4, 0));
+            let found = played.complete();
+            assert!(
+                found.contains(&"fine\nright\nend\n".to_owned()),
+                "{n}: {found:?}"
+            );
+            // Equal steps are one candidate, whenever they are drawn.
+            let wrong = played
+                .tree
+                .nodes()
+                .filter(|(_, node)| node.text == "wrong\n");
+            let distinct =
+                wrong.filter(|(_, node)| !matches!(node.state, State::Duplicate | State::Pruned));
+            assert!(distinct.count() <= 1);
+        }
+        let narrow = world.play(&mut narrow(mcts(64, 4, 0))).complete();
+        assert!(
+            narrow.iter().all(|text| text.contains("wrong")),
+            "{narrow:?}"
+        );
+    }
+
+    #[test]
+    fn every_simulation_grows_something() {
+        for seed in 0..50 {
+            let played = World::random(seed).play(&mut mcts(16, 4, 20));
+            let is_expand = |action: &&Action| matches!(action, Action::Expand { .. });
+            let grown = played.actions.iter().filter(is_expand).count();
+            assert!(grown >= 20, "{grown}");
+        }
     }
 
     #[test]

@@ -185,7 +185,12 @@ impl World {
             played.grow(node, mode, self.max_steps);
         }
         for &(node, _) in &growing {
-            if strategy.merges_siblings() && played.merge(node, &growing) {
+            let twin = strategy.merges_siblings().then(|| played.merge(node));
+            if let Some(twin) = twin.flatten() {
+                // One that was reported before is reported again.
+                if growing.iter().all(|&(new, _)| new != twin) && !settled.contains(&twin) {
+                    settled.push(twin);
+                }
                 continue;
             }
             if strategy.scoring() == Scoring::EveryStep {
@@ -244,21 +249,26 @@ impl Played {
         }
     }
 
-    /// Whether an earlier sibling that grew at the same time stands for the node.
-    fn merge(&mut self, id: NodeId, growing: &[(NodeId, DecodeMode)]) -> bool {
+    /// The earlier sibling that stands for the node, if one does.
+    fn merge(&mut self, id: NodeId) -> Option<NodeId> {
         let node = self.tree.node(id);
         if node.state != State::Open && !node.is_complete() {
-            return false;
+            return None;
         }
-        let earlier = growing.iter().map(|&(twin, _)| twin);
-        let twin = earlier.take_while(|&twin| twin != id).find(|&twin| {
+        let siblings = &self.tree.node(node.parent?).children;
+        let earlier = siblings.iter().copied().take_while(|&twin| twin != id);
+        let twin = earlier.into_iter().find(|&twin| {
             let other = self.tree.node(twin);
-            (other.parent, other.state, &other.text) == (node.parent, node.state, &node.text)
-        });
-        if let Some(twin) = twin {
-            self.tree.node_mut(twin).copies += 1;
-            self.tree.node_mut(id).state = State::Duplicate;
-        }
-        twin.is_some()
+            let before = match other.state {
+                State::Expanded => State::Open,
+                state => state,
+            };
+            (before, &other.text) == (node.state, &node.text)
+        })?;
+        self.tree.node_mut(twin).copies += 1;
+        let node = self.tree.node_mut(id);
+        node.state = State::Duplicate;
+        node.duplicate_of = Some(twin);
+        Some(twin)
     }
 }

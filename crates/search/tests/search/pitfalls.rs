@@ -180,6 +180,33 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
     assert_eq!(generator.rows[..6], [8; 6]);
 }
 
+/// Likewise where a node is given more children later.
+#[test]
+fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
+    let mut generator = ScriptedGenerator::new(|place| match place.depth {
+        1 => Said::answer(1),
+        _ => Said::step(format!("{}\n", place.index % 4 / 3)),
+    });
+    let mut scorer = digit_scorer();
+    let config = SearchConfig {
+        strategy: StrategyKind::MCTS,
+        ..beam(8, 4)
+    };
+    let (results, _) = solve(&mut generator, Some(&mut scorer), &config, problems(1));
+    let tree = &results[0].tree;
+    let first: Vec<NodeId> = tree.node(ChainTree::ROOT).children.clone();
+    assert!(first.len() >= 8, "widened: {}", first.len());
+    for (i, &id) in first.iter().enumerate() {
+        let node = tree.node(id);
+        let twin = first[[0, 3][usize::from(i % 4 == 3)]];
+        assert_eq!(node.duplicate_of, (id != twin).then_some(twin));
+        assert_eq!(node.state == State::Duplicate, id != twin);
+    }
+    let copies: Vec<usize> = [0, 3].map(|i| tree.node(first[i]).copies).to_vec();
+    assert_eq!(copies, [first.len() / 4 * 3, first.len() / 4]);
+    assert!(scorer.reads.values().all(|&reads| reads == 1));
+}
+
 /// Siblings that go on from different texts are no copies, and a scorer is not told tokens that say
 /// more than the step's text.
 #[test]
