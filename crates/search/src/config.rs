@@ -390,7 +390,9 @@ mod tests {
             (r#"{"strategy":"beam"}"#, Choose::Weighted),
             (r#"{"strategy":"dvts"}"#, Choose::Weighted),
             (r#"{"strategy":"best-of-n"}"#, Choose::Best),
-            (r#"{"strategy":"mcts"}"#, Choose::Best),
+            (r#"{"strategy":"particle"}"#, Choose::Weighted),
+            (r#"{"strategy":"mcts"}"#, Choose::Weighted),
+            (r#"{"strategy":"refine"}"#, Choose::Best),
             (r#"{"strategy":"beam","choose":"best"}"#, Choose::Best),
         ] {
             let config = read(text);

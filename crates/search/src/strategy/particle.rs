@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::stream::child_stream;
@@ -164,6 +165,12 @@ impl StrategySpec for Row {
 
     fn keys(&self) -> Option<KeysSpec> {
         Some(KeysSpec::of::<ParticleConfig>().always_written())
+    }
+
+    /// Particles are a sample of the posterior, so their vote is its mode. The best of many is the one
+    /// that the scorer is most mistaken about.
+    fn usual_choose(&self) -> Choose {
+        Choose::Weighted
     }
 
     fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
