@@ -14,7 +14,8 @@ fn names() -> Vec<&'static str> {
 #[test]
 fn every_strategy_solves_from_the_command_line() {
     let place = Place::new();
-    for name in names() {
+    for named in Strategies::builtin().names() {
+        let name = named.name();
         let args = [
             "solve",
             "--strategy",
@@ -24,8 +25,12 @@ fn every_strategy_solves_from_the_command_line() {
             "--limit",
             "4",
             "--json",
+            "--verbose",
         ];
-        let lines = place.run(&args).ok().json();
+        let ran = place.run(&args).ok();
+        let choosing = format!("; choose {},", named.config().choosing());
+        assert!(ran.stderr.contains(&choosing), "{name}: {}", ran.stderr);
+        let lines = ran.json();
         assert_eq!(lines.len(), 5, "{name}");
         let answered = lines
             .iter()
@@ -41,6 +46,22 @@ fn the_help_names_every_strategy() {
     for name in names() {
         assert!(help.contains(&format!("\n  {name}\n      ")), "{name}");
     }
+}
+
+#[test]
+fn the_help_and_the_default_file_say_how_each_strategy_chooses() {
+    let usual = Strategies::builtin().usual_choices();
+    let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for command in ["solve", "bench", "serve"] {
+        let help = Place::new().run(&[command, "--help"]).ok().stdout;
+        assert!(
+            in_a_line(&help).contains(&format!("[default: {usual}]")),
+            "{command}: {usual}"
+        );
+    }
+    let path = root().join("configs/search/default.toml");
+    let text = std::fs::read_to_string(path).expect("a file");
+    assert!(text.contains(&usual), "default.toml wants: {usual}");
 }
 
 #[test]

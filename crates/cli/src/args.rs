@@ -114,9 +114,13 @@ pub struct SolveArgs {
     )]
     pub strategy: Option<StrategyName>,
     /// N, chains per problem [default: 16]
-    ///
-    /// At most 65536. The KV cache of all chains stays within --kv-memory.
-    #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
+    #[arg(
+        short = 'n',
+        long = "n",
+        value_name = "N",
+        help_heading = "Search",
+        long_help = texts::chains()
+    )]
     pub chains: Option<usize>,
 
     #[command(flatten)]

@@ -58,6 +58,9 @@ fn scorer(config: &Config) -> String {
 
 fn sampling(config: &Config) -> String {
     let sampling = beamgen::sampling_params(config.generator.sampling);
+    if config.search.strategy.spec().is_greedy() {
+        return "the likeliest token each time, whatever the temperature".to_owned();
+    }
     if sampling.temperature == 0.0 {
         return "the likeliest token each time (temperature 0)".to_owned();
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use beamgen::{Aggregation, Choose, Combine, DeviceChoice, KvType, ScoreAs, WeightType};
 use clap::Args;
 
-use super::CheckerFlags;
+use super::{CheckerFlags, texts};
 
 /// Flags that are configuration keys, shared by all commands that search.
 #[derive(Args, Debug)]
@@ -22,9 +22,7 @@ pub struct SettingFlags {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// M, the expansion factor [default: 4]
-    ///
-    /// A beam keeps N/M chains and expands each of them M times.
-    #[arg(short, long)]
+    #[arg(short, long, long_help = texts::expansion())]
     pub m: Option<usize>,
     /// How step scores become a chain's score
     ///
@@ -33,9 +31,7 @@ pub struct SettingFlags {
     #[arg(long, hide_short_help = true)]
     pub aggregation: Option<Aggregation>,
     /// How the answer is chosen among finished chains
-    ///
-    /// best, majority or weighted [default: best]
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, hide_short_help = true, long_help = texts::choosing())]
     pub choose: Option<Choose>,
     /// Stop a chain after so many steps [default: 40]
     #[arg(long, value_name = "STEPS", hide_short_help = true)]

@@ -116,7 +116,13 @@ pub struct ServeArgs {
     )]
     pub strategy: Option<StrategyName>,
     /// N, chains per problem [default: 16]
-    #[arg(short = 'n', long = "n", value_name = "N", help_heading = "Search")]
+    #[arg(
+        short = 'n',
+        long = "n",
+        value_name = "N",
+        help_heading = "Search",
+        long_help = texts::chains()
+    )]
     pub chains: Option<usize>,
 
     #[command(flatten)]

@@ -37,6 +37,34 @@ Examples:
       published models by name; `beamgen models` lists them";
 
 /// Examples, the table of strategies, what the input may be.
+/// The help of --choose.
+pub fn choosing() -> String {
+    let usual = Strategies::builtin().usual_choices();
+    format!(
+        "How the answer is chosen among finished chains\n\n\
+         best, majority or weighted [default: {usual}]"
+    )
+}
+
+/// The help of -m.
+pub fn expansion() -> String {
+    let using = Strategies::builtin().list(|config| config.strategy.spec().uses_m());
+    format!(
+        "M, the expansion factor [default: 4]\n\n\
+         A beam keeps N/M chains and expands each of them M times. It matters for {using} only."
+    )
+}
+
+/// The help of -n.
+pub fn chains() -> String {
+    let of_one = Strategies::builtin().list(|config| config.chains() == 1);
+    format!(
+        "N, chains per problem [default: 16]\n\n\
+         At most 65536. The KV cache of all chains stays within --kv-memory. \
+         It is 1 for {of_one}."
+    )
+}
+
 pub fn solve() -> String {
     let strategies = Strategies::builtin().help();
     format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")

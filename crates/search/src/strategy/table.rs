@@ -239,6 +239,29 @@ impl Strategies {
         self.names().map(entry).collect()
     }
 
+    /// The names whose settings are such, as a list in a sentence.
+    pub fn list(&self, is_such: impl Fn(&SearchConfig) -> bool) -> String {
+        let names = self.names().filter(|named| is_such(&named.config()));
+        let mut names: Vec<&str> = names.map(StrategyName::name).collect();
+        let last = names.pop().unwrap_or("none");
+        match names.is_empty() {
+            true => last.to_owned(),
+            false => format!("{} and {last}", names.join(", ")),
+        }
+    }
+
+    /// How the answer is usually chosen with each name, in a sentence.
+    pub fn usual_choices(&self) -> String {
+        let usual = Choose::default();
+        let others = Choose::ALL.iter().filter(|&&how| how != usual);
+        let clause = |how: &Choose| {
+            let names = self.list(|config| config.choosing() == *how);
+            format!("{how} for {names}; ")
+        };
+        let clauses: String = others.map(clause).collect();
+        format!("{clauses}{usual} for the others")
+    }
+
     /// A Markdown table with a row for each name.
     pub fn markdown(&self) -> String {
         let row = |named: StrategyName| {
@@ -281,6 +304,13 @@ impl StrategyName {
     pub fn summary(self) -> &'static str {
         let own = || self.kind.spec().summary();
         self.preset.map_or_else(own, |preset| preset.summary)
+    }
+
+    /// The default configuration with this name.
+    pub fn config(self) -> SearchConfig {
+        let mut config = SearchConfig::default();
+        self.apply(&mut config);
+        config
     }
 
     /// Sets the strategy, and what else the name says.
