@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 
 use crate::classifiers::{self, Classifier, Family, Output};
 use crate::error::Error;
+use crate::families::FIXED;
 use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
+use crate::layers;
 use crate::weights::LazyWeights;
 
 /// A configuration that can be followed.
@@ -40,7 +42,13 @@ impl ClassifierConfig {
             let reason = format!("architectures names {found}, and only {wanted} gives scores");
             return Err(refuse(&path, reason));
         }
-        (family.prepare)(&mut map);
+        let rope_type = (family.prepare)(&mut map);
+        if rope_type != "default" {
+            let reason = format!(
+                "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {family:?}"
+            );
+            return Err(refuse(&path, reason));
+        }
         let labels = labels(&map).map_err(|reason| refuse(&path, reason))?;
         if labels.len() == 1 && family.output == Output::Softmax {
             let reason = format!(
@@ -57,20 +65,14 @@ impl ClassifierConfig {
         let names = labels.iter().enumerate();
         let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
         map.insert("id2label".into(), Value::Object(names.collect()));
-        for (name, wanted) in family.fixed {
-            let wanted = wanted();
-            let found = map.get(*name).filter(|value| !value.is_null());
-            if let Some(found) = found.filter(|found| **found != wanted) {
-                let reason = format!("{name} is {found}; candle-transformers does {wanted} alone");
-                return Err(refuse(&path, reason));
-            }
-        }
         let fields = Fields {
             path: &path,
             map: &map,
         };
+        fields.check_fixed(FIXED)?;
+        fields.check_fixed(family.fixed)?;
         fields.check_numbers()?;
-        fields.size("num_hidden_layers", MOST_LAYERS)?;
+        let layers = fields.size("num_hidden_layers", MOST_LAYERS)?;
         let heads = fields.size("num_attention_heads", MOST)?;
         let hidden = fields.size("hidden_size", MOST)?;
         if !hidden.is_multiple_of(heads) {
@@ -78,7 +80,9 @@ impl ClassifierConfig {
             return Err(refuse(&path, reason.into()));
         }
         if family.model_type == "modernbert" {
-            check_layers(&fields)?;
+            // From the first on; candle calls them global.
+            let every = fields.size("global_attn_every_n_layers", MOST)?;
+            layers::check_full(&fields, layers, |i| i.is_multiple_of(every))?;
         }
         let vocab_size = fields.size("vocab_size", MOST)? as usize;
         let positions = fields.size("max_position_embeddings", MOST)?;
@@ -123,23 +127,4 @@ fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
         None => Err(format!("id2label has no name for label {i}")),
     };
     (0..names.len()).map(name).collect()
-}
-
-/// candle has global attention in every so many layers, from the first on.
-fn check_layers(fields: &Fields<'_>) -> Result<(), Error> {
-    let every = fields.size("global_attn_every_n_layers", MOST)? as usize;
-    let Some(Value::Array(kinds)) = fields.map.get("layer_types") else {
-        return Ok(());
-    };
-    let regular = kinds.iter().enumerate().all(|(i, kind)| {
-        let global = kind.as_str() == Some("full_attention");
-        global == i.is_multiple_of(every)
-    });
-    match regular {
-        true => Ok(()),
-        false => Err(refuse(
-            fields.path,
-            format!("layer_types is not global in every layer of {every}"),
-        )),
-    }
 }

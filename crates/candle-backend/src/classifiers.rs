@@ -5,7 +5,9 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::{debertav2, modernbert, xlm_roberta};
 use serde_json::{Map, Value};
 
+use crate::config::lift_rope;
 use crate::families::config;
+use crate::fields::Fixed;
 
 /// A family of sequence classifiers.
 pub(crate) struct Family {
@@ -15,18 +17,15 @@ pub(crate) struct Family {
     pub architecture: &'static str,
     /// Makes the model of `config.json` and weights.
     pub open: Open,
-    /// Writes fields as candle reads them.
-    pub prepare: fn(&mut Map<String, Value>),
-    /// Fields that have to have this value where they are there: candle knows no other.
+    /// Writes fields as candle reads them. Returns how the rotation is scaled.
+    pub prepare: fn(&mut Map<String, Value>) -> String,
+    /// Fields that candle does not read.
     pub fixed: &'static [Fixed],
     /// What the model gives for each label.
     pub output: Output,
     /// Positions that no token has, from the id of the padding token.
     pub positions_lost: fn(u64) -> u64,
 }
-
-/// A field, and its value.
-type Fixed = (&'static str, fn() -> Value);
 
 /// What a model gives for each label.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,6 +67,9 @@ impl std::fmt::Debug for Family {
     }
 }
 
+/// Heads that are cut away when the weights are loaded.
+const PRUNED: Fixed = ("pruned_heads", &["{}"]);
+
 const FAMILIES: &[Family] = &[
     Family {
         model_type: "deberta-v2",
@@ -78,8 +80,9 @@ const FAMILIES: &[Family] = &[
             fill(map, "pooler_hidden_size", hidden);
             fill(map, "pooler_dropout", 0.into());
             fill(map, "pooler_hidden_act", "gelu".into());
+            "default".to_owned()
         },
-        fixed: &[("conv_kernel_size", || 0.into())],
+        fixed: &[("conv_kernel_size", &["0"]), PRUNED],
         output: Output::Logits,
         positions_lost: |_| 0,
     },
@@ -89,8 +92,12 @@ const FAMILIES: &[Family] = &[
         open: open_modernbert,
         prepare: prepare_modernbert,
         fixed: &[
-            ("hidden_activation", || "gelu".into()),
-            ("classifier_activation", || "gelu".into()),
+            ("hidden_activation", &["\"gelu\""]),
+            ("classifier_activation", &["\"gelu\""]),
+            ("attention_bias", &["false"]),
+            ("mlp_bias", &["false"]),
+            ("norm_bias", &["false"]),
+            ("classifier_bias", &["false"]),
         ],
         output: Output::Softmax,
         positions_lost: |_| 0,
@@ -99,10 +106,14 @@ const FAMILIES: &[Family] = &[
         model_type: "xlm-roberta",
         architecture: "XLMRobertaForSequenceClassification",
         open: open_xlm_roberta,
-        prepare: |map| fill(map, "position_embedding_type", "absolute".into()),
+        prepare: |map| {
+            fill(map, "position_embedding_type", "absolute".into());
+            "default".to_owned()
+        },
         fixed: &[
-            ("position_embedding_type", || "absolute".into()),
-            ("is_decoder", || false.into()),
+            ("position_embedding_type", &["\"absolute\""]),
+            ("is_decoder", &["false"]),
+            PRUNED,
         ],
         output: Output::Logits,
         // They are counted from the padding token's id.
@@ -156,12 +167,15 @@ fn open_xlm_roberta(json: &Value, labels: usize, weights: VarBuilder) -> Result<
 
 /// `transformers` 5 has a list of layers and a rotation for each kind of them; candle reads what
 /// `transformers` 4 wrote.
-fn prepare_modernbert(map: &mut Map<String, Value>) {
-    crate::config::lift_rope(map);
+fn prepare_modernbert(map: &mut Map<String, Value>) -> String {
+    let rope_type = lift_rope(map);
+    // `transformers` reads this name alone.
+    if let Some(eps) = map.get("norm_eps").cloned() {
+        map.insert("layer_norm_eps".to_owned(), eps);
+    }
     for (new, old) in [
         ("rope_theta", "global_rope_theta"),
         ("rope_local_base_freq", "local_rope_theta"),
-        ("norm_eps", "layer_norm_eps"),
     ] {
         if let Some(value) = map.get(new).cloned() {
             fill(map, old, value);
@@ -181,4 +195,5 @@ fn prepare_modernbert(map: &mut Map<String, Value>) {
             *id = id.to_string().into();
         }
     }
+    rope_type
 }

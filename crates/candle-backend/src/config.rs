@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::decoder::Decoder;
 use crate::error::Error;
-use crate::families::{self, Family};
+use crate::families::{self, FIXED, Family};
 use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
-use crate::weights::LazyWeights;
+use crate::layers;
+use crate::weights::{LazyWeights, Reading, Scale};
 
 /// A configuration that can be followed.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct Config {
     pub vocab_size: usize,
     /// Of keys and values.
     pub bytes_per_token: u64,
+    reading: Reading,
 }
 
 impl Config {
@@ -37,20 +39,14 @@ impl Config {
             ));
         };
         let rope_type = lift_rope(&mut map);
-        if rope_type != "default" && family.scaling != Some(rope_type.as_str()) {
-            return Err(refuse(
-                &path,
-                format!(
-                    "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {}",
-                    family.model_type
-                ),
-            ));
-        }
+        check_scaling(&map, &rope_type, family).map_err(|reason| refuse(&path, reason))?;
         let fields = Fields {
             path: &path,
             map: &map,
         };
         fields.check_numbers()?;
+        fields.check_fixed(FIXED)?;
+        fields.check_fixed(family.fixed)?;
         let layers = fields.size("num_hidden_layers", MOST_LAYERS)?;
         let heads = fields.size("num_attention_heads", MOST)?;
         let hidden = fields.size("hidden_size", MOST)?;
@@ -61,16 +57,37 @@ impl Config {
         // Of a key and a value: DeepSeek-V2 says them apart.
         let part = |name| fields.optional(name, MOST);
         let key = match (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?) {
-            (Some(nope), Some(rope)) => nope + rope,
-            _ => head_dim,
+            (Some(nope), Some(rope)) => {
+                fields.check_implied("head_dim", rope)?;
+                fields.check_implied("qk_head_dim", nope + rope)?;
+                fields.check_implied("num_key_value_heads", heads)?;
+                nope + rope
+            }
+            _ => {
+                if !family.head_dim {
+                    fields.check_implied("head_dim", hidden / heads)?;
+                }
+                head_dim
+            }
         };
         let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
             return Err(refuse(&path, "num_key_value_heads has to divide num_attention_heads, and hidden_size to hold them".into()));
         }
+        let share = map.get("partial_rotary_factor").and_then(Value::as_f64);
+        if share.is_some_and(|share| (share * head_dim as f64) as u64 % 2 == 1) {
+            let reason = "partial_rotary_factor has to make an even part of a head";
+            return Err(refuse(&path, reason.to_owned()));
+        }
         let experts = ["num_experts", "num_local_experts", "n_routed_experts"];
         if experts.iter().any(|name| map.contains_key(*name)) {
-            fields.size("num_experts_per_tok", MOST)?;
+            let used = fields.size("num_experts_per_tok", MOST)?;
+            for name in experts {
+                if fields.optional(name, MOST)?.is_some_and(|all| used > all) {
+                    let reason = format!("num_experts_per_tok is {used}, more than {name}");
+                    return Err(refuse(&path, reason));
+                }
+            }
         }
         let vocab_size = fields.size("vocab_size", MOST)? as usize;
         let positions = fields
@@ -85,6 +102,24 @@ impl Config {
             let reason = format!("{context} positions of {key} values are more than a model has");
             return Err(refuse(&path, reason));
         }
+        layers::list(&fields, "no_rope_layers", layers)?;
+        let pattern = match family.model_type {
+            "gemma3_text" => layers::window_pattern(&fields, layers)?,
+            _ => None,
+        };
+        let reading = Reading {
+            tied: map.get("tie_word_embeddings").and_then(Value::as_bool),
+            scale: scale(&fields, family, head_dim)?,
+        };
+        if let Some(pattern) = pattern {
+            map.insert("sliding_window_pattern".to_owned(), pattern.into());
+        }
+        if family.queries.is_some() {
+            map.insert("query_pre_attn_scalar".to_owned(), head_dim.into());
+        }
+        // What these say is for other devices and for training, and candle's models follow them.
+        map.insert("use_flash_attn".to_owned(), false.into());
+        map.insert("use_cache".to_owned(), true.into());
         if window.is_none() {
             map.remove("sliding_window");
         }
@@ -107,48 +142,101 @@ impl Config {
             context: usize::try_from(context).unwrap_or(usize::MAX),
             vocab_size,
             bytes_per_token: layers * kv_heads * both * 4,
+            reading,
         })
     }
 
     /// The model, which has read nothing. `name` is for messages.
     pub fn decoder(&self, name: &str, weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
         let open = |builder| (self.family.open)(&self.json, builder);
+        let weights = weights.reading(self.reading);
         weights.build(name, self.family.model_type, open)
+    }
+}
+
+/// How queries have to be scaled on top of candle's `head_dim`.
+fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<Scale>, Error> {
+    let Some((part, offset)) = family.queries else {
+        return Ok(None);
+    };
+    let field = "query_pre_attn_scalar";
+    let found = fields.map.get(field).filter(|value| !value.is_null());
+    let scalar = found.map_or(Some(256.0), Value::as_f64);
+    let Some(scalar) = scalar.filter(|scalar| *scalar > 0.0 && scalar.is_finite()) else {
+        let reason = format!("{field} has to be a positive number");
+        return Err(refuse(fields.path, reason));
+    };
+    let scale = Scale {
+        part,
+        offset,
+        factor: (head_dim as f64 / scalar).sqrt(),
+    };
+    Ok((scale.factor != 1.0).then_some(scale))
+}
+
+fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> Result<(), String> {
+    if rope_type == "default" {
+        return Ok(());
+    }
+    let Some((_, wanted)) = family.scaling.filter(|(kind, _)| *kind == rope_type) else {
+        return Err(format!(
+            "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {}",
+            family.model_type
+        ));
+    };
+    let found = map.get("rope_scaling").and_then(Value::as_object);
+    let found = found.ok_or("rope_scaling has to be an object")?;
+    let number = |name: &&&str| found.get(**name).is_none_or(|value| !value.is_number());
+    if let Some(name) = wanted.iter().find(number) {
+        return Err(format!("the rotation's {name} has to be a number"));
+    }
+    let known = |name: &&String| {
+        wanted.contains(&name.as_str())
+            || ["rope_type", "type", "rope_theta"].contains(&name.as_str())
+    };
+    match found.keys().find(|name| !known(name)) {
+        Some(name) => Err(format!(
+            "candle-transformers does not read the rotation's {name}"
+        )),
+        None => Ok(()),
     }
 }
 
 /// Rotations as `transformers` 5 writes them, in the fields of `transformers` 4. Returns how they
 /// are scaled.
 pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
-    let mut scaling = map.get("rope_scaling").cloned().unwrap_or_default();
-    if let Some(Value::Object(parameters)) = map.get("rope_parameters").cloned() {
-        let mut lift = |from: &Value, theta: &str| {
-            for (field, name) in [
-                ("rope_theta", theta),
-                ("partial_rotary_factor", "partial_rotary_factor"),
-            ] {
-                if !map.contains_key(name) && !from[field].is_null() {
-                    map.insert(name.to_owned(), from[field].clone());
-                }
-            }
-        };
-        match (
-            parameters.get("full_attention"),
-            parameters.get("sliding_attention"),
-        ) {
-            (Some(full), Some(sliding)) => {
-                lift(full, "rope_theta");
-                lift(sliding, "rope_local_base_freq");
-                scaling = full.clone();
-            }
-            _ => {
-                scaling = Value::Object(parameters);
-                lift(&scaling, "rope_theta");
+    let object = |value: Option<&Value>| value.filter(|value| value.is_object()).cloned();
+    // The older form goes first.
+    let older = object(map.get("rope_scaling"));
+    let parameters = object(map.get("rope_parameters"));
+    let of = |kind: &str| object(parameters.as_ref()?.get(kind));
+    let (full, sliding) = (of("full_attention"), of("sliding_attention"));
+    let full = match (&full, &sliding) {
+        (None, None) => parameters,
+        _ => full,
+    };
+    let all = [
+        (older, "rope_theta"),
+        (full, "rope_theta"),
+        (sliding, "rope_local_base_freq"),
+    ];
+    let mut scaling = Value::Null;
+    for (from, theta) in all {
+        let Some(from) = from else { continue };
+        for (field, name) in [
+            ("rope_theta", theta),
+            ("partial_rotary_factor", "partial_rotary_factor"),
+        ] {
+            if !map.contains_key(name) && !from[field].is_null() {
+                map.insert(name.to_owned(), from[field].clone());
             }
         }
+        // One that is scaled is enough to be seen.
+        if kind_of(&scaling) == "default" {
+            scaling = from;
+        }
     }
-    let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
-    let kind = kind.unwrap_or("default").to_owned();
+    let kind = kind_of(&scaling);
     match kind.as_str() {
         "default" => map.remove("rope_scaling"),
         _ => {
@@ -157,4 +245,9 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
         }
     };
     kind
+}
+
+fn kind_of(scaling: &Value) -> String {
+    let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
+    kind.unwrap_or("default").to_owned()
 }

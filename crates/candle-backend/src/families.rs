@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::decoder::{Decoder, Forward, Rereading, Shared};
+use crate::fields::Fixed;
 
 /// A family of models.
 pub(crate) struct Family {
@@ -19,11 +20,18 @@ pub(crate) struct Family {
     pub model_type: &'static str,
     /// Makes the model of `config.json` and weights.
     pub open: Open,
-    /// The one `rope_scaling` that is followed.
-    pub scaling: Option<&'static str>,
+    /// The one `rope_scaling` that is followed, and the fields that it has to have.
+    pub scaling: Option<(&'static str, &'static [&'static str])>,
     /// Fields that candle wants and published files leave out or have as `null`, made of the
     /// number of positions.
     pub filled: &'static [Filled],
+    /// Fields that candle does not read.
+    pub fixed: &'static [Fixed],
+    /// candle reads `head_dim`.
+    pub head_dim: bool,
+    /// Scaling by `query_pre_attn_scalar`: a part of the names of tensors that are factors of queries,
+    /// and what candle adds to them. candle scales by `head_dim`.
+    pub queries: Option<(&'static str, f64)>,
 }
 
 /// A field, and its value.
@@ -42,6 +50,17 @@ const fn row(model_type: &'static str, open: Open) -> Family {
         open,
         scaling: None,
         filled: &[],
+        fixed: &[],
+        head_dim: false,
+        queries: None,
+    }
+}
+
+/// One that reads `head_dim`.
+const fn wide(model_type: &'static str, open: Open) -> Family {
+    Family {
+        head_dim: true,
+        ..row(model_type, open)
     }
 }
 
@@ -61,32 +80,82 @@ macro_rules! by {
 
 /// No window: as long as the context.
 const NO_WINDOW: Filled = ("sliding_window", Value::from);
-const NO_FLASH: Filled = ("use_flash_attn", |_| false.into());
 const NO_LAYER: Filled = ("max_window_layers", |_| 0.into());
+const ONE_GROUP: &[Filled] = &[("n_group", |_| 1.into()), ("topk_group", |_| 1.into())];
 
-/// Families that our own decoder does not have, and behind them those that it has: there this is a
+/// As DeepSeek-V2 has it.
+const YARN: (&str, &[&str]) = (
+    "yarn",
+    &[
+        "factor",
+        "original_max_position_embeddings",
+        "beta_fast",
+        "beta_slow",
+        "mscale",
+        "mscale_all_dim",
+    ],
+);
+
+/// Fields that none of these models reads.
+pub(crate) const FIXED: &[Fixed] = &[
+    ("quantization_config", &[]),
+    ("is_encoder_decoder", &["false"]),
+    ("add_cross_attention", &["false"]),
+    ("use_bidirectional_attention", &["false"]),
+];
+const GEMMA: &[Fixed] = &[
+    // "gelu" in files of the first version is the tanh approximation, too.
+    ("hidden_act", &["\"gelu\"", "\"gelu_pytorch_tanh\""]),
+    ("hidden_activation", &["\"gelu_pytorch_tanh\""]),
+];
+const GEMMA3: &[Fixed] = &[
+    // candle caps the scores, `transformers` does not.
+    ("attn_logit_softcapping", &[]),
+    // With more, candle fails when it reads tokens.
+    ("num_key_value_heads", &["1"]),
+];
+const QWEN2_MOE: &[Fixed] = &[("mlp_only_layers", &["[]"]), ("qkv_bias", &["true"])];
+const QWEN3_MOE: &[Fixed] = &[("mlp_only_layers", &["[]"])];
+const PHI: &[Fixed] = &[("qk_layernorm", &["false"])];
+const DEEPSEEK: &[Fixed] = &[
+    ("topk_method", &["\"greedy\""]),
+    ("norm_topk_prob", &["false"]),
+    ("mlp_bias", &["false"]),
+];
+const STABLE_LM: &[Fixed] = &[
+    ("qk_layernorm", &["false"]),
+    ("use_parallel_residual", &["false"]),
+];
+const LLAMA: &[Fixed] = &[
+    ("hidden_act", &["\"silu\"", "\"swish\""]),
+    ("attention_bias", &["false"]),
+    ("mlp_bias", &["false"]),
+];
+
+/// Families that our own decoder does not have, and after them those that it has: there this is a
 /// second opinion.
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
-    row("gemma", open_gemma),
-    row("gemma2", by!(shared, gemma2::Model, no flash)),
-    Family { filled: &[("sliding_window_pattern", |_| 6.into())], ..row("gemma3_text", by!(rereading, gemma3::Model, no flash)) },
-    Family { filled: &[NO_WINDOW, NO_FLASH], ..row("mixtral", by!(shared, mixtral::Model)) },
-    Family { filled: &[NO_WINDOW], ..row("qwen2_moe", by!(shared, qwen2_moe::Model)) },
-    Family { filled: &[NO_LAYER], ..row("qwen3_moe", by!(shared, qwen3_moe::ModelForCausalLM)) },
-    row("phi", |config, weights| shared(config, weights, phi::Model::new, |model, tokens, _| model.forward(tokens))),
-    row("glm4", by!(rereading, glm4_new::ModelForCausalLM)),
-    Family { scaling: Some("yarn"), ..row("deepseek_v2", by!(remade, deepseek2::DeepSeekV2)) },
+    Family { fixed: GEMMA, ..wide("gemma", open_gemma) },
+    Family { queries: Some((".q_proj.", 0.0)), ..wide("gemma2", by!(shared, gemma2::Model, no flash)) },
+    Family { queries: Some((".q_norm.", 1.0)), filled: &[("sliding_window_pattern", |_| 6.into())], fixed: GEMMA3,
+        ..wide("gemma3_text", by!(rereading, gemma3::Model, no flash)) },
+    Family { filled: &[NO_WINDOW], ..row("mixtral", by!(shared, mixtral::Model)) },
+    Family { filled: &[NO_WINDOW], fixed: QWEN2_MOE, ..row("qwen2_moe", by!(shared, qwen2_moe::Model)) },
+    Family { filled: &[NO_LAYER], fixed: QWEN3_MOE, ..wide("qwen3_moe", by!(shared, qwen3_moe::ModelForCausalLM)) },
+    Family { fixed: PHI, ..row("phi", |config, weights| shared(config, weights, phi::Model::new, |model, tokens, _| model.forward(tokens))) },
+    wide("glm4", by!(rereading, glm4_new::ModelForCausalLM)),
+    Family { scaling: Some(YARN), filled: ONE_GROUP, fixed: DEEPSEEK, ..row("deepseek_v2", by!(remade, deepseek2::DeepSeekV2)) },
     row("starcoder2", by!(shared, starcoder2::Model)),
     row("olmo", by!(shared, olmo::Model)),
     row("olmo2", by!(shared, olmo2::Model)),
-    row("stablelm", by!(remade, stable_lm::Model)),
-    row("helium", by!(shared, helium::Model)),
-    row("smollm3", by!(rereading, smol::smollm3::ModelForCausalLM)),
-    row("llama", open_llama),
-    Family { filled: &[NO_FLASH], ..row("mistral", by!(shared, mistral::Model)) },
+    Family { fixed: STABLE_LM, ..row("stablelm", by!(remade, stable_lm::Model)) },
+    wide("helium", by!(shared, helium::Model)),
+    Family { filled: &[("no_rope_layer_interval", |_| 4.into())], ..row("smollm3", by!(rereading, smol::smollm3::ModelForCausalLM)) },
+    Family { fixed: LLAMA, ..row("llama", open_llama) },
+    wide("mistral", by!(shared, mistral::Model)),
     Family { filled: &[NO_WINDOW], ..row("qwen2", by!(shared, qwen2::ModelForCausalLM)) },
-    Family { filled: &[NO_LAYER], ..row("qwen3", by!(shared, qwen3::ModelForCausalLM)) },
+    Family { filled: &[NO_LAYER], ..wide("qwen3", by!(shared, qwen3::ModelForCausalLM)) },
     row("phi3", by!(shared, phi3::Model)),
 ];
 
@@ -146,8 +215,7 @@ fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     Ok(Box::new(Rereading::new(make, forward)))
 }
 
-/// Files name its activation in two ways, "gelu" among them; `transformers` takes all of them to be
-/// this one.
+/// Files name its activation in two ways, and candle wants it once.
 fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Decoder>> {
     let mut json = json.clone();
     json["hidden_act"] = "gelu_pytorch_tanh".into();
@@ -255,6 +323,7 @@ mod tests {
         let rows: BTreeSet<String> = names().into_iter().map(str::to_owned).collect();
         assert_eq!(found, rows);
     }
+
     /// Any field may be anything: the model is refused, or it works.
     #[test]
     fn no_configuration_brings_it_down() {

@@ -23,6 +23,9 @@ pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, 
     }
 }
 
+/// A field, and the values in JSON that candle computes. Without any, it has to be absent or `null`.
+pub(crate) type Fixed = (&'static str, &'static [&'static str]);
+
 pub(crate) struct Fields<'a> {
     pub path: &'a Path,
     pub map: &'a Map<String, Value>,
@@ -47,6 +50,37 @@ impl Fields<'_> {
             return Err(refuse(self.path, reason.to_owned()));
         }
         Ok(())
+    }
+
+    /// Refuses fields that would change results, and that candle does not read.
+    pub fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
+        for (name, computed) in fixed {
+            let found = self.map.get(*name).filter(|value| !value.is_null());
+            let Some(found) = found.map(Value::to_string) else {
+                continue;
+            };
+            if !computed.contains(&found.as_str()) {
+                let computed = match computed {
+                    [] => "nothing".to_owned(),
+                    values => values.join(" and "),
+                };
+                let reason =
+                    format!("{name} is {found}; candle-transformers computes {computed} alone");
+                return Err(refuse(self.path, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a number that says something else than the fields that candle makes it of.
+    pub fn check_implied(&self, name: &str, implied: u64) -> Result<(), Error> {
+        match self.optional(name, MOST)? {
+            Some(found) if found != implied => Err(refuse(
+                self.path,
+                format!("{name} is {found}, and the other fields make it {implied}"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     pub fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {

@@ -23,6 +23,7 @@ mod error;
 mod families;
 mod fields;
 mod generator;
+mod layers;
 mod model;
 mod weights;
 

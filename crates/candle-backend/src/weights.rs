@@ -16,11 +16,32 @@ const HEAD: &str = "lm_head.weight";
 /// Ends of names of tensors that follow from `config.json`.
 const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 
+/// What `config.json` says of weights, and candle's models do not ask.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
+    /// Whether the head is the embeddings, where that is said.
+    pub tied: Option<bool>,
+    /// How queries are scaled.
+    pub scale: Option<Scale>,
+}
+
+/// A factor of tensors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// In the names of all of them.
+    pub part: &'static str,
+    /// What the model adds to them before it uses them.
+    pub offset: f64,
+    /// Of the sum.
+    pub factor: f64,
+}
+
 /// Copies share what was read.
 #[derive(Clone, Debug)]
 pub(crate) struct LazyWeights {
     weights: Arc<Weights>,
     read: Arc<Mutex<HashMap<String, Tensor>>>,
+    reading: Reading,
 }
 
 impl LazyWeights {
@@ -28,7 +49,13 @@ impl LazyWeights {
         Self {
             weights: Arc::new(weights),
             read: Arc::default(),
+            reading: Reading::default(),
         }
+    }
+
+    /// These, of which none was read yet, read so.
+    pub fn reading(self, reading: Reading) -> Self {
+        Self { reading, ..self }
     }
 
     /// Of all tensors in float32.
@@ -62,11 +89,21 @@ impl LazyWeights {
             model: model.to_owned(),
             reason,
         };
+        if self.reading.tied == Some(false) && !self.weights.contains(HEAD) {
+            let reason = format!("tie_word_embeddings is false, and there is no tensor {HEAD}");
+            return Err(failed(reason));
+        }
         let backend = Box::new(self.clone());
         let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
         // Some of candle's models take a number of config.json for granted.
         let built = catch_unwind(AssertUnwindSafe(|| open(builder)))
-            .map_err(|_| failed("candle-transformers panicked over config.json".into()))?
+            .map_err(|cause| {
+                let cause = cause.downcast_ref::<String>().map_or("", String::as_str);
+                let cause = cause.lines().next().unwrap_or_default();
+                failed(format!(
+                    "candle-transformers panicked over config.json: {cause}"
+                ))
+            })?
             .map_err(|error| failed(first_line(&error)))?;
         match self.unread()? {
             None => Ok(built),
@@ -97,6 +134,10 @@ impl LazyWeights {
     }
 
     fn tensor(&self, name: &str) -> Result<Tensor> {
+        let name = match (name, self.reading.tied) {
+            (HEAD, Some(true)) => EMBEDDINGS,
+            _ => name,
+        };
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tensor) = read.get(name) {
             return Ok(tensor.clone());
@@ -105,7 +146,11 @@ impl LazyWeights {
             .weights
             .tensor(name)
             .map_err(|error| Error::msg(error.to_string()))?;
-        let tensor = Tensor::from_vec(found.data, found.shape, &Device::Cpu)?;
+        let mut tensor = Tensor::from_vec(found.data, found.shape, &Device::Cpu)?;
+        if let Some(scale) = self.reading.scale.filter(|scale| name.contains(scale.part)) {
+            let shift = scale.offset * (scale.factor - 1.0);
+            tensor = tensor.affine(scale.factor, shift)?;
+        }
         read.insert(name.to_owned(), tensor.clone());
         Ok(tensor)
     }

@@ -36,6 +36,12 @@ FAMILIES = {
         # as both published sizes; with more, candle 0.11 fails
         num_key_value_heads=1,
     ),
+    # As in Gemma 2 27B, queries are not scaled by the size of a head.
+    "gemma2-scalar": dict(head_dim=16, query_pre_attn_scalar=5, sliding_window=128),
+    "gemma3_text-pattern": dict(
+        head_dim=16, query_pre_attn_scalar=5, sliding_window=128, num_hidden_layers=5, num_key_value_heads=1,
+        layer_types=["sliding_attention", "full_attention"] * 2 + ["sliding_attention"],
+    ),
     "mixtral": dict(num_local_experts=4, num_experts_per_tok=2),
     "qwen2_moe": dict(num_experts=4, shared_expert_intermediate_size=40, decoder_sparse_step=1, **MOE),
     "qwen3_moe": dict(num_experts=4, head_dim=16, decoder_sparse_step=1, norm_topk_prob=True, **MOE),

@@ -1,0 +1,58 @@
+//! Lists with an entry for each layer. candle knows a rhythm only: every so many layers are another kind.
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::fields::{Fields, MOST, refuse};
+
+const FULL: &str = "full_attention";
+
+/// Every so many layers the last one sees everything, and the others have a window.
+pub(crate) fn window_pattern(fields: &Fields<'_>, layers: u64) -> Result<Option<u64>, Error> {
+    let Some(kinds) = list(fields, "layer_types", layers)? else {
+        return fields.optional("sliding_window_pattern", MOST);
+    };
+    let first = (1..).zip(kinds).find(|(_, kind)| **kind == FULL);
+    let every = first.map_or(layers + 1, |(place, _)| place);
+    check_full(fields, layers, |i| (i + 1).is_multiple_of(every))?;
+    Ok(Some(every))
+}
+
+/// Refuses `layer_types` with other layers of full attention than these.
+pub(crate) fn check_full(
+    fields: &Fields<'_>,
+    layers: u64,
+    is_full: impl Fn(u64) -> bool,
+) -> Result<(), Error> {
+    let kind = |i| {
+        if is_full(i) {
+            FULL
+        } else {
+            "sliding_attention"
+        }
+    };
+    let kinds = list(fields, "layer_types", layers)?;
+    match kinds.is_none_or(|kinds| (0..).zip(kinds).all(|(i, found)| *found == kind(i))) {
+        true => Ok(()),
+        false => Err(refuse(
+            fields.path,
+            "layer_types has to repeat a few layers, one of them with full_attention and the others with sliding_attention".into(),
+        )),
+    }
+}
+
+/// A field that has an entry for each layer.
+pub(crate) fn list<'a>(
+    fields: &Fields<'a>,
+    name: &str,
+    layers: u64,
+) -> Result<Option<&'a Vec<Value>>, Error> {
+    match fields.map.get(name).filter(|value| !value.is_null()) {
+        None => Ok(None),
+        Some(Value::Array(list)) if list.len() as u64 == layers => Ok(Some(list)),
+        Some(_) => {
+            let reason = format!("{name} has to be a list of {layers} layers");
+            Err(refuse(fields.path, reason))
+        }
+    }
+}
