@@ -241,12 +241,17 @@ fn open_llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
 }
 
 #[cfg(test)]
+#[path = "../../engine/tests/common/every_field.rs"]
+mod every_field;
+
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
     use beamgen_engine::{Checkpoint, Weights};
 
+    use super::every_field::{DECODERS, EVERYWHERE, Inert, Tally};
     use super::*;
     use crate::config::Config;
     use crate::weights::LazyWeights;
@@ -322,6 +327,78 @@ mod tests {
         let found: BTreeSet<String> = folders.iter().filter_map(name).collect();
         let rows: BTreeSet<String> = names().into_iter().map(str::to_owned).collect();
         assert_eq!(found, rows);
+    }
+
+    #[rustfmt::skip]
+    const INERT: &[Inert] = &[
+        Inert { of: &[], reason: "the family is said by model_type", fields: &["architectures"] },
+        Inert { of: &[], reason: "used in training only", fields: &[
+            "output_router_logits", "router_aux_loss_coef", "router_jitter_noise", "aux_loss_alpha", "seq_aux",
+            "resid_pdrop", "embd_pdrop", "residual_dropout", "embedding_dropout", "hidden_dropout"] },
+        Inert { of: &[], reason: "sums are cut, or experts spread, without another result", fields: &["pretraining_tp", "ep_size"] },
+        Inert { of: &["qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"], reason: "use_sliding_window is false", fields: &[
+            "sliding_window", "max_window_layers"] },
+        Inert { of: &["qwen2", "qwen2_moe"], reason: "there is no sliding_window", fields: &["use_sliding_window"] },
+        Inert { of: &["qwen2", "qwen2_moe", "qwen3", "smollm3", "gemma2*"], reason: "the context ends where a window would begin", fields: &["layer_types"] },
+        Inert { of: &["gemma2*", "gemma3_text*", "starcoder2"], reason: "the context ends at the window, which is shorter", fields: &[
+            "max_position_embeddings"] },
+        Inert { of: &["gemma3_text*"], reason: "layer_types says it", fields: &["sliding_window_pattern", "_sliding_window_pattern"] },
+        Inert { of: &["smollm3"], reason: "no_rope_layers says it", fields: &["no_rope_layer_interval"] },
+        Inert { of: &["smollm3"], reason: "any number but 0 is a rotation", fields: &["no_rope_layers=[2,1,1,0]"] },
+        Inert { of: &["deepseek_v2*"], reason: "experts are not in groups for topk_method greedy", fields: &["n_group", "topk_group"] },
+        Inert { of: &["deepseek_v2*"], reason: "the ramp of 4 pairs begins and ends at the same ones", fields: &[
+            "rope_parameters.beta_fast=66", "rope_parameters.beta_fast=33", "rope_parameters.beta_fast=31",
+            "rope_parameters.beta_slow=2", "rope_parameters.beta_slow=4",
+            "rope_parameters.original_max_position_embeddings=31", "rope_parameters.original_max_position_embeddings=33"] },
+        Inert { of: &["qwen2_moe", "qwen3_moe"], reason: "all layers have experts", fields: &["intermediate_size"] },
+        Inert { of: &["phi3"], reason: "used by LongRoPE only, which is refused", fields: &["original_max_position_embeddings"] },
+        Inert { of: &["mistral"], reason: "the same arithmetic, without a window", fields: &["model_type=\"llama\""] },
+        Inert { of: &["stablelm"], reason: "one pair turns, by 1 for any base", fields: &["rope_parameters.rope_theta", "rope_scaling={\"rope_theta\":123.0,\"rope_type\":\"default\"}"] },
+        Inert { of: &["gemma*"], reason: "the same function", fields: &[
+            "hidden_activation=\"gelu_new\"", "hidden_activation=\"gelu_pytorch_tanh\"", "hidden_act=\"gelu\""] },
+        Inert { of: &["starcoder2", "phi"], reason: "the same function", fields: &[
+            "hidden_act=\"gelu_new\"", "hidden_act=\"gelu_pytorch_tanh\""] },
+    ];
+
+    /// The context, and the bits of logits after a prompt and after each of some tokens. A model that
+    /// fails only then is no refusal: it says so in two lines.
+    fn bits(folder: &Path, prompt: &[u32]) -> std::result::Result<(usize, Vec<u32>), String> {
+        let checkpoint = Checkpoint::from(folder);
+        let config = Config::load(&checkpoint).map_err(|error| error.to_string())?;
+        let weights = LazyWeights::new(Weights::load(checkpoint).unwrap());
+        let decoder = config.decoder("m", weights);
+        let mut decoder = decoder.map_err(|error| error.to_string())?;
+        let mut bits = Vec::new();
+        let prompt = &prompt[..prompt.len().min(config.context)];
+        for tokens in [prompt, &[1], &[2], &[3]] {
+            if prompt.len() + 3 > config.context && tokens.len() == 1 {
+                break;
+            }
+            let logits = decoder
+                .read(tokens)
+                .map_err(|error| format!("late:\n{error}"))?;
+            bits.extend(logits.iter().map(|logit| logit.to_bits()));
+        }
+        Ok((config.context, bits))
+    }
+
+    #[test]
+    fn no_field_is_passed_over() {
+        let mut tally = Tally::default();
+        for folder in fixtures() {
+            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+            let read_text = |file| std::fs::read_to_string(folder.join(file)).unwrap();
+            let Greedy { prompt, .. } = serde_json::from_str(&read_text("greedy.json")).unwrap();
+            let config = serde_json::from_str(&read_text("config.json")).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let weights = "model.safetensors";
+            std::fs::copy(folder.join(weights), dir.path().join(weights)).unwrap();
+            tally.add(&name, &config, &[EVERYWHERE, DECODERS, INERT], |config| {
+                std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+                bits(dir.path(), &prompt)
+            });
+        }
+        tally.check(&[EVERYWHERE, DECODERS, INERT]);
     }
 
     /// Any field may be anything: the model is refused, or it works.

@@ -1,10 +1,15 @@
 //! Sequence classifiers as reward models: the scores of `transformers`, and what is refused.
 
+#[path = "../../engine/tests/common/every_field.rs"]
+#[allow(dead_code, reason = "what decoders list is not for classifiers")]
+mod every_field;
+
 use std::path::{Path, PathBuf};
 
 use beamgen_candle_backend::CandleClassifier;
 use beamgen_engine::Checkpoint;
 use beamgen_search::{Problem, ScoreError, ScoreItem, Scorer, StepRef};
+use every_field::{EVERYWHERE, Inert, Tally};
 use serde_json::Value;
 
 /// What `make_classifiers.py` wrote: `transformers`' scores of the steps of a chain, and how many
@@ -170,6 +175,66 @@ fn what_candle_would_compute_otherwise_is_refused_by_name() {
         |config| config["num_hidden_layers"] = 2.into(),
         "has no tensor deberta.encoder.layer.2",
     );
+}
+
+#[rustfmt::skip]
+const INERT: &[Inert] = &[
+    Inert { of: &[], reason: "one class is enough", fields: &["architectures"] },
+    Inert { of: &[], reason: "used in training only", fields: &[
+        "attention_probs_dropout_prob", "hidden_dropout_prob", "pooler_dropout", "cls_dropout", "classifier_dropout",
+        "attention_dropout", "embedding_dropout", "mlp_dropout", "initializer_cutoff_factor"] },
+    Inert { of: &[], reason: "of the head that predicts words", fields: &[
+        "tie_word_embeddings", "decoder_bias", "sparse_prediction", "sparse_pred_ignore_index", "legacy"] },
+    Inert { of: &["deberta-v2*", "modernbert*"], reason: "is no decoder in any case", fields: &["is_decoder"] },
+    Inert { of: &["xlm-roberta*"], reason: "of decoders", fields: &["use_cache"] },
+    Inert { of: &["deberta-v2*", "modernbert*"], reason: "no text is padded", fields: &["pad_token_id", "cls_token_id"] },
+    Inert { of: &["deberta-v2*", "xlm-roberta*"], reason: "nothing is rotated", fields: &["rope_scaling"] },
+    Inert { of: &["deberta-v2*"], reason: "without convolution, which is refused", fields: &["conv_act", "conv_groups"] },
+    Inert { of: &["deberta-v2*"], reason: "below 1 it is max_position_embeddings", fields: &["max_relative_positions=0"] },
+    Inert { of: &["deberta-v2*"], reason: "the order does not matter, nor other names", fields: &[
+        "pos_att_type=[\"c2p\",\"p2c\"]", "pos_att_type=[\"p2c\",\"c2p\",\"p2cx\"]"] },
+    Inert { of: &["modernbert*"], reason: "layer_types says it", fields: &["global_attn_every_n_layers=null", "global_attn_every_n_layers=4", "global_attn_every_n_layers=8"] },
+    Inert { of: &["modernbert*"], reason: "half of it, rounded down, is used", fields: &["local_attention=17"] },
+    Inert { of: &["modernbert*"], reason: "how it is computed, and nothing else", fields: &[
+        "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"] },
+    Inert { of: &["modernbert*"], reason: "it cannot be pruned", fields: &["pruned_heads"] },
+    Inert { of: &[], reason: "the number of labels counts, and whether one excludes the other", fields: &[
+        "problem_type=\"regression\"", "problem_type=\"single_label_classification\"", "problem_type=\"multi_label_classification\""] },
+];
+
+#[test]
+fn no_field_is_passed_over() {
+    let mut tally = Tally::default();
+    for folder in fixtures() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+        let dir = edited(&folder, |_| {});
+        tally.add(
+            &name,
+            &serde_json::from_str(&text).unwrap(),
+            &[EVERYWHERE, INERT],
+            |config| {
+                std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+                let model = CandleClassifier::open(&Checkpoint::from(dir.path()));
+                let model = model.map_err(|error| error.to_string())?;
+                let (context, label) = (model.context(), model.label().to_owned());
+                let mut scorer = model.load(u64::MAX).map_err(|error| error.to_string())?;
+                let id = scorer
+                    .open(&problem("Mia has 34 pens, and 12 more."), 0)
+                    .unwrap();
+                let steps = [
+                    "Mia: 34 + 12 = 46.\n".to_owned(),
+                    "The answer is 46.\n".to_owned(),
+                ];
+                let results = scorer.score(&[item(id, &steps)]).unwrap();
+                let scored = results[0]
+                    .as_ref()
+                    .map_err(|error| format!("late:\n{error}"))?;
+                Ok((context, label, scored.probabilities.clone()))
+            },
+        );
+    }
+    tally.check(&[EVERYWHERE, INERT]);
 }
 
 /// Any field may be anything: the model is refused, or it works.

@@ -1,0 +1,76 @@
+//! Every field of `config.json`, changed in turn: other logits, a refusal, or a reason why not.
+
+mod common;
+#[path = "common/every_field.rs"]
+mod every_field;
+
+use std::sync::Arc;
+
+use beamgen_engine::{Append, Model, ModelConfig, Output, Want, WeightType, Weights};
+use common::{engine, fixture, tokens};
+use every_field::{DECODERS, EVERYWHERE, Inert, Tally};
+use serde_json::Value;
+
+const FIXTURES: [&str; 10] = [
+    "llama",
+    "llama-linear",
+    "llama-dynamic",
+    "llama-llama3",
+    "mistral",
+    "qwen2",
+    "qwen2-yarn",
+    "qwen3",
+    "phi3",
+    "phi3-partial",
+];
+
+#[rustfmt::skip]
+const INERT: &[Inert] = &[
+    Inert { of: &[], reason: "a head that is there is used in any case", fields: &["architectures"] },
+    Inert { of: &["phi3*"], reason: "used in training only", fields: &["resid_pdrop", "embd_pdrop"] },
+    Inert { of: &["phi3*"], reason: "used by LongRoPE only, which is refused", fields: &["original_max_position_embeddings"] },
+    Inert { of: &["llama*"], reason: "sums are cut, without another result", fields: &["pretraining_tp"] },
+    Inert { of: &["qwen2", "qwen3"], reason: "use_sliding_window is false", fields: &["sliding_window", "max_window_layers"] },
+    Inert { of: &["qwen2", "qwen3"], reason: "there is no sliding_window", fields: &["use_sliding_window"] },
+    Inert { of: &[], reason: "without another factor nothing is scaled", fields: &["rope_parameters.rope_type=\"yarn\""] },
+    Inert { of: &["llama-dynamic"], reason: "what it is scaled for is refused: a longer context", fields: &["rope_parameters.factor"] },
+    Inert { of: &["qwen2-yarn"], reason: "the factor times the original context is longer", fields: &["max_position_embeddings"] },
+];
+
+/// The longest sequence, and the bits of logits beyond all windows.
+fn read(config: &Value, weights: &Weights) -> Result<(usize, Vec<u32>), String> {
+    let config = ModelConfig::from_json(&config.to_string(), "config.json".as_ref())
+        .map_err(|error| error.to_string())?;
+    let context = config.max_position_embeddings;
+    let tokens = tokens(40, config.vocab_size, 1);
+    let model = Model::from_weights(config, weights, WeightType::Auto)
+        .map_err(|error| error.to_string())?;
+    let mut engine = engine(&Arc::new(model), |config| config.kv_bytes = 1 << 20);
+    let seq = engine.create();
+    let all = Append {
+        seq,
+        tokens: &tokens,
+        want: Want::All,
+    };
+    let rows = engine
+        .forward(&[all], Output::Logits)
+        .map_err(|error| error.to_string())?;
+    Ok((
+        context,
+        rows.iter().flatten().map(|logit| logit.to_bits()).collect(),
+    ))
+}
+
+#[test]
+fn no_field_is_passed_over() {
+    let mut tally = Tally::default();
+    for name in FIXTURES {
+        let text = std::fs::read_to_string(fixture(name).join("config.json")).unwrap();
+        let config = serde_json::from_str(&text).unwrap();
+        let weights = Weights::load(&fixture(name)).unwrap();
+        tally.add(name, &config, &[EVERYWHERE, DECODERS, INERT], |config| {
+            read(config, &weights)
+        });
+    }
+    tally.check(&[EVERYWHERE, DECODERS, INERT]);
+}
