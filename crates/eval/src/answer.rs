@@ -179,10 +179,13 @@ fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
         tokens.iter().for_each(|tokens| letters.see(tokens));
         (answer, tokens)
     });
-    lexed.map(|(answer, tokens)| Reading {
-        answer,
-        meaning: tokens
-            .and_then(|tokens| parse::parse(tokens, letters, &mut Budget::new(BUDGET)).ok()),
+    lexed.map(|(answer, tokens)| {
+        let read = |tokens| parse::parse(tokens, letters, &mut Budget::new(BUDGET)).ok();
+        let mut meaning = tokens.and_then(read);
+        if let Some(meaning) = &mut meaning {
+            meaning.things.extend(units::money(answer));
+        }
+        Reading { answer, meaning }
     })
 }
 

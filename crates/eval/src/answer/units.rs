@@ -64,6 +64,21 @@ pub(super) fn things(words: &[String]) -> Vec<String> {
     things.into_iter().map(str::to_owned).collect()
 }
 
+/// The units that the signs of money in an answer name. A dollar without a backslash may also
+/// enclose mathematics, and names none.
+pub(super) fn money(answer: &str) -> impl Iterator<Item = String> {
+    let signs = [
+        ("\\$", "dollar"),
+        ("€", "euro"),
+        ("£", "pound"),
+        ("¥", "yen"),
+    ];
+    signs
+        .into_iter()
+        .filter(|(sign, _)| answer.contains(sign))
+        .map(|(_, word)| name(word).unwrap_or(word).to_owned())
+}
+
 /// Whether a letter is a unit as well as a variable.
 pub(super) fn is_letter(word: &str) -> bool {
     word.len() == 1 && name(word).is_some()

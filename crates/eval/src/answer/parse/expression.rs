@@ -188,6 +188,7 @@ impl Parser<'_> {
                     self.at += 1;
                     let scale = self.word(0).filter(|w| matches!(w.as_str(), "c" | "f"));
                     self.at += usize::from(scale.is_some());
+                    self.things.push("degree".to_owned());
                 }
                 _ => return Ok(value),
             }

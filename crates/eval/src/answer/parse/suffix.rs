@@ -18,7 +18,7 @@ impl Parser<'_> {
         let mut known = true;
         loop {
             if self.eat('%') {
-                self.scale = Some(Rational::new(1.into(), 100.into()));
+                self.percent();
                 continue;
             }
             if self.is_joiner() {
@@ -81,6 +81,11 @@ impl Parser<'_> {
         Ok(value)
     }
 
+    fn percent(&mut self) {
+        self.scale = Some(Rational::new(1.into(), 100.into()));
+        self.things.push("percent".to_owned());
+    }
+
     /// Takes one word after a value; what does not change the value is added to `words`.
     fn suffix(
         &mut self,
@@ -89,7 +94,7 @@ impl Parser<'_> {
         words: &mut Vec<String>,
     ) -> Result<Value, Fault> {
         if matches!(word.as_str(), "percent" | "pct") {
-            self.scale = Some(Rational::new(1.into(), 100.into()));
+            self.percent();
             return Ok(value);
         }
         if words.is_empty() {
