@@ -1,5 +1,7 @@
 //! `beamgen check`: checkers against labels.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::run::Place;
@@ -228,9 +230,13 @@ fn beside_the_reward_model_a_fail_is_a_veto_and_all_else_leaves_its_score() {
 #[test]
 fn a_program_changes_nothing_in_a_search_unless_it_fails_steps() {
     let place = Place::new();
-    let answers = |records: &[Value]| -> Vec<Value> {
-        let record = |record: &Value| json!([record["answer"], record["score"]]);
-        records.iter().map(record).collect()
+    // Problems end in any order where a program has to be waited for.
+    let answers = |records: &[Value]| -> BTreeMap<String, Value> {
+        let answer = |record: &Value| {
+            let id = record["id"].as_str().expect("an id").to_owned();
+            (id, json!([record["answer"], record["score"]]))
+        };
+        records.iter().map(answer).collect()
     };
     let with = |command: &str| {
         let flags = ["--checker", "arithmetic", "--checker-command", command];

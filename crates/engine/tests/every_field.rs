@@ -32,7 +32,7 @@ const INERT: &[Inert] = &[
     Inert { of: &["llama*"], reason: "sums are cut, without another result", fields: &["pretraining_tp"] },
     Inert { of: &["qwen2", "qwen3"], reason: "use_sliding_window is false", fields: &["sliding_window", "max_window_layers"] },
     Inert { of: &["qwen2", "qwen3"], reason: "there is no sliding_window", fields: &["use_sliding_window"] },
-    Inert { of: &[], reason: "without another factor nothing is scaled", fields: &["rope_parameters.rope_type=\"yarn\""] },
+    Inert { of: &["llama", "mistral", "qwen2", "qwen3", "phi3*"], reason: "without a factor nothing is scaled", fields: &["rope_parameters.rope_type=\"yarn\""] },
     Inert { of: &["llama-dynamic"], reason: "what it is scaled for is refused: a longer context", fields: &["rope_parameters.factor"] },
     Inert { of: &["qwen2-yarn"], reason: "the factor times the original context is longer", fields: &["max_position_embeddings"] },
 ];

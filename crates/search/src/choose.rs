@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray, VariantNames};
 
 use crate::error::ConfigError;
-use crate::finish::Finish;
-use crate::generator::Border;
+use crate::finish::{Border, Finish};
 use crate::thoughts;
 use crate::tree::NodeId;
 

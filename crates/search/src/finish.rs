@@ -48,3 +48,14 @@ impl fmt::Display for Finish {
         f.write_str(self.name())
     }
 }
+
+/// The reason that a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Border {
+    /// A boundary, the beginning of the next step, or the end of the text.
+    Boundary,
+    /// The fixed length of steps. It may fall into a sentence, a word or a number.
+    Length,
+    /// A limit, or a pause: the step is not whole.
+    Limit,
+}

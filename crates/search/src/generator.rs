@@ -1,7 +1,7 @@
 //! What the search asks of a generator.
 
 use crate::error::GenError;
-use crate::finish::Finish;
+use crate::finish::{Border, Finish};
 use crate::generation::GeneratorConfig;
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
@@ -62,17 +62,6 @@ impl From<Vec<StepOutput>> for PassOutput {
             ..Self::default()
         }
     }
-}
-
-/// What made the end of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Border {
-    /// A boundary, the beginning of the next step, or the end of the text.
-    Boundary,
-    /// The fixed length of steps. It may fall into a sentence, a word or a number.
-    Length,
-    /// A limit, or a pause: the step is not whole.
-    Limit,
 }
 
 /// A step that closed.

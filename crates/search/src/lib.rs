@@ -44,10 +44,10 @@ pub use choose::{Answer, Answers, Choose, FinishedChain, Standing, choose};
 pub use config::SearchConfig;
 pub use error::{Cause, ConfigError, GenError, ScoreError, SearchError};
 pub use event::Event;
-pub use finish::Finish;
+pub use finish::{Border, Finish};
 pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
-    Border, ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 pub use given::{GivenChain, GivenReply, score_chains, steps_of};
 pub use judges::{Combine, Judge, Judges};

@@ -197,7 +197,7 @@ mod tests {
         let report = Report::of(&outline, &measured);
         let text = markdown::text(&About::this(), &outline, &report, &[]);
         assert!(
-            text.contains("| +0.0 to +0.0 | - | - | - |") && !text.contains("NaN"),
+            text.contains("| -79.3 to +79.3 | - | - | - |") && !text.contains("NaN"),
             "{text}"
         );
     }

@@ -498,7 +498,7 @@ mod tests {
             "The answer is 12.\n",
             "The answer is 12. And",
             "The answer is $12$ or",
-            "The answer is 12 because",
+            "The answer is 12 because of",
         ] {
             assert!(stated(text, Border::Length), "{text:?}");
             assert!(stated(text, Border::Boundary), "{text:?}");

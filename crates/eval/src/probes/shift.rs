@@ -111,6 +111,10 @@ impl Shift {
             let (home, away) = (area(false, counts), area(true, counts));
             [home, away, home.zip(away).map(|(home, away)| away - home)]
         });
+        let difference = difference.map(|difference| Figure {
+            interval: difference.interval.or_else(|| newcombe(home?, away?)),
+            ..difference
+        });
         let side = |is_away: bool, kinds: Vec<String>, auc| Side {
             kinds,
             chains: counts[usize::from(is_away)],
@@ -126,6 +130,17 @@ impl Shift {
             verdict: Verdict::of_shift(away, difference),
         })
     }
+}
+
+/// The interval of the difference of two independent figures from their own intervals: method 10 of
+/// Newcombe, "Interval estimation for the difference between independent proportions" (1998).
+fn newcombe(home: Figure, away: Figure) -> Option<(f64, f64)> {
+    let (home_low, home_high) = home.interval?;
+    let (away_low, away_high) = away.interval?;
+    let difference = away.value - home.value;
+    let below = (away.value - away_low).hypot(home_high - home.value);
+    let above = (away_high - away.value).hypot(home.value - home_low);
+    Some((difference - below, difference + above))
 }
 
 /// The distinct names that `of` finds, with the number of their chains.

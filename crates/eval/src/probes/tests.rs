@@ -270,6 +270,9 @@ fn the_harder_half_of_the_levels_is_compared_with_the_easier() {
     assert_eq!((report.home.steps, report.away.chains), (80, 20));
     assert_eq!(report.home.auc.map(|f| f.value), Some(1.0));
     assert_eq!(report.difference.map(|f| f.value), Some(-1.0));
+    // Wilson's 0.912 to 1 for 40 of 40 problems and 0 to 0.161 for 0 of 20, combined.
+    let (low, high) = report.difference.and_then(|f| f.interval).expect("known");
+    assert!(low == -1.0 && (high + 0.8166).abs() < 1e-3, "{low} {high}");
     assert_eq!(report.verdict.words, "lost there (-1.000)");
     assert_eq!(shift("other-generator", &chains), None);
 }

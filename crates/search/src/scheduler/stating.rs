@@ -2,7 +2,7 @@
 
 use super::active::ActiveProblem;
 use crate::choose::Answers;
-use crate::generator::Border;
+use crate::finish::Border;
 use crate::thoughts::{ending, open_end};
 use crate::tree::NodeId;
 
