@@ -7,7 +7,6 @@ use std::sync::{Mutex, PoisonError};
 
 use beamgen::RunSummary;
 use beamgen::eval::Spent;
-use beamgen::eval::metrics::Interval;
 use serde::Serialize;
 
 use crate::printable;
@@ -32,15 +31,6 @@ pub fn note_once(message: impl Display) {
     if said.insert(line.clone()) {
         note(line);
     }
-}
-
-/// An interval in per cent.
-pub fn interval(of: Interval) -> String {
-    format!(
-        "95 % interval {:.1} to {:.1}",
-        100.0 * of.low,
-        100.0 * of.high
-    )
 }
 
 /// Writes one object and its newline.

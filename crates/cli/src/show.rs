@@ -8,7 +8,6 @@ use beamgen::eval::{Record, Spent};
 use beamgen::{Problem, RunSummary};
 use serde::Serialize;
 
-use crate::output;
 use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
 use crate::table::{grouped, megabytes, percent};
@@ -151,6 +150,15 @@ impl Marks {
     }
 }
 
+/// An interval in per cent.
+pub fn in_percent(of: Interval) -> String {
+    format!(
+        "95 % interval {:.1} to {:.1}",
+        100.0 * of.low,
+        100.0 * of.high
+    )
+}
+
 /// The counts of a run's summary.
 pub struct Graded {
     pub problems: usize,
@@ -214,7 +222,7 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
             graded.correct,
             graded.graded,
             palette.paint(Ink::Bold, percent(interval.mean)),
-            output::interval(*interval),
+            in_percent(*interval),
         )?,
         None => writeln!(
             out,

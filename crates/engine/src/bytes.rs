@@ -53,3 +53,22 @@ impl Deref for Bytes {
         }
     }
 }
+
+/// The bytes of a file of weights.
+pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
+    let bytes = Bytes::map(path)?;
+    refuse_pointer(path, &bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses what Git leaves in place of a large file that it did not fetch.
+pub(crate) fn refuse_pointer(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if !bytes.starts_with(b"version https://git-lfs.github.com/") {
+        return Ok(());
+    }
+    Err(Error::Checkpoint {
+        path: path.to_owned(),
+        reason: "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder"
+            .into(),
+    })
+}

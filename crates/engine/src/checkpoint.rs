@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use crate::Error;
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, mapped, refuse_pointer};
 use crate::gguf::{self, Gguf};
 
 /// Bytes of a text file. The longest published one, a tokenizer, has 35 MB.
@@ -194,25 +194,6 @@ const OTHER_TOKENIZERS: [&str; 5] = [
     "tekken.json",
     "spiece.model",
 ];
-
-/// The bytes of a file of weights.
-pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
-    let bytes = Bytes::map(path)?;
-    refuse_pointer(path, &bytes)?;
-    Ok(bytes)
-}
-
-/// Refuses what Git leaves in place of a large file that it did not fetch.
-fn refuse_pointer(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    if !bytes.starts_with(b"version https://git-lfs.github.com/") {
-        return Ok(());
-    }
-    Err(Error::Checkpoint {
-        path: path.to_owned(),
-        reason: "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder"
-            .into(),
-    })
-}
 
 fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static [u8]> {
     files

@@ -16,8 +16,7 @@ use std::sync::Arc;
 use header::Value;
 
 use crate::Error;
-use crate::bytes::Bytes;
-use crate::checkpoint::mapped;
+use crate::bytes::{Bytes, mapped};
 
 /// Makes a file from the metadata.
 type Make = fn(&Gguf) -> Result<serde_json::Value, Error>;

@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use beamgen_kernels::{Q8Block, WeightFormat};
 
-use crate::bytes::Bytes;
-use crate::checkpoint::mapped;
+use crate::bytes::{Bytes, mapped};
 use crate::{Checkpoint, Encoding, Error};
 
 /// Named tensors: those of a checkpoint directory, or some made in memory.

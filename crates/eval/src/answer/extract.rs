@@ -250,27 +250,6 @@ fn unbraced(after: &str, end: End) -> Option<&str> {
 /// In characters.
 const MAX_UNBRACED: usize = 200;
 
-/// The text up to the brace that closes the one already open.
-pub(super) fn closed(text: &str) -> Option<&str> {
-    let mut depth = 1usize;
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'{' => depth += 1,
-            b'}' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(&text[..at]);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 /// The value of the last line that is `####` and a value.
 fn after_hashes(text: &str, end: End) -> Option<&str> {
     let mut is_last = true;

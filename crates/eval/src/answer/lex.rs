@@ -3,7 +3,6 @@
 use crate::algebra::{Fault, Rational};
 use crate::number;
 
-use super::extract::closed;
 use super::words;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -386,4 +385,25 @@ impl Lexer {
         }
         Ok(())
     }
+}
+
+/// The text up to the brace that closes the one already open.
+fn closed(text: &str) -> Option<&str> {
+    let mut depth = 1usize;
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'{' => depth += 1,
+            b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(&text[..at]);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
