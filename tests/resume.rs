@@ -124,7 +124,7 @@ fn a_finished_run_resumes_to_nothing_and_a_longer_one_to_the_rest() {
     assert_eq!(solve("5"), 2);
 }
 
-/// What a call did and what the file held before stand apart.
+/// The summary tells the costs of a call from those that the file held before.
 #[test]
 fn the_costs_of_a_resumed_run_are_told_apart() {
     let place = Place::new();

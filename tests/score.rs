@@ -132,7 +132,7 @@ fn the_bundled_model_finds_first_errors_of_its_world() {
     );
 }
 
-/// What `label` writes is scored and measured, with a report and without one, to the same figures.
+/// Files of `label` are scored and measured, with a report and without one, to the same figures.
 #[test]
 fn labelled_chains_are_read_by_every_command() {
     let place = Place::new();

@@ -47,7 +47,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Those of its models whose licence has to be accepted on their page before a download.
+    /// The names of the pair's models whose licence people accept on the hub before a download.
     pub fn gated(&self) -> impl Iterator<Item = &str> {
         let models = [&self.generator, &self.prm].into_iter();
         let names = models.filter_map(|model| model.to_str());

@@ -16,7 +16,7 @@ const HEAD: &str = "lm_head.weight";
 /// Ends of names of tensors that follow from `config.json`.
 const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 
-/// What `config.json` says of weights, and candle's models do not ask.
+/// Changes of weights that `config.json` asks for and candle's models do not make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     /// Whether the head is the embeddings, where that is said.
@@ -30,9 +30,9 @@ pub(crate) struct Reading {
 pub(crate) struct Scale {
     /// In the names of all of them.
     pub part: &'static str,
-    /// What the model adds to them before it uses them.
+    /// The number that the model adds to the weights before it uses them.
     pub offset: f64,
-    /// Of the sum.
+    /// The factor on the weight plus the offset.
     pub factor: f64,
 }
 

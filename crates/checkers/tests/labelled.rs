@@ -1,4 +1,5 @@
-//! What the built-in checkers fail in people's and models' solutions: mistakes that were read by hand, and no more.
+//! The built-in checkers fail, in people's and models' solutions, the mistakes that were read by
+//! hand, and no more.
 //!
 //! The data sets are no part of the project (`../shared/data`): without them the test is skipped.
 

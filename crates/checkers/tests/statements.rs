@@ -58,7 +58,8 @@ fn no_true_statement_fails() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Of the statements that one number makes false, this share failed at d2ef021 (benches/results/2026-11-26-checkers).
+/// The share of statements made false by one number that failed at d2ef021
+/// (benches/results/2026-11-26-checkers).
 const SHARE_BEFORE: f64 = 0.8875;
 
 #[test]

@@ -53,7 +53,7 @@ struct Row {
     false_fails: Vec<FalseFail>,
 }
 
-/// What precision and recall are of, in the chains of one problem.
+/// The counts behind precision and recall, in the chains of one problem.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     true_fails: u32,

@@ -52,7 +52,7 @@ struct Measured {
     best_f1: Option<f64>,
     /// Chains of the problem that has most.
     largest: usize,
-    /// The same figures where every problem counts the same.
+    /// Means of the figures over problems.
     over_problems: OverProblems,
 }
 

@@ -62,7 +62,7 @@ struct Totals {
     /// Whether the run was ended before all problems were done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
-    /// What this call spent.
+    /// The costs of this call.
     ledger: Spent,
     /// The problems of a resumed run file, by their records.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -176,8 +176,8 @@ pub struct Graded {
     pub interval: Option<Interval>,
 }
 
-/// What problems that were finished before took, as their records say: sums over problems, which
-/// count a pass that several problems shared for each of them.
+/// The costs of problems that an earlier call finished, from their records. They are sums over
+/// problems: a pass that several problems shared counts for each of them.
 #[derive(Default, Serialize)]
 pub struct Before {
     pub problems: usize,

@@ -183,7 +183,7 @@ impl Checkpoint {
     }
 }
 
-/// What peft writes beside an adapter's weights.
+/// The configuration that peft writes next to an adapter's weights.
 const ADAPTER: &str = "adapter_config.json";
 
 /// Files of tokenizers that are not read: SentencePiece's, byte-level BPE's, WordPiece's, Mistral's.

@@ -128,7 +128,7 @@ impl ModelConfig {
     /// ([`settle_head`](Self::settle_head)).
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// One of the two cannot be read, or they contradict each other.
     pub fn load_with_weights(checkpoint: impl Into<Checkpoint>) -> Result<(Self, Weights), Error> {
         let checkpoint = checkpoint.into();
         let mut config = Self::load(checkpoint.clone())?;

@@ -115,8 +115,8 @@ impl Problems {
         })
     }
 
-    /// What to say of problems without a reference answer whose lines have other keys: the answer
-    /// may stand under one of them.
+    /// Returns a note on problems without a reference answer whose lines have unread keys, since the
+    /// answer may be under one of them.
     pub fn unread_note(&self) -> Option<String> {
         let (count, keys) = &self.unread;
         let named: Vec<String> = keys

@@ -8,9 +8,9 @@ use crate::error::Error;
 /// A problem as a generator reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// Its tokens.
+    /// The tokens of the prompt.
     pub tokens: Vec<u32>,
-    /// The tag of a thought that it leaves open.
+    /// The tag of a thought that the prompt leaves open.
     pub thought: Option<&'static str>,
 }
 

@@ -171,7 +171,7 @@ pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
 pub struct Standing {
     /// Whether its answer is a guess.
     pub is_guess: bool,
-    /// Its aggregated score.
+    /// The chain's aggregated score.
     pub score: Option<f32>,
 }
 

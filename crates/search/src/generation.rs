@@ -70,9 +70,10 @@ pub struct GeneratorConfig {
     /// What begins a step where it stands at the beginning of a line; the step before ends there.
     #[serde(deserialize_with = "one_or_more")]
     pub starts: Vec<String>,
-    /// What marks the answer of a chain, outside of its thoughts; it ends ("answer") with the step
-    /// in which that answer is whole ([`Answers::is_stated`](crate::Answers::is_stated)). None:
-    /// chains end by the end-of-text token alone.
+    /// Texts that mark the answer of a chain, outside of its thoughts. The chain ends ("answer")
+    /// with the step in which that answer is whole
+    /// ([`Answers::is_stated`](crate::Answers::is_stated)). Without markers, chains end by the
+    /// end-of-text token only.
     pub answer_markers: Vec<String>,
     /// System message of the prompt, if any.
     pub system_prompt: Option<String>,

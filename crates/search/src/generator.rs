@@ -83,7 +83,7 @@ pub struct StepOutput {
     pub tokens_match_text: bool,
     /// Sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
-    /// What made the step's end.
+    /// The reason that the step ended.
     pub border: Border,
     /// `None` if the chain may go on. Reaching a length limit is never reported as
     /// [`Finish::EndOfText`]. Whether the step states the answer is for the search to find out; a

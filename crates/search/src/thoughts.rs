@@ -45,7 +45,7 @@ pub fn spoken(text: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What the text that follows has to know of an open thought at the end of `text`.
+/// Returns the part of an open thought at the end of `text` on which later text depends.
 pub(crate) fn open_end(text: &str) -> Option<String> {
     let open = split(text).1?;
     // A tag that closes it may have begun.

@@ -10,8 +10,8 @@ pub struct Borders {
 }
 
 impl Borders {
-    /// Those of a text that begins in mathematics, or not. What stands between two of them has no
-    /// words, and an empty line ends all.
+    /// Finds the borders of a text; `is_open` says that it begins in mathematics. No words stand
+    /// between two borders of one formula, and an empty line ends all.
     pub fn of(text: &str, mut is_open: bool) -> Self {
         let mut borders = Self::default();
         let mut start = 0;

@@ -1,5 +1,5 @@
-//! What the problem and the steps say of how their numbers are meant: modulo a number, in another
-//! base, with operators of their own.
+//! The meaning that the problem and the steps give to numbers: modulo a number, in another base,
+//! with operators of their own.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{MAX_TEXT, words};
 /// No more moduli than this are remembered.
 const MAX_MODULI: usize = 64;
 
-/// What may make an equation true that is false of plain numbers.
+/// Reasons for which an equation may be true that is false of plain numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     moduli: BTreeSet<BigInt>,
@@ -28,7 +28,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// What a problem says.
+    /// Reads the context of a problem.
     pub fn of(problem: &str) -> Self {
         let mut context = Self::default();
         if problem.len() <= MAX_TEXT {

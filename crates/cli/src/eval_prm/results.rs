@@ -85,7 +85,7 @@ pub struct Group {
 }
 
 impl SetReport {
-    /// What to say where most chains are of one problem.
+    /// Returns a note if one problem has most of the chains.
     pub fn lopsided(&self) -> Option<String> {
         let Counts {
             chains,

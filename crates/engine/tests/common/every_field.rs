@@ -17,7 +17,7 @@ pub struct Inert {
     pub reason: &'static str,
 }
 
-/// Those of all checkpoints.
+/// Fields without effect in all checkpoints.
 #[rustfmt::skip]
 pub const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["initializer_range"] },
@@ -42,7 +42,7 @@ pub const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "the family is said by model_type; reward models have rules of their own", fields: &["auto_map", "_name_or_path"] },
 ];
 
-/// Those of all decoders.
+/// Fields without effect in all decoders.
 #[rustfmt::skip]
 pub const DECODERS: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["attention_dropout"] },
@@ -64,12 +64,12 @@ fn known_fields(family: &str) -> Map<String, Value> {
     fields
 }
 
-/// What became of the changes of a checkpoint's fields.
+/// The outcomes of the changes of each checkpoint's fields.
 #[derive(Default)]
 pub struct Tally {
     table: String,
     faults: Vec<String>,
-    /// Of the inert fields, those that were met.
+    /// The listed fields that some checkpoint needs.
     needed: BTreeSet<&'static str>,
 }
 

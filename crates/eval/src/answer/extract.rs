@@ -68,7 +68,7 @@ pub(super) fn is_stated(text: &str, markers: &[String], border: Border) -> bool 
     })
 }
 
-/// What a marker of the settings marks, if it is one of those that are extracted.
+/// Returns the kind of answer that a marker of the settings marks, if that kind is extracted.
 fn marked_by(marker: &str) -> Option<Marker> {
     let marker = marker.trim_end().to_ascii_lowercase();
     if BOXES.iter().any(|name| marker.contains(name)) {
@@ -82,7 +82,7 @@ fn marked_by(marker: &str) -> Option<Marker> {
     }
 }
 
-/// What may follow a text.
+/// The text that may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Nothing.
@@ -205,7 +205,7 @@ fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
     last.map(|(_, content)| content)
 }
 
-/// What stands in a box in place of an answer.
+/// Characters that fill a box in place of an answer.
 const PLACEHOLDERS: [char; 7] = [' ', '\t', '\n', '.', '\u{2026}', '_', '?'];
 
 /// What follows the name of a box command.

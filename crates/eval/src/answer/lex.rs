@@ -153,7 +153,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
     Ok(lexer.tokens)
 }
 
-/// What follows the ending of an ordinal, as in `21st` and `4^{\\text{th}}`.
+/// Returns the text after the ending of an ordinal, as in `21st` and `4^{\\text{th}}`.
 fn ordinal<'t>(digits: &str, after: &'t str) -> Option<&'t str> {
     let ending = match digits.as_bytes() {
         [.., b'1', _] => "th",

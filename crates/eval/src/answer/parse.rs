@@ -29,7 +29,7 @@ pub(super) struct Meaning {
     pub scale: Option<Rational>,
     /// The unit it carries, if that is one of the known ones.
     pub unit: Option<String>,
-    /// What is counted or measured, as far as words say so.
+    /// The things that are counted or measured, as far as words and signs name them.
     pub things: Vec<String>,
     /// Words after a value that say more than that.
     pub remarks: Vec<String>,

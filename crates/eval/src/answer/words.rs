@@ -31,7 +31,7 @@ pub(super) fn number(word: &str) -> Option<i64> {
     i64::try_from(place).ok()
 }
 
-/// What a word after a number multiplies it with.
+/// The factor that a word after a number stands for.
 pub(super) fn multiplier(word: &str) -> Option<i64> {
     Some(match word {
         "hundred" => 100,

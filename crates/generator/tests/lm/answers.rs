@@ -140,7 +140,7 @@ impl Generator for Writer {
 
 const PLAIN: &str = "{{ messages[0].content }}";
 
-/// What the chain wrote, why it ended, and its answer.
+/// Returns the chain's text, the reason that it ended, and its answer.
 fn solved(
     text: &str,
     template: &str,

@@ -83,7 +83,7 @@ fn prefix(number: usize) -> String {
     format!("Step {number}: ")
 }
 
-/// What parts a step from the one before it.
+/// The separator between a step and the one before it.
 fn between(number: usize) -> &'static str {
     match number {
         1 => "",

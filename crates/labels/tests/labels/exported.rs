@@ -199,7 +199,7 @@ fn awkward() -> impl Strategy<Value = String> {
     pieces.prop_filter("blank", |text| !text.trim().is_empty())
 }
 
-/// What others wrote is written again as it was.
+/// A file that others wrote comes back as it was.
 #[test]
 fn a_foreign_file_of_numbered_steps_comes_back() {
     let input = "Two and two? Step 1: 2 + 2 = 4. ки\nStep 2: The answer is: 5 ки";

@@ -7,7 +7,7 @@ use beamgen_search::*;
 use crate::every_strategy::configs;
 use crate::scripted::*;
 
-/// As [`Stated`], but markers in the text end a chain.
+/// A [`Stated`] whose chains end at any marker in the text.
 struct Found;
 
 impl Answers for Found {

@@ -9,8 +9,8 @@ use super::{Parser, scalar};
 use crate::algebra::{Fault, Rational};
 
 impl Parser<'_> {
-    /// What follows a value: "percent", "million" and "and a half" change it, units and other
-    /// words are noted.
+    /// Reads the words after a value: "percent", "million" and "and a half" change the value, units
+    /// and other words are noted.
     pub(super) fn units(&mut self, value: Value) -> Result<Value, Fault> {
         let mut value = value;
         let mut words = Vec::new();
