@@ -156,11 +156,10 @@ pub(super) fn say_more(words: &[String]) -> bool {
             })
 }
 
-/// Words that name nothing, or anything.
+/// Words that name nothing that is counted.
 const NEUTRAL: &[&str] = &[
-    "a", "an", "at", "by", "cu", "cubic", "each", "for", "from", "in", "item", "left", "number",
-    "of", "on", "per", "piece", "solution", "sq", "square", "the", "thing", "to", "total", "unit",
-    "value", "way", "with",
+    "a", "an", "at", "by", "cu", "cubic", "each", "for", "from", "in", "left", "number", "of",
+    "on", "per", "sq", "square", "the", "to", "total", "with",
 ];
 
 /// The nouns in a word after a number, without the s of the plural.
