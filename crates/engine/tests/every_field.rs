@@ -7,22 +7,9 @@ mod every_field;
 use std::sync::Arc;
 
 use beamgen_engine::{Append, Model, ModelConfig, Output, Want, WeightType, Weights};
-use common::{engine, fixture, tokens};
+use common::{FAMILIES, engine, fixture, tokens};
 use every_field::{DECODERS, EVERYWHERE, Inert, Tally};
 use serde_json::Value;
-
-const FIXTURES: [&str; 10] = [
-    "llama",
-    "llama-linear",
-    "llama-dynamic",
-    "llama-llama3",
-    "mistral",
-    "qwen2",
-    "qwen2-yarn",
-    "qwen3",
-    "phi3",
-    "phi3-partial",
-];
 
 #[rustfmt::skip]
 const INERT: &[Inert] = &[
@@ -64,7 +51,7 @@ fn read(config: &Value, weights: &Weights) -> Result<(usize, Vec<u32>), String> 
 #[test]
 fn no_field_is_passed_over() {
     let mut tally = Tally::default();
-    for name in FIXTURES {
+    for name in FAMILIES {
         let text = std::fs::read_to_string(fixture(name).join("config.json")).unwrap();
         let config = serde_json::from_str(&text).unwrap();
         let weights = Weights::load(&fixture(name)).unwrap();

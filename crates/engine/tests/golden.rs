@@ -11,28 +11,11 @@ use beamgen_engine::{
 };
 #[cfg(feature = "cuda")]
 use beamgen_engine::{DeviceChoice, ThreadPool};
-use common::{append, fixture};
+use common::{FAMILIES, append, fixture};
 use safetensors::SafeTensors;
 
 /// Two float32 implementations of the same sums; logits are of the order of 10.
 const TOLERANCE: f32 = 1e-4;
-
-/// Folders of the fixtures. Between them: untied heads and tied, all biases, grouped heads, heads
-/// narrower and wider than `hidden_size / heads`, per-head norms, windows in all layers and in
-/// some, fused projections, part of a head turned, every scaled rotation; one file and shards;
-/// float32, bfloat16 and float16.
-const FAMILIES: [&str; 10] = [
-    "llama",
-    "llama-linear",
-    "llama-dynamic",
-    "llama-llama3",
-    "mistral",
-    "qwen2",
-    "qwen2-yarn",
-    "qwen3",
-    "phi3",
-    "phi3-partial",
-];
 
 struct Expected(Vec<u8>);
 

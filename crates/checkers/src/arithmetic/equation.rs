@@ -54,26 +54,23 @@ pub struct Chain<'a> {
     pub relations: Vec<Relation>,
 }
 
-impl Chain<'_> {
+impl<'a> Chain<'a> {
+    /// The expressions of all sides.
+    fn readings(&self) -> impl Iterator<Item = &Found<'a>> {
+        let ends = self.sides.iter();
+        ends.flat_map(|side| [&side.ending, &side.beginning])
+            .flatten()
+    }
+
     /// Whether a side of it works numbers out.
     pub fn is_calculation(&self) -> bool {
-        let sides = self
-            .sides
-            .iter()
-            .flat_map(|side| [&side.ending, &side.beginning]);
-        sides
-            .flatten()
+        self.readings()
             .any(|found| found.expression.operators > 0 && !found.expression.has_variables)
     }
 
     /// The variables that are a side by themselves.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        let sides = self
-            .sides
-            .iter()
-            .flat_map(|side| [&side.ending, &side.beginning]);
-        sides
-            .flatten()
+        self.readings()
             .filter(|found| found.before != Before::Part && !found.goes_on)
             .filter_map(|found| found.expression.variable.as_deref())
     }

@@ -9,6 +9,23 @@ use beamgen_engine::{
     WeightType, Weights,
 };
 
+/// Folders of the fixtures. Between them: untied heads and tied, all biases, grouped heads, heads
+/// narrower and wider than `hidden_size / heads`, per-head norms, windows in all layers and in
+/// some, fused projections, part of a head turned, every scaled rotation; one file and shards;
+/// float32, bfloat16 and float16.
+pub const FAMILIES: [&str; 10] = [
+    "llama",
+    "llama-linear",
+    "llama-dynamic",
+    "llama-llama3",
+    "mistral",
+    "qwen2",
+    "qwen2-yarn",
+    "qwen3",
+    "phi3",
+    "phi3-partial",
+];
+
 /// Uniform in -1..1, the same for the same seed.
 pub fn noise(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
