@@ -29,8 +29,8 @@ pub(crate) struct Family {
     pub fixed: &'static [Fixed],
     /// candle reads `head_dim`.
     pub head_dim: bool,
-    /// Scaling by `query_pre_attn_scalar`: a part of the names of tensors that are factors of queries,
-    /// and what candle adds to them. candle scales by `head_dim`.
+    /// Tensors that scale the queries, by a part of their names, and the number that candle adds to
+    /// them. candle scales by `head_dim`, so `query_pre_attn_scalar` is multiplied into these.
     pub queries: Option<(&'static str, f64)>,
 }
 

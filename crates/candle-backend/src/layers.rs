@@ -1,4 +1,5 @@
-//! Lists with an entry for each layer. candle knows a rhythm only: every so many layers are another kind.
+//! Lists with an entry for each layer. candle computes regular patterns only, in which every n-th
+//! layer is of another kind.
 
 use serde_json::Value;
 

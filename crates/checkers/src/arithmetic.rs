@@ -280,8 +280,8 @@ impl Arithmetic {
     }
 
     /// Gives the names that are sides of a calculation the value of its last side. A name that is
-    /// supposed, or has another value already, stands for nothing: an unknown has one in each case. A wrong
-    /// calculation says what its name stands for from then on.
+    /// supposed or already has another value is unknown: it may have one value in each case. A name
+    /// keeps the value that a wrong calculation gave it.
     fn bind(&mut self, chain: &Chain<'_>, supposes: bool, is_wrong: bool) {
         let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
         let value = value

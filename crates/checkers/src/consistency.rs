@@ -1,9 +1,8 @@
-//! Consistency with the step before: a variable, or a left side with variables, whose calculation the
-//! next step gives another result.
+//! Consistency with the step before: a step may not give a calculation of that step another result.
 //!
-//! A second value proves nothing by itself, since names are used again and unknowns have cases. So a step
-//! fails only where it gives a number for what the step before left as a calculation, and the two
-//! differ. A step that supposes something or defines makes what it speaks of unknown again.
+//! A second value proves nothing by itself, since names are used again and unknowns have cases. So
+//! a step fails only where it gives a number for a calculation that the step before left open, and
+//! the two differ. A step that supposes or defines something makes its names unknown again.
 
 use std::collections::BTreeMap;
 

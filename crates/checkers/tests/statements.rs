@@ -1,4 +1,4 @@
-//! Random statements that are true get no fail, and statements that one number makes false still do.
+//! Random true statements get no fail, and statements that one number makes false do.
 //!
 //! By default a few thousand of each. A whole run, and a file of the false ones for another binary:
 //!

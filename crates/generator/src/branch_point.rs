@@ -120,7 +120,7 @@ impl BranchPoints {
         }
     }
 
-    /// Forgets what a branch point has in the cache; `tokens` are all of its tokens, to be read again.
+    /// Drops the cache of a branch point; `tokens` are all of its tokens, which it reads again.
     /// No chain may be waiting there.
     pub fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
         self.take_logits(id);

@@ -60,8 +60,8 @@ impl Context {
         }
     }
 
-    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit and a
-    /// sum with a carry.
+    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit and
+    /// a sum with a carry.
     pub fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
         let difference = one - other;
         let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();

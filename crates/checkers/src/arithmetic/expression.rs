@@ -421,8 +421,8 @@ impl<'a> Parser<'a> {
         Ok(base)
     }
 
-    /// Whether the exponent here is two things at once: LaTeX raises the first digit of `2^34` alone, and
-    /// `3^15^2` is `3^1 5^2` as often as a tower.
+    /// Whether the exponent here can be read in two ways. LaTeX raises only the first digit of `2^34`,
+    /// and `3^15^2` may be `3^1 5^2` or a tower.
     fn is_vague_exponent(&self) -> bool {
         let Some(token) = self.tokens.get(self.at) else {
             return false;

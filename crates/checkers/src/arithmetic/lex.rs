@@ -82,7 +82,7 @@ pub struct Lexed {
     pub ends_open: bool,
 }
 
-/// The tokens of a text, which begins in the middle of mathematics if the text before it ended there.
+/// The tokens of a text. It begins inside mathematics if the text before it ended there.
 pub fn lex(text: &str, is_open: bool) -> Lexed {
     let is_open = is_open && borders::may_go_on(text);
     let borders = Borders::of(text, is_open);

@@ -1,5 +1,5 @@
-//! Each field of a `config.json` is changed in turn: the model that it describes is another one, or it is
-//! refused, or the field stands in a list of those without effect, with the reason.
+//! Changes each field of a `config.json` in turn. The results must differ, or the change must be
+//! refused, or the field must be listed as one without effect, with the reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub struct Inert {
     /// Their names; fields of objects come after a dot. `NAME=VALUE` is that one value of it.
     pub fields: &'static [&'static str],
-    /// The checkpoints of which that is true, with a `*` all whose names begin so; without any, all.
+    /// The checkpoints that the reason holds for; `NAME*` matches a beginning, an empty list all.
     pub of: &'static [&'static str],
     /// Why not.
     pub reason: &'static str,
@@ -74,8 +74,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Changes each field of a checkpoint's `config.json`, and those that its family knows. `read` makes
-    /// something of a configuration that differs where results do, or refuses it.
+    /// Changes each field of a checkpoint's `config.json`, and the others that its family knows. `read`
+    /// returns the results with a configuration, or refuses it.
     pub fn add<T: PartialEq>(
         &mut self,
         name: &str,

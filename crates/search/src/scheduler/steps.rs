@@ -206,7 +206,7 @@ impl ActiveProblem {
         self.steps.unreported.push(id);
     }
 
-    /// Makes room for the next queued step at the cost of reading other chains again. Returns whether
+    /// Makes room for the next queued step; other chains are then read again. Returns whether
     /// that freed memory.
     pub(super) fn forget_idle(&mut self, cx: &mut Context<'_, '_>) -> bool {
         let next = self.steps.queue.front().copied();

@@ -56,22 +56,23 @@ impl MctsConfig {
 /// A simulation goes from the root down, at each node to the child with the highest
 /// Q + c P sqrt(V) / (1 + v): Q is the mean of the values seen at or below the child, P the softmax
 /// among siblings of the mean log-probability of their tokens, V and v the visits of the
-/// node and the child. It ends at an open leaf or at a node that is widened, and samples M children there.
-/// The best of their chain scores is the value that all nodes above see. A node's first value is its own chain
-/// score. A complete leaf is not selected: there is nothing to sample.
+/// node and the child. It ends at an open leaf or at a node that is widened, and samples M children
+/// there. The best of their chain scores is the value that all nodes above see. A node's first value
+/// is its own chain score. A complete leaf is not selected: there is nothing to sample.
 ///
 /// Progressive widening: a node that was given children t times is given M more when k D^alpha
 /// reaches t. D is the visits less the values that it saw, so a node whose children score well has
-/// no need of others. The literature counts the visits alone. k is 1, alpha is 1/2.
+/// no need of others. The literature counts visits only. k is 1, alpha is 1/2.
 ///
 /// N/2M nodes (at least one) are selected at once, with virtual loss, so that the batch has rows
 /// to compute. No more than N chains are alive: N/2 grow, and the best other leaves by Q are
 /// remembered. The search ends when the simulations are spent or nothing can grow. Then, if no
-/// complete chain scores as well as the best leaf, that one goes on alone, and then the best below it.
+/// complete chain scores as well as the best leaf, only that leaf continues, and then the best leaf
+/// below it.
 ///
 /// PUCT as in AlphaZero (<https://arxiv.org/abs/1712.01815>); with process rewards:
-/// OpenR (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings of
-/// move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies for
+/// OpenR (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings
+/// of move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies for
 /// Monte-Carlo tree search" (2008).
 #[derive(Debug, Clone)]
 pub struct Mcts {

@@ -1,4 +1,5 @@
-//! `f(0)`, `N(0)e^{-kt}`: calls of functions that the question names, and not products as in `x(x+1)`.
+//! Calls of functions that the question names, as `f(0)` and `N(0)e^{-kt}`, against products as
+//! `x(x+1)`.
 
 use super::super::lex::{Kind, Token};
 use super::super::value::Value;
