@@ -22,12 +22,18 @@ fn hub() -> (Place, Server) {
     (place, server)
 }
 
-fn file(name: &str) -> Vec<u8> {
+/// A file of the generator.
+pub fn file(name: &str) -> Vec<u8> {
     std::fs::read(root().join(MODEL).join(name)).expect("a fixture")
 }
 
 fn solve(place: &Place, endpoint: &str, name: &str) -> Ran {
-    let online = [("HF_ENDPOINT", endpoint), ("HF_HUB_OFFLINE", "0")];
+    online_solve(place, &[("HF_ENDPOINT", endpoint)], name)
+}
+
+/// Solves `p.jsonl` with a generator of the hub.
+pub fn online_solve(place: &Place, variables: &[(&str, &str)], name: &str) -> Ran {
+    let online = [variables, &[("HF_HUB_OFFLINE", "0")]].concat();
     let args = [
         "solve",
         "p.jsonl",
@@ -91,7 +97,7 @@ fn a_model_is_downloaded_once() {
 #[test]
 fn refusals() {
     type Trouble = fn(&Server);
-    let cases: [(&str, Trouble, &[&str]); 7] = [
+    let cases: [(&str, Trouble, &[&str]); 9] = [
         (
             REPO,
             |s| s.trick("revision", 99, Trick::Status(401, "RepoNotFound")),
@@ -123,15 +129,31 @@ fn refusals() {
             |s| s.trick("revision", 99, Trick::Body("<html>")),
             &["none of a hub", "HF_ENDPOINT"],
         ),
+        (
+            REPO,
+            |s| {
+                let size = "9000000000000000000".to_owned();
+                s.trick("HEAD", 99, Trick::Header("X-Linked-Size", size));
+            },
+            &["free", "HF_HOME"],
+        ),
+        (
+            "org/tiny:Q4_K_M",
+            |s| s.put_large("tiny.Q8_0.gguf", b"x"),
+            &["no GGUF file is of Q4_K_M", "tiny.Q8_0.gguf"],
+        ),
     ];
     for (name, trouble, words) in cases {
         let (place, server) = hub();
         trouble(&server);
-        let words = [
-            &[name.split('@').next().expect("a name"), &server.endpoint],
-            words,
-        ]
-        .concat();
+        let repo = name.split(['@', ':']).next().expect("a name");
+        // A full disk is not the hub's fault.
+        let endpoint = match words.contains(&"HF_HOME") {
+            true => "tiny",
+            false => &server.endpoint,
+        };
+        let repo = repo.rsplit('/').next().expect("a name");
+        let words = [&[repo, endpoint], words].concat();
         solve(&place, &server.endpoint, name).assert_refused(name, &words);
         assert_nothing_whole(&place, name);
     }
@@ -171,6 +193,31 @@ fn a_download_that_breaks_off() {
         ranges.iter().any(|range| range.starts_with("bytes=5000")),
         "{ranges:?}"
     );
+}
+
+/// Its page is a model's name, too, and a limit of requests is waited for.
+#[test]
+fn a_busy_hub_by_the_address_of_a_page() {
+    let (place, server) = hub();
+    let limit = "\"api\";r=0;t=0".to_owned();
+    server.trick("revision", 1, Trick::Limited("RateLimit", limit));
+    let page = format!("{}/{REPO}/tree/branch", server.endpoint);
+    let ran = solve(&place, &server.endpoint, &page).ok();
+    let line = "org/tiny@branch: the hub takes no more requests for now; it is asked again in 1 s";
+    let said = ran.stderr.lines().filter(|said| *said == line);
+    assert_eq!(said.count(), 1, "{}", ran.stderr);
+    let other = solve(&place, &server.endpoint, "https://example.org/org/tiny");
+    other.assert_refused("other", &["https://example.org", &server.endpoint]);
+}
+
+#[test]
+fn a_time_limit_that_is_none() {
+    let (place, server) = hub();
+    for name in ["HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"] {
+        let variables = [("HF_ENDPOINT", server.endpoint.as_str()), (name, "soon")];
+        let ran = online_solve(&place, &variables, REPO);
+        ran.assert_refused(name, &[name, "\"soon\"", "whole seconds"]);
+    }
 }
 
 #[test]

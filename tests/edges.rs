@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-test-support", &[]),
     ("beamgen-emulated-cuda", &["beamgen-test-support"]),
     ("beamgen-files", &[]),
+    ("beamgen-certificates", &[]),
     ("beamgen-search", &[]),
     ("beamgen-engine", &["beamgen-files", "beamgen-kernels"]),
     ("beamgen-generator", &["beamgen-engine", "beamgen-search"]),
@@ -26,6 +27,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "beamgen-remote",
         &[
+            "beamgen-certificates",
             "beamgen-engine",
             "beamgen-generator",
             "beamgen-prm",
@@ -43,7 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["beamgen-eval", "beamgen-files", "beamgen-search"],
     ),
     ("beamgen-checkers", &["beamgen-eval", "beamgen-search"]),
-    ("beamgen-hub", &[]),
+    ("beamgen-hub", &["beamgen-certificates"]),
     ("beamgen-world", &[]),
     (
         "beamgen",

@@ -55,6 +55,9 @@ mod show;
 mod show_html;
 mod special_files;
 mod strategies;
+#[path = "../crates/hub/tests/tls.rs"]
+mod tls;
 mod too_long;
 mod train;
+mod trust;
 mod version;

@@ -77,7 +77,11 @@ impl Place {
         command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if text.starts_with("HF_") || text.starts_with("HUGGING") || text.contains("OFFLINE") {
+            let is_ours = ["HF_", "HUGGING", "SSL_CERT", "REQUESTS_CA"]
+                .iter()
+                .any(|start| text.starts_with(start));
+            let is_proxy = text.to_uppercase().ends_with("_PROXY");
+            if is_ours || is_proxy || text.contains("OFFLINE") {
                 command.env_remove(name);
             }
         }

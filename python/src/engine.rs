@@ -5,6 +5,7 @@ use std::sync::Arc;
 use beamgen::ServiceOptions;
 use pyo3::prelude::*;
 
+use crate::download;
 use crate::errors::{self, RunError};
 use crate::load;
 use crate::requests::Requests;
@@ -41,10 +42,8 @@ impl Engine {
             closing: Arc::clone(&closing),
         });
         let load = move |tell| load::solver(&wanted, scorer, tell);
-        let loaded = wait::run(py, load, |progress| match &download {
-            Some(download) => download.call1(py, progress).map(drop),
-            None => Ok(()),
-        })?;
+        let hear = |news| download::hear(py, download.as_ref(), news);
+        let loaded = wait::run(py, load, hear)?;
         let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;
         let settled = Settled {
             base,

@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 
 use beamgen::{Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
 
-use crate::download::{self, Download};
+use crate::download::{self, News};
 use crate::scorer::PythonScorer;
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
@@ -13,7 +13,7 @@ use crate::wanted::{Base, Wanted};
 pub fn solver<T: 'static>(
     wanted: &Wanted,
     scorer: Option<PythonScorer>,
-    tell: Sender<Told<Download, T>>,
+    tell: Sender<Told<News, T>>,
 ) -> Result<(Solver, Base), Error> {
     let base = Base::of(wanted)?;
     let config = base.config.clone();
@@ -42,7 +42,7 @@ pub fn solver<T: 'static>(
 /// Loads the reward model alone. The second value says whether it is bundled.
 pub fn reward_model<T: 'static>(
     wanted: &Wanted,
-    tell: Sender<Told<Download, T>>,
+    tell: Sender<Told<News, T>>,
 ) -> Result<(Box<dyn Scorer + Send>, bool), Error> {
     let mut config = Base::of(wanted)?.config;
     match config.models.scorer {
@@ -57,9 +57,11 @@ pub fn reward_model<T: 'static>(
     Ok((prepared.reward_model()?, is_bundled))
 }
 
-/// Gives the builder the servers' keys, which come from the environment as in the program.
+/// Gives the builder the servers' keys and certificates, which come from the environment as in the
+/// program.
 #[cfg(feature = "remote")]
 fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Error> {
+    use beamgen::hub::Certificates;
     use beamgen::remote::ApiKey;
 
     let key = |name: &str| match std::env::var(name) {
@@ -84,7 +86,8 @@ fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Error> {
     {
         builder = builder.prm_key(key);
     }
-    Ok(builder)
+    let certificates = Certificates::from_lookup(|name| std::env::var(name).ok());
+    Ok(builder.certificates(certificates))
 }
 
 /// The builder as it is: this build refuses servers.

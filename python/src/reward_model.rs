@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use beamgen::{Scorer, score_chains};
 use pyo3::prelude::*;
 
+use crate::download;
 use crate::errors;
 use crate::load;
 use crate::lock::lock;
@@ -25,10 +26,8 @@ impl RewardModel {
     fn new(py: Python<'_>, wanted: &str, download: Option<Py<PyAny>>) -> PyResult<Self> {
         let wanted = Wanted::read(wanted)?;
         let load = move |tell| load::reward_model(&wanted, tell);
-        let loaded = wait::run(py, load, |progress| match &download {
-            Some(download) => download.call1(py, progress).map(drop),
-            None => Ok(()),
-        })?;
+        let hear = |news| download::hear(py, download.as_ref(), news);
+        let loaded = wait::run(py, load, hear)?;
         let (model, is_bundled) = loaded.map_err(|error| errors::from_library(&error))?;
         Ok(Self {
             model: Arc::new(Mutex::new(model)),

@@ -37,6 +37,8 @@ impl Default for SolverBuilder {
                 load_scorer: false,
                 #[cfg(feature = "remote")]
                 keys: crate::own::Keys::default(),
+                #[cfg(feature = "remote")]
+                certificates: beamgen_hub::Certificates::default(),
             },
             downloads: None,
         }
@@ -189,6 +191,15 @@ impl SolverBuilder {
     #[must_use]
     pub fn prm_key(mut self, key: beamgen_remote::ApiKey) -> Self {
         self.own.keys.prm = Some(key);
+        self
+    }
+
+    /// The certificates by which servers are trusted, besides Mozilla's and the system's. Those of a
+    /// [hub](Self::hub) are its own setting.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn certificates(mut self, certificates: beamgen_hub::Certificates) -> Self {
+        self.own.certificates = certificates;
         self
     }
 

@@ -122,6 +122,18 @@ pub struct ModelsConfig {
 }
 
 impl ModelsConfig {
+    /// Whether a model may have to come from a hub: its name is not found on this machine, or a
+    /// server runs it, which may say that it has it from a hub.
+    pub fn may_need_hub(&self) -> bool {
+        let judges = self.judges.iter();
+        let judges = judges.flat_map(|judge| judge.model().into_iter().chain(&judge.reference));
+        let mut named = [&self.generator, &self.prm, &self.prm_reference]
+            .into_iter()
+            .flatten()
+            .chain(judges);
+        self.names_servers() || named.any(|name| !name.exists())
+    }
+
     /// Whether servers run one of the models.
     pub(crate) fn names_servers(&self) -> bool {
         let judges = self.judges.iter().any(|judge| judge.server.is_some());
@@ -333,5 +345,30 @@ mod tests {
             base,
             "a = 1\n[t]\nx = 1\ny = 3\n[u]\nz = 4".parse().unwrap()
         );
+    }
+
+    #[test]
+    fn a_hub_is_needed_for_what_is_not_here() {
+        let needs = |set: fn(&mut ModelsConfig)| {
+            let mut models = ModelsConfig::default();
+            set(&mut models);
+            models.may_need_hub()
+        };
+        assert!(!needs(|_| ()));
+        assert!(!needs(|models| models.generator = Some(".".into())));
+        assert!(!needs(|models| models.judges = vec![
+            JudgeConfig::new("prm"),
+            JudgeConfig::new("exact"),
+            JudgeConfig::new("."),
+        ]));
+        assert!(needs(|models| models.generator = Some("org/name".into())));
+        assert!(needs(
+            |models| models.judges = vec![JudgeConfig::new("org/name")]
+        ));
+        assert!(needs(|models| {
+            let mut judge = JudgeConfig::new(".");
+            judge.reference = Some("https://hf.co/org/name".into());
+            models.judges = vec![judge];
+        }));
     }
 }

@@ -46,6 +46,12 @@ impl JudgeConfig {
         }
     }
 
+    /// The reward model, unless it is meant by a word.
+    pub(crate) fn model(&self) -> Option<&PathBuf> {
+        let is_word = ["prm", "orm", "exact"].iter().any(|word| self.is(word));
+        (!is_word).then_some(&self.judge)
+    }
+
     /// Whether it is this word.
     pub(crate) fn is(&self, word: &str) -> bool {
         is_word(Some(&self.judge), word)

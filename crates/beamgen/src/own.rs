@@ -27,6 +27,9 @@ pub(crate) struct OwnParts {
     pub scorer: Option<IdentifiedScorer>,
     #[cfg(feature = "remote")]
     pub keys: Keys,
+    /// By which servers are trusted.
+    #[cfg(feature = "remote")]
+    pub certificates: beamgen_hub::Certificates,
     /// Judges beside the scorer.
     pub judges: Vec<OwnJudge>,
     pub answers: Box<dyn Answers + Send>,

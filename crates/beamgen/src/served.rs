@@ -48,7 +48,7 @@ impl Served {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.generator_server) else {
             return Ok(None);
         };
-        let servers = servers(server, own.keys.generator.clone())?;
+        let servers = servers(server, own.keys.generator.clone(), own)?;
         let connection = remote.connect("generator", &servers)?;
         let name = config.models.generator.clone();
         let model = ServedModel::open(&connection, name, "generator", downloads, notes)?;
@@ -81,7 +81,7 @@ impl Served {
             return Ok(None);
         };
         let key = own.keys.prm.clone().filter(|_| role == "prm");
-        let servers = servers(server, key)?;
+        let servers = servers(server, key, own)?;
         let connection = remote.connect(role, &servers)?;
         let name = config.models.prm.clone();
         let model = ServedModel::open(&connection, name, role, downloads, notes)?;
@@ -219,7 +219,7 @@ fn note_likelihoods(connection: &Connection, facts: &ServerFacts, notes: &mut Ve
     }
 }
 
-fn servers(config: &ServerConfig, key: Option<ApiKey>) -> Result<Servers, Error> {
+fn servers(config: &ServerConfig, key: Option<ApiKey>, own: &OwnParts) -> Result<Servers, Error> {
     let key = match (&config.key_file, key) {
         (_, Some(key)) => Some(key),
         (None, None) => None,
@@ -239,6 +239,7 @@ fn servers(config: &ServerConfig, key: Option<ApiKey>) -> Result<Servers, Error>
     servers.context = config.context;
     servers.key = key;
     servers.plain_http_key = config.plain_http_key;
+    servers.certificates = own.certificates.clone();
     servers.in_flight = config.in_flight;
     servers.first_byte = Duration::from_secs(config.first_byte_seconds);
     servers.patience = Duration::from_secs(config.patience_seconds);

@@ -68,8 +68,9 @@ impl Source {
                 false => Err(Error::NotAModel(name.to_owned())),
             };
         }
-        let id = name.to_str().and_then(hub_id);
-        match (id, downloads) {
+        let hub = downloads.as_ref().map(|downloads| &downloads.hub);
+        let id = name.to_str().and_then(|name| hub_id(name, hub).transpose());
+        match (id.transpose()?, downloads) {
             (Some(id), Some(Downloads { hub, observe })) => {
                 let name = id.to_string();
                 let fetched = fetch(hub, &id, &mut |progress| observe(&name, progress))?;
@@ -110,10 +111,17 @@ impl Source {
 }
 
 /// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a
-/// colon.
-fn hub_id(name: &str) -> Option<ModelId> {
-    let id: ModelId = name.parse().ok()?;
-    (!id.repo().to_ascii_lowercase().ends_with(".gguf")).then_some(id)
+/// colon. An address that is no model's is an error.
+fn hub_id(name: &str, hub: Option<&Hub>) -> Result<Option<ModelId>, HubError> {
+    let id = match hub {
+        Some(hub) => hub.model(name),
+        None => name.parse(),
+    };
+    match id {
+        Ok(id) if id.repo().to_ascii_lowercase().ends_with(".gguf") => Ok(None),
+        Err(error) if name.contains("://") => Err(error),
+        id => Ok(id.ok()),
+    }
 }
 
 /// A model whose files are there and fit each other. None of its weights is read yet.
@@ -225,8 +233,11 @@ mod tests {
             "org/name@refs/pr/1",
             "org/name:f.gguf",
             "org/name-GGUF:folder/f.gguf",
+            "org/name-GGUF:Q4_K_M",
+            "hf.co/org/name-GGUF:Q4_K_M",
+            "https://huggingface.co/org/name/tree/v1",
         ] {
-            assert!(hub_id(id).is_some(), "{id}");
+            assert!(hub_id(id, None).is_ok_and(|id| id.is_some()), "{id}");
         }
         for path in [
             "./org/name",
@@ -238,7 +249,10 @@ mod tests {
             "org/name/",
             "folder/missing.gguf",
         ] {
-            assert!(hub_id(path).is_none(), "{path}");
+            assert!(hub_id(path, None).is_ok_and(|id| id.is_none()), "{path}");
+        }
+        for address in ["https://huggingface.co/datasets/a/b", "s3://bucket/a/b"] {
+            hub_id(address, None).expect_err(address);
         }
     }
 }

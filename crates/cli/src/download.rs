@@ -1,6 +1,7 @@
 //! Models of the hub: its address and cache, and the progress of downloads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -27,10 +28,7 @@ pub fn hub(offline: bool) -> Result<Hub, Failure> {
 /// Connects the builder to the hub if a named model is not on this machine.
 pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.settings().models;
-    let named = [&models.generator, &models.prm, &models.prm_reference];
-    // A server may say that it has its model from a hub.
-    let served = models.generator_server.is_some() || models.prm_server.is_some();
-    if !served && named.into_iter().flatten().all(|name| name.exists()) {
+    if !models.may_need_hub() {
         return Ok(builder);
     }
     let hub = hub(models.offline)?;
@@ -43,6 +41,8 @@ struct Display {
     bars: Option<MultiProgress>,
     /// By model and file, because two models may have files of the same name.
     files: HashMap<(String, String), ProgressBar>,
+    /// How far the files are that are not whole, without a terminal.
+    under_way: BTreeMap<String, (u64, Option<u64>)>,
     last_line: Instant,
 }
 
@@ -51,6 +51,7 @@ impl Display {
         Self {
             bars: std::io::stderr().is_terminal().then(MultiProgress::new),
             files: HashMap::new(),
+            under_way: BTreeMap::new(),
             last_line: Instant::now(),
         }
     }
@@ -59,21 +60,37 @@ impl Display {
         match progress {
             Progress::Bytes { file, done, total } => self.bytes(model, file, done, total),
             Progress::Waiting { file } => {
-                output::note(format_args!(
+                self.say(format_args!(
                     "{model}: another program is downloading {file}"
+                ));
+            }
+            Progress::Limited { wait } => {
+                self.say(format_args!(
+                    "{model}: the hub takes no more requests for now; it is asked again in {} s",
+                    wait.as_secs()
                 ));
             }
             _ => {}
         }
     }
 
+    /// A line that stays above the bars.
+    fn say(&self, line: fmt::Arguments<'_>) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| output::note(line)),
+            None => output::note(line),
+        }
+    }
+
     fn bytes(&mut self, model: &str, file: &str, done: u64, total: Option<u64>) {
         let Some(bars) = &self.bars else {
-            if self.last_line.elapsed() >= LINE {
+            match total == Some(done) {
+                true => self.under_way.remove(file),
+                false => self.under_way.insert(file.to_owned(), (done, total)),
+            };
+            if self.last_line.elapsed() >= LINE && !self.under_way.is_empty() {
                 self.last_line = Instant::now();
-                let of = total.map(|total| format!(" of {}", size(total)));
-                let of = of.unwrap_or_default();
-                output::note(format_args!("{model}: {file}: {}{of}", size(done)));
+                output::note(format_args!("{model}: {}", listed(&self.under_way)));
             }
             return;
         };
@@ -92,6 +109,15 @@ impl Display {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The files in one line: `a: 1.0 GiB of 4.0 GiB, b: 2.0 GiB of 4.0 GiB`.
+fn listed(files: &BTreeMap<String, (u64, Option<u64>)>) -> String {
+    let files = files.iter().map(|(file, (done, total))| {
+        let of = total.map(|total| format!(" of {}", size(total)));
+        format!("{file}: {}{}", size(*done), of.unwrap_or_default())
+    });
+    files.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -118,5 +144,27 @@ mod tests {
         lengths.sort();
         assert_eq!(lengths, [Some(10), Some(20)]);
         assert!(display.files.values().all(ProgressBar::is_finished));
+    }
+
+    #[test]
+    fn files_under_way_share_a_line() {
+        let mut display = Display {
+            bars: None,
+            ..Display::new()
+        };
+        for (file, done, total) in [
+            ("b", 1, Some(8)),
+            ("a", 2, None),
+            ("c", 3, Some(8)),
+            ("b", 4, Some(8)),
+            ("c", 8, Some(8)),
+        ] {
+            display.show("m", Progress::Bytes { file, done, total });
+        }
+        let line = listed(&display.under_way);
+        assert_eq!(
+            line,
+            format!("a: {}, b: {} of {}", size(2), size(4), size(8))
+        );
     }
 }

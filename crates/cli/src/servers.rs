@@ -2,6 +2,8 @@
 
 use beamgen::SolverBuilder;
 #[cfg(feature = "remote")]
+use beamgen::hub::Certificates;
+#[cfg(feature = "remote")]
 use beamgen::remote::{ApiKey, Remote, Servers};
 
 use crate::failure::Failure;
@@ -20,7 +22,13 @@ fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
 }
 
-/// Gives the builder the servers' keys, which come from the environment.
+/// By which servers are trusted, as the environment says.
+#[cfg(feature = "remote")]
+fn certificates() -> Certificates {
+    Certificates::from_lookup(|name| std::env::var(name).ok())
+}
+
+/// Gives the builder the servers' keys and certificates, which come from the environment.
 #[cfg(feature = "remote")]
 pub fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.settings().models;
@@ -34,7 +42,7 @@ pub fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     if prm && let Some(key) = key("prm")? {
         builder = builder.prm_key(key);
     }
-    Ok(builder)
+    Ok(builder.certificates(certificates()))
 }
 
 /// The builder as it is: this build refuses servers.
@@ -102,6 +110,7 @@ pub fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), 
         }
         let mut servers = Servers::at(urls);
         servers.key = key(role)?;
+        servers.certificates = certificates();
         let connection = remote
             .connect(role, &servers)
             .map_err(beamgen::Error::from)?;

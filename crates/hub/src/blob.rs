@@ -3,212 +3,203 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use ureq::http::StatusCode;
 
+use crate::HubError;
 use crate::error::{RequestError, RequestTarget};
-use crate::http::{Client, Metadata, range_start};
+use crate::headers::range_start;
+use crate::http::{Client, Metadata};
+use crate::progress::{Event, Reporter};
 use crate::repo_dir::{RepoDir, lock, make_parent};
-use crate::{HubError, Progress};
+use crate::retry::{Patience, Retry, TransferError};
 
 const BUFFER: usize = 1 << 18;
 
-/// Repeats an attempt that fails with a transient error, at most `retries` times in a row. An
-/// attempt that made progress starts the count anew.
-pub(crate) fn with_retries<T>(
-    retries: u32,
-    mut attempt: impl FnMut() -> Result<T, TransferError>,
-) -> Result<T, TransferError> {
-    let mut failures = 0;
-    loop {
-        match attempt() {
-            Err(TransferError::Request { error, progressed }) if error.is_transient() => {
-                failures = if progressed { 0 } else { failures };
-                if failures >= retries {
-                    return Err(TransferError::Request { error, progressed });
-                }
-                sleep(Duration::from_millis(200 << failures.min(5)));
-                failures += 1;
-            }
-            other => return other,
-        }
-    }
-}
-
-/// Why an attempt failed: at the hub, or at the disk.
+/// One file that a snapshot lacks.
 #[derive(Debug)]
-pub(crate) enum TransferError {
-    Request {
-        error: RequestError,
-        /// Whether bytes came that the attempt before did not get.
-        progressed: bool,
-    },
-    Disk(HubError),
+pub(crate) struct Job {
+    pub target: RequestTarget,
+    pub file: String,
+    pub url: String,
+    pub metadata: Metadata,
 }
 
-impl TransferError {
-    pub fn at(self, target: &RequestTarget) -> HubError {
-        match self {
-            Self::Request { error, .. } => target.failed(error),
-            Self::Disk(error) => error,
+impl Job {
+    /// Bytes that have to come. What is in the cache is not needed again.
+    pub fn missing(&self, repo: &RepoDir) -> u64 {
+        let blob = repo.blob(&self.metadata.etag);
+        if is_whole(&blob, &self.metadata) {
+            return 0;
         }
+        let begun = fs::metadata(incomplete(&blob)).map_or(0, |found| found.len());
+        self.metadata.size.unwrap_or(0).saturating_sub(begun)
     }
-}
 
-impl From<RequestError> for TransferError {
-    fn from(error: RequestError) -> Self {
-        Self::Request {
-            error,
-            progressed: false,
+    /// Downloads the file into `blobs/ETAG`, unless it is there. What an interrupted call left in
+    /// `blobs/ETAG.incomplete` is continued.
+    pub fn fetch(
+        &self,
+        client: &Client,
+        repo: &RepoDir,
+        retry: &Retry<'_>,
+        patience: Patience,
+    ) -> Result<(), HubError> {
+        let (metadata, reporter) = (&self.metadata, retry.reporter);
+        let blob = repo.blob(&metadata.etag);
+        if is_whole(&blob, metadata) {
+            return Ok(());
         }
-    }
-}
-
-/// Downloads a file into `blobs/ETAG`, unless it is there. What an interrupted call left in
-/// `blobs/ETAG.incomplete` is continued.
-pub(crate) fn fetch(
-    client: &Client,
-    repo: &RepoDir,
-    url: &str,
-    metadata: &Metadata,
-    retries: u32,
-    target: &RequestTarget,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(), HubError> {
-    let file = target.file.as_deref().unwrap_or_default();
-    let blob = repo.blob(&metadata.etag);
-    let is_there = || {
-        fs::metadata(&blob).is_ok_and(|found| {
-            found.is_file() && metadata.size.is_none_or(|size| size == found.len())
-        })
-    };
-    if is_there() {
-        return Ok(());
-    }
-    let _lock = lock(&repo.lock(&metadata.etag), &mut || {
-        progress(Progress::Waiting { file });
-    })?;
-    if is_there() {
-        return Ok(());
-    }
-    make_parent(&blob)?;
-    let mut partial = Partial::open(&blob, metadata)?;
-    let mut restarted = partial.len == 0;
-    let outcome = loop {
-        let outcome = with_retries(retries, || {
-            transfer(client, url, &mut partial, metadata.size, &mut |done| {
-                progress(Progress::Bytes {
-                    file,
-                    done,
-                    total: metadata.size,
-                });
-            })
-        })
-        .and_then(|()| partial.verify(metadata));
-        match outcome {
-            // the bytes that an earlier call left may be the wrong ones
-            Err(TransferError::Request {
-                error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
-                ..
-            }) if !restarted => {
-                restarted = true;
-                partial.restart()?;
-            }
-            outcome => break outcome,
+        let _lock = lock(&repo.lock(&metadata.etag), reporter, &self.file)?;
+        if is_whole(&blob, metadata) {
+            return Ok(());
         }
-    };
-    match outcome {
-        Ok(()) => partial.finish(&blob),
-        Err(stop) => {
-            let is_corrupt = matches!(
-                stop,
-                TransferError::Request {
+        if reporter.is_over() {
+            return Err(self.target.failed(given_up(0, metadata.size)));
+        }
+        make_parent(&blob)?;
+        let mut partial = Partial::open(&blob, metadata)?;
+        let mut restarted = partial.len == 0;
+        let outcome = loop {
+            let outcome = retry
+                .run(patience, || self.transfer(client, &mut partial, reporter))
+                .and_then(|()| partial.verify(metadata));
+            match outcome {
+                // the bytes that an earlier call left may be the wrong ones
+                Err(TransferError::Request {
                     error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
                     ..
+                }) if !restarted => {
+                    restarted = true;
+                    partial.restart()?;
                 }
-            );
-            if is_corrupt || partial.len == 0 {
-                partial.discard()?;
+                outcome => break outcome,
             }
-            Err(stop.at(target))
+        };
+        match outcome {
+            Ok(()) => partial.finish(&blob),
+            Err(stop) => {
+                let is_corrupt = matches!(
+                    stop,
+                    TransferError::Request {
+                        error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
+                        ..
+                    }
+                );
+                if is_corrupt || partial.len == 0 {
+                    partial.discard()?;
+                }
+                Err(stop.at(&self.target))
+            }
         }
+    }
+
+    /// One request for the bytes that are missing.
+    fn transfer(
+        &self,
+        client: &Client,
+        partial: &mut Partial,
+        reporter: &Reporter,
+    ) -> Result<(), TransferError> {
+        let size = self.metadata.size;
+        if size == Some(partial.len) {
+            return Ok(());
+        }
+        let mut response = client.get(&self.url, partial.len)?;
+        let continues = response.status() == StatusCode::PARTIAL_CONTENT
+            && range_start(response.headers()) == Some(partial.len);
+        if !continues {
+            partial.restart().map_err(TransferError::Disk)?;
+            if response.status() != StatusCode::OK {
+                response = client.get(&self.url, 0)?;
+            }
+            if response.status() != StatusCode::OK {
+                let what = "a part of the file that was not asked for";
+                return Err(RequestError::BadReply(what.to_owned()).into());
+            }
+        }
+        let start = partial.len;
+        let sent = response.body().content_length();
+        if let (Some(promised), Some(rest)) = (size, sent)
+            && promised != start.saturating_add(rest)
+        {
+            let sent = start.saturating_add(rest);
+            return Err(RequestError::WrongSize { promised, sent }.into());
+        }
+        let stopped = |partial: &Partial, error| TransferError::Request {
+            error,
+            progressed: partial.len > start,
+        };
+        let mut body = response.into_body().into_reader();
+        let mut buffer = vec![0; BUFFER];
+        self.tell(reporter, start);
+        loop {
+            if reporter.is_over() && size != Some(partial.len) {
+                return Err(stopped(partial, given_up(partial.len, size)));
+            }
+            match body.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    partial.write(&buffer[..read])?;
+                    self.tell(reporter, partial.len);
+                    if let Some(promised) = size
+                        && partial.len > promised
+                    {
+                        let sent = partial.len;
+                        return Err(RequestError::WrongSize { promised, sent }.into());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => {
+                    let reason = match client.broken(ureq::Error::from(error)) {
+                        RequestError::Timeout(limit) => format!("no bytes for {limit:?}"),
+                        RequestError::Unreachable(reason) => reason,
+                        error => error.to_string(),
+                    };
+                    return Err(stopped(partial, interrupted(partial.len, size, reason)));
+                }
+            }
+        }
+        if size.is_some_and(|size| partial.len < size) {
+            let reason = "the connection was closed".to_owned();
+            return Err(stopped(partial, interrupted(partial.len, size, reason)));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, reporter: &Reporter, done: u64) {
+        reporter.tell(Event::Bytes {
+            file: self.file.clone(),
+            done,
+            total: self.metadata.size,
+        });
     }
 }
 
-/// One request for the bytes that are missing.
-fn transfer(
-    client: &Client,
-    url: &str,
-    partial: &mut Partial,
-    size: Option<u64>,
-    done: &mut dyn FnMut(u64),
-) -> Result<(), TransferError> {
-    if size == Some(partial.len) {
-        return Ok(());
+fn interrupted(done: u64, total: Option<u64>, reason: String) -> RequestError {
+    RequestError::Interrupted {
+        done,
+        total,
+        reason,
     }
-    let mut response = client.get(url, partial.len)?;
-    let continues = response.status() == StatusCode::PARTIAL_CONTENT
-        && range_start(response.headers()) == Some(partial.len);
-    if !continues {
-        partial.restart().map_err(TransferError::Disk)?;
-        if response.status() != StatusCode::OK {
-            response = client.get(url, 0)?;
-        }
-        if response.status() != StatusCode::OK {
-            let what = "a part of the file that was not asked for";
-            return Err(RequestError::BadReply(what.to_owned()).into());
-        }
-    }
-    let start = partial.len;
-    let sent = response.body().content_length();
-    if let (Some(promised), Some(rest)) = (size, sent)
-        && promised != start.saturating_add(rest)
-    {
-        let sent = start.saturating_add(rest);
-        return Err(RequestError::WrongSize { promised, sent }.into());
-    }
-    let interrupted = |partial: &Partial, reason: String| TransferError::Request {
-        error: RequestError::Interrupted {
-            done: partial.len,
-            total: size,
-            reason,
-        },
-        progressed: partial.len > start,
-    };
-    let mut body = response.into_body().into_reader();
-    let mut buffer = vec![0; BUFFER];
-    done(start);
-    loop {
-        match body.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => {
-                partial.write(&buffer[..read])?;
-                done(partial.len);
-                if let Some(promised) = size
-                    && partial.len > promised
-                {
-                    let sent = partial.len;
-                    return Err(RequestError::WrongSize { promised, sent }.into());
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => {
-                let reason = match client.request_error(ureq::Error::from(error)) {
-                    RequestError::Timeout(limit) => format!("no bytes for {limit:?}"),
-                    RequestError::Unreachable(reason) => reason,
-                    error => error.to_string(),
-                };
-                return Err(interrupted(partial, reason));
-            }
-        }
-    }
-    if size.is_some_and(|size| partial.len < size) {
-        return Err(interrupted(partial, "the connection was closed".to_owned()));
-    }
-    Ok(())
+}
+
+/// Another file of the model failed, and that is what the user hears.
+fn given_up(done: u64, total: Option<u64>) -> RequestError {
+    interrupted(done, total, "another file failed".to_owned())
+}
+
+fn is_whole(blob: &Path, metadata: &Metadata) -> bool {
+    fs::metadata(blob)
+        .is_ok_and(|found| found.is_file() && metadata.size.is_none_or(|size| size == found.len()))
+}
+
+/// Where a blob's bytes are until all have come.
+fn incomplete(blob: &Path) -> PathBuf {
+    let mut path = blob.to_owned().into_os_string();
+    path.push(".incomplete");
+    PathBuf::from(path)
 }
 
 /// The file `ETAG.incomplete`, with its length and hash so far.
@@ -223,9 +214,7 @@ impl Partial {
     /// Continues what an earlier call left, if a check will tell whether it is the file's
     /// beginning.
     fn open(blob: &Path, metadata: &Metadata) -> Result<Self, HubError> {
-        let mut path = blob.to_owned().into_os_string();
-        path.push(".incomplete");
-        let path = PathBuf::from(path);
+        let path = incomplete(blob);
         let open = File::options()
             .read(true)
             .append(true)

@@ -101,6 +101,12 @@ fn revision(mut refs: Vec<String>, commit: String, path: PathBuf) -> CachedRevis
     }
 }
 
+/// The names of the files of a snapshot.
+pub(crate) fn files_of(snapshot: &Path) -> Vec<String> {
+    let files = files(snapshot).into_iter();
+    files.map(|(name, _)| name).collect()
+}
+
 /// What a folder holds; nothing if it cannot be read.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else {

@@ -5,7 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beamgen_certificates::Certificates;
+
 use crate::HubError;
+
+/// Longest time limit, in seconds.
+const LONGEST: u64 = 86_400;
 
 /// Settings of a [`Hub`](crate::Hub).
 #[derive(Clone, PartialEq, Eq)]
@@ -14,15 +19,20 @@ pub struct HubConfig {
     pub endpoint: String,
     /// The folder with `models--ORG--NAME` in it.
     pub cache: PathBuf,
-    /// Sent to the endpoint only, never to the servers that it redirects to.
+    /// Sent to the endpoint, and where that is a mirror that sends on to it, to the public hub over
+    /// https. Never to any other server.
     pub token: Option<String>,
     /// Use the cache alone.
     pub offline: bool,
-    /// How long a connection, an answer, or the next bytes of a file may take.
+    /// How long a connection and an answer may take that tells of a model or of a file.
     pub timeout: Duration,
+    /// How long a connection, an answer, or the next bytes may take in the download of a file.
+    pub download_timeout: Duration,
     /// How often a request is repeated when the hub is away or the connection breaks, without a
     /// byte gained.
     pub retries: u32,
+    /// The certificates by which servers are trusted, besides Mozilla's and the system's.
+    pub certificates: Certificates,
 }
 
 /// Everything but the token.
@@ -34,7 +44,9 @@ impl fmt::Debug for HubConfig {
             .field("token", &self.token.as_ref().map(|_| "(hidden)"))
             .field("offline", &self.offline)
             .field("timeout", &self.timeout)
+            .field("download_timeout", &self.download_timeout)
             .field("retries", &self.retries)
+            .field("certificates", &self.certificates)
             .finish()
     }
 }
@@ -49,7 +61,9 @@ impl HubConfig {
             token: None,
             offline: false,
             timeout: Duration::from_secs(10),
+            download_timeout: Duration::from_secs(10),
             retries: 5,
+            certificates: Certificates::default(),
         }
     }
 
@@ -62,13 +76,15 @@ impl HubConfig {
     ///   `$HF_HOME/token` that `hf auth login` writes; none if `HF_HUB_DISABLE_IMPLICIT_TOKEN` is
     ///   true
     /// - `HF_ENDPOINT`; `HF_HUB_OFFLINE` or `TRANSFORMERS_OFFLINE` is 1, on, yes or true
+    /// - time limits in seconds: `HF_HUB_ETAG_TIMEOUT`, `HF_HUB_DOWNLOAD_TIMEOUT`
+    /// - certificates: `SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`
     ///
     /// Paths may begin with `~` and contain `$NAME` or `${NAME}`. An empty variable counts as
     /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] if nothing says where home is; [`HubError::Io`] for a token file
-    /// that cannot be read.
+    /// [`HubError::BadSetting`] if nothing says where home is, or for a time limit that is none;
+    /// [`HubError::Io`] for a token file that cannot be read.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is_true = |name: &str| {
@@ -95,6 +111,15 @@ impl HubConfig {
             Some(_) => is_true("HF_HUB_OFFLINE"),
             None => is_true("TRANSFORMERS_OFFLINE"),
         };
+        for (name, limit) in [
+            ("HF_HUB_ETAG_TIMEOUT", &mut config.timeout),
+            ("HF_HUB_DOWNLOAD_TIMEOUT", &mut config.download_timeout),
+        ] {
+            if let Some(text) = get(name) {
+                *limit = seconds(name, &text)?;
+            }
+        }
+        config.certificates = Certificates::from_lookup(&lookup);
         if !is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
             let given = get("HF_TOKEN").or_else(|| get("HUGGING_FACE_HUB_TOKEN"));
             config.token = match given.as_deref().and_then(clean_token) {
@@ -106,6 +131,19 @@ impl HubConfig {
             };
         }
         Ok(config)
+    }
+}
+
+fn seconds(setting: &'static str, text: &str) -> Result<Duration, HubError> {
+    let number = text.trim().parse().ok();
+    match number.filter(|seconds| (1..=LONGEST).contains(seconds)) {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => Err(HubError::BadSetting {
+            setting,
+            reason: format!(
+                "{text:?} is no time limit; give whole seconds from 1 to {LONGEST}, such as 30"
+            ),
+        }),
     }
 }
 
@@ -244,5 +282,40 @@ mod tests {
         assert!(config(&[home, ("HF_HUB_OFFLINE", "True")]).offline);
         assert!(config(&[home, ("TRANSFORMERS_OFFLINE", "1")]).offline);
         assert!(!config(&[home, ("HF_HUB_OFFLINE", "0"), ("TRANSFORMERS_OFFLINE", "1")]).offline);
+    }
+
+    #[test]
+    fn time_limits_are_whole_seconds() {
+        let home = ("HOME", "/h");
+        let limits = |variables: &[(&str, &str)]| {
+            let config = config(&[&[home], variables].concat());
+            (config.timeout.as_secs(), config.download_timeout.as_secs())
+        };
+        let (etag, download) = ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT");
+        assert_eq!(limits(&[]), (10, 10));
+        assert_eq!(limits(&[(etag, "3")]), (3, 10));
+        assert_eq!(limits(&[(etag, ""), (download, " 60 ")]), (10, 60));
+        for name in [etag, download] {
+            for bad in ["0", "-1", "1.5", "10s", "99999999999999999999", "86401"] {
+                let variables = [home, (name, bad)];
+                let error = HubConfig::from_lookup(|name| {
+                    let found = variables.iter().find(|(key, _)| *key == name);
+                    found.map(|(_, value)| (*value).to_owned())
+                });
+                let error = error.expect_err(bad).to_string();
+                assert!(error.starts_with(&format!("{name}: {bad:?}")), "{error}");
+                assert!(error.contains("whole seconds"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn certificates_come_from_both_variables() {
+        let home = ("HOME", "/h");
+        assert_eq!(config(&[home]).certificates, Certificates::default());
+        let named = [("SSL_CERT_FILE", "/a.pem"), ("REQUESTS_CA_BUNDLE", "/b")];
+        let found = config(&[&[home], &named[..]].concat()).certificates;
+        let text = format!("{found:?}");
+        assert!(text.contains("/a.pem") && text.contains("/b"), "{text}");
     }
 }

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beamgen_certificates::{ADVICE, CertificatesError};
 
 /// Why a model is not there.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub enum HubError {
     /// The name cannot be a model's of a hub.
     #[error(
-        "{id:?} is no model of a hub: {reason}; expected ORG/NAME, ORG/NAME@REVISION or ORG/NAME:FILE.gguf"
+        "{id:?} is no model of a hub: {reason}; expected ORG/NAME, ORG/NAME@REVISION, ORG/NAME:FILE.gguf, ORG/NAME:Q4_K_M or the address of a model's page"
     )]
     BadModelId {
         /// What was given.
@@ -48,6 +51,19 @@ pub enum HubError {
         cache: PathBuf,
         /// The command of Python's `huggingface_hub` that fills the cache.
         command: String,
+    },
+    /// The disk has no room for what is missing.
+    #[error(
+        "{}: the download needs {} more, and {} are free there; make room, or set HF_HOME to a folder on another disk",
+        folder.display(), size(*needed), size(*free)
+    )]
+    NoSpace {
+        /// The model's folder in the cache.
+        folder: PathBuf,
+        /// Bytes that are missing.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
     },
     /// The cache cannot be read or written.
     #[error("{}: {}", path.display(), io_reason(source))]
@@ -87,6 +103,13 @@ fn io_reason(error: &io::Error) -> String {
     }
 }
 
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000_000 => format!("{bytes} bytes"),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// What is wrong with a model's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -123,6 +146,14 @@ pub enum NameError {
     /// The file is no GGUF file.
     #[error("the file {0:?} does not end in .gguf")]
     NotGguf(String),
+    /// An address on the hub that is not a model's.
+    #[error(
+        "the address is not that of a model's page, with /tree/REVISION or /blob/REVISION/FILE at most"
+    )]
+    Page,
+    /// An address that is not the hub's.
+    #[error("the address is not one of {0}; set HF_ENDPOINT to ask another hub")]
+    OtherHub(String),
 }
 
 /// Why a path of slash-separated parts might leave the folder it is joined to.
@@ -211,6 +242,25 @@ pub enum RequestError {
         /// Whether a token was sent.
         has_token: bool,
     },
+    /// A server that the hub sends to for the bytes of a file refuses: its signed address has
+    /// expired, or it takes no requests from this network.
+    #[error(
+        "the hub's storage server {host} refused ({status}), each time with a new signature; run again later or from another network, or set HF_ENDPOINT to a mirror"
+    )]
+    StorageRefused {
+        /// The server.
+        host: String,
+        /// The status.
+        status: u16,
+    },
+    /// 429: the hub limits requests, and the wait was too long.
+    #[error("the hub has had too many requests (429{}); {}", wait_text(*.wait), limit_advice(*.has_token))]
+    TooMany {
+        /// How long the hub asks to wait, if it says.
+        wait: Option<Duration>,
+        /// Whether a token was sent.
+        has_token: bool,
+    },
     /// 404 for the repository.
     #[error("no such repository (404); check the name")]
     NoRepository,
@@ -235,10 +285,21 @@ pub enum RequestError {
     Status(u16),
     /// No bytes within the time limit.
     #[error("no answer within {0:?}; check the connection and run again")]
-    Timeout(std::time::Duration),
+    Timeout(Duration),
     /// No connection: name resolution, refusal, TLS.
     #[error("cannot be reached ({0}); check the connection, HF_ENDPOINT and the proxy settings")]
     Unreachable(String),
+    /// A certificate that is not trusted.
+    #[error("the certificate of {host} is not trusted ({reason}); {}", ADVICE)]
+    Certificate {
+        /// The server.
+        host: String,
+        /// The fault.
+        reason: String,
+    },
+    /// The certificates that are to be trusted cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
     /// The connection ended in the middle of a file.
     #[error("the download broke off at {done} of {} bytes ({reason}); run again, it goes on from there", total_text(*.total))]
     Interrupted {
@@ -266,6 +327,26 @@ pub enum RequestError {
     /// An answer that does not follow the hub's protocol.
     #[error("the answer is none of a hub: {0}; check HF_ENDPOINT")]
     BadReply(String),
+    /// A file of another commit than the one that was listed, twice.
+    #[error(
+        "the hub lists the commit {listed} and gives files of {found}; run again when nobody changes the repository, or name a commit"
+    )]
+    OtherCommit {
+        /// The commit of the listing.
+        listed: String,
+        /// The commit of the file.
+        found: String,
+    },
+    /// No GGUF file has the quantisation, or several have it.
+    #[error("{}", quantisation_text(.quantisation, .matching, .gguf))]
+    Quantisation {
+        /// As it was given.
+        quantisation: String,
+        /// The files that have it.
+        matching: Vec<String>,
+        /// All GGUF files of the repository.
+        gguf: Vec<String>,
+    },
     /// The repository has no weights that can be read.
     #[error("the repository has no safetensors and no PyTorch weights{}", gguf_text(.gguf))]
     NoWeights {
@@ -278,8 +359,12 @@ impl RequestError {
     /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Timeout(_) | Self::Unreachable(_) | Self::Interrupted { .. } => true,
-            Self::Status(status) => *status == 408 || *status == 429 || *status >= 500,
+            Self::Timeout(_)
+            | Self::Unreachable(_)
+            | Self::Interrupted { .. }
+            | Self::StorageRefused { .. }
+            | Self::TooMany { .. } => true,
+            Self::Status(status) => *status == 408 || *status >= 500,
             _ => false,
         }
     }
@@ -287,7 +372,14 @@ impl RequestError {
     /// Whether a revision from the cache may be used instead: the hub cannot be reached, or refuses
     /// access.
     pub(crate) fn allows_cached_copy(&self) -> bool {
-        self.is_transient() || matches!(self, Self::Gated { .. } | Self::Refused { .. })
+        let closed = matches!(
+            self,
+            Self::Gated { .. }
+                | Self::Refused { .. }
+                | Self::Certificate { .. }
+                | Self::Certificates(_)
+        );
+        closed || self.is_transient()
     }
 }
 
@@ -304,6 +396,34 @@ fn token_advice(has_token: bool) -> &'static str {
         "and give HF_TOKEN a token of an account with access"
     } else {
         "and set HF_TOKEN, or log in with `hf auth login`"
+    }
+}
+
+fn wait_text(wait: Option<Duration>) -> String {
+    wait.map_or(String::new(), |wait| {
+        format!(", which asks to wait {} s", wait.as_secs())
+    })
+}
+
+fn limit_advice(has_token: bool) -> &'static str {
+    if has_token {
+        "run again later"
+    } else {
+        "set HF_TOKEN, or log in with `hf auth login`: without a token all of a network share one limit; or run again later"
+    }
+}
+
+fn quantisation_text(quantisation: &str, matching: &[String], gguf: &[String]) -> String {
+    match (matching, gguf) {
+        ([], []) => format!("the repository has no GGUF file, so none of {quantisation}"),
+        ([], gguf) => format!(
+            "no GGUF file is of {quantisation}; there are {}",
+            gguf.join(", ")
+        ),
+        (matching, _) => format!(
+            "several GGUF files are of {quantisation}: {}; name one as ORG/NAME:FILE.gguf",
+            matching.join(", ")
+        ),
     }
 }
 

@@ -1,25 +1,59 @@
 //! Requests to a hub: redirects, the token, timeouts, and errors.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ureq::http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use beamgen_certificates::{Certificates, refusal};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use ureq::http::{Method, Request, Response, StatusCode, Uri, header};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
 use crate::HubError;
+use crate::clock::Clock;
 use crate::config::HubConfig;
 use crate::error::RequestError;
-use crate::id::safe_path;
+use crate::headers::{text_of, wait};
+use crate::id::{PUBLIC_HOSTS, safe_path};
 
 const MAX_REDIRECTS: usize = 10;
 /// Largest listing of a repository that is read, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
+/// What stands in an address as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    agent: Agent,
+    /// Made at the first request, because they read the system's certificates.
+    agents: OnceLock<Agents>,
     endpoint: Uri,
     token: Option<String>,
     timeout: Duration,
+    download_timeout: Duration,
+    certificates: Certificates,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// They differ in their time limits alone.
+#[derive(Debug)]
+struct Agents {
+    facts: Agent,
+    downloads: Agent,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Listing,
+    /// What the hub says of a file.
+    Metadata,
+    /// The bytes of a file from this one on.
+    Bytes(u64),
 }
 
 /// What the hub says of a file before it is downloaded.
@@ -31,10 +65,12 @@ pub(crate) struct Metadata {
     pub is_sha256: bool,
     /// In bytes.
     pub size: Option<u64>,
+    /// The commit of the file, if the hub says.
+    pub commit: Option<String>,
 }
 
 impl Client {
-    pub fn new(config: &HubConfig) -> Result<Self, HubError> {
+    pub fn new(config: &HubConfig, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         let endpoint: Uri = config
             .endpoint
             .parse()
@@ -58,45 +94,76 @@ impl Client {
                     .to_owned(),
             });
         }
-        let timeout = Some(config.timeout);
+        Ok(Self {
+            agents: OnceLock::new(),
+            endpoint,
+            token: config.token.clone(),
+            timeout: config.timeout,
+            download_timeout: config.download_timeout,
+            certificates: config.certificates.clone(),
+            clock,
+        })
+    }
+
+    fn agent(&self, wanted: Wanted) -> Result<&Agent, RequestError> {
+        let agents = match self.agents.get() {
+            Some(agents) => agents,
+            None => {
+                let trusted = self.certificates.all()?;
+                let trusted = trusted
+                    .iter()
+                    .map(|der| Certificate::from_der(der).to_owned());
+                let tls = TlsConfig::builder()
+                    .root_certs(RootCerts::from(trusted))
+                    .build();
+                let agents = Agents {
+                    facts: self.with_limit(self.timeout, tls.clone()),
+                    downloads: self.with_limit(self.download_timeout, tls),
+                };
+                self.agents.get_or_init(|| agents)
+            }
+        };
+        Ok(match wanted {
+            Wanted::Bytes(_) => &agents.downloads,
+            Wanted::Listing | Wanted::Metadata => &agents.facts,
+        })
+    }
+
+    fn with_limit(&self, limit: Duration, tls: TlsConfig) -> Agent {
+        let limit = Some(limit);
         let mut builder = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
             // sizes and ranges are those of the files themselves
             .accept_encoding("identity")
-            .timeout_resolve(timeout)
-            .timeout_connect(timeout)
-            .timeout_send_request(timeout)
-            .timeout_recv_response(timeout)
-            .timeout_per_read(timeout);
-        if matches!(endpoint.host(), Some("localhost" | "127.0.0.1" | "[::1]")) {
+            .tls_config(tls)
+            .timeout_resolve(limit)
+            .timeout_connect(limit)
+            .timeout_send_request(limit)
+            .timeout_recv_response(limit)
+            .timeout_per_read(limit);
+        if matches!(
+            self.endpoint.host(),
+            Some("localhost" | "127.0.0.1" | "[::1]")
+        ) {
             builder = builder.proxy(None);
         }
-        Ok(Self {
-            agent: builder.build().new_agent(),
-            endpoint,
-            token: config.token.clone(),
-            timeout: config.timeout,
-        })
+        builder.build().new_agent()
     }
 
     /// The body of a listing.
     pub fn text(&self, url: &str) -> Result<String, RequestError> {
-        let mut response = self.follow(&Method::GET, url, 0)?;
-        self.accept(&response)?;
+        let (mut response, uri) = self.ask(Wanted::Listing, url)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
         body.read_to_string()
-            .map_err(|error| self.request_error(error))
+            .map_err(|error| request_error(error, &uri, self.timeout))
     }
 
     /// Asks for a file's metadata (HEAD).
     pub fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
-        let response = self.follow(&Method::HEAD, url, 0)?;
+        let (response, _) = self.ask(Wanted::Metadata, url)?;
         let redirected = response.status().is_redirection();
-        if !redirected {
-            self.accept(&response)?;
-        }
         let headers = response.headers();
         let linked = text_of(headers, "x-linked-etag");
         let etag = linked
@@ -120,6 +187,7 @@ impl Client {
                     return Err(RequestError::BadReply("its size is no number".to_owned()));
                 }
             },
+            commit: text_of(headers, "x-repo-commit").map(str::to_owned),
             etag,
         })
     }
@@ -127,41 +195,45 @@ impl Client {
     /// The file from byte `offset` on. A server without ranges answers with the whole file (status
     /// 200).
     pub fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
-        let response = self.follow(&Method::GET, url, offset)?;
-        self.accept(&response)?;
-        Ok(response)
+        Ok(self.ask(Wanted::Bytes(offset), url)?.0)
     }
 
-    /// Follows redirects. A HEAD request stops at a redirect to another server if the hub's answer
-    /// has the ETag.
-    fn follow(
-        &self,
-        method: &Method,
-        url: &str,
-        offset: u64,
-    ) -> Result<Response<Body>, RequestError> {
+    /// Why the bytes of a file stopped.
+    pub fn broken(&self, error: ureq::Error) -> RequestError {
+        request_error(error, &self.endpoint, self.download_timeout)
+    }
+
+    /// Follows redirects, and refuses what no answer is. A HEAD request stops at a redirect to
+    /// another server if the hub's answer has the ETag.
+    fn ask(&self, wanted: Wanted, url: &str) -> Result<(Response<Body>, Uri), RequestError> {
+        let (method, limit) = match wanted {
+            Wanted::Listing => (Method::GET, self.timeout),
+            Wanted::Metadata => (Method::HEAD, self.timeout),
+            Wanted::Bytes(_) => (Method::GET, self.download_timeout),
+        };
+        let agent = self.agent(wanted)?;
         let mut uri: Uri = url
             .parse()
             .map_err(|_| RequestError::BadReply(format!("{url:?} is no address")))?;
         for _ in 0..=MAX_REDIRECTS {
-            let mut request = Request::builder().method(method).uri(&uri);
+            let mut request = Request::builder().method(&method).uri(&uri);
             if let Some(token) = &self.token
-                && origin(&uri) == origin(&self.endpoint)
+                && (origin(&uri) == origin(&self.endpoint) || is_public_hub(&uri))
             {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
             }
-            if offset > 0 {
+            if let Wanted::Bytes(offset @ 1..) = wanted {
                 request = request.header(header::RANGE, format!("bytes={offset}-"));
             }
             let request = request
                 .body(())
                 .map_err(|error| RequestError::BadReply(error.to_string()))?;
-            let response = self
-                .agent
+            let response = agent
                 .run(request)
-                .map_err(|error| self.request_error(error))?;
+                .map_err(|error| request_error(error, &uri, limit))?;
             if !response.status().is_redirection() {
-                return Ok(response);
+                self.accept(&response, &uri)?;
+                return Ok((response, uri));
             }
             let location = text_of(response.headers(), "location")
                 .ok_or_else(|| RequestError::BadReply("a redirect to nowhere".to_owned()))?;
@@ -176,8 +248,8 @@ impl Client {
             let says_etag = ["x-linked-etag", "etag"]
                 .iter()
                 .any(|name| response.headers().contains_key(*name));
-            if method == Method::HEAD && says_etag && origin(&next) != origin(&uri) {
-                return Ok(response);
+            if wanted == Wanted::Metadata && says_etag && origin(&next) != origin(&uri) {
+                return Ok((response, uri));
             }
             uri = next;
         }
@@ -186,7 +258,7 @@ impl Client {
         )))
     }
 
-    fn accept(&self, response: &Response<Body>) -> Result<(), RequestError> {
+    fn accept(&self, response: &Response<Body>, uri: &Uri) -> Result<(), RequestError> {
         let status = response.status();
         if matches!(
             status,
@@ -196,7 +268,18 @@ impl Client {
         }
         let has_token = self.token.is_some();
         let code = text_of(response.headers(), "x-error-code");
+        // Hubs name the fault. Their storage servers do not, and know nothing of repositories.
+        let is_storage =
+            code.is_none() && origin(uri) != origin(&self.endpoint) && !is_public_hub(uri);
         Err(match (status.as_u16(), code) {
+            (429, _) => RequestError::TooMany {
+                wait: wait(response.headers(), self.clock.now()),
+                has_token,
+            },
+            (status @ 400..500, _) if is_storage => RequestError::StorageRefused {
+                host: uri.host().unwrap_or_default().to_owned(),
+                status,
+            },
             (status @ (401 | 403), Some("GatedRepo")) => RequestError::Gated { status, has_token },
             (status @ (401 | 403), _) => RequestError::Refused { status, has_token },
             (404, Some("RevisionNotFound")) => RequestError::NoRevision,
@@ -205,49 +288,48 @@ impl Client {
             (status, _) => RequestError::Status(status),
         })
     }
+}
 
-    pub fn request_error(&self, error: ureq::Error) -> RequestError {
-        match error {
-            ureq::Error::Timeout(_) => RequestError::Timeout(self.timeout),
-            ureq::Error::HostNotFound => {
-                RequestError::Unreachable("its name is unknown".to_owned())
-            }
-            ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
-                RequestError::BadReply(one_line(&error))
-            }
-            ureq::Error::BodyExceedsLimit(limit) => {
-                RequestError::BadReply(format!("a listing of more than {limit} bytes"))
-            }
-            error => RequestError::Unreachable(one_line(&error)),
+fn request_error(error: ureq::Error, uri: &Uri, limit: Duration) -> RequestError {
+    let refused = match &error {
+        ureq::Error::Io(error) => refusal(error),
+        ureq::Error::Rustls(error) => refusal(error),
+        _ => None,
+    };
+    if let Some(reason) = refused {
+        return RequestError::Certificate {
+            host: uri.host().unwrap_or_default().to_owned(),
+            reason,
+        };
+    }
+    match error {
+        ureq::Error::Timeout(_) => RequestError::Timeout(limit),
+        ureq::Error::HostNotFound => RequestError::Unreachable("its name is unknown".to_owned()),
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
+            RequestError::BadReply(one_line(&error))
         }
+        ureq::Error::BodyExceedsLimit(limit) => {
+            RequestError::BadReply(format!("a listing of more than {limit} bytes"))
+        }
+        error => RequestError::Unreachable(one_line(&error)),
     }
 }
 
-pub(crate) fn one_line(error: &ureq::Error) -> String {
-    error.to_string().replace(['\n', '\r'], " ")
+/// Whether the public hub is asked, and nobody can listen: a mirror may send on to it.
+fn is_public_hub(uri: &Uri) -> bool {
+    let (scheme, host, port) = origin(uri);
+    let host = host.unwrap_or_default();
+    scheme == Some("https") && port == 443 && PUBLIC_HOSTS.contains(&host.as_str())
 }
 
-/// Where a partial answer begins, from `Content-Range: bytes 5-9/10`.
-pub(crate) fn range_start(headers: &HeaderMap) -> Option<u64> {
-    let range = text_of(headers, "content-range")?.strip_prefix("bytes ")?;
-    range.split_once('-')?.0.parse().ok()
+fn one_line(error: &ureq::Error) -> String {
+    error.to_string().replace(['\n', '\r'], " ")
 }
 
 /// The address of a file's bytes.
 pub(crate) fn file_url(endpoint: &str, repo: &str, commit: &str, file: &str) -> String {
-    let mut url = format!("{endpoint}/{repo}/resolve/{commit}/");
-    for byte in file.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    url
-}
-
-fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+    let file = utf8_percent_encode(file, PLAIN);
+    format!("{endpoint}/{repo}/resolve/{commit}/{file}")
 }
 
 fn origin(uri: &Uri) -> (Option<&str>, Option<String>, u16) {
@@ -306,6 +388,29 @@ mod tests {
         assert!(!same("https://hub/x", "http://hub/x"));
         assert!(!same("http://hub:1/x", "http://hub:2/x"));
         assert!(!same("http://hub/x", "http://hub.evil/x"));
+    }
+
+    #[test]
+    fn the_public_hub_is_asked_over_https_alone() {
+        let public = |text: &str| is_public_hub(&text.parse().expect("an address"));
+        for yes in [
+            "https://huggingface.co/a",
+            "https://hf.co:443/a",
+            "https://HuggingFace.co",
+        ] {
+            assert!(public(yes), "{yes}");
+        }
+        for no in [
+            "http://huggingface.co/a",
+            "https://huggingface.co:8443/a",
+            "https://huggingface.co.evil/a",
+            "https://cdn.huggingface.co/a",
+            "https://evilhf.co/a",
+            "https://evil/huggingface.co",
+            "https://huggingface.co@evil/a",
+        ] {
+            assert!(!public(no), "{no}");
+        }
     }
 
     #[test]

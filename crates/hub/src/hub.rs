@@ -2,23 +2,40 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use hf_hub::api::RepoInfo;
 
-use crate::blob::{self, TransferError, with_retries};
-use crate::cached::{CachedModel, scan};
+use crate::blob::Job;
+use crate::cached::{CachedModel, files_of, scan};
+use crate::clock::{Clock, SystemClock};
 use crate::error::{RequestError, RequestTarget};
 use crate::files::{Part, missing, needed, shards};
 use crate::http::{Client, file_url};
 use crate::id::{is_commit, safe_path};
+use crate::progress::observed;
 use crate::repo_dir::{RepoDir, hf_repo};
-use crate::{HubConfig, HubError, ModelId, Progress};
+use crate::retry::{Patience, Retry, TransferError};
+use crate::{HubConfig, HubError, ModelId, Progress, space};
+
+/// Files that are downloaded at once.
+const AT_ONCE: usize = 2;
 
 /// A hub and its cache.
 #[derive(Debug)]
 pub struct Hub {
     config: HubConfig,
     client: Client,
+    /// See [`Retry`].
+    turn: Mutex<()>,
+}
+
+/// What a revision of a repository is now.
+struct Listing {
+    commit: String,
+    files: BTreeSet<String>,
 }
 
 /// A model that is in the cache.
@@ -40,8 +57,27 @@ impl Hub {
     /// # Errors
     /// [`HubError::BadSetting`] for an endpoint or a token that cannot be one.
     pub fn new(config: HubConfig) -> Result<Self, HubError> {
-        let client = Client::new(&config)?;
-        Ok(Self { config, client })
+        Self::with_clock(config, Arc::new(SystemClock))
+    }
+
+    /// A hub that waits by another clock.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_clock(config: HubConfig, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+        Ok(Self {
+            client: Client::new(&config, clock)?,
+            config,
+            turn: Mutex::new(()),
+        })
+    }
+
+    /// The model that a name means, or the address of its page on this hub or the public one.
+    ///
+    /// # Errors
+    /// [`HubError::BadModelId`].
+    pub fn model(&self, name: &str) -> Result<ModelId, HubError> {
+        ModelId::at(&self.config.endpoint, name)
     }
 
     /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one
@@ -50,7 +86,7 @@ impl Hub {
     /// A full commit hash whose files are there needs no request. For a branch or a tag the hub is
     /// asked what it means now; if it cannot be reached, or refuses access, what the revision meant
     /// last time is used, and the note says so. A snapshot gets its links when all its files have
-    /// been downloaded and verified.
+    /// been downloaded and verified. A hub that limits requests is waited for up to five minutes.
     ///
     /// # Errors
     /// Any [`HubError`] but [`HubError::BadModelId`]. After an interruption the next call
@@ -83,27 +119,23 @@ impl Hub {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
-        let known = self.in_cache(&repo, id, part);
-        match known {
+        match self.in_cache(&repo, id, part) {
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
             Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
-            Ok(known) => match self.listing(id, 0) {
-                Err(TransferError::Request { error, .. }) if error.allows_cached_copy() => {
-                    Ok(Fetched {
-                        note: Some(format!(
-                            "{}: {error}; using the cached {}",
-                            self.target(id),
-                            known.commit
-                        )),
-                        ..known
-                    })
-                }
-                listing => self.download(&repo, id, part, listing, progress),
-            },
-            Err(_) => {
-                let listing = self.listing(id, self.config.retries);
-                self.download(&repo, id, part, listing, progress)
-            }
+            known => observed(progress, |reporter| {
+                let asked = Fetch {
+                    hub: self,
+                    repo: &repo,
+                    id,
+                    part,
+                    retry: Retry {
+                        clock: self.client.clock.as_ref(),
+                        reporter,
+                        turn: &self.turn,
+                    },
+                };
+                asked.run(known.ok())
+            }),
         }
     }
 
@@ -134,7 +166,12 @@ impl Hub {
             return Err(vec![]);
         };
         let snapshot = repo.snapshot(&commit);
-        let missing_files = missing(&snapshot, id.file(), part);
+        let names = files_of(&snapshot);
+        // Several files of a quantisation: the hub may say which is meant.
+        let Ok(gguf) = id.gguf_among(names.iter().map(String::as_str)) else {
+            return Err(vec![]);
+        };
+        let missing_files = missing(&snapshot, gguf.as_deref(), part);
         if !missing_files.is_empty() {
             return Err(if snapshot.is_dir() {
                 missing_files
@@ -142,14 +179,7 @@ impl Hub {
                 vec![]
             });
         }
-        Ok(Fetched {
-            path: id
-                .file()
-                .map_or(snapshot.clone(), |file| snapshot.join(file)),
-            commit,
-            from_cache: true,
-            note: None,
-        })
+        Ok(Fetched::new(snapshot, gguf, commit, true))
     }
 
     fn offline(&self, id: &ModelId, missing_files: &[String]) -> HubError {
@@ -162,6 +192,9 @@ impl Hub {
         if let Some(file) = id.file() {
             command.push_str(&format!(" {file}"));
         }
+        if let Some(quantisation) = id.quantisation() {
+            command.push_str(&format!(" --include '*{quantisation}*.gguf'"));
+        }
         if id.revision() != "main" {
             command.push_str(&format!(" --revision {}", id.revision()));
         }
@@ -172,15 +205,73 @@ impl Hub {
             command,
         }
     }
+}
+
+impl Fetched {
+    fn new(snapshot: PathBuf, gguf: Option<String>, commit: String, from_cache: bool) -> Self {
+        Self {
+            path: match gguf {
+                Some(file) => snapshot.join(file),
+                None => snapshot,
+            },
+            commit,
+            from_cache,
+            note: None,
+        }
+    }
+}
+
+/// One call of [`Hub::fetch`], on its own threads.
+struct Fetch<'a> {
+    hub: &'a Hub,
+    repo: &'a RepoDir,
+    id: &'a ModelId,
+    part: Part,
+    retry: Retry<'a>,
+}
+
+impl Fetch<'_> {
+    /// `known` is what stands in for a hub that does not answer.
+    fn run(&self, known: Option<Fetched>) -> Result<Fetched, HubError> {
+        let target = self.hub.target(self.id);
+        let patience = match known {
+            Some(_) => Patience::NONE,
+            None => self.patience(),
+        };
+        let listing = match (self.listing(patience), known) {
+            (Err(TransferError::Request { error, .. }), Some(known))
+                if error.allows_cached_copy() =>
+            {
+                let note = format!("{target}: {error}; using the cached {}", known.commit);
+                return Ok(Fetched {
+                    note: Some(note),
+                    ..known
+                });
+            }
+            (listing, _) => listing.map_err(|stop| stop.at(&target))?,
+        };
+        match self.download(&listing) {
+            // The branch moved after it was listed.
+            Err(HubError::Request {
+                error: RequestError::OtherCommit { .. },
+                ..
+            }) => {
+                let listing = self.listing(self.patience());
+                self.download(&listing.map_err(|stop| stop.at(&target))?)
+            }
+            done => done,
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(self.hub.config.retries)
+    }
 
     /// The commit that the revision means now, and the names of its files.
-    fn listing(
-        &self,
-        id: &ModelId,
-        retries: u32,
-    ) -> Result<(String, BTreeSet<String>), TransferError> {
-        let url = format!("{}/api/{}", self.config.endpoint, hf_repo(id).api_url());
-        let text = with_retries(retries, || Ok(self.client.text(&url)?))?;
+    fn listing(&self, patience: Patience) -> Result<Listing, TransferError> {
+        let Self { hub, id, .. } = self;
+        let url = format!("{}/api/{}", hub.config.endpoint, hf_repo(id).api_url());
+        let text = self.retry.run(patience, || Ok(hub.client.text(&url)?))?;
         let bad = |what: String| TransferError::from(RequestError::BadReply(what));
         let info: RepoInfo = serde_json::from_str(&text)
             .map_err(|error| bad(format!("no listing of a repository, {error}")))?;
@@ -188,98 +279,124 @@ impl Hub {
             return Err(bad(format!("the commit {:?}", info.sha)));
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
-        let names: BTreeSet<String> = names.collect();
-        match names.iter().find(|name| safe_path(name).is_err()) {
+        let files: BTreeSet<String> = names.collect();
+        match files.iter().find(|name| safe_path(name).is_err()) {
             Some(name) if name.split('/').any(|part| part == "..") => {
                 Err(bad(format!("the file name {name:?}")))
             }
-            _ => Ok((info.sha, names)),
+            _ => Ok(Listing {
+                commit: info.sha,
+                files,
+            }),
         }
     }
 
-    fn download(
-        &self,
-        repo: &RepoDir,
-        id: &ModelId,
-        part: Part,
-        listing: Result<(String, BTreeSet<String>), TransferError>,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Fetched, HubError> {
-        let target = self.target(id);
-        let (commit, listed) = listing.map_err(|stop| stop.at(&target))?;
-        let snapshot = repo.snapshot(&commit);
-        let needed = needed(&listed, id.file(), part, &target)?;
+    fn download(&self, listing: &Listing) -> Result<Fetched, HubError> {
+        let Self { repo, id, .. } = self;
+        let Listing { commit, files } = listing;
+        let target = self.hub.target(id);
+        let snapshot = repo.snapshot(commit);
+        let gguf = id.gguf_among(files.iter().map(String::as_str));
+        let gguf = gguf.map_err(|error| target.failed(error))?;
+        let needed = needed(files, gguf.as_deref(), self.part, &target)?;
 
-        let mut new = Vec::new();
-        let mut download_file = |file: &str| -> Result<PathBuf, HubError> {
-            let linked = snapshot.join(file);
-            if linked.is_file() {
-                return Ok(linked);
-            }
-            let etag = self.blob(repo, id, &commit, file, progress)?;
-            let blob = repo.blob(&etag);
-            new.push((file.to_owned(), etag));
-            Ok(blob)
-        };
-        let mut last = snapshot.clone();
-        for file in &needed.files {
-            last = download_file(file)?;
-        }
+        let mut new = self.bring(commit, &needed.files)?;
         if let Some(index) = needed.index {
-            // the index is the last of the files
-            let text = std::fs::read_to_string(&last).map_err(HubError::io(&last))?;
+            let fresh = new.iter().find(|(file, _)| file == index);
+            let path = fresh.map_or(snapshot.join(index), |(_, etag)| repo.blob(etag));
+            let text = std::fs::read_to_string(&path).map_err(HubError::io(&path))?;
             let shards = shards(&text).map_err(|error| target.of(index).failed(error))?;
-            if let Some(shard) = shards.iter().find(|shard| !listed.contains(*shard)) {
+            if let Some(shard) = shards.iter().find(|shard| !files.contains(*shard)) {
                 return Err(target.of(shard).failed(RequestError::NoFile));
             }
-            for shard in &shards {
-                download_file(shard)?;
-            }
+            new.extend(self.bring(commit, &shards)?);
         }
 
         for (file, etag) in &new {
-            repo.link(&commit, file, etag)?;
+            repo.link(commit, file, etag)?;
         }
         if id.commit().is_none() {
-            repo.set_commit(id, &commit)?;
+            repo.set_commit(id, commit)?;
         }
-        Ok(Fetched {
-            path: id
-                .file()
-                .map_or(snapshot.clone(), |file| snapshot.join(file)),
-            commit,
-            from_cache: new.is_empty(),
-            note: None,
-        })
+        Ok(Fetched::new(snapshot, gguf, commit.clone(), new.is_empty()))
     }
 
-    /// Brings one file's content into the cache; returns its blob's name.
-    fn blob(
+    /// Brings the content of files into the cache, unless the snapshot has them: two at once, when
+    /// the disk has room for all. Returns the names of their blobs.
+    fn bring<'f>(
         &self,
-        repo: &RepoDir,
-        id: &ModelId,
         commit: &str,
-        file: &str,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<String, HubError> {
-        let target = self.target(id).of(file);
-        let retries = self.config.retries;
-        let url = file_url(&self.config.endpoint, id.repo(), commit, file);
-        let metadata = with_retries(retries, || match self.client.metadata(&url) {
-            // not the repository: the hub has just listed it
-            Err(RequestError::NoRepository) => Err(RequestError::NoFile.into()),
-            metadata => Ok(metadata?),
-        })
-        .map_err(|stop| stop.at(&target))?;
-        blob::fetch(
-            &self.client,
-            repo,
-            &url,
-            &metadata,
-            retries,
-            &target,
-            progress,
-        )?;
-        Ok(metadata.etag)
+        files: impl IntoIterator<Item = &'f String>,
+    ) -> Result<Vec<(String, String)>, HubError> {
+        let snapshot = self.repo.snapshot(commit);
+        let mut new = Vec::new();
+        let mut jobs: Vec<Job> = Vec::new();
+        for file in files {
+            if snapshot.join(file).is_file() {
+                continue;
+            }
+            let job = self.job(commit, file)?;
+            let etag = job.metadata.etag.clone();
+            // Files of the same content have one blob.
+            if !jobs.iter().any(|other| other.metadata.etag == etag) {
+                jobs.push(job);
+            }
+            new.push((file.clone(), etag));
+        }
+        let missing = jobs.iter().map(|job| job.missing(self.repo));
+        let missing = missing.fold(0, u64::saturating_add);
+        space::check(self.repo.root(), missing)?;
+
+        let next = AtomicUsize::new(0);
+        let failed = Mutex::new(None);
+        let work = || {
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
+                && !self.retry.reporter.is_over()
+            {
+                let client = &self.hub.client;
+                if let Err(error) = job.fetch(client, self.repo, &self.retry, self.patience()) {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.get_or_insert(error);
+                    self.retry.reporter.end();
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..AT_ONCE.min(jobs.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(new),
+        }
+    }
+
+    /// Asks what a file is now.
+    fn job(&self, commit: &str, file: &str) -> Result<Job, HubError> {
+        let Self { hub, id, .. } = self;
+        let target = hub.target(id).of(file);
+        let url = file_url(&hub.config.endpoint, id.repo(), commit, file);
+        let metadata = self.retry.run(self.patience(), || {
+            match hub.client.metadata(&url) {
+                // not the repository: the hub has just listed it
+                Err(RequestError::NoRepository) => Err(RequestError::NoFile.into()),
+                metadata => Ok(metadata?),
+            }
+        });
+        let metadata = metadata.map_err(|stop| stop.at(&target))?;
+        match &metadata.commit {
+            Some(found) if found != commit => Err(target.failed(RequestError::OtherCommit {
+                listed: commit.to_owned(),
+                found: found.clone(),
+            })),
+            _ => Ok(Job {
+                target,
+                file: file.to_owned(),
+                url,
+                metadata,
+            }),
+        }
     }
 }

@@ -3,19 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
+
+use crate::error::RequestError;
 use crate::{HubError, NameError, PathError};
 
+/// The hosts of the public hub.
+pub(crate) const PUBLIC_HOSTS: [&str; 2] = ["huggingface.co", "hf.co"];
+
 /// A repository of a hub at a revision, or one GGUF file of it: `ORG/NAME`, `ORG/NAME@REVISION`,
-/// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`.
+/// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`. `ORG/NAME:Q4_K_M` is the GGUF file of a
+/// quantisation, in any case.
 ///
 /// A revision is a branch, a tag or a commit; `main` if none is given. Nothing in it can leave the
-/// cache: no part of a name is empty, `.` or `..`.
+/// cache: no part of a name is empty, `.` or `..`. The address of a model's page on
+/// `huggingface.co` or `hf.co` names it, too; see [`Hub::model`](crate::Hub::model) for other hubs.
 ///
 /// ```
 /// # use beamgen_hub::ModelId;
 /// let id: ModelId = "Qwen/Qwen2.5-0.5B-Instruct-GGUF@main:qwen2.5-0.5b-instruct-q8_0.gguf".parse()?;
 /// assert_eq!(id.repo(), "Qwen/Qwen2.5-0.5B-Instruct-GGUF");
 /// assert_eq!(id.file(), Some("qwen2.5-0.5b-instruct-q8_0.gguf"));
+/// assert_eq!("https://huggingface.co/org/name/tree/v1".parse::<ModelId>()?, "org/name@v1".parse()?);
 /// assert!("../weights".parse::<ModelId>().is_err());
 /// # Ok::<(), beamgen_hub::HubError>(())
 /// ```
@@ -23,7 +32,14 @@ use crate::{HubError, NameError, PathError};
 pub struct ModelId {
     repo: String,
     revision: String,
-    file: Option<String>,
+    gguf: Option<Gguf>,
+}
+
+/// One GGUF file of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Gguf {
+    File(String),
+    Quantisation(String),
 }
 
 impl ModelId {
@@ -42,12 +58,64 @@ impl ModelId {
     /// The GGUF file, if one was named.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
-        self.file.as_deref()
+        match &self.gguf {
+            Some(Gguf::File(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// The quantisation of the GGUF file, if that was named instead.
+    #[must_use]
+    pub fn quantisation(&self) -> Option<&str> {
+        match &self.gguf {
+            Some(Gguf::Quantisation(quantisation)) => Some(quantisation),
+            _ => None,
+        }
     }
 
     /// The revision, if it is a full commit hash, which can never mean other files.
     pub(crate) fn commit(&self) -> Option<&str> {
         is_commit(&self.revision).then_some(self.revision.as_str())
+    }
+
+    /// A model by its name, or by the address of its page at `endpoint` or on the public hub.
+    pub(crate) fn at(endpoint: &str, name: &str) -> Result<Self, HubError> {
+        let parsed = match page(name, endpoint) {
+            Some(page) => of_page(page),
+            None if name.contains("://") => Err(NameError::OtherHub(endpoint.to_owned())),
+            None => parse(name),
+        };
+        parsed.map_err(|reason| HubError::BadModelId {
+            id: name.to_owned(),
+            reason,
+        })
+    }
+
+    /// The GGUF file that is meant among the files of a repository; none if the id is of a whole
+    /// repository.
+    pub(crate) fn gguf_among<'a>(
+        &self,
+        files: impl Iterator<Item = &'a str>,
+    ) -> Result<Option<String>, RequestError> {
+        let quantisation = match &self.gguf {
+            None => return Ok(None),
+            Some(Gguf::File(file)) => return Ok(Some(file.clone())),
+            Some(Gguf::Quantisation(quantisation)) => quantisation,
+        };
+        let gguf: Vec<String> = files.filter(|f| is_gguf(f)).map(str::to_owned).collect();
+        let is_meant = |file: &&String| has_quantisation(file, quantisation);
+        let mut matching: Vec<String> = gguf.iter().filter(is_meant).cloned().collect();
+        match (matching.pop(), matching.is_empty()) {
+            (Some(one), true) => Ok(Some(one)),
+            (last, _) => {
+                matching.extend(last);
+                Err(RequestError::Quantisation {
+                    quantisation: quantisation.clone(),
+                    matching,
+                    gguf,
+                })
+            }
+        }
     }
 }
 
@@ -55,29 +123,67 @@ impl FromStr for ModelId {
     type Err = HubError;
 
     fn from_str(id: &str) -> Result<Self, HubError> {
-        parse(id).map_err(|reason| HubError::BadModelId {
-            id: id.to_owned(),
-            reason,
-        })
+        Self::at("https://huggingface.co", id)
     }
 }
 
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.repo, self.revision)?;
-        match &self.file {
-            Some(file) => write!(f, ":{file}"),
+        match &self.gguf {
+            Some(Gguf::File(text) | Gguf::Quantisation(text)) => write!(f, ":{text}"),
             None => Ok(()),
         }
     }
 }
 
+/// What stands behind the host in an address of a hub.
+fn page<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
+    if let Some(path) = text.strip_prefix(endpoint) {
+        return path.strip_prefix('/');
+    }
+    let plain = ["https://", "http://"].into_iter();
+    let plain = plain.filter_map(|scheme| text.strip_prefix(scheme)).next();
+    let (host, path) = plain.unwrap_or(text).split_once('/')?;
+    let is_public = PUBLIC_HOSTS.iter().any(|h| h.eq_ignore_ascii_case(host));
+    is_public.then_some(path)
+}
+
+fn of_page(path: &str) -> Result<ModelId, NameError> {
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let path = path.trim_end_matches('/');
+    let parts: Vec<&str> = path.splitn(5, '/').collect();
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let (organisation, name, revision, file) = match parts[..] {
+        [organisation, name, "tree" | "commit", revision] => (organisation, name, revision, None),
+        [
+            organisation,
+            name,
+            "blob" | "resolve" | "raw",
+            revision,
+            file,
+        ] => (organisation, name, revision, Some(decoded(file))),
+        [_, _] => return parse(path),
+        _ => return Err(NameError::Page),
+    };
+    // Any other file of a model stands for the model.
+    let file = file.filter(|file| is_gguf(file)).map(Gguf::File);
+    model(&format!("{organisation}/{name}"), &decoded(revision), file)
+}
+
 fn parse(id: &str) -> Result<ModelId, NameError> {
-    let (name, file) = match id.split_once(':') {
-        Some((name, file)) => (name, Some(file)),
+    let (name, gguf) = match id.split_once(':') {
+        Some((name, text)) if is_quantisation(text) => {
+            (name, Some(Gguf::Quantisation(text.to_owned())))
+        }
+        Some((name, file)) => (name, Some(Gguf::File(file.to_owned()))),
         None => (id, None),
     };
     let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
+    model(repo, revision, gguf)
+}
+
+fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, NameError> {
     let parts: Vec<&str> = repo.split('/').collect();
     let [organisation, repository] = parts[..] else {
         return Err(NameError::Form);
@@ -93,7 +199,7 @@ fn parse(id: &str) -> Result<ModelId, NameError> {
         text: revision.to_owned(),
         reason,
     })?;
-    if let Some(file) = file {
+    if let Some(Gguf::File(file)) = &gguf {
         safe_path(file).map_err(|reason| NameError::File {
             text: file.to_owned(),
             reason,
@@ -105,7 +211,26 @@ fn parse(id: &str) -> Result<ModelId, NameError> {
     Ok(ModelId {
         repo: repo.to_owned(),
         revision: revision.to_owned(),
-        file: file.map(str::to_owned),
+        gguf,
+    })
+}
+
+/// Whether a text has the form of a quantisation's name: `Q4_K_M`, `f16`, `UD-IQ2_XXS`.
+fn is_quantisation(text: &str) -> bool {
+    let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !text.is_empty() && text.chars().all(inside)
+}
+
+/// Whether a file's name has the quantisation as a whole word: `Q4_K` is none of `x-Q4_K_M.gguf`,
+/// nor `F16` of `x-BF16.gguf`.
+fn has_quantisation(file: &str, quantisation: &str) -> bool {
+    let file = file.to_ascii_lowercase();
+    let name = file.rsplit('/').next().unwrap_or(&file);
+    let quantisation = quantisation.to_ascii_lowercase();
+    name.match_indices(&quantisation).any(|(at, _)| {
+        let before = name[..at].chars().next_back();
+        let after = name[at + quantisation.len()..].chars().next();
+        before.is_none_or(|c| !c.is_alphanumeric()) && after.is_some_and(|c| c == '.' || c == '-')
     })
 }
 
@@ -176,6 +301,110 @@ mod tests {
         let id: ModelId = "org/name".parse().expect("good");
         assert_eq!((id.revision(), id.file()), ("main", None));
         assert_eq!(id.commit(), None);
+        let id: ModelId = "org/name@v1:q4_K_m".parse().expect("good");
+        assert_eq!((id.file(), id.quantisation()), (None, Some("q4_K_m")));
+        assert_eq!(id.to_string(), "org/name@v1:q4_K_m");
+    }
+
+    #[test]
+    fn addresses_of_pages() {
+        let mirror = "http://127.0.0.1:8000/hub";
+        for (address, name) in [
+            ("https://huggingface.co/org/name", "org/name@main"),
+            ("https://huggingface.co/org/name/", "org/name@main"),
+            ("http://hf.co/org/name?library=x#files", "org/name@main"),
+            ("hf.co/org/name:Q4_K_M", "org/name@main:Q4_K_M"),
+            ("huggingface.co/org/name@v1", "org/name@v1"),
+            ("HTTPS://x", ""),
+            ("https://HuggingFace.co/org/name/tree/v1.0", "org/name@v1.0"),
+            (
+                "https://hf.co/org/name/tree/refs%2Fpr%2F1",
+                "org/name@refs/pr/1",
+            ),
+            ("https://hf.co/org/name/commit/abc", "org/name@abc"),
+            (
+                "https://huggingface.co/org/name/blob/main/sub/a%20b.Q8_0.gguf",
+                "org/name@main:sub/a b.Q8_0.gguf",
+            ),
+            (
+                "https://huggingface.co/org/name/resolve/main/x.gguf?download=true",
+                "org/name@main:x.gguf",
+            ),
+            (
+                "https://huggingface.co/org/name/blob/v2/model.safetensors",
+                "org/name@v2",
+            ),
+            ("http://127.0.0.1:8000/hub/org/name", "org/name@main"),
+            ("http://127.0.0.1:8000/hub/org/name/tree/v1", "org/name@v1"),
+            ("https://huggingface.co/datasets/org/name", ""),
+            ("https://huggingface.co/org", ""),
+            ("https://huggingface.co/", ""),
+            ("https://huggingface.co/org/name/discussions/1", ""),
+            ("https://huggingface.co/org/name/tree/main/sub", ""),
+            ("https://huggingface.co/org/name/tree/..%2F..", ""),
+            ("https://huggingface.co/org/name/blob/main/..%2Fx.gguf", ""),
+            ("https://huggingface.co.evil/org/name", ""),
+            ("http://127.0.0.1:8000/hubs/org/name", ""),
+        ] {
+            match (ModelId::at(mirror, address), name) {
+                (Ok(id), _) => assert_eq!(id.to_string(), name, "{address}"),
+                (Err(error), "") => {
+                    let error = error.to_string();
+                    assert!(error.contains(address), "{error}");
+                }
+                (Err(error), _) => panic!("{error}"),
+            }
+        }
+        let other = ModelId::at(mirror, "https://x.org/org/name").expect_err("another hub");
+        let other = other.to_string();
+        assert!(
+            other.contains(mirror) && other.contains("HF_ENDPOINT"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn a_quantisation_is_a_whole_word() {
+        for (quantisation, file) in [
+            ("Q4_K_M", "x-q4_k_m.gguf"),
+            ("q4_0", "a.b/SmolLM2-135M.Q4_0.gguf"),
+            ("bf16", "x_BF16-00001-of-00002.gguf"),
+            ("f16", "f16.gguf"),
+            ("Q4_K_XL", "x-UD-Q4_K_XL.gguf"),
+        ] {
+            assert!(has_quantisation(file, quantisation), "{file}");
+        }
+        for (quantisation, file) in [
+            ("Q4_K", "x-Q4_K_M.gguf"),
+            ("F16", "x-BF16.gguf"),
+            ("Q4_NL", "x-IQ4_NL.gguf"),
+            ("Q4_0", "x-Q4_0_4_4.gguf"),
+            ("Q8_0", "Q8_0/x-Q4_0.gguf"),
+        ] {
+            assert!(!has_quantisation(file, quantisation), "{file}");
+        }
+    }
+
+    #[test]
+    fn one_file_has_to_match() {
+        let files = ["README.md", "x-Q4_0.gguf", "x-Q8_0.gguf", "y-q8_0.gguf"];
+        let among = |id: &str| {
+            let id: ModelId = id.parse().expect(id);
+            id.gguf_among(files.into_iter())
+        };
+        assert_eq!(among("o/n:q4_0"), Ok(Some("x-Q4_0.gguf".to_owned())));
+        assert_eq!(among("o/n"), Ok(None));
+        assert_eq!(among("o/n:z.gguf"), Ok(Some("z.gguf".to_owned())));
+        let none = among("o/n:Q5_0").expect_err("none").to_string();
+        assert_eq!(
+            none,
+            "no GGUF file is of Q5_0; there are x-Q4_0.gguf, x-Q8_0.gguf, y-q8_0.gguf"
+        );
+        let two = among("o/n:Q8_0").expect_err("two").to_string();
+        assert!(
+            two.contains(": x-Q8_0.gguf, y-q8_0.gguf; name one"),
+            "{two}"
+        );
     }
 
     #[test]
@@ -209,6 +438,7 @@ mod tests {
             "org/name:a//x.gguf",
             "org/name:a\\x.gguf",
             "org/name:model.safetensors",
+            "org/name:Q4 0",
         ] {
             let error = id.parse::<ModelId>().expect_err(id).to_string();
             assert!(error.contains("ORG/NAME"), "{error}");

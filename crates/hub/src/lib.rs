@@ -33,26 +33,32 @@
 //! `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`; its `create_ref` may leave half a
 //! reference after a crash.
 //!
-//! # Proxies
+//! # Proxies and certificates
 //!
 //! `ureq` takes `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment itself. A hub on
-//! this machine is never reached through a proxy.
+//! this machine is never reached through a proxy. [`Certificates`] says which servers are trusted.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod blob;
 mod cached;
+mod clock;
 mod config;
 mod error;
 mod files;
+mod headers;
 mod http;
 mod hub;
 mod id;
 mod progress;
 mod repo_dir;
+mod retry;
+mod space;
 
+pub use beamgen_certificates::Certificates;
 pub use cached::{CachedModel, CachedRevision};
+pub use clock::Clock;
 pub use config::HubConfig;
 pub use error::{HubError, NameError, PathError, RequestError, RequestTarget};
 pub use hub::{Fetched, Hub};

@@ -1,6 +1,12 @@
-//! What a download tells while it goes.
+//! What a download tells while it goes, from its threads to the caller's.
 
-/// Progress of a download.
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Progress of a download. Two files may be on their way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
@@ -18,4 +24,80 @@ pub enum Progress<'a> {
         /// The file.
         file: &'a str,
     },
+    /// The hub has had too many requests, and is asked again later.
+    Limited {
+        /// The time until then, as the hub says.
+        wait: Duration,
+    },
+}
+
+/// A [`Progress`] on its way to another thread.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Bytes {
+        file: String,
+        done: u64,
+        total: Option<u64>,
+    },
+    Waiting {
+        file: String,
+    },
+    Limited {
+        wait: Duration,
+    },
+}
+
+impl Event {
+    fn shown(&self) -> Progress<'_> {
+        match self {
+            Self::Bytes { file, done, total } => Progress::Bytes {
+                file,
+                done: *done,
+                total: *total,
+            },
+            Self::Waiting { file } => Progress::Waiting { file },
+            Self::Limited { wait } => Progress::Limited { wait: *wait },
+        }
+    }
+}
+
+/// Where the threads of a download tell how far they are, and hear that it has failed elsewhere.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    events: SyncSender<Event>,
+    over: AtomicBool,
+}
+
+impl Reporter {
+    pub fn tell(&self, event: Event) {
+        // Nobody listens any more after a panic of the caller's function.
+        if self.events.send(event).is_err() {
+            self.end();
+        }
+    }
+
+    /// Ends what other threads do for this download.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `work` on a thread of its own, and tells this one's `progress` of it.
+pub(crate) fn observed<T: Send>(
+    progress: &mut dyn FnMut(Progress<'_>),
+    work: impl FnOnce(&Reporter) -> T + Send,
+) -> T {
+    thread::scope(|scope| {
+        let (events, told) = sync_channel(64);
+        let over = AtomicBool::new(false);
+        let worker = scope.spawn(move || work(&Reporter { events, over }));
+        for event in told {
+            progress(event.shown());
+        }
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }

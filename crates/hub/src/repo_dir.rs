@@ -10,6 +10,7 @@ use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
 use crate::HubError;
 use crate::id::{ModelId, is_commit};
+use crate::progress::{Event, Reporter};
 
 #[derive(Debug)]
 pub(crate) struct RepoDir {
@@ -27,6 +28,10 @@ impl RepoDir {
             locks: cache.join(".locks").join(folder),
             paths: Cache::new(cache.to_owned()).repo(repo),
         }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     pub fn snapshot(&self, commit: &str) -> PathBuf {
@@ -115,8 +120,12 @@ fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
 
 /// Takes an exclusive lock that is released when the file is dropped, as Python's `filelock` does.
 /// `None` where the file system has no locks: then two processes may download the same file, and
-/// the checks after the download find a damaged one.
-pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File>, HubError> {
+/// the checks after the download find a damaged one. `None`, too, when the download is over.
+pub(crate) fn lock(
+    path: &Path,
+    reporter: &Reporter,
+    file_name: &str,
+) -> Result<Option<File>, HubError> {
     make_parent(path)?;
     let file = File::options()
         .create(true)
@@ -129,9 +138,11 @@ pub(crate) fn lock(path: &Path, waiting: &mut dyn FnMut()) -> Result<Option<File
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
             Err(fs::TryLockError::Error(_)) => return Ok(None),
+            Err(fs::TryLockError::WouldBlock) if reporter.is_over() => return Ok(None),
             Err(fs::TryLockError::WouldBlock) => {
                 if !reported {
-                    waiting();
+                    let file = file_name.to_owned();
+                    reporter.tell(Event::Waiting { file });
                     reported = true;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(50));

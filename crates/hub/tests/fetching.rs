@@ -236,3 +236,120 @@ fn a_redirect_in_a_circle_ends() {
         .trick(&path, 100, Trick::Redirect(path.clone()));
     assert!(setup.refusal(REPO).contains("more than 10 redirects"));
 }
+
+#[test]
+fn a_model_by_the_address_of_its_page() {
+    let setup = setup();
+    let expected = setup.fetch(&format!("{REPO}@branch")).expect("the model");
+    let page = format!("{}/{REPO}/tree/branch", setup.config.endpoint);
+    let fetched = setup.fetch(&page).expect("the model");
+    assert_eq!(fetched.path, expected.path);
+    setup.server.put_large("x/a.Q8_0.gguf", &noise(500, 3));
+    let page = format!("{}/{REPO}/blob/main/x/a.Q8_0.gguf", setup.config.endpoint);
+    let fetched = setup.fetch(&page).expect("the file");
+    assert!(fetched.path.ends_with("x/a.Q8_0.gguf"));
+}
+
+#[test]
+fn a_gguf_file_by_its_quantisation() {
+    let mut setup = setup();
+    for name in ["x/tiny-Q8_0.gguf", "tiny-Q4_K_M.gguf", "tiny-Q4_K_S.gguf"] {
+        setup.server.put_large(name, name.as_bytes());
+    }
+    let fetched = setup.fetch(&format!("{REPO}:q8_0")).expect("the file");
+    assert!(fetched.path.ends_with("x/tiny-Q8_0.gguf"));
+    assert_eq!(setup.blobs().len(), 1);
+    let text = setup.fetch(&format!("{REPO}:Q5_0")).expect_err("none");
+    let text = text.to_string();
+    for word in [REPO, "Q5_0", ", x/tiny-Q8_0.gguf"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    setup.server.put_large("other-q8_0.gguf", b"another");
+    let text = setup.fetch(&format!("{REPO}:Q8_0")).expect_err("two");
+    let text = text.to_string();
+    assert!(
+        text.contains("other-q8_0.gguf, x/tiny-Q8_0.gguf; name one"),
+        "{text}"
+    );
+    // The cache has one of them.
+    setup.config.offline = true;
+    let cached = setup.fetch(&format!("{REPO}:Q8_0")).expect("the file");
+    assert_eq!(cached.path, fetched.path);
+    let text = setup
+        .fetch(&format!("{REPO}:Q4_K_M"))
+        .expect_err("not there");
+    let text = text.to_string();
+    assert!(text.contains("--include '*Q4_K_M*.gguf'"), "{text}");
+}
+
+#[test]
+fn two_files_are_downloaded_at_once() {
+    let setup = setup();
+    setup.server.remove(WEIGHTS_FILE);
+    let shard = |i: u32| format!("model-0000{i}-of-00004.safetensors");
+    let map: Vec<String> = (1..=4)
+        .map(|i| format!("\"{i}\": \"{}\"", shard(i)))
+        .collect();
+    let index = format!("{{\"weight_map\": {{{}}}}}", map.join(", "));
+    setup
+        .server
+        .put("model.safetensors.index.json", index.as_bytes());
+    for i in 1..=4 {
+        setup.server.put_large(&shard(i), &noise(2000, i));
+    }
+    let late = Trick::Late(std::time::Duration::from_millis(200));
+    setup.server.trick("GET /store", 4, late);
+    let fetched = setup.fetch(REPO).expect("the model");
+    assert_eq!(setup.server.most_at_work(), 2);
+    for i in 1..=4 {
+        let bytes = fs::read(fetched.path.join(shard(i))).expect("bytes");
+        assert_eq!(bytes, noise(2000, i));
+    }
+}
+
+#[test]
+fn files_of_equal_content_are_fetched_once() {
+    let setup = setup();
+    setup.server.put("tokenizer_config.json", b"{}");
+    setup.server.put("generation_config.json", b"{}");
+    let fetched = setup.fetch(REPO).expect("the model");
+    assert_eq!(names(&fetched.path), FILES);
+    assert_eq!(setup.blobs().len(), FILES.len() - 1);
+    let seen = setup.server.seen().into_iter();
+    let got = seen.filter(|seen| seen.method == "GET" && seen.path.contains("n_config.json"));
+    assert_eq!(got.count(), 1);
+}
+
+fn listings(setup: &crate::setup::Setup) -> usize {
+    let seen = setup.server.seen().into_iter();
+    seen.filter(|seen| seen.path.contains("/revision/")).count()
+}
+
+#[test]
+fn a_branch_that_moves_is_listed_again() {
+    let setup = setup();
+    setup.server.trick("HEAD", 1, Trick::Move(NEXT_COMMIT));
+    let fetched = setup.fetch(REPO).expect("the model");
+    assert_eq!(fetched.commit, NEXT_COMMIT);
+    assert_eq!(setup.snapshots(), [NEXT_COMMIT]);
+    assert_eq!(listings(&setup), 2);
+}
+
+#[test]
+fn files_of_another_commit_are_refused() {
+    let setup = setup();
+    let other = Trick::Header("X-Repo-Commit", NEXT_COMMIT.to_owned());
+    setup.server.trick("HEAD", 99, other);
+    let text = setup.refusal(REPO);
+    assert!(
+        text.contains(COMMIT) && text.contains(NEXT_COMMIT),
+        "{text}"
+    );
+    assert_eq!(setup.blobs(), [""; 0]);
+    assert_eq!(listings(&setup), 2);
+    // A mirror may not say it.
+    let mirror = crate::setup::setup();
+    let silent = Trick::Without("X-Repo-Commit");
+    mirror.server.trick("HEAD", 99, silent);
+    mirror.fetch(REPO).expect("the model");
+}

@@ -7,3 +7,10 @@ mod refusals;
 mod resuming;
 mod server;
 mod setup;
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the program, which use all of it"
+)]
+mod tls;
+mod trust;
+mod waiting;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use beamgen_hub::{Hub, HubError, RequestError};
 
-use crate::server::{COMMIT, REPO, Trick};
-use crate::setup::{Setup, WEIGHTS_FILE, setup};
+use crate::server::{COMMIT, REPO, Trick, etag_of};
+use crate::setup::{Setup, WEIGHTS_FILE, setup, weights};
 
 fn refused(prepare: impl FnOnce(&mut Setup)) -> String {
     refused_as(REPO, prepare)
@@ -139,6 +139,92 @@ fn a_slow_hub() {
     );
 }
 
+/// Each limit is that of its own requests.
+#[test]
+fn a_slow_download() {
+    let mut setup = setup();
+    setup.config.download_timeout = Duration::from_millis(200);
+    let late = |time| Trick::Late(Duration::from_millis(time));
+    setup.server.trick("revision", 1, late(400));
+    setup.server.trick("HEAD", 1, late(400));
+    setup.fetch(REPO).expect("the model");
+    setup.server.put_large("a.gguf", b"bytes");
+    setup.server.trick("GET /store", 1, late(3000));
+    let slow = setup
+        .fetch("org/tiny:a.gguf")
+        .expect_err("late")
+        .to_string();
+    assert!(slow.contains("no answer within 200ms"), "{slow}");
+}
+
+/// What the store refuses says nothing of the repository: it is asked again by way of the hub,
+/// which signs anew.
+#[test]
+fn a_store_that_refuses() {
+    for status in [403, 404, 401] {
+        let mut setup = setup();
+        setup.config.retries = 1;
+        let refused = Trick::Status(status, "");
+        setup.server.trick("GET /store", 1, refused.clone());
+        setup.fetch(REPO).expect("the model");
+        let seen = setup.server.seen().into_iter().filter(|seen| seen.on_cdn);
+        let [first, second] = &seen.map(|seen| seen.query).collect::<Vec<_>>()[..] else {
+            panic!("two requests");
+        };
+        assert!(first.starts_with("signature=") && first != second);
+
+        let text = refused_as("org/tiny", |s| {
+            s.config.retries = 2;
+            s.server.trick("GET /store", 3, refused);
+        });
+        let said = format!("storage server 127.0.0.1 refused ({status})");
+        for word in [&said, WEIGHTS_FILE, "another network", "HF_ENDPOINT"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(
+            !text.contains("HF_TOKEN") && !text.contains("private"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_disk_without_room() {
+    let setup = setup();
+    let promised = 9_000_000_000_000_000_000_u64;
+    let size = Trick::Header("X-Linked-Size", promised.to_string());
+    let file = format!("resolve/{COMMIT}/{WEIGHTS_FILE}");
+    let needed = || {
+        setup.server.trick(&file, 1, size.clone());
+        let error = setup.fetch(REPO).expect_err("no room");
+        let text = error.to_string();
+        let folder = setup.repo_dir().display().to_string();
+        for word in [&folder, "9000000000.00 GB", "free", "HF_HOME"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        let got = setup.server.seen().into_iter();
+        let got: Vec<_> = got
+            .filter(|seen| seen.method == "GET" && seen.path.contains("resolve"))
+            .collect();
+        assert!(got.is_empty(), "{got:?}");
+        match error {
+            HubError::NoSpace { needed, free, .. } if free < needed => needed,
+            error => panic!("{error}"),
+        }
+    };
+    let all = needed();
+    assert!(all > promised);
+    // What an earlier call brought is not needed again.
+    let part = format!("{}.incomplete", etag_of(&weights(), true));
+    let blobs = setup.repo_dir().join("blobs");
+    std::fs::create_dir_all(&blobs).expect("made");
+    std::fs::write(blobs.join(part), vec![0; 1000]).expect("written");
+    assert_eq!(needed(), all - 1000);
+    let text = "the text of config.json";
+    std::fs::write(blobs.join(etag_of(text.as_bytes(), false)), text).expect("written");
+    assert_eq!(needed(), all - 1000 - text.len() as u64);
+}
+
 #[test]
 fn answers_that_are_none() {
     for (body, reported) in [
@@ -228,7 +314,7 @@ fn a_cache_that_cannot_be_written() {
 #[test]
 fn a_fault_can_be_told_from_another() {
     let setup = setup();
-    setup.server.trick("revision", 1, Trick::Status(429, ""));
+    setup.server.trick("revision", 1, Trick::Status(503, ""));
     let error = setup.fetch(REPO).expect_err("busy");
-    assert_eq!(error.request_error(), Some(&RequestError::Status(429)));
+    assert_eq!(error.request_error(), Some(&RequestError::Status(503)));
 }

@@ -93,7 +93,7 @@ fn retries_continue_by_themselves() {
 #[test]
 fn a_silent_server_is_left_after_the_timeout_and_its_bytes_are_kept() {
     let mut setup = setup();
-    setup.config.timeout = Duration::from_millis(200);
+    setup.config.download_timeout = Duration::from_millis(200);
     setup
         .server
         .trick(STORE, 1, Trick::Stall(1234, Duration::from_secs(2)));
@@ -265,4 +265,36 @@ fn two_at_once_download_once() {
     assert_eq!(waited, 1);
     assert_eq!(ranges(&setup), [None]);
     whole(&setup);
+}
+
+/// The error is the failure's, and it does not wait for the other file.
+#[test]
+fn a_failure_ends_the_other_download() {
+    let setup = setup();
+    setup.server.remove(WEIGHTS_FILE);
+    let names = ["model-1.safetensors", "model-2.safetensors"];
+    let index = format!(
+        r#"{{"weight_map": {{"a": "{}", "b": "{}"}}}}"#,
+        names[0], names[1]
+    );
+    let index_name = "model.safetensors.index.json";
+    setup.server.put(index_name, index.as_bytes());
+    let large = noise(8 << 20, 7);
+    setup.server.put_large(names[0], &large);
+    setup.server.put_large(names[1], &weights());
+    let store = |bytes: &[u8]| format!("{STORE}{}", etag_of(bytes, true));
+    // Its bytes come slowly until the other file has failed.
+    let slow = Trick::Slow(Duration::from_millis(5));
+    setup.server.trick(&store(&large), 1, slow);
+    let broken = Trick::Stall(0, Duration::from_millis(200));
+    setup.server.trick(&store(&weights()), 1, broken);
+    let text = setup.refusal(REPO);
+    assert!(
+        text.contains(names[1]) && text.contains("broke off"),
+        "{text}"
+    );
+    let part = format!("{}.incomplete", etag_of(&large, true));
+    let part = fs::metadata(setup.repo_dir().join("blobs").join(part)).expect("a part");
+    assert!(part.len() < large.len() as u64 / 2, "{}", part.len());
+    setup.fetch(REPO).expect("the model");
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub enum Trick {
     Cut(usize),
     /// No more bytes after so many, for so long.
     Stall(usize, Duration),
+    /// A pause before each 16 KiB of the body.
+    Slow(Duration),
     /// A body so much longer or shorter, with a matching `Content-Length`.
     Longer(isize),
     /// One byte of the body is another.
@@ -41,12 +44,19 @@ pub enum Trick {
     OtherRange,
     /// A header is left out.
     Without(&'static str),
+    /// A header has this value.
+    Header(&'static str, String),
+    /// 429, with one header more.
+    Limited(&'static str, String),
+    /// The revisions mean this commit from now on.
+    Move(&'static str),
 }
 
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
     pub path: String,
+    pub query: String,
     pub range: Option<String>,
     pub token: Option<String>,
     pub on_cdn: bool,
@@ -66,6 +76,11 @@ struct State {
     tricks: Mutex<Vec<(String, usize, Trick)>>,
     seen: Mutex<Vec<Seen>>,
     cdn: Mutex<String>,
+    /// Redirects so far; each has a signature of its own.
+    signatures: AtomicUsize,
+    /// Requests that the store answers now, and the most that it did at once.
+    at_work: AtomicUsize,
+    most_at_work: AtomicUsize,
 }
 
 pub struct Server {
@@ -85,7 +100,13 @@ impl Server {
                 for stream in listener.incoming().flatten() {
                     let state = Arc::clone(&state);
                     // a client that gives up is no failure of the server
-                    thread::spawn(move || answer(&state, on_cdn, stream).ok());
+                    thread::spawn(move || {
+                        let at_work = usize::from(on_cdn);
+                        let now = state.at_work.fetch_add(at_work, Ordering::SeqCst) + at_work;
+                        state.most_at_work.fetch_max(now, Ordering::SeqCst);
+                        answer(&state, on_cdn, stream).ok();
+                        state.at_work.fetch_sub(at_work, Ordering::SeqCst);
+                    });
                 }
             });
             address
@@ -130,6 +151,11 @@ impl Server {
             .push((on.to_owned(), times, trick));
     }
 
+    /// The most requests that the store answered at once.
+    pub fn most_at_work(&self) -> usize {
+        self.state.most_at_work.load(Ordering::SeqCst)
+    }
+
     /// The requests since the last call.
     pub fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.state.seen.lock().unwrap())
@@ -164,7 +190,8 @@ fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()>
             None => break,
         };
     }
-    let path = target.split('?').next().unwrap_or_default().to_owned();
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let path = path.to_owned();
     let trick = {
         let key = format!("{method} {path}");
         let mut tricks = state.tricks.lock().unwrap();
@@ -179,17 +206,22 @@ fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()>
     state.seen.lock().unwrap().push(Seen {
         method: method.clone(),
         path: path.clone(),
+        query: query.to_owned(),
         range: headers.get("range").cloned(),
         token: headers.get("authorization").cloned(),
         on_cdn,
     });
+    if let Some(Trick::Move(commit)) = trick {
+        *state.commit.lock().unwrap() = commit.to_owned();
+    }
     let mut reply = match &trick {
+        Some(Trick::Status(status, "")) => Reply::new(*status),
         Some(Trick::Status(status, code)) => Reply::new(*status).with("X-Error-Code", code),
+        Some(Trick::Limited(name, value)) => Reply::new(429).with(name, value),
         Some(Trick::Body(text)) => Reply::new(200).body(text.as_bytes().to_vec()),
         Some(Trick::Redirect(to)) => Reply::new(302).with("Location", to),
         _ => route(state, on_cdn, &path),
     };
-    let mut trick = trick;
     if let Some(Trick::Late(time)) = trick {
         thread::sleep(time);
     }
@@ -214,15 +246,25 @@ fn answer(state: &State, on_cdn: bool, stream: TcpStream) -> std::io::Result<()>
     }
     let len = reply.body.len().to_string();
     reply = reply.with("Content-Length", &len);
-    if let Some(Trick::Without(name)) = trick {
+    if let Some(Trick::Without(name) | Trick::Header(name, _)) = trick {
         reply.headers.retain(|(header, _)| header != name);
     }
-    let end = match trick.take() {
-        Some(Trick::Cut(end)) => Some((end, Duration::ZERO)),
-        Some(Trick::Stall(end, time)) => Some((end, time)),
-        _ => None,
+    if let Some(Trick::Header(name, value)) = &trick {
+        reply = reply.with(name, value);
+    }
+    let pace = match trick {
+        Some(Trick::Slow(pause)) => pause,
+        _ => Duration::ZERO,
     };
-    reply.send(stream, method == "HEAD", end)
+    let (end, pause) = match trick {
+        Some(Trick::Cut(end)) => (end, Duration::ZERO),
+        Some(Trick::Stall(end, time)) => (end, time),
+        _ => (usize::MAX, Duration::ZERO),
+    };
+    if method == "HEAD" {
+        reply.body.clear();
+    }
+    reply.send(stream, end, pause, pace)
 }
 
 fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
@@ -292,7 +334,11 @@ fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
     Reply::new(302)
         .with(
             "Location",
-            &format!("{cdn}/store/{}?signature=x%2Fy", etag_of(&file.bytes, true)),
+            &format!(
+                "{cdn}/store/{}?signature=x%2Fy{}",
+                etag_of(&file.bytes, true),
+                state.signatures.fetch_add(1, Ordering::SeqCst)
+            ),
         )
         .with("X-Repo-Commit", &commit)
         .with("X-Linked-Etag", &etag)
@@ -347,8 +393,9 @@ impl Reply {
     fn send(
         self,
         mut stream: TcpStream,
-        is_head: bool,
-        end: Option<(usize, Duration)>,
+        end: usize,
+        pause: Duration,
+        pace: Duration,
     ) -> std::io::Result<()> {
         write!(
             stream,
@@ -359,12 +406,13 @@ impl Reply {
             write!(stream, "{name}: {value}\r\n")?;
         }
         write!(stream, "\r\n")?;
-        if !is_head {
-            let (end, pause) = end.unwrap_or((usize::MAX, Duration::ZERO));
-            stream.write_all(&self.body[..end.min(self.body.len())])?;
-            stream.flush()?;
-            thread::sleep(pause);
+        let end = end.min(self.body.len());
+        for part in self.body[..end].chunks(16 << 10) {
+            thread::sleep(pace);
+            stream.write_all(part)?;
         }
+        stream.flush()?;
+        thread::sleep(pause);
         stream.shutdown(Shutdown::Write)
     }
 }

@@ -1,15 +1,38 @@
 //! A hub with one model, and a cache.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
-use beamgen_hub::{Fetched, Hub, HubConfig, HubError};
+use beamgen_hub::{Clock, Fetched, Hub, HubConfig, HubError};
 
 use crate::server::{REPO, Server};
+
+/// Time that passes only where a hub waits.
+#[derive(Debug, Default)]
+pub struct VirtualClock(Mutex<Duration>);
+
+impl VirtualClock {
+    /// The time that was waited so far.
+    pub fn waited(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + self.waited()
+    }
+
+    fn sleep(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+}
 
 pub struct Setup {
     pub server: Server,
     pub config: HubConfig,
+    pub clock: Arc<VirtualClock>,
     _dir: tempfile::TempDir,
 }
 
@@ -52,20 +75,24 @@ pub fn setup() -> Setup {
     config.endpoint = server.endpoint.clone();
     config.retries = 0;
     config.timeout = Duration::from_secs(5);
+    config.download_timeout = Duration::from_secs(5);
     Setup {
         server,
         config,
+        clock: Arc::default(),
         _dir: dir,
     }
 }
 
 impl Setup {
     pub fn hub(&self) -> Hub {
-        Hub::new(self.config.clone()).expect("a hub")
+        let clock: Arc<VirtualClock> = Arc::clone(&self.clock);
+        Hub::with_clock(self.config.clone(), clock).expect("a hub")
     }
 
     pub fn fetch(&self, id: &str) -> Result<Fetched, HubError> {
-        self.hub().fetch(&id.parse()?, &mut |_| ())
+        let hub = self.hub();
+        hub.fetch(&hub.model(id)?, &mut |_| ())
     }
 
     /// The message of a refusal, which is one line that names the model and the hub.

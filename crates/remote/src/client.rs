@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use beamgen_certificates::{ADVICE, Certificates, refusal};
+use reqwest::Certificate;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use serde_json::Value;
@@ -60,10 +62,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(patience: Patience) -> Result<Self, Error> {
+    pub fn new(patience: Patience, certificates: &Certificates) -> Result<Self, Error> {
+        let trusted = certificates.own()?;
+        let trusted = trusted.iter().map(|der| Certificate::from_der(der));
+        let trusted: Vec<_> = trusted
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::Runtime(whole(&error)))?;
         // Whoever was first has chosen the same: the program's other requests are ring's, too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
+            // The system's are trusted, too.
+            .tls_certs_merge(trusted)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
             // A key goes where it was meant to go, and nowhere else.
             .redirect(Policy::none())
@@ -93,7 +102,7 @@ impl Client {
             match timeout(first_byte, request.send()).await {
                 Err(_) => return Err(Failure::Silent(first_byte)),
                 Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-                    return Err(Failure::Unreachable(whole(&error)));
+                    return Err(Failure::Unreachable(unreachable(&error)));
                 }
                 // A server may close a connection that was kept for the next request, just as that
                 // is sent.
@@ -212,6 +221,14 @@ async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
             Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => return Err(too_long()),
             Ok(Some(more)) => text.extend_from_slice(&more),
         }
+    }
+}
+
+/// Why there is no connection, and what helps if it is a certificate.
+fn unreachable(error: &reqwest::Error) -> String {
+    match refusal(error) {
+        Some(reason) => format!("its certificate is not trusted ({reason}); {ADVICE}"),
+        None => whole(error),
     }
 }
 

@@ -37,6 +37,9 @@ pub enum Error {
     /// Threads or TLS cannot be had.
     #[error("requests to servers cannot be made: {0}")]
     Runtime(String),
+    /// The certificates that are to be trusted cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] beamgen_certificates::CertificatesError),
     /// A server did not answer as it has to.
     #[error("{address}: {failure}")]
     Server {

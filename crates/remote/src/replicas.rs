@@ -225,6 +225,8 @@ fn jitter() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use beamgen_certificates::Certificates;
+
     use super::*;
     use crate::client::Patience;
 
@@ -236,7 +238,7 @@ mod tests {
         };
         Replicas::new(
             (0..count).map(address).collect(),
-            Client::new(patience).unwrap(),
+            Client::new(patience, &Certificates::default()).unwrap(),
             None,
             8,
             Duration::from_secs(1),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use beamgen_certificates::Certificates;
 use beamgen_engine::Tokenizer;
 use beamgen_prm::Normaliser;
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub struct Servers {
     pub key: Option<ApiKey>,
     /// Lets the key be sent unencrypted to another machine.
     pub plain_http_key: bool,
+    /// The certificates by which they are trusted, besides Mozilla's and the system's.
+    pub certificates: Certificates,
     /// Most requests at a server at once. It is given fewer when it says that it has too many.
     pub in_flight: usize,
     /// Longest wait for the first byte of an answer, in which a whole step is generated.
@@ -52,6 +55,7 @@ impl Servers {
             context: None,
             key: None,
             plain_http_key: false,
+            certificates: Certificates::default(),
             in_flight: 256,
             first_byte: Duration::from_secs(300),
             rest: Duration::from_secs(60),
@@ -148,10 +152,11 @@ impl Connection {
             let address = open.to_string();
             return Err(Error::OpenKey { address });
         }
-        let client = Client::new(Patience {
+        let patience = Patience {
             first_byte: servers.first_byte,
             rest: servers.rest,
-        })?;
+        };
+        let client = Client::new(patience, &servers.certificates)?;
         let wanted = match &servers.engine {
             None => None,
             Some(name) => Some(named(name).ok_or_else(|| Error::Unfit {

@@ -54,7 +54,7 @@ class Settings(SearchSettings, total=False):
     config: _Path | None
     """A TOML file of settings; what is given beside it wins."""
     generator: _Path | None
-    """A folder in Hugging Face layout, a GGUF file, ``ORG/NAME[@REVISION]`` of a hub, or ``bundled``."""
+    """A folder in Hugging Face layout, a GGUF file, ``ORG/NAME[@REVISION][:FILE.gguf|:QUANT]`` of a hub, or ``bundled``."""
     prm: _Path | None
     """The process reward model, likewise, or ``none``."""
     prm_format: str | None

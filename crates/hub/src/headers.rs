@@ -1,0 +1,95 @@
+//! What the headers of an answer say.
+
+use std::time::{Duration, SystemTime};
+
+use ureq::http::HeaderMap;
+
+pub(crate) fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Where a partial answer begins, from `Content-Range: bytes 5-9/10`.
+pub(crate) fn range_start(headers: &HeaderMap) -> Option<u64> {
+    let range = text_of(headers, "content-range")?.strip_prefix("bytes ")?;
+    range.split_once('-')?.0.parse().ok()
+}
+
+/// When a hub that had too many requests takes the next: what `RateLimit` says, or else
+/// `Retry-After`, and a second.
+pub(crate) fn wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let limit = text_of(headers, "ratelimit").and_then(window);
+    let wait = limit.or_else(|| retry_after(headers, now))?;
+    Some(wait.saturating_add(Duration::from_secs(1)))
+}
+
+/// The time to the end of the window of which nothing is left, from `"api";r=0;t=55`. The header
+/// may have several such items.
+fn window(text: &str) -> Option<Duration> {
+    let number = |item: &str, name: &str| {
+        let parameters = item.split(';').filter_map(|part| part.split_once('='));
+        let mut named = parameters.filter(|(key, _)| key.trim() == name);
+        named.next()?.1.trim().parse::<u64>().ok()
+    };
+    let items = text.split(',');
+    let used_up = items.filter(|item| number(item, "r").is_none_or(|left| left == 0));
+    let seconds = used_up.filter_map(|item| number(item, "t")).max()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Seconds, or a date, which is held against the date of the answer.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = text_of(headers, "retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text: &str| httpdate::parse_http_date(text).ok();
+    let sent = text_of(headers, "date").and_then(date).unwrap_or(now);
+    Some(date(text)?.duration_since(sent).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use ureq::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn seconds(headers: &[(&'static str, &'static str)]) -> Option<u64> {
+        let headers = headers.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        let now = httpdate::parse_http_date("Thu, 26 Nov 2026 12:00:00 GMT").expect("a date");
+        Some(wait(&headers.collect(), now)?.as_secs())
+    }
+
+    #[test]
+    fn the_end_of_the_window_and_a_second() {
+        assert_eq!(seconds(&[("ratelimit", "\"api\";r=0;t=55")]), Some(56));
+        assert_eq!(
+            seconds(&[("ratelimit", "\"api\" ; r = 0 ; t = 7")]),
+            Some(8)
+        );
+        let two = "\"api\";r=3;t=200, \"resolvers\";r=0;t=20";
+        assert_eq!(seconds(&[("ratelimit", two)]), Some(21));
+        let both = [("ratelimit", "\"api\";r=0;t=5"), ("retry-after", "90")];
+        assert_eq!(seconds(&both), Some(6));
+        let other = [("ratelimit", "100"), ("retry-after", "90")];
+        assert_eq!(seconds(&other), Some(91));
+    }
+
+    #[test]
+    fn seconds_or_a_date() {
+        assert_eq!(seconds(&[("retry-after", " 8 ")]), Some(9));
+        let date = ("retry-after", "Thu, 26 Nov 2026 12:01:30 GMT");
+        assert_eq!(seconds(&[date]), Some(91));
+        // The hub's clock and ours may differ.
+        let sent = ("date", "Thu, 26 Nov 2026 12:01:00 GMT");
+        assert_eq!(seconds(&[date, sent]), Some(31));
+        let past = ("retry-after", "Thu, 26 Nov 2026 11:00:00 GMT");
+        assert_eq!(seconds(&[past]), Some(1));
+        assert_eq!(seconds(&[("retry-after", "soon")]), None);
+        assert_eq!(seconds(&[]), None);
+        let huge = ("retry-after", "18446744073709551615");
+        assert_eq!(seconds(&[huge]), Some(u64::MAX));
+    }
+}
