@@ -96,7 +96,7 @@ fn a_command_that_crashes_costs_its_verdicts_and_is_told() {
         .ok();
     let rows = ran.json();
     assert_eq!(
-        (&rows[0]["fail"], &rows[1]["abstain"], &rows[2]["fail"]),
+        (&rows[0]["fail"], &rows[1]["lost"], &rows[2]["fail"]),
         (&json!(3), &json!(8), &json!(3))
     );
     assert!(

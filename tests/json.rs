@@ -83,6 +83,7 @@ fn an_object_a_problem_and_a_summary() {
             "cannot_tell",
             "too_long",
             "memory_limited",
+            "checker_limited",
             "ledger"
         ]
     );

@@ -271,3 +271,73 @@ fn what_memory_cost_is_said_marked_and_tried_again() {
     assert_eq!(summary["summary"]["memory_limited"], 0);
     assert_eq!(fresh.code, Some(0));
 }
+
+/// A checker that fails costs verdicts; a later call with one that works makes the results good.
+#[test]
+fn what_a_checker_cost_is_said_marked_and_tried_again() {
+    let place = Place::new();
+    let checker = r#"test -e mended || exit 3; exec sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"fail"}/'"#;
+    let solve = ["solve", "--limit", "4", "-n", "4", "--json"];
+    let checked = ["--checker-command", checker];
+    let solve = [&solve[..], &checked].concat();
+    let ran = place
+        .run(&[&solve[..], &["--out", "r.jsonl"]].concat())
+        .ok();
+    let mut records = ran.json();
+    let summary = records.pop().expect("a summary");
+    let lost = |record: &Value| record["lost_verdicts"].as_u64().unwrap_or_default();
+    assert!(records.len() == 4 && records.iter().all(|record| lost(record) > 0));
+    assert_eq!(summary["summary"]["checker_limited"], 4);
+    assert!(
+        ran.stderr.contains("4 problems lost verdicts"),
+        "{}",
+        ran.stderr
+    );
+    let all: u64 = records.iter().map(lost).sum();
+    assert!(
+        ran.stderr.contains(&format!(": {all} verdicts lost")),
+        "{}",
+        ran.stderr
+    );
+    let text = place.read("r.jsonl");
+    let kept = text
+        .lines()
+        .skip(1)
+        .map(|line| lost(&serde_json::from_str(line).expect("JSON")));
+    assert_eq!(kept.sum::<u64>(), all);
+
+    place.write("mended", "");
+    let again = place
+        .run(&[&solve[..], &["--out", "r.jsonl", "--resume"]].concat())
+        .ok();
+    assert!(again.stderr.contains("4 problems"), "{}", again.stderr);
+    let fresh = place
+        .run(&[&solve[..], &["--out", "fresh.jsonl"]].concat())
+        .ok();
+    let results = |name: &str| -> BTreeMap<String, [Value; 5]> {
+        let text = place.read(name);
+        let records = text.lines().skip(1).map(|line| {
+            let record: Value = serde_json::from_str(line).expect("JSON");
+            let keys = ["answer", "score", "steps", "answers", "lost_verdicts"];
+            (
+                record["id"].to_string(),
+                keys.map(|key| record[key].clone()),
+            )
+        });
+        records.collect()
+    };
+    assert_eq!(results("r.jsonl"), results("fresh.jsonl"));
+    // What is checked differs from what was not.
+    let other =
+        |record: &Value| results("fresh.jsonl")[&record["id"].to_string()][1] != record["score"];
+    assert!(records.iter().all(other));
+    for ran in [again, fresh] {
+        let summary = ran.json().pop().expect("a summary");
+        assert_eq!(summary["summary"]["checker_limited"], 0);
+    }
+    // Nothing is left to try again.
+    let done = place
+        .run(&[&solve[..], &["--out", "r.jsonl", "--resume"]].concat())
+        .ok();
+    assert_eq!(done.json().len(), 1, "the summary alone");
+}

@@ -87,7 +87,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 9] = [
+    let runs: [&[&str]; 10] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
@@ -95,6 +95,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["doubtful.jsonl"],
         &["long.jsonl", "--skip-too-long"],
         &["--limit", "2", "-n", "16", "--kv-memory", "1500KiB"],
+        &["--limit", "2", "--checker-command", "exit 3"],
         &["--limit", "2", "--tree", "--judge", "exact"],
         &["--limit", "2", "--tree", "--calibration", "cal.json"],
     ];

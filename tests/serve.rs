@@ -138,7 +138,10 @@ fn a_checker_that_was_given_up_is_told_at_the_end() {
         body.len()
     );
     let reply = server.send("POST", "/v1/chat/completions", &headers, &body);
-    assert!(reply.contains("200 OK"), "{reply}");
+    assert!(
+        reply.contains("200 OK") && reply.contains("\"lost_verdicts\""),
+        "{reply}"
+    );
     server.signal("-TERM");
     let (code, said) = server.end();
     assert_eq!(code, Some(0), "{said}");

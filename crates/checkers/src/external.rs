@@ -1,8 +1,8 @@
 //! A checker that is a program of the user's, asked in JSON lines (docs/checkers.md).
 //!
 //! Several processes of it answer, each with several steps in flight. Whatever such a process does,
-//! the cost is its verdicts: a step that it does not answer in time, dies on or babbles at is
-//! abstained from and counted, the process is started anew, and the other steps are asked again.
+//! the cost is its verdicts: that on a step that it does not answer in time, dies on or babbles at is
+//! lost and counted, the process is started again, and the other steps are asked again.
 
 mod process;
 mod protocol;
@@ -98,7 +98,7 @@ pub struct External {
 /// Verdicts that are asked for together.
 #[derive(Debug)]
 struct Batch {
-    /// By item and step; those that are not known yet abstain.
+    /// By item and step; those that are not known yet are lost.
     verdicts: Vec<Vec<Verdict>>,
     /// Requests that are not settled.
     open: usize,
@@ -228,8 +228,8 @@ impl External {
                 }
             }
         }
-        let abstain = |item: &CheckItem<'_>| vec![Verdict::Abstain; item.steps.len()];
-        let verdicts = items.iter().map(abstain).collect();
+        let lost = |item: &CheckItem<'_>| vec![Verdict::Lost; item.steps.len()];
+        let verdicts = items.iter().map(lost).collect();
         self.batches.insert(batch, Batch { verdicts, open });
         batch
     }
@@ -261,6 +261,12 @@ impl External {
         let Some(deadline) = deadlines
             .filter_map(|worker| worker.deadline(timeout))
             .min()
+    /// A request has lost its verdict.
+    fn lose(&mut self, request: &Request) {
+        self.lost.verdicts += 1;
+        self.settle(request, Verdict::Lost);
+    }
+
         else {
             return;
         };
@@ -304,8 +310,7 @@ impl External {
         }
         if self.workers.iter().all(|worker| worker.given_up) {
             for request in std::mem::take(&mut self.waiting) {
-                self.lost.verdicts += 1;
-                self.settle(&request, Verdict::Abstain);
+                self.lose(&request);
             }
         }
     }
@@ -383,8 +388,7 @@ impl External {
             ));
         }
         if let Some(culprit) = culprit {
-            self.lost.verdicts += 1;
-            self.settle(&culprit, Verdict::Abstain);
+            self.lose(&culprit);
         }
     }
 }

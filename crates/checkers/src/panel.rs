@@ -27,6 +27,9 @@ pub struct Tally {
     pub fail: u64,
     /// Abstained from.
     pub abstain: u64,
+    /// Lost.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 impl Tally {
@@ -36,16 +39,17 @@ impl Tally {
             Verdict::Pass => self.pass += 1,
             Verdict::Fail { .. } => self.fail += 1,
             Verdict::Abstain => self.abstain += 1,
+            Verdict::Lost => self.lost += 1,
         }
     }
 
     /// All verdicts.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.pass + self.fail + self.abstain
+        self.pass + self.fail + self.abstain + self.lost
     }
 
-    /// The share of steps with a verdict other than abstaining.
+    /// The share of steps that passed or failed.
     #[must_use]
     pub fn coverage(&self) -> Option<f64> {
         let steps = self.steps();
@@ -58,6 +62,7 @@ impl AddAssign for Tally {
         self.pass += other.pass;
         self.fail += other.fail;
         self.abstain += other.abstain;
+        self.lost += other.lost;
     }
 }
 

@@ -20,12 +20,12 @@ impl CheckerScorer {
     }
 }
 
-/// What a verdict says as a score; nothing if it abstains.
+/// What a verdict says as a score; nothing if it abstains or is lost.
 fn score(verdict: &Verdict) -> Option<f32> {
     match verdict {
         Verdict::Pass => Some(1.0),
         Verdict::Fail { .. } => Some(0.0),
-        Verdict::Abstain => None,
+        Verdict::Abstain | Verdict::Lost => None,
     }
 }
 
@@ -34,6 +34,7 @@ pub(crate) fn scored(verdicts: Vec<Vec<Verdict>>) -> ScoreResult {
     let item = |verdicts: Vec<Verdict>| {
         Ok(Scored {
             probabilities: verdicts.iter().map(score).collect(),
+            lost_verdicts: verdicts.iter().filter(|v| **v == Verdict::Lost).count(),
             ..Scored::default()
         })
     };

@@ -16,6 +16,8 @@ pub enum Verdict {
     },
     /// There is nothing to check, or it cannot be decided.
     Abstain,
+    /// It was to be checked, and the program that had to died, was late, or was given up.
+    Lost,
 }
 
 impl Verdict {
@@ -34,6 +36,7 @@ impl Verdict {
             Self::Pass => "pass",
             Self::Fail { .. } => "fail",
             Self::Abstain => "abstain",
+            Self::Lost => "lost",
         }
     }
 
@@ -52,13 +55,20 @@ impl Verdict {
         }
     }
 
-    /// Both opinions as one: a failure wins, and anything wins over abstaining.
+    /// Both opinions as one: a failure wins over a pass, that over a lost verdict, and anything over
+    /// abstaining.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match (&self, &other) {
-            (Self::Fail { .. }, _) | (_, Self::Abstain) => self,
-            (_, Self::Fail { .. }) | (Self::Abstain, _) => other,
-            (Self::Pass, Self::Pass) => self,
+        let rank = |verdict: &Self| match verdict {
+            Self::Fail { .. } => 3,
+            Self::Pass => 2,
+            Self::Lost => 1,
+            Self::Abstain => 0,
+        };
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
         }
     }
 }
@@ -70,6 +80,9 @@ mod tests {
     #[test]
     fn a_failure_wins_and_abstaining_says_nothing() {
         let (pass, fail, none) = (Verdict::Pass, Verdict::fail("no"), Verdict::Abstain);
+        assert_eq!(Verdict::Lost.and(pass.clone()), pass);
+        assert_eq!(Verdict::Lost.and(none.clone()), Verdict::Lost);
+        assert_eq!(none.clone().and(Verdict::Lost), Verdict::Lost);
         assert_eq!(pass.clone().and(fail.clone()), fail);
         assert_eq!(fail.clone().and(pass.clone()), fail);
         assert_eq!(none.clone().and(fail.clone()), fail);

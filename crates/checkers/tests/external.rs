@@ -98,7 +98,7 @@ fn a_crash_costs_the_step_that_it_crashed_on() {
         config(script("exit 3")),
         &["good", "hostile", "bad", "good"],
     );
-    assert_eq!(verdicts, ["pass", "abstain", "fail", "pass"]);
+    assert_eq!(verdicts, ["pass", "lost", "fail", "pass"]);
     assert_eq!((lost.verdicts, lost.crashes), (1, 1));
     assert_eq!(lost.given_up, None);
 }
@@ -106,7 +106,7 @@ fn a_crash_costs_the_step_that_it_crashed_on() {
 #[test]
 fn a_step_that_is_not_answered_in_time_costs_itself() {
     let (verdicts, lost) = ask(config(script("sleep 1000")), &["good", "hostile", "bad"]);
-    assert_eq!(verdicts, ["pass", "abstain", "fail"]);
+    assert_eq!(verdicts, ["pass", "lost", "fail"]);
     assert_eq!((lost.verdicts, lost.timeouts, lost.crashes), (1, 1, 0));
 }
 
@@ -125,7 +125,7 @@ fn endless_babble_ends_the_process() {
     let mut config = config(script("yes"));
     config.timeout = Duration::from_secs(60);
     let (verdicts, lost) = ask(config, &["hostile", "good"]);
-    assert_eq!(verdicts, ["abstain", "pass"]);
+    assert_eq!(verdicts, ["lost", "pass"]);
     assert_eq!((lost.verdicts, lost.crashes), (1, 1));
     assert!(lost.noise >= 1000, "{lost:?}");
 }
@@ -133,7 +133,7 @@ fn endless_babble_ends_the_process() {
 #[test]
 fn an_endless_line_ends_the_process() {
     let (verdicts, lost) = ask(config(script("cat /dev/zero")), &["hostile", "good"]);
-    assert_eq!(verdicts, ["abstain", "pass"]);
+    assert_eq!(verdicts, ["lost", "pass"]);
     assert_eq!((lost.verdicts, lost.timeouts), (1, 1));
 }
 
@@ -144,7 +144,7 @@ fn a_process_that_does_not_read_stops_nobody() {
     config.workers = 1;
     config.timeout = Duration::from_millis(200);
     let (verdicts, lost) = ask(config, &[&long, &long, &long, &long]);
-    assert_eq!(verdicts, ["abstain"; 4]);
+    assert_eq!(verdicts, ["lost"; 4]);
     assert_eq!((lost.verdicts, lost.timeouts), (4, 3));
     assert!(lost.given_up.is_some());
 }
@@ -152,7 +152,7 @@ fn a_process_that_does_not_read_stops_nobody() {
 #[test]
 fn a_command_that_cannot_run_is_given_up_with_what_it_said() {
     let (verdicts, lost) = ask(config("no-such-program-here".to_owned()), &["good"; 20]);
-    assert_eq!(verdicts, ["abstain"; 20]);
+    assert_eq!(verdicts, ["lost"; 20]);
     assert_eq!(lost.verdicts, 20);
     let reason = lost.given_up.expect("given up");
     assert!(
@@ -169,7 +169,7 @@ fn too_long_a_problem_is_not_sent() {
         id,
         steps: vec!["good"],
     }]);
-    assert_eq!(verdicts, [[Verdict::Abstain]]);
+    assert_eq!(verdicts, [[Verdict::Lost]]);
     assert_eq!(checker.lost().expect("counts").verdicts, 1);
 }
 
@@ -312,7 +312,9 @@ fn what_is_lost_in_a_search_is_known_outside() {
     let lost = scorer.lost();
     let id = open(&mut scorer);
     let scored = scorer.score(&[item(id, &["good", "bad"])]).expect("scores");
-    assert_eq!(scored[0].as_ref().expect("scores").probabilities, [None; 2]);
+    let scored = scored[0].as_ref().expect("scores");
+    assert_eq!(scored.probabilities, [None; 2]);
+    assert_eq!(scored.lost_verdicts, 2);
     let lost = lost.get();
     assert_eq!(lost.verdicts, 2);
     assert!(lost.crashes > 0, "{lost:?}");

@@ -59,6 +59,8 @@ struct Totals {
     too_long: usize,
     /// Problems that lost chains because memory was short.
     memory_limited: usize,
+    /// Problems that lost verdicts because a checker's program failed.
+    checker_limited: usize,
     /// Whether the run was ended before all problems were done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
@@ -79,6 +81,7 @@ impl Summary {
             cannot_tell: graded.cannot_tell,
             too_long: graded.too_long,
             memory_limited: graded.memory_limited,
+            checker_limited: graded.checker_limited,
             interrupted,
             ledger: Spent::new(&run.ledger, run.elapsed),
             before: Some(before).filter(|before| before.problems > 0),

@@ -172,6 +172,8 @@ pub struct Graded {
     pub too_long: usize,
     /// Problems that lost chains because memory was short.
     pub memory_limited: usize,
+    /// Problems that lost verdicts because a checker's program failed.
+    pub checker_limited: usize,
     /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
     pub interval: Option<Interval>,
 }

@@ -88,7 +88,7 @@ fn open_run_file(
     let again = known - finished.len();
     if again > 0 {
         output::note(format_args!(
-            "note: {again} problems that could not be tried, or lost chains for want of memory, are tried again"
+            "note: {again} problems that could not be tried, or lost chains for want of memory or verdicts of checkers, are tried again"
         ));
     }
     Ok((Some(file), finished))
@@ -123,6 +123,7 @@ struct Totals {
     cannot_tell: usize,
     too_long: usize,
     memory_limited: usize,
+    checker_limited: usize,
     graded: usize,
     correct: usize,
 }
@@ -134,6 +135,7 @@ impl Totals {
         self.cannot_tell += usize::from(record.cannot_tell);
         self.too_long += usize::from(record.is_too_long());
         self.memory_limited += usize::from(record.lost_to_memory > 0);
+        self.checker_limited += usize::from(record.lost_verdicts > 0);
         self.graded += usize::from(record.correct.is_some());
         self.correct += usize::from(record.correct == Some(true));
     }
@@ -147,6 +149,7 @@ impl Totals {
             cannot_tell: self.cannot_tell,
             too_long: self.too_long,
             memory_limited: self.memory_limited,
+            checker_limited: self.checker_limited,
             interval: share(self.correct, self.graded),
         }
     }
@@ -277,14 +280,25 @@ impl<'a> Report<'a> {
             show::summary(&mut out, self.palette, &graded, &before, run)?;
         }
         out.flush()?;
-        if graded.memory_limited > 0 {
+        let lost = [
+            (
+                graded.memory_limited,
+                "chains for want of memory",
+                "raise --kv-memory",
+            ),
+            (
+                graded.checker_limited,
+                "verdicts of checkers",
+                "mend the command",
+            ),
+        ];
+        for (problems, what, advice) in lost.into_iter().filter(|(problems, ..)| *problems > 0) {
             let again = match self.args.out {
                 Some(_) => ", and --resume to try them again",
                 None => "",
             };
             output::note(format_args!(
-                "note: {} problems lost chains for want of memory, their results are worse for it: raise --kv-memory{again}",
-                graded.memory_limited
+                "note: {problems} problems lost {what}, their results are worse for it: {advice}{again}"
             ));
         }
         if interrupted {

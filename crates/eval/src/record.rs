@@ -48,6 +48,9 @@ pub struct Record {
     /// Chains lost because memory was short: with more of it the result may be another.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_to_memory: usize,
+    /// Verdicts lost because a checker's program failed: with them the result may be another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_verdicts: usize,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
@@ -158,9 +161,10 @@ impl Record {
     }
 
     /// Whether another try may come to another result: the problem could not be tried, or lost
-    /// chains for want of memory.
+    /// chains for want of memory, or lost verdicts.
     pub fn is_worth_retrying(&self) -> bool {
-        self.lost_to_memory > 0 || (self.error.is_some() && !self.is_too_long())
+        let lost = self.lost_to_memory + self.lost_verdicts;
+        lost > 0 || (self.error.is_some() && !self.is_too_long())
     }
 
     /// The record of a result, graded against the problem's reference answer.
@@ -191,6 +195,7 @@ impl Record {
             finish: finish.to_owned(),
             error: result.error.clone(),
             lost_to_memory: result.lost_to_memory,
+            lost_verdicts: result.lost_verdicts,
             answers: result.answers.clone(),
             ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
             tree: with_tree.then(|| result.tree.clone()),
@@ -267,6 +272,7 @@ mod tests {
             too_long: false,
             stopped: None,
             lost_to_memory: 0,
+            lost_verdicts: 0,
             ledger: Ledger {
                 generated_tokens: 12,
                 ..Ledger::default()
@@ -292,6 +298,22 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&record).unwrap(), want);
         assert_eq!(serde_json::from_value::<Record>(want).unwrap(), record);
+    }
+
+    #[test]
+    fn what_was_lost_stands_in_the_record_and_is_tried_again() {
+        let mut result = result(Some("42"));
+        assert!(!Record::new(&result, false).is_worth_retrying());
+        for (memory, verdicts) in [(1, 0), (0, 2)] {
+            (result.lost_to_memory, result.lost_verdicts) = (memory, verdicts);
+            let record = Record::new(&result, false);
+            assert!(record.is_worth_retrying());
+            let line = serde_json::to_value(&record).unwrap();
+            let count = |key: &str| line.get(key).and_then(serde_json::Value::as_u64);
+            assert_eq!(count("lost_to_memory").unwrap_or(0), memory as u64);
+            assert_eq!(count("lost_verdicts").unwrap_or(0), verdicts as u64);
+            assert_eq!(serde_json::from_value::<Record>(line).unwrap(), record);
+        }
     }
 
     #[test]

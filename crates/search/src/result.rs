@@ -44,6 +44,9 @@ pub struct ProblemResult {
     /// Chains lost because memory was short: with more of it the result may be another.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_to_memory: usize,
+    /// Verdicts lost because a checker's program failed: with them the result may be another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_verdicts: usize,
     /// What it cost.
     pub ledger: Ledger,
     /// Seconds from admission to the result.
@@ -99,6 +102,7 @@ impl ProblemResult {
             too_long: false,
             stopped: None,
             lost_to_memory: 0,
+            lost_verdicts: 0,
             ledger: Ledger::default(),
             elapsed: 0.0,
         }
@@ -188,6 +192,9 @@ pub struct RunSummary {
     /// Problems that lost chains because memory was short.
     #[serde(default)]
     pub memory_limited: usize,
+    /// Problems that lost verdicts because a checker's program failed.
+    #[serde(default)]
+    pub checker_limited: usize,
     /// Problems with an answer.
     pub answered: usize,
     /// Problems set back and begun again because memory ran out. What they had spent is in the

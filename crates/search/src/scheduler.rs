@@ -345,6 +345,7 @@ impl Scheduler<'_, '_> {
         self.summary.failed += usize::from(result.error.is_some());
         self.summary.stopped += usize::from(result.stopped.is_some());
         self.summary.memory_limited += usize::from(result.lost_to_memory > 0);
+        self.summary.checker_limited += usize::from(result.lost_verdicts > 0);
         self.summary.answered += usize::from(result.answer.is_some());
         if self.exclusive == Some(result.index) {
             self.exclusive = None;

@@ -115,6 +115,7 @@ class Result:
     error: str | None = optional(None)
     """Why the problem could not be solved. ``Solver.solve`` raises it instead."""
     lost_to_memory: int = optional(0)
+    lost_verdicts: int = optional(0)
     answers: list[Answer]
     """The chosen answer, and its rivals by falling votes."""
     ledger: Ledger

@@ -51,6 +51,7 @@ pub(super) struct Item {
     /// By judge: tokens read, and tokens found in its cache.
     tokens: Vec<(usize, usize)>,
     retries: u32,
+    lost_verdicts: usize,
     pub error: Option<ScoreError>,
 }
 
@@ -69,6 +70,7 @@ impl Batch {
             opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
             tokens: vec![(0, 0); judges],
             retries: 0,
+            lost_verdicts: 0,
             error: None,
         };
         Self {
@@ -148,6 +150,7 @@ impl Item {
         }
         self.tokens[judge] = (scored.read_tokens, scored.reused_tokens);
         self.retries += scored.retries;
+        self.lost_verdicts += scored.lost_verdicts;
     }
 
     /// The item's result with these combined scores.
@@ -172,6 +175,7 @@ impl Item {
             read_tokens: self.tokens.iter().map(|(read, _)| read).sum(),
             reused_tokens: self.tokens.iter().map(|(_, reused)| reused).sum(),
             retries: self.retries,
+            lost_verdicts: self.lost_verdicts,
             judges: judges.collect(),
         })
     }

@@ -56,6 +56,8 @@ pub(super) struct ActiveProblem {
     pub ran_beside_others: bool,
     /// Chains that were given up for want of memory, whatever the strategy did with them then.
     pub lost_to_memory: usize,
+    /// Verdicts that scorers lost.
+    pub lost_verdicts: usize,
     /// Why the search ended before its strategy was done, if it did.
     pub stopped: Option<Stopped>,
     /// Why the problem failed, if it did.
@@ -208,6 +210,7 @@ impl ActiveProblem {
             noted: 0,
             ran_beside_others: false,
             lost_to_memory: 0,
+            lost_verdicts: 0,
             stopped: None,
             error: None,
             started,

@@ -38,6 +38,7 @@ pub(super) fn result(
         too_long: false,
         stopped: problem.stopped,
         lost_to_memory: problem.lost_to_memory,
+        lost_verdicts: problem.lost_verdicts,
         ledger: problem.bill.ledger,
         elapsed: clock.now().saturating_sub(problem.started).as_secs_f64(),
         problem: problem.request.problem,

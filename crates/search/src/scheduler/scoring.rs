@@ -336,6 +336,7 @@ impl Scheduler<'_, '_> {
         let error = match scored {
             Ok(scored) => match check(&scored, request.steps.len()) {
                 Ok(()) => {
+                    live.lost_verdicts += scored.lost_verdicts;
                     for (at, &step) in request.steps.iter().enumerate() {
                         live.contents.set_scored(step, step_score(&scored, at));
                     }
