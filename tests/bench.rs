@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::run::{Place, Ran};
@@ -568,7 +569,7 @@ fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
         code,
         stdout,
         stderr,
-    } = place.interrupted(&RUN, "out/rows.jsonl", 60);
+    } = place.interrupted(Signal::INT, &RUN, "out/rows.jsonl", 60);
     assert_eq!(code, Some(130), "{stderr}");
     for part in ["interrupted", "searches are done", "--resume"] {
         assert!(stderr.contains(part), "{part}: {stderr}");

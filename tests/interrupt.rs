@@ -1,13 +1,28 @@
-//! Ctrl-C ends a run with what is there.
+//! A signal ends a run with what is there.
 
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::run::{Place, Ran};
 
 #[test]
-fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
+fn the_first_signal_ends_the_run_with_a_summary_and_says_how_to_go_on() {
+    for (signal, code) in [
+        (Signal::INT, 130),
+        (Signal::TERM, 143),
+        (Signal::HUP, 129),
+        (Signal::QUIT, 131),
+    ] {
+        ends_with_what_it_has(signal, code);
+    }
+}
+
+fn ends_with_what_it_has(signal: Signal, expected: i32) {
     let place = Place::new();
-    let problems = place.run(&["problems", "--count", "120"]).ok().stdout;
+    let problems = place.run(&["problems", "--count", "40"]).ok().stdout;
     place.write("p.jsonl", problems);
     let args = ["solve", "p.jsonl", "--out", "run.jsonl", "--in-flight", "2"];
     let args_json = [&args[..], &["--json"]].concat();
@@ -15,8 +30,8 @@ fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
         code,
         stdout,
         stderr,
-    } = place.interrupted(&args_json, "run.jsonl", 2);
-    assert_eq!(code, Some(130), "{stderr}");
+    } = place.interrupted(signal, &args_json, "run.jsonl", 2);
+    assert_eq!(code, Some(expected), "{stderr}");
     assert!(
         stderr.contains("interrupted") && stderr.contains("--resume"),
         "{stderr}"
@@ -29,7 +44,7 @@ fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
     assert_eq!(summary["summary"]["interrupted"], true);
     assert_eq!(summary["summary"]["problems"], problems.len());
     assert!(
-        !problems.is_empty() && problems.len() < 120,
+        !problems.is_empty() && problems.len() < 40,
         "{}",
         problems.len()
     );
@@ -41,8 +56,32 @@ fn the_first_interrupt_ends_the_run_with_a_summary_and_says_how_to_go_on() {
         .run(&[&args[..], &["--resume", "--json"]].concat())
         .ok();
     let summary = ran.json().pop().expect("a summary");
-    assert_eq!(summary["summary"]["problems"], 120);
+    assert_eq!(summary["summary"]["problems"], 40);
     assert!(summary["summary"].get("interrupted").is_none());
+}
+
+/// `nohup` has SIGHUP ignored.
+#[test]
+fn a_signal_that_is_ignored_ends_nothing() {
+    let place = Place::new();
+    let problems = place.run(&["problems", "--count", "30"]).ok().stdout;
+    place.write("p.jsonl", problems);
+    let inner = place.listening(&["solve", "p.jsonl", "--out", "run.jsonl", "--json"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
+    // Without `env`, which would have the signal heeded again.
+    let binary = inner.get_args().skip(1);
+    command.args(binary).current_dir(place.path(""));
+    let mut child = command.stdout(Stdio::null()).spawn().expect("it starts");
+    let lines =
+        || std::fs::read_to_string(place.path("run.jsonl")).map_or(0, |t| t.lines().count());
+    while lines() < 2 {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(lines(), 31);
 }
 
 /// The search of one problem with so many chains takes far longer than it takes to press Ctrl-C.
@@ -63,7 +102,7 @@ fn an_interrupt_acts_within_a_problem() {
         code,
         stdout,
         stderr,
-    } = place.interrupted(&args_json, "run.jsonl", 1);
+    } = place.interrupted(Signal::INT, &args_json, "run.jsonl", 1);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("0 of 40 problems are done"), "{stderr}");
     let summary: Value = serde_json::from_str(stdout.trim()).expect("the summary alone");

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::run::Place;
@@ -137,7 +138,7 @@ fn an_interrupt_keeps_what_is_done() {
         let few = ["label", "p.jsonl", "--chains", "3", "--rollouts", "4"];
         [&few[..], &["--in-flight", "2", "--out", out]].concat()
     };
-    let ran = place.interrupted(&args("labels.jsonl"), "labels.jsonl.run", 3);
+    let ran = place.interrupted(Signal::INT, &args("labels.jsonl"), "labels.jsonl.run", 3);
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
     assert!(ran.stderr.contains("--resume"), "{}", ran.stderr);
     let before = place.read("labels.jsonl");

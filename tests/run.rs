@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -158,10 +159,29 @@ impl Place {
         Ran::of(child.wait_with_output().expect("the binary ends"))
     }
 
-    /// Runs the binary and presses Ctrl-C once `file` has so many lines.
-    pub fn interrupted(&self, args: &[&str], file: &str, lines: usize) -> Ran {
+    /// The binary with signals as at a terminal: what `nohup` started ignores some.
+    pub fn listening(&self, args: &[&str]) -> Command {
+        let inner = self.command(args);
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal")
+            .arg(inner.get_program())
+            .args(inner.get_args())
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Runs the binary and sends it a signal once `file` has so many lines.
+    pub fn interrupted(&self, signal: Signal, args: &[&str], file: &str, lines: usize) -> Ran {
         let mut child = self
-            .command(args)
+            .listening(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -172,10 +192,7 @@ impl Place {
             assert!(ended.is_none(), "it ended before it could be interrupted");
             std::thread::sleep(Duration::from_millis(1));
         }
-        let kill = Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(kill.expect("kill starts").success());
+        kill_process(Pid::from_child(&child), signal).expect("it runs");
         Ran::of(child.wait_with_output().expect("it ends"))
     }
 }

@@ -9,9 +9,6 @@ use beamgen::hub::{HubError, RequestError};
 use beamgen::{ConfigError, KNOWN_MODELS, nearest};
 use beamgen_labels::LabelsError;
 
-/// The exit code after Ctrl-C: 128 and the signal's number, as shells have it.
-pub const INTERRUPTED: u8 = 130;
-
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
@@ -19,8 +16,9 @@ pub enum Failure {
     Input(String),
     /// The run itself failed: exit code 1.
     Run(anyhow::Error),
-    /// Ctrl-C ended the run: exit code 130. One line on how to go on.
-    Interrupted(String),
+    /// A signal ended the run: one line on how to go on, and the exit code, 128 and the signal's
+    /// number (130 for Ctrl-C).
+    Interrupted(String, u8),
     /// The reader of stdout closed it (`| head`): exit code 0.
     ReaderLeft,
 }
@@ -30,7 +28,7 @@ impl Failure {
         match self {
             Self::Input(_) => ExitCode::from(2),
             Self::Run(_) => ExitCode::FAILURE,
-            Self::Interrupted(_) => ExitCode::from(INTERRUPTED),
+            Self::Interrupted(_, code) => ExitCode::from(*code),
             Self::ReaderLeft => ExitCode::SUCCESS,
         }
     }
@@ -39,7 +37,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Input(line) | Self::Interrupted(line) => f.write_str(line),
+            Self::Input(line) | Self::Interrupted(line, _) => f.write_str(line),
             Self::Run(error) => write!(f, "{error:#}"),
             Self::ReaderLeft => f.write_str("the output was closed"),
         }

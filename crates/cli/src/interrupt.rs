@@ -1,41 +1,67 @@
-//! Ctrl-C: the first ends a run with what it has, the second ends the process at once.
+//! Signals that ask the process to end: the first ends a run with what it has. A second Ctrl-C (or
+//! SIGQUIT) ends the process at once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use beamgen::{CancelToken, Event, ProblemResult, Request, RunSummary, Solver};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::Failure;
 
-/// Whether Ctrl-C was pressed.
+/// Whether such a signal came, and which.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    came: Arc<AtomicBool>,
+    last: Arc<AtomicUsize>,
+}
 
 impl Interrupt {
-    /// From here on the first Ctrl-C is noted, and the second ends the process.
+    /// From here on signals are noted.
     pub fn watch() -> Self {
-        let pressed = Arc::new(AtomicBool::new(false));
-        // Handlers run in this order: at the first signal the flag is not set yet. Where there can
-        // be no handlers, Ctrl-C ends the process as it always does.
-        let _ = flag::register_conditional_shutdown(
-            SIGINT,
-            i32::from(INTERRUPTED),
-            Arc::clone(&pressed),
-        )
-        .and_then(|_| flag::register(SIGINT, Arc::clone(&pressed)));
-        Self(pressed)
+        let interrupt = Self::default();
+        let is_watched = |signal: &i32| *signal != SIGHUP || is_default(SIGHUP);
+        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP]
+            .into_iter()
+            .filter(is_watched)
+        {
+            // Where there can be no handlers, the signal ends the process as it always does.
+            let _ = interrupt.note(signal);
+        }
+        interrupt
     }
 
-    /// Whether Ctrl-C was pressed.
+    fn note(&self, signal: i32) -> std::io::Result<()> {
+        // Handlers run in this order: at the first signal the flag is not set yet. A terminal that is
+        // closed, and `timeout`, send the others twice.
+        if signal == SIGINT || signal == SIGQUIT {
+            let came = Arc::clone(&self.came);
+            flag::register_conditional_shutdown(signal, 128 + signal, came)?;
+        }
+        flag::register_usize(signal, Arc::clone(&self.last), signal as usize)?;
+        flag::register(signal, Arc::clone(&self.came))?;
+        Ok(())
+    }
+
+    /// Whether the process was asked to end.
     pub fn is_pressed(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.came.load(Ordering::Relaxed)
     }
 
-    /// Runs requests until they are done or Ctrl-C is pressed, which cancels those at work. What
-    /// was cancelled is not delivered: it is not done, and a resumed run does it.
+    /// A run that was ended: one line on how to go on, and the exit code that shells have for the
+    /// signal.
+    pub fn failure(&self, line: String) -> Failure {
+        let signal = match self.last.load(Ordering::Relaxed) {
+            0 => SIGINT as usize,
+            last => last,
+        };
+        Failure::Interrupted(line, 128 + signal as u8)
+    }
+
+    /// Runs requests until they are done or the process is asked to end, which cancels those at
+    /// work. What was cancelled is not delivered: it is not done, and a resumed run does it.
     pub fn run(
         &self,
         solver: &mut Solver,
@@ -43,20 +69,13 @@ impl Interrupt {
         observe: &mut dyn FnMut(&Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> Result<(), Failure>,
     ) -> Result<RunSummary, Failure> {
-        let cancel = CancelToken::new();
+        let cancel = CancelToken::from(Arc::clone(&self.came));
         let requests = requests
             .take_while(|_| !self.is_pressed())
             .map(|request| request.cancel(cancel.clone()));
         let mut failure = None;
-        let summary = solver.run_requests(
-            requests,
-            &mut |event| {
-                if self.is_pressed() {
-                    cancel.cancel();
-                }
-                observe(&event);
-            },
-            &mut |result| {
+        let summary =
+            solver.run_requests(requests, &mut |event| observe(&event), &mut |result| {
                 if result.stopped.is_some() {
                     return ControlFlow::Continue(());
                 }
@@ -67,8 +86,16 @@ impl Interrupt {
                         ControlFlow::Break(())
                     }
                 }
-            },
-        )?;
+            })?;
         failure.map_or(Ok(summary), Err)
     }
+}
+
+/// Whether the process does not ignore a signal, as `nohup` has it ignore SIGHUP. Where that cannot
+/// be known, the signal is left as it is.
+fn is_default(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 0)
 }

@@ -67,7 +67,7 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     foreign::note(solver.has_bundled(), "problems", texts);
     let summary = writer.run(&mut solver, &interrupt);
     lost::tell(solver.lost_verdicts());
-    writer.finish(&summary?)
+    writer.finish(&summary?, &interrupt)
 }
 
 /// Nothing is scored unless it is mined, and there is one way of searching.
@@ -270,7 +270,7 @@ impl<'a> Writer<'a> {
             .map_err(|error| cannot_write(&self.args.out, &error))
     }
 
-    fn finish(self, run: &RunSummary) -> Result<(), Failure> {
+    fn finish(self, run: &RunSummary, interrupt: &Interrupt) -> Result<(), Failure> {
         self.run_file.finish()?;
         self.labels
             .sync_all()
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
         }
         out.flush()?;
         if self.done.len() < self.count {
-            return Err(Failure::Interrupted(format!(
+            return Err(interrupt.failure(format!(
                 "interrupted, {} of {} problems are done: the same command with --resume goes on",
                 self.done.len(),
                 self.count

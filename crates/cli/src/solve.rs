@@ -60,7 +60,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     for line in servers::traffic(&solver) {
         output::note(format_args!("{line}"));
     }
-    report.finish(resumed, &summary)
+    report.finish(resumed, &summary, &interrupt)
 }
 
 /// Opens the run file if `--out` names one, with the records that it has already.
@@ -253,6 +253,7 @@ impl<'a> Report<'a> {
         mut self,
         resumed: impl Iterator<Item = &'r Record>,
         run: &RunSummary,
+        interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         let mut before = Before::default();
         let done = self.totals.problems;
@@ -309,7 +310,7 @@ impl<'a> Report<'a> {
             };
             let done = graded.problems;
             let line = format!("interrupted, {done} of {all} problems are done: {how}");
-            return Err(Failure::Interrupted(line));
+            return Err(interrupt.failure(line));
         }
         match self.refused {
             0 => Ok(()),

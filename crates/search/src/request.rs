@@ -117,6 +117,13 @@ impl CancelToken {
     }
 }
 
+impl From<Arc<AtomicBool>> for CancelToken {
+    /// A token that is cancelled when the flag is set, as by the handler of a signal.
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+}
+
 /// What an [`Intake`] has to give.
 #[derive(Debug)]
 pub enum Next {

@@ -79,7 +79,8 @@ configs/search/default.toml lists all keys. --set sets any of them: --set search
 
 The number before a step is its score, the reward model's probability that the step is right; ? marks a \
 score below 0.9, ! one below 0.5. An answer is called a guess if nothing in the chain marks it as the \
-answer; its last number was taken then. Ctrl-C ends the run with what is done; --resume continues it.";
+answer; its last number was taken then. Ctrl-C, SIGTERM, SIGHUP or SIGQUIT \
+ends the run with what is done; --resume continues it.";
 
 pub const SERVE: &str = "\
 Examples:

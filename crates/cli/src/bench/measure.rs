@@ -1,7 +1,6 @@
 //! Running what a plan asks for and what is not there yet.
 
 use std::cell::RefCell;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use beamgen::eval::RunHeader;
@@ -255,27 +254,18 @@ impl<'a> Series<'a> {
             started: Instant::now(),
             done: 0,
         };
-        let todo = self.todo.iter().map(|&problem| self.request(problem));
-        let todo = todo.take_while(|_| !interrupt.is_pressed());
-        let mut failed = None;
-        solver.run_requests(
-            todo,
-            &mut |event| progress.borrow_mut().observe(&event),
-            &mut |result| match take.take(&result) {
-                Ok(correct) => {
-                    progress.borrow_mut().done(Some(correct));
-                    match interrupt.is_pressed() {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    }
-                }
-                Err(failure) => {
-                    failed = Some(failure);
-                    ControlFlow::Break(())
-                }
+        let requests = self.todo.iter().map(|&problem| self.request(problem));
+        interrupt.run(
+            solver,
+            requests,
+            &mut |event| progress.borrow_mut().observe(event),
+            &mut |result| {
+                let correct = take.take(&result)?;
+                progress.borrow_mut().done(Some(correct));
+                Ok(())
             },
         )?;
-        failed.map_or(Ok(take.done), Err)
+        Ok(take.done)
     }
 }
 

@@ -91,20 +91,18 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     }
     match is_done {
         true => Ok(()),
-        false => Err(interrupted(&came, args.out.is_some())),
+        false => Err(interrupt.failure(interrupted(&came, args.out.is_some()))),
     }
 }
 
 /// What was not done, and how to go on.
-fn interrupted(came: &Progressed, is_kept: bool) -> Failure {
+fn interrupted(came: &Progressed, is_kept: bool) -> String {
     let how = match is_kept {
         true => "the same command with --resume goes on",
         false => "with --out DIR and --resume a bench goes on where it stopped",
     };
     let Progressed { done, total } = came;
-    Failure::Interrupted(format!(
-        "interrupted, {done} of {total} searches are done: {how}"
-    ))
+    format!("interrupted, {done} of {total} searches are done: {how}")
 }
 
 /// The plan that was asked for: by a bench file, or by flags.
