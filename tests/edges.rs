@@ -44,7 +44,11 @@ const EDGES: &[(&str, &[&str])] = &[
         "beamgen-labels",
         &["beamgen-eval", "beamgen-files", "beamgen-search"],
     ),
-    ("beamgen-checkers", &["beamgen-eval", "beamgen-search"]),
+    (
+        "beamgen-checkers",
+        &["beamgen-eval", "beamgen-launcher", "beamgen-search"],
+    ),
+    ("beamgen-launcher", &[]),
     ("beamgen-hub", &["beamgen-certificates"]),
     ("beamgen-world", &[]),
     (
@@ -57,6 +61,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-files",
             "beamgen-generator",
             "beamgen-hub",
+            "beamgen-launcher",
             "beamgen-prm",
             "beamgen-remote",
             "beamgen-search",

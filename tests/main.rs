@@ -34,6 +34,7 @@ mod manual;
 mod numbers;
 mod pairs;
 mod pipe;
+mod programs;
 mod readme;
 mod real_checkpoints;
 mod real_world;

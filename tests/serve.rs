@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::programs::{HANGS, assert_gone, begun};
 use crate::run::Place;
 
 /// A server that was started by its command line.
@@ -18,7 +20,7 @@ struct Serving {
 impl Serving {
     fn start(place: &Place, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let args = [&["serve", "--port", "0"], args].concat();
-        let mut command = place.command(&args);
+        let mut command = place.listening(&args);
         command.envs(variables.iter().copied());
         let child = command.stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
@@ -56,6 +58,10 @@ impl Serving {
         let mut reply = String::new();
         stream.read_to_string(&mut reply).expect("it answers");
         reply
+    }
+
+    fn kill(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     fn signal(&self, name: &str) {
@@ -121,6 +127,18 @@ fn presets_and_keys_come_from_files_or_the_environment() {
     assert!(server.get("/v1/models", key).contains("200 OK"));
     server.signal("-TERM");
     assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn checkers_end_with_the_server_whatever_ends_it() {
+    for signal in [Signal::HUP, Signal::QUIT, Signal::KILL, Signal::TERM] {
+        let place = Place::new();
+        let server = Serving::start(&place, &["--checker-command", HANGS], &[]);
+        let pids = begun(&place, 1);
+        server.kill(signal);
+        server.end();
+        assert_gone(&pids);
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! A solver on its own thread, as Python holds it.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use beamgen::ServiceOptions;
+use beamgen::launcher::Launcher;
 use pyo3::prelude::*;
 
 use crate::download;
@@ -25,15 +27,21 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     /// Loads the models. `scorer` is called with id, text and answer of a problem and the steps so
-    /// far; `download` with model, file, bytes so far and bytes of all.
+    /// far; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
+    /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(
         py: Python<'_>,
         wanted: &str,
         scorer: Option<Py<PyAny>>,
         download: Option<Py<PyAny>>,
+        launcher: Vec<OsString>,
     ) -> PyResult<Self> {
         let wanted = Wanted::read(wanted)?;
+        let launcher = match launcher.split_first() {
+            Some((program, arguments)) => Launcher::new(program).arguments(arguments),
+            None => Launcher::installed(),
+        };
         let causes = Arc::default();
         let closing = Arc::default();
         let scorer = scorer.map(|callable| PythonScorer {
@@ -41,7 +49,7 @@ impl Engine {
             causes: Arc::clone(&causes),
             closing: Arc::clone(&closing),
         });
-        let load = move |tell| load::solver(&wanted, scorer, tell);
+        let load = move |tell| load::solver(&wanted, scorer, launcher, tell);
         let hear = |news| download::hear(py, download.as_ref(), news);
         let loaded = wait::run(py, load, hear)?;
         let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;

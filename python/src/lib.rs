@@ -13,6 +13,8 @@ mod engine;
 #[cfg(feature = "extension")]
 mod errors;
 #[cfg(feature = "extension")]
+mod launch;
+#[cfg(feature = "extension")]
 mod load;
 #[cfg(feature = "extension")]
 mod lock;

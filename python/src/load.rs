@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
+use beamgen::launcher::Launcher;
 use beamgen::{Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
 
 use crate::download::{self, News};
@@ -13,6 +14,7 @@ use crate::wanted::{Base, Wanted};
 pub fn solver<T: 'static>(
     wanted: &Wanted,
     scorer: Option<PythonScorer>,
+    launcher: Launcher,
     tell: Sender<Told<News, T>>,
 ) -> Result<(Solver, Base), Error> {
     let base = Base::of(wanted)?;
@@ -27,7 +29,8 @@ pub fn solver<T: 'static>(
     let costs_nothing = scorer.is_some()
         || (!foreign && config.models.prm.is_none() && config.models.prm_server.is_none());
     let kind = config.models.scorer;
-    let mut builder = with_keys(Solver::builder().config(config))?;
+    let builder = Solver::builder().config(config).launcher(launcher);
+    let mut builder = with_keys(builder)?;
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
     } else if kind == ScorerKind::Exact {

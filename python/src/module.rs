@@ -9,6 +9,8 @@ mod _beamgen {
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]
+    use crate::launch::launch;
+    #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]
     use crate::problem::{read_problems, sample_problems};

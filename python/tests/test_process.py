@@ -114,6 +114,71 @@ next(stream)
     assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
 
 
+HANGS = "trap '' TERM HUP INT QUIT; sleep 1000 & echo $PPID $$ $! >> {pids}; sleep 1001; sleep 1002"
+
+
+def runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return ") Z " not in stat and ") X " not in stat
+
+
+def gone_in_two_seconds(pids: list[int]) -> bool:
+    until = time.monotonic() + 2
+    while any(map(runs, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not any(map(runs, pids))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_the_program_of_a_checker_ends_with_the_process(sent: signal.Signals, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    code = f"""
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+import beamgen
+solver = beamgen.Solver(settings={{"checkers.commands": [{HANGS.format(pids=pids)!r}]}})
+solver.solve({PENS!r})
+"""
+    # A folder with another package of this name is not looked at.
+    (tmp_path / "beamgen").mkdir()
+    (tmp_path / "beamgen" / "__init__.py").write_text("raise ImportError")
+    # isolated, as that folder is the script's, too
+    process = subprocess.Popen([sys.executable, "-I", "-c", code], cwd=tmp_path)
+    try:
+        until = time.monotonic() + 60
+        while not pids.exists() or pids.read_text().count("\n") < 2:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.01)
+        started = [int(pid) for pid in pids.read_text().split()]
+        assert len(started) == 6 and all(map(runs, started))
+        process.send_signal(sent)
+        process.wait(timeout=10)
+        assert gone_in_two_seconds(started)
+    finally:
+        process.kill()
+
+
+def test_the_program_of_a_checker_answers_and_lost_verdicts_are_counted() -> None:
+    fails = """sed -u 's/^{"id":\\([0-9]*\\).*/{"id":\\1,"verdict":"fail"}/'"""
+    with beamgen.Solver(settings={"checkers.commands": [fails]}) as solver:
+        result = solver.solve(PENS)
+        assert result.score == 0 and result.lost_verdicts == 0
+    with beamgen.Solver(settings={"checkers.commands": ["exit 3"]}) as solver:
+        result = solver.solve(PENS)
+        assert result.lost_verdicts > 0 and result.to_dict()["lost_verdicts"] == result.lost_verdicts
+
+
+def test_without_an_interpreter_a_launcher_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(beamgen.Error, match="beamgen-launcher.*install it"):
+        beamgen.Solver(settings={"checkers.commands": ["exit 0"]})
+
+
 def test_other_threads_run_while_one_solves(solver: beamgen.Solver) -> None:
     counted, stop = 0, threading.Event()
 

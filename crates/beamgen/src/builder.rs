@@ -4,6 +4,7 @@ use std::path::Path;
 
 use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
+use beamgen_launcher::Launcher;
 use beamgen_search::{Answers, Combine, Generator, PerStep, Scorer, StepScorer};
 
 use crate::own::{Identity, OwnJudge, OwnParts};
@@ -34,6 +35,7 @@ impl Default for SolverBuilder {
                 scorer: None,
                 judges: Vec::new(),
                 answers: Box::new(MathAnswers),
+                launcher: Launcher::default(),
                 load_scorer: false,
                 #[cfg(feature = "remote")]
                 keys: crate::own::Keys::default(),
@@ -161,10 +163,19 @@ impl SolverBuilder {
         self
     }
 
-    /// A checker that is a program: a shell command that speaks JSON lines.
+    /// A checker that is a program: a shell command that speaks JSON lines. A [launcher](Self::launcher)
+    /// starts it.
     #[must_use]
     pub fn checker_command(mut self, command: impl Into<String>) -> Self {
         self.config.checkers.commands.push(command.into());
+        self
+    }
+
+    /// What starts the programs of checkers. Unless it is said, the program `beamgen-launcher`, which lies next to the
+    /// program of this process or on the search path ([`Launcher::installed`]).
+    #[must_use]
+    pub fn launcher(mut self, launcher: Launcher) -> Self {
+        self.own.launcher = launcher;
         self
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use beamgen_checkers::{
     Checker, CheckerScorer, External, ExternalConfig, ExternalScorer, LostSoFar, named,
 };
+use beamgen_launcher::Launcher;
 use beamgen_search::Scorer;
 use serde::{Deserialize, Serialize};
 
@@ -95,12 +96,12 @@ impl CheckersConfig {
         }
     }
 
-    /// Starts them all; each with its name.
+    /// Starts them all; each with its name. `launcher` starts the commands.
     ///
     /// # Errors
     /// As [`check`](Self::check), or a command cannot be started.
-    pub fn open(&self) -> Result<Vec<NamedChecker>, Error> {
-        let checkers = self.start()?.into_iter();
+    pub fn open(&self, launcher: &Launcher) -> Result<Vec<NamedChecker>, Error> {
+        let checkers = self.start(launcher)?.into_iter();
         let checkers = checkers.map(|(name, started)| match started {
             Started::Builtin(checker) => (name, checker),
             Started::Command(external) => (name, external as Box<dyn Checker>),
@@ -109,8 +110,8 @@ impl CheckersConfig {
     }
 
     /// Starts them all for a search. Commands answer while it goes on.
-    pub(crate) fn scorers(&self) -> Result<Vec<OpenedChecker>, Error> {
-        let checkers = self.start()?.into_iter();
+    pub(crate) fn scorers(&self, launcher: &Launcher) -> Result<Vec<OpenedChecker>, Error> {
+        let checkers = self.start(launcher)?.into_iter();
         let opened = checkers.map(|(name, started)| match started {
             Started::Builtin(checker) => OpenedChecker {
                 name,
@@ -129,7 +130,7 @@ impl CheckersConfig {
         Ok(opened.collect())
     }
 
-    fn start(&self) -> Result<Vec<(String, Started)>, Error> {
+    fn start(&self, launcher: &Launcher) -> Result<Vec<(String, Started)>, Error> {
         self.check()?;
         let mut started = Vec::new();
         for name in &self.builtin {
@@ -137,17 +138,18 @@ impl CheckersConfig {
             started.push((name.clone(), Started::Builtin(row.open())));
         }
         for command in &self.commands {
-            let external = Box::new(self.external(command)?);
+            let external = Box::new(self.external(command, launcher)?);
             started.push((command.clone(), Started::Command(external)));
         }
         Ok(started)
     }
 
-    fn external(&self, command: &str) -> Result<External, Error> {
+    fn external(&self, command: &str, launcher: &Launcher) -> Result<External, Error> {
         External::start(ExternalConfig {
             workers: self.workers,
             in_flight: self.in_flight,
             timeout: Duration::from_secs_f64(self.timeout),
+            launcher: launcher.clone(),
             ..ExternalConfig::new(command)
         })
         .map_err(|error| refused("commands", error))

@@ -96,6 +96,8 @@ pub use beamgen_eval as eval;
 pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
+/// Starts other programs, and ends them with this one.
+pub use beamgen_launcher as launcher;
 pub use beamgen_prm::{PrmSpec, QuantileReader, RewardModel, StepReading};
 /// Generators and reward models on vLLM, SGLang or llama.cpp.
 #[cfg(feature = "remote")]

@@ -1,5 +1,6 @@
 //! Parts that are not models of this process, and what stands for parts in run files.
 
+use beamgen_launcher::Launcher;
 use beamgen_prm::PrmSpec;
 use beamgen_search::{Answers, Generator, Scorer};
 use serde_json::{Map, Value};
@@ -33,6 +34,8 @@ pub(crate) struct OwnParts {
     /// Judges beside the scorer.
     pub judges: Vec<OwnJudge>,
     pub answers: Box<dyn Answers + Send>,
+    /// Starts the programs of checkers.
+    pub launcher: Launcher,
     /// Whether the scorer is wanted even if the default settings never ask it.
     pub load_scorer: bool,
 }

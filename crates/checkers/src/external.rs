@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use beamgen_launcher::{LaunchError, Launcher};
 use beamgen_search::ScoreId;
 
 use self::process::{Event, Process, Source};
@@ -41,6 +42,8 @@ pub struct ExternalConfig {
     pub in_flight: usize,
     /// The longest time in which a process with steps to answer may answer none.
     pub timeout: Duration,
+    /// Starts the processes.
+    pub launcher: Launcher,
 }
 
 impl ExternalConfig {
@@ -52,6 +55,7 @@ impl ExternalConfig {
             workers: 2,
             in_flight: 16,
             timeout: Duration::from_secs(10),
+            launcher: Launcher::default(),
         }
     }
 }
@@ -59,13 +63,13 @@ impl ExternalConfig {
 /// A checker's program cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExternalError {
-    /// The shell cannot be started.
+    /// The launcher cannot be started.
     #[error("the checker {command:?} cannot be started: {source}")]
     Start {
         /// The command.
         command: String,
         /// Why.
-        source: std::io::Error,
+        source: LaunchError,
     },
 }
 
@@ -156,7 +160,7 @@ impl External {
     /// Starts the program.
     ///
     /// # Errors
-    /// There is no shell. What else is wrong with the command is seen when it is asked.
+    /// There is no launcher. What is wrong with the command is seen when it is asked.
     pub fn start(config: ExternalConfig) -> Result<Self, ExternalError> {
         let (to_events, events) = sync_channel(QUEUE);
         let mut external = Self {
@@ -184,13 +188,17 @@ impl External {
         Ok(external)
     }
 
-    fn spawn(&mut self, worker: usize) -> std::io::Result<()> {
+    fn spawn(&mut self, worker: usize) -> Result<(), LaunchError> {
         self.starts += 1;
         let source = Source {
             worker,
             start: self.starts,
         };
-        let process = Process::start(&self.config.command, source, self.waker.to_events.clone())?;
+        let ExternalConfig {
+            launcher, command, ..
+        } = &self.config;
+        let events = self.waker.to_events.clone();
+        let process = Process::start(launcher, command, source, events)?;
         self.workers[worker].process = Some(process);
         Ok(())
     }
@@ -253,6 +261,12 @@ impl External {
         }
     }
 
+    /// A request has lost its verdict.
+    fn lose(&mut self, request: &Request) {
+        self.lost.verdicts += 1;
+        self.settle(request, Verdict::Lost);
+    }
+
     /// Hands requests out, and looks at what happens next, if anything can.
     fn turn(&mut self) {
         self.hand_out();
@@ -261,12 +275,6 @@ impl External {
         let Some(deadline) = deadlines
             .filter_map(|worker| worker.deadline(timeout))
             .min()
-    /// A request has lost its verdict.
-    fn lose(&mut self, request: &Request) {
-        self.lost.verdicts += 1;
-        self.settle(request, Verdict::Lost);
-    }
-
         else {
             return;
         };

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beamgen_checkers::{CheckItem, Checker, External, ExternalConfig, Lost, Verdict};
+use beamgen_launcher::Launcher;
 use beamgen_test_support::python;
 
 fn folder() -> PathBuf {
@@ -19,9 +20,10 @@ fn verdicts(python: &str, script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) 
 fn verdicts_in(command: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
     let mut checker = External::start(ExternalConfig {
         timeout: Duration::from_secs(60),
+        launcher: Launcher::new(beamgen_test_support::launcher()),
         ..ExternalConfig::new(command)
     })
-    .expect("there is a shell");
+    .expect("there is a launcher");
     let id = checker.open("a problem");
     let steps = steps.to_vec();
     let verdicts = checker.check(&[CheckItem { id, steps }]).remove(0);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use beamgen_checkers::{
     CheckItem, Checker, External, ExternalConfig, ExternalScorer, Lost, Verdict,
 };
+use beamgen_launcher::Launcher;
 use beamgen_search::{BatchId, Problem, ScoreId, ScoreItem, Scorer, StepRef, Submitted};
 
 /// A checker in `sh` that fails steps with "bad" in them and passes others; before it answers, it
@@ -27,13 +28,14 @@ fn script(hostile: &str) -> String {
 fn config(command: String) -> ExternalConfig {
     ExternalConfig {
         timeout: Duration::from_millis(1500),
+        launcher: Launcher::new(beamgen_test_support::launcher()),
         ..ExternalConfig::new(command)
     }
 }
 
 /// The verdicts on steps that are chains of their own, and what was lost.
 fn ask(config: ExternalConfig, steps: &[&str]) -> (Vec<&'static str>, Lost) {
-    let mut checker = External::start(config).expect("there is a shell");
+    let mut checker = External::start(config).expect("there is a launcher");
     let items: Vec<CheckItem<'_>> = steps
         .iter()
         .map(|step| CheckItem {
@@ -67,7 +69,7 @@ fn it_is_told_the_problem_and_the_steps_so_far_and_forks_part() {
         said=$(printf '%s' "$line" | sed 's/^[^,]*,//; s/"//g')
         printf '{"id":%s,"verdict":"fail","reason":"%s"}\n' "$id" "$said"
     done"#;
-    let mut checker = External::start(config(echo.to_owned())).expect("there is a shell");
+    let mut checker = External::start(config(echo.to_owned())).expect("there is a launcher");
     let root = checker.open("P");
     let check = |checker: &mut External, id, steps: &[&'static str]| {
         let items = [CheckItem {
@@ -163,7 +165,7 @@ fn a_command_that_cannot_run_is_given_up_with_what_it_said() {
 
 #[test]
 fn too_long_a_problem_is_not_sent() {
-    let mut checker = External::start(config(script(":"))).expect("there is a shell");
+    let mut checker = External::start(config(script(":"))).expect("there is a launcher");
     let id = checker.open(&"x".repeat(5 << 20));
     let verdicts = checker.check(&[CheckItem {
         id,
@@ -195,7 +197,7 @@ fn all_that_it_started_is_killed_with_it() {
 }
 
 fn scorer(config: ExternalConfig) -> ExternalScorer {
-    ExternalScorer::new(External::start(config).expect("there is a shell"))
+    ExternalScorer::new(External::start(config).expect("there is a launcher"))
 }
 
 fn open(scorer: &mut ExternalScorer) -> ScoreId {
@@ -330,4 +332,17 @@ fn runs(pid: &str) -> bool {
         }
         alive
     })
+}
+
+#[test]
+fn without_a_launcher_nothing_is_started() {
+    let mut config = config("exit 0".to_owned());
+    config.launcher = Launcher::new("no-such/beamgen-launcher");
+    let error = External::start(config)
+        .expect_err("there is none")
+        .to_string();
+    assert!(
+        error.contains("beamgen-launcher") && error.contains("install it"),
+        "{error}"
+    );
 }

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use beamgen::{
-    Config, DecodeBench, EngineBench, KvType, MachineRates, Measured, Solver, WeightType,
-};
+use beamgen::{Config, DecodeBench, EngineBench, KvType, MachineRates, Measured, WeightType};
 use serde::Serialize;
 use sysinfo::System;
 
@@ -15,6 +13,7 @@ use crate::output;
 use crate::peak_memory;
 use crate::plan::size;
 use crate::printable;
+use crate::settings;
 use crate::table::Table;
 
 /// Bytes read and copied to see what the memory can do: more than caches hold.
@@ -90,7 +89,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let rates = ceilings.map_err(beamgen::Error::from)?;
     forget_peak_rss();
     let dtype = config.models.dtype;
-    let builder = download::attach(Solver::builder().config(config))?;
+    let builder = download::attach(settings::builder(config))?;
     let mut bench = builder.engine_bench(longest, args.random)?;
     let rates = Ceilings {
         machine: rates,

@@ -47,14 +47,26 @@ mod version;
 mod view;
 mod world;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::Command;
+use beamgen::launcher::run_if_asked;
 use failure::Failure;
 
-/// Runs the command that the process was called with.
+/// Runs the command that the process was called with. A process that was started as a launcher does
+/// that work only.
 #[must_use]
 pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match run_if_asked(&arguments, 1) {
+        Some(Ok(code)) => return ExitCode::from(code),
+        Some(Err(error)) => {
+            output::note(format_args!("beamgen: {error}"));
+            return ExitCode::from(error.exit_code());
+        }
+        None => {}
+    }
     let result = args::parse().and_then(|command| match command {
         Command::Solve(args) => solve::main(&args),
         #[cfg(feature = "serve")]

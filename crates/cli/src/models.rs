@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use beamgen::hub::{CachedModel, CachedRevision, HubError};
-use beamgen::{Fits, KNOWN_MODELS, ModelKind, Pair, Prepared, PrmSpec, Solver};
+use beamgen::{Fits, KNOWN_MODELS, ModelKind, Pair, Prepared, PrmSpec};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -97,7 +97,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         config.models.scorer = beamgen::ScorerKind::None;
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
-    let builder = download::attach(Solver::builder().config(config))?;
+    let builder = download::attach(settings::builder(config))?;
     let prepared = match has_generator {
         true => builder.prepare(),
         false => builder.prepare_reward_model(),

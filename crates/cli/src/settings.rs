@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use beamgen::eval::Problems;
+use beamgen::launcher::Launcher;
 use beamgen::{
     Choose, Config, GenError, JudgeConfig, Prepared, QuantileReader, Scorer, ScorerKind,
     ServerConfig, Solver, SolverBuilder, StrategyName, is_word,
@@ -234,7 +235,7 @@ pub fn solver_with(
     show: ShowPlan,
     long: LongProblems,
 ) -> Result<Solver, Failure> {
-    let prepared = prepare(Solver::builder().config(config), Config::uses_scorer)?;
+    let prepared = prepare(builder(config), Config::uses_scorer)?;
     for (problems, count) in sets {
         if let LongProblems::Refuse(advice) = long {
             check_lengths(&prepared, problems, *count, advice)?;
@@ -247,8 +248,15 @@ pub fn solver_with(
 /// settings themselves do not use it.
 #[cfg(feature = "serve")]
 pub fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
-    let builder = Solver::builder().config(config).load_scorer();
+    let builder = builder(config).load_scorer();
     load(prepare(builder, |_| true)?, show)
+}
+
+/// A builder with these settings, whose programs this program starts.
+pub fn builder(config: Config) -> SolverBuilder {
+    Solver::builder()
+        .config(config)
+        .launcher(Launcher::this_program())
 }
 
 /// Finds and checks the models. A reward model that cannot judge the generator is refused if it
@@ -284,7 +292,7 @@ pub fn reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
-    let builder = download::attach(Solver::builder().config(config))?;
+    let builder = download::attach(builder(config))?;
     let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
@@ -312,7 +320,7 @@ pub fn observed_reward_model<'a>(
     problems: impl Iterator<Item = &'a str>,
     observer: QuantileReader,
 ) -> Result<(Box<dyn Scorer + Send>, String), Failure> {
-    let builder = download::attach(Solver::builder().config(config))?;
+    let builder = download::attach(builder(config))?;
     let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);

@@ -1,6 +1,7 @@
 //! What the checkers of a command line say of labelled chains.
 
 use beamgen::checkers::{CheckItem, Opinion, Panel};
+use beamgen::launcher::Launcher;
 use beamgen_labels::LabelledChain;
 
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ pub const AT_ONCE: usize = 64;
 /// The checkers of the settings.
 pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     let mut panel = Panel::default();
-    for (name, checker) in config.checkers.open()? {
+    for (name, checker) in config.checkers.open(&Launcher::this_program())? {
         panel.add(name, checker);
     }
     Ok(panel)

@@ -1,5 +1,5 @@
-//! How a test says that it cannot run on this machine. No test returns early without [`skip`]: each
-//! skip is printed, counted, and a failure where it must not happen.
+//! What tests of several crates share. Most of it is how a test says that it cannot run on this machine. No test
+//! returns early without [`skip`]: each skip is printed, counted, and a failure where it must not happen.
 //!
 //! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets
 //! it); `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each skip.
@@ -12,6 +12,7 @@ use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The kinds of things that a test may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +161,58 @@ pub fn weights(name: &str) -> Option<PathBuf> {
         skip(Missing::Tool, reason);
     }
     found
+}
+
+/// Returns the program `beamgen-launcher`, which a test's own program is not, built as the test is.
+///
+/// # Panics
+///
+/// If it cannot be built.
+#[must_use]
+pub fn launcher() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build_launcher).clone()
+}
+
+fn build_launcher() -> PathBuf {
+    // TARGET/release/deps/TEST
+    let test = std::env::current_exe().expect("this program");
+    let folder = test.ancestors().nth(2).expect("a folder of builds");
+    let profile = folder.file_name().and_then(|name| name.to_str());
+    let profile = profile.filter(|name| *name != "debug").unwrap_or("dev");
+    let target = folder.parent().expect("a folder of targets");
+    let name = format!("beamgen-launcher{}", std::env::consts::EXE_SUFFIX);
+    let launcher = folder.join(name);
+    if is_current(&launcher) {
+        return launcher;
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--offline", "-q", "-p", "beamgen-launcher"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "no launcher");
+    launcher
+}
+
+/// Whether the launcher is newer than its sources, as after a build of the whole workspace.
+fn is_current(launcher: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|of| of.modified()).ok();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launcher/src");
+    let mut newest = None;
+    let mut folders = vec![sources];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            newest = newest.max(changed(&path));
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    changed(launcher) > newest
 }
 
 fn below(folder: &Path, name: &str) -> Option<PathBuf> {

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from beamgen import _beamgen
+from beamgen import _beamgen, _launch
 from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
@@ -56,7 +56,8 @@ class Solver:
         """
         name = None if callable(scorer) else scorer
         call = _caller(scorer) if callable(scorer) else None
-        self._engine = _beamgen.Engine(for_solver({"scorer": name, **settings}), call, on_download)
+        wanted, launcher = for_solver({"scorer": name, **settings}), _launch.command(_beamgen.__file__)
+        self._engine = _beamgen.Engine(wanted, call, on_download, launcher)
         _solvers.add(self)
 
     def solve(

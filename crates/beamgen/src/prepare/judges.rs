@@ -77,7 +77,7 @@ impl Finding<'_> {
                 lost,
             });
         };
-        for OpenedChecker { name, scorer, lost } in self.config.checkers.scorers()? {
+        for OpenedChecker { name, scorer, lost } in self.config.checkers.scorers(&own.launcher)? {
             of_scorer(name, scorer, true, lost);
         }
         for judge in std::mem::take(&mut own.judges) {

@@ -1,15 +1,14 @@
-//! One process of an external checker, in a process group of its own. Threads read and write for
-//! it, so that nobody waits for a process that does not.
+//! One process of an external checker. Threads read and write for it, so that nobody waits for a
+//! process that does not.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Sender, SyncSender, channel};
+use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
+use std::process::{ChildStderr, ChildStdout};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use beamgen_launcher::{LaunchError, Launcher, Program, Running};
 
 /// The longest line of output that is looked at, in bytes.
 const MAX_LINE: usize = 64 << 10;
@@ -40,8 +39,7 @@ pub enum Event {
 /// A process that runs; dropped, it is killed with all its group.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
-    ended: bool,
+    running: Running,
     source: Source,
     to_stdin: Sender<Arc<str>>,
     stderr: Arc<Mutex<Vec<u8>>>,
@@ -49,32 +47,26 @@ pub struct Process {
 
 impl Process {
     pub fn start(
+        launcher: &Launcher,
         command: &str,
         source: Source,
         events: SyncSender<(Source, Event)>,
-    ) -> io::Result<Self> {
-        let mut child = Command::new("sh")
-            .args(["-c", command])
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+    ) -> Result<Self, LaunchError> {
+        let mut running = launcher.start(&Program::shell(command))?;
         let (to_stdin, lines) = channel::<Arc<str>>();
-        if let Some(stdin) = child.stdin.take() {
+        if let Some(stdin) = running.input.take() {
             thread::spawn(move || write(stdin, lines));
         }
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = running.output.take() {
             thread::spawn(move || read(stdout, source, &events));
         }
         let stderr = Arc::new(Mutex::new(Vec::new()));
-        if let Some(pipe) = child.stderr.take() {
+        if let Some(pipe) = running.errors.take() {
             let tail = Arc::clone(&stderr);
             thread::spawn(move || keep_tail(pipe, &tail));
         }
         Ok(Self {
-            child,
-            ended: false,
+            running,
             source,
             to_stdin,
             stderr,
@@ -91,17 +83,12 @@ impl Process {
     }
 
     /// Kills it, with what it started; how it had ended before, and what it last complained of.
-    pub fn end(mut self) -> String {
+    pub fn end(self) -> String {
         // One that closed its output is about to end by itself.
         thread::sleep(Duration::from_millis(20));
-        let status = self.kill();
-        self.ended = true;
-        let how = match status {
-            Some(status) if status.signal() == Some(Signal::KILL.as_raw()) => {
-                "it was killed".to_owned()
-            }
-            Some(status) => status.to_string(),
-            None => "it cannot be waited for".to_owned(),
+        let how = match self.running.end() {
+            Ok(status) => status.to_string(),
+            Err(_) => "it cannot be waited for".to_owned(),
         };
         let stderr = self
             .stderr
@@ -116,26 +103,7 @@ impl Process {
     }
 }
 
-impl Process {
-    /// Kills the group, and then waits for its leader: until then its number is nobody else's.
-    fn kill(&mut self) -> Option<ExitStatus> {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        self.child.wait().ok()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // After `end` there is nobody left to kill.
-        if !self.ended {
-            self.kill();
-        }
-    }
-}
-
-fn write(mut stdin: ChildStdin, lines: std::sync::mpsc::Receiver<Arc<str>>) {
+fn write(mut stdin: PipeWriter, lines: Receiver<Arc<str>>) {
     for line in lines {
         if stdin
             .write_all(line.as_bytes())

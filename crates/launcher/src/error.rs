@@ -1,0 +1,56 @@
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+/// Why a program was not started. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no launcher.
+    #[error(
+        "there is no program {}, which starts other programs: install it next to this program or on the search path, or name a launcher",
+        launcher.display()
+    )]
+    Missing {
+        /// The program that was looked for.
+        launcher: PathBuf,
+    },
+    /// The launcher cannot be started, or cannot be told what to do.
+    #[error("the launcher {} cannot be started: {source}", launcher.display())]
+    Launcher {
+        /// Its program.
+        launcher: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The launcher cannot start the program.
+    #[error("cannot start {}: {source}", program.display())]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A limit cannot be set.
+    #[error("cannot limit {what}: {source}")]
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A launcher was started with instructions that it cannot read.
+    #[error("cannot read a launcher's instructions: {0}")]
+    Instructions(String),
+}
+
+impl LaunchError {
+    /// The exit code of a launcher that fails so: as shells have it, 127 for a program that does not
+    /// exist, and 126 for one that cannot be started.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Program { source, .. } if source.kind() == ErrorKind::NotFound => 127,
+            Self::Instructions(_) => 2,
+            _ => 126,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The side of the process that wants a program started.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind, PipeWriter};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{GUARD, LaunchError, Limits, sys};
+
+/// The name of the small program that is a launcher.
+const NAME: &str = "beamgen-launcher";
+
+/// The longest time that a guard may take to end its program, before it is killed itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts programs: a command line to which instructions are added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// A program to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// A path, or a name on the search path.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+impl Program {
+    /// A command for `sh -c`, without limits.
+    #[must_use]
+    pub fn shell(command: impl AsRef<OsStr>) -> Self {
+        Self {
+            path: "sh".into(),
+            arguments: vec!["-c".into(), command.as_ref().to_owned()],
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Launcher {
+    /// A program that calls [`run_if_asked`](crate::run_if_asked) on all its arguments.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// The same program with arguments of its own, which come before a launcher's instructions.
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.arguments = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The program that this process runs, if it calls [`run_if_asked`](crate::run_if_asked) on all
+    /// its arguments.
+    #[must_use]
+    pub fn this_program() -> Self {
+        Self::new(sys::this_program())
+    }
+
+    /// The program `beamgen-launcher` next to the program of this process, or else on the search
+    /// path.
+    #[must_use]
+    pub fn installed() -> Self {
+        let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
+        let program = std::env::current_exe();
+        let beside = program.map(|program| program.with_file_name(&name));
+        let found = beside.ok().filter(|path| path.is_file());
+        Self::new(found.unwrap_or_else(|| name.into()))
+    }
+
+    /// Starts a program in a process group of its own, with pipes for its standard input, output and
+    /// error.
+    ///
+    /// # Errors
+    /// There is no launcher, or it cannot be started. That it cannot start the program is seen by
+    /// the program's end: it says so on standard error and ends with 126 or 127.
+    pub fn start(&self, program: &Program) -> Result<Running, LaunchError> {
+        self.try_start(program).map_err(|source| {
+            let launcher = self.program.clone();
+            match source.kind() {
+                ErrorKind::NotFound => LaunchError::Missing { launcher },
+                _ => LaunchError::Launcher { launcher, source },
+            }
+        })
+    }
+
+    fn try_start(&self, program: &Program) -> io::Result<Running> {
+        let limits = serde_json::to_string(&program.limits)?;
+        let (control, theirs) = sys::control()?;
+        let (from_input, input) = io::pipe()?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .args([GUARD, &limits])
+            .arg(&program.path)
+            .args(&program.arguments)
+            .stdin(theirs)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut guard = command.spawn()?;
+        let running = Running {
+            input: Some(input),
+            output: guard.stdout.take(),
+            errors: guard.stderr.take(),
+            guard,
+            control,
+        };
+        sys::hand_over(&running.control, from_input)?;
+        Ok(running)
+    }
+}
+
+impl Default for Launcher {
+    fn default() -> Self {
+        Self::installed()
+    }
+}
+
+/// A program that was started; dropped, it is killed with all its group.
+#[derive(Debug)]
+pub struct Running {
+    /// Its standard input.
+    pub input: Option<PipeWriter>,
+    /// Its standard output.
+    pub output: Option<ChildStdout>,
+    /// Its standard error.
+    pub errors: Option<ChildStderr>,
+    guard: Child,
+    control: sys::Control,
+}
+
+impl Running {
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.guard.try_wait()
+    }
+
+    /// Kills it with all its group, unless it has ended, and returns how it ended. This takes a
+    /// second at most.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn end(mut self) -> io::Result<ExitStatus> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> io::Result<ExitStatus> {
+        sys::close(&self.control);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.guard.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                self.guard.kill()?;
+                return self.guard.wait();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.finish();
+    }
+}

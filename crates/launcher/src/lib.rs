@@ -1,0 +1,58 @@
+//! Starts other programs, sets their limits, and ends them with everything that they started.
+//!
+//! A process that is killed with SIGKILL cannot clean up. So each program has a *guard*, a process of
+//! its own between it and the one that wants it. The guard starts the program in a process group. It
+//! holds one end of a socket whose other end only the wanting process has. When that end closes,
+//! for whatever reason, the guard kills the group.
+//!
+//! The guard is a program that calls [`run_if_asked`] first of all: the program `beamgen` itself
+//! ([`Launcher::this_program`]), the small program `beamgen-launcher` of this crate
+//! ([`Launcher::installed`]), or any other ([`Launcher::new`]). It runs twice: as the guard, and once more to set limits on itself
+//! before it becomes the program that was asked for. So the guard is under no limit of the program.
+//!
+//! A process that leaves its group (`setsid`) is not ended. On Linux the program itself also ends if its guard is
+//! killed; what the program started then stays.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod error;
+mod launcher;
+mod limits;
+#[cfg(not(unix))]
+#[path = "sys/elsewhere.rs"]
+mod sys;
+#[cfg(unix)]
+#[path = "sys/unix.rs"]
+mod sys;
+
+use std::ffi::OsString;
+
+pub use error::LaunchError;
+pub use launcher::{Launcher, Program, Running};
+pub use limits::Limits;
+
+/// The first word of a guard's instructions. Its number changes with what follows it.
+const GUARD: &str = "beamgen-guard-1";
+
+/// The first word of the instructions of a process that becomes the program.
+const BECOME: &str = "beamgen-become-1";
+
+/// Does a launcher's work if that is what this process was started for, and returns the exit code of
+/// the process. `arguments` are all of the command line. Those from `at` on are a launcher's
+/// instructions; `None` if they are none.
+///
+/// # Errors
+/// The program cannot be started, or the instructions cannot be read. The process has to print why,
+/// and to exit with [`LaunchError::exit_code`].
+pub fn run_if_asked(arguments: &[OsString], at: usize) -> Option<Result<u8, LaunchError>> {
+    let (own, instructions) = arguments.split_at_checked(at)?;
+    let (word, instructions) = instructions.split_first()?;
+    if word == GUARD {
+        Some(sys::guard(own, instructions))
+    } else if word == BECOME {
+        Some(Err(sys::become_program(instructions)))
+    } else {
+        None
+    }
+}

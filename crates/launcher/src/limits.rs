@@ -1,0 +1,18 @@
+use serde::{Deserialize, Serialize};
+
+/// What a program, and each process that it starts, may use; `None` leaves a limit as it is. A limit
+/// above the one that holds already changes nothing. A core file is never written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Bytes of address space of each process.
+    pub memory: Option<u64>,
+    /// Seconds of CPU time of each process.
+    pub cpu_seconds: Option<u64>,
+    /// Bytes of each file that is written.
+    pub file_size: Option<u64>,
+    /// Processes of the user, all those counted that run already. Nothing holds root to it.
+    pub processes: Option<u64>,
+    /// Open files of each process.
+    pub open_files: Option<u64>,
+}

@@ -1,0 +1,41 @@
+//! Where there are no process groups nothing is started: what runs could not be ended for sure.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use crate::LaunchError;
+
+const REASON: &str = "other programs are started on Unix only";
+
+fn refused() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, REASON)
+}
+
+#[derive(Debug)]
+pub enum Control {}
+
+pub fn control() -> io::Result<(Control, Stdio)> {
+    Err(refused())
+}
+
+pub fn close(control: &Control) {
+    match *control {}
+}
+
+pub fn hand_over(control: &Control, _input: PipeReader) -> io::Result<()> {
+    match *control {}
+}
+
+pub fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
+}
+
+pub fn guard(_own: &[OsString], _instructions: &[OsString]) -> Result<u8, LaunchError> {
+    Err(LaunchError::Instructions(REASON.to_owned()))
+}
+
+pub fn become_program(_instructions: &[OsString]) -> LaunchError {
+    LaunchError::Instructions(REASON.to_owned())
+}

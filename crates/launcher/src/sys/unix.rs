@@ -1,0 +1,210 @@
+//! The launcher's own side, and what both sides share, on Unix.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, PipeReader};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::io::{Errno, FdFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, getrlimit, kill_process,
+    kill_process_group, setrlimit, setsid, waitid,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdout};
+
+use crate::{BECOME, LaunchError, Limits};
+
+/// A socket that is closed when this process is gone.
+pub type Control = UnixStream;
+
+/// A control, and the guard's end of it.
+pub fn control() -> io::Result<(Control, Stdio)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    Ok((ours, OwnedFd::from(theirs).into()))
+}
+
+/// Tells the guard that the program is to end.
+pub fn close(control: &Control) {
+    // The guard may be gone already. Closing it would not do: a forked process has it open, too.
+    let _ = control.shutdown(Shutdown::Both);
+}
+
+/// Gives the guard what the program reads as its standard input.
+pub fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut rights = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [input.as_fd()];
+    rights.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let byte = [IoSlice::new(&[0])];
+    match sendmsg(control, &byte, &mut rights, SendFlags::empty()) {
+        // The guard ended at once; why is seen by its end.
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        sent => sent.map(drop).map_err(io::Error::from),
+    }
+}
+
+fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    recvmsg(control, &mut bytes, &mut rights, RecvFlags::empty())?;
+    let received = rights.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let input = received.ok_or(ErrorKind::UnexpectedEof)?;
+    rustix::io::fcntl_setfd(&input, FdFlags::CLOEXEC)?;
+    Ok(input)
+}
+
+/// The program of this process, also after its file was replaced.
+pub fn this_program() -> PathBuf {
+    match cfg!(target_os = "linux") {
+        true => "/proc/self/exe".into(),
+        false => std::env::current_exe().unwrap_or_default(),
+    }
+}
+
+/// Starts the program and waits for its end. Kills its group when it ends, and when the control
+/// closes. `own` is the command line up to the instructions.
+pub fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchError> {
+    // A session of its own: no terminal sends signals to it. The leader of a group has to stay.
+    let _ = setsid();
+    limit(Resource::Core, 0).map_err(|source| LaunchError::Limit {
+        what: "core files",
+        source,
+    })?;
+    let input = receive(io::stdin().as_fd())
+        .map_err(|error| LaunchError::Instructions(error.to_string()))?;
+    let mut child = start(own, instructions, input).map_err(|source| LaunchError::Program {
+        program: this_program(),
+        source,
+    })?;
+    let group = Pid::from_child(&child);
+    let reaping = Arc::new(Mutex::new(()));
+    let watched = Arc::clone(&reaping);
+    thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _not_reaped = watched.lock();
+        let _ = kill_process_group(group, Signal::KILL);
+    });
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = waitid(WaitId::Pid(group), ended) {}
+    // Until it is waited for, its number is nobody else's. From then on nobody may use it.
+    std::mem::forget(reaping.lock());
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait().map_err(|source| LaunchError::Program {
+        program: this_program(),
+        source,
+    })?;
+    Ok(end_as(status))
+}
+
+/// This program once more, to become the program in a group of its own.
+fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Result<Child> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let (name, arguments) = own.split_first().ok_or(ErrorKind::InvalidInput)?;
+    let child = Command::new(this_program())
+        .arg0(name)
+        .args(arguments)
+        .arg(BECOME)
+        .arg(getpid().as_raw_nonzero().to_string())
+        .args(instructions)
+        .stdin(input)
+        .process_group(0)
+        .spawn()?;
+    // The program alone holds these pipes, so that who reads them sees it close them.
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    Ok(child)
+}
+
+/// Ends this process by the signal that ended the program, or else returns the exit code.
+fn end_as(status: ExitStatus) -> u8 {
+    let Some(number) = status.signal() else {
+        return status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(u8::MAX);
+    };
+    if let Some(signal) = Signal::from_named_raw(number) {
+        // The first one may only take back the handler that Rust has for it.
+        for _ in 0..2 {
+            let _ = kill_process(getpid(), signal);
+        }
+    }
+    128 + number as u8
+}
+
+/// Sets limits on this process and replaces it by the program. Returns only if that fails.
+pub fn become_program(instructions: &[OsString]) -> LaunchError {
+    let [guard, limits, program, arguments @ ..] = instructions else {
+        return LaunchError::Instructions("some are missing".to_owned());
+    };
+    // Made first: under a limit there may be no memory for it.
+    let mut command = Command::new(program);
+    command.args(arguments);
+    match end_with(guard).and_then(|()| set(limits)) {
+        Ok(()) => LaunchError::Program {
+            program: program.into(),
+            source: command.exec(),
+        },
+        Err(error) => error,
+    }
+}
+
+fn set(limits: &OsStr) -> Result<(), LaunchError> {
+    let limits = limits.to_str().unwrap_or_default();
+    let limits: Limits = serde_json::from_str(limits)
+        .map_err(|error| LaunchError::Instructions(error.to_string()))?;
+    for (what, resource, most) in [
+        ("core files", Resource::Core, Some(0)),
+        ("memory", Resource::As, limits.memory),
+        ("CPU time", Resource::Cpu, limits.cpu_seconds),
+        ("the size of files", Resource::Fsize, limits.file_size),
+        ("processes", Resource::Nproc, limits.processes),
+        ("open files", Resource::Nofile, limits.open_files),
+    ] {
+        if let Some(most) = most {
+            limit(resource, most).map_err(|source| LaunchError::Limit { what, source })?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the system kill the program if the guard is killed.
+fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| LaunchError::Instructions(error.to_string()))?;
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    if parent.as_deref().map(OsStr::new) == Some(guard) {
+        Ok(())
+    } else {
+        Err(LaunchError::Instructions("the guard is gone".to_owned()))
+    }
+}
+
+/// Lowers a limit of this process, and of all that it starts, for good.
+fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    let held = getrlimit(resource);
+    let least = |held: Option<u64>| Some(held.map_or(most, |held| held.min(most)));
+    let limit = Rlimit {
+        current: least(held.current),
+        maximum: least(held.maximum),
+    };
+    Ok(setrlimit(resource, limit)?)
+}

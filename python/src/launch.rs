@@ -1,0 +1,22 @@
+//! The work of a launcher, in a process that Python started for it.
+
+use std::ffi::OsString;
+
+use beamgen::launcher::run_if_asked;
+use pyo3::prelude::*;
+
+/// Does what the arguments from `at` on say. Returns the exit code, which the process has to end with.
+#[pyfunction]
+pub fn launch(arguments: Vec<OsString>, at: usize) -> u8 {
+    match run_if_asked(&arguments, at) {
+        Some(Ok(code)) => code,
+        Some(Err(error)) => {
+            eprintln!("beamgen: {error}");
+            error.exit_code()
+        }
+        None => {
+            eprintln!("beamgen: a launcher is started by a solver, not by hand");
+            2
+        }
+    }
+}
