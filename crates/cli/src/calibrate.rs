@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::printable;
 use crate::progress::Progress;
-use crate::report::write::write_file;
+use crate::report::write::{Output, create_folder};
 use crate::score;
 use crate::settings;
 use crate::table::{Table, grouped};
@@ -37,16 +37,17 @@ pub fn main(args: &CalibrateArgs) -> Result<(), Failure> {
         )));
     }
     let path = out(args)?;
+    let mut to = Output::open(&path)?;
     if let Some(folder) = &args.plots {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+        create_folder(folder)?;
     }
-    if !args.data.is_empty() {
-        fit(args, &path)?;
-    }
+    let text = match args.data.is_empty() {
+        true => read_text(&path)?,
+        false => fit(args, &path, &mut to)?,
+    };
     match args.runs.is_empty() {
         true => Ok(()),
-        false => risk::add(args, &path),
+        false => risk::add(args, &path, parse(&path, &text)?, &mut to),
     }
 }
 
@@ -68,16 +69,25 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads a calibration.
 pub fn open(path: &Path) -> Result<Calibration, Failure> {
-    let fault = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
-    let text = beamgen_files::read_text_file(path, MAX_BYTES);
-    let text = text.map_err(|error| fault(error.to_string()))?;
-    Calibration::parse(&text).map_err(fault)
+    parse(path, &read_text(path)?)
 }
 
-/// Writes a calibration.
-fn write(path: &Path, calibration: &Calibration) -> Result<(), Failure> {
+fn read_text(path: &Path) -> Result<String, Failure> {
+    beamgen_files::read_text_file(path, MAX_BYTES)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Calibration, Failure> {
+    Calibration::parse(text)
+        .map_err(|reason| Failure::Input(format!("{}: {reason}", path.display())))
+}
+
+/// Writes a calibration, and returns its text.
+fn write(out: &mut Output, calibration: &Calibration) -> Result<String, Failure> {
     let text = serde_json::to_string(calibration).map_err(|error| Failure::Run(error.into()))?;
-    write_file(path, format!("{text}\n").as_bytes())
+    let text = text + "\n";
+    out.write(text.as_bytes())?;
+    Ok(text)
 }
 
 /// What the reward model says of a chain: the score and the hidden state of each step. The hidden
@@ -97,7 +107,8 @@ impl Read {
     }
 }
 
-fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
+/// Fits a calibration and writes it; the text is returned.
+fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<String, Failure> {
     let config = settings::prm_config(&args.prm)?;
     // An outcome model is read at the end of a chain alone, as in a search.
     let aggregation = match config.models.scorer {
@@ -171,7 +182,7 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
         quantiles,
         answers: Vec::new(),
     };
-    write(path, &calibration)?;
+    let text = write(to, &calibration)?;
     if let Some(folder) = &args.plots {
         let bins = |view: &View| view.calibration(Binning::EqualMass, SEED);
         let series = tables
@@ -179,7 +190,8 @@ fn fit(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
             .map(|(name, view)| ((*name).to_owned(), bins(view)));
         plots::reliability(folder, series.collect())?;
     }
-    show(args, path, &calibration, &measured)
+    show(args, path, &calibration, &measured)?;
+    Ok(text)
 }
 
 fn show(

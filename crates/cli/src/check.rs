@@ -1,8 +1,7 @@
 //! `beamgen check`: what checkers say of labelled chains, and how far that agrees with the labels.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use beamgen::checkers::{CHECKERS, Opinion, Panel, Tally, Verdict};
 use beamgen::eval::metrics::Range;
@@ -17,6 +16,7 @@ use crate::lost;
 use crate::output;
 use crate::printable;
 use crate::progress::Progress;
+use crate::report::write::Output;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::verdicts::{self, AT_ONCE};
@@ -87,18 +87,9 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }
     let mut panel = verdicts::panel(&config)?;
-    if let Some(out) = &args.out {
-        inputs::keep(&args.input, out)?;
-    }
+    let out = args.out.as_deref().map(Output::open).transpose()?;
     let files = inputs::read(&args.input)?;
-    let mut out = match &args.out {
-        Some(path) => {
-            let file = File::create(path)
-                .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-            Some(BufWriter::new(file))
-        }
-        None => None,
-    };
+    let mut lines = Vec::new();
     let rule = args.rule.rule(Neutral::Positive);
     let most = args.limit.unwrap_or(usize::MAX);
     let total = files.iter().map(|file| file.chains.len().min(most)).sum();
@@ -113,16 +104,14 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
                 let number = batch * AT_ONCE + at + 1;
                 let id = chain.id.clone().unwrap_or_else(|| number.to_string());
                 counts.chain(chain, &id, opinions, &rule);
-                if let Some(out) = &mut out {
+                if out.is_some() {
                     let (file, steps) = (file.source.as_str(), opinions.as_slice());
-                    output::json_line(
-                        out,
-                        &ChainVerdicts {
-                            file,
-                            id: &id,
-                            steps,
-                        },
-                    )?;
+                    let line = ChainVerdicts {
+                        file,
+                        id: &id,
+                        steps,
+                    };
+                    output::json_line(&mut lines, &line)?;
                 }
                 progress.done(None);
             }
@@ -131,7 +120,7 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     }
     drop(progress);
     if let Some(mut out) = out {
-        out.flush()?;
+        out.write(&lines)?;
     }
     lost::tell(panel.lost());
     print(&rows, args.json)

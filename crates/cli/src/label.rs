@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
 use crate::progress::Progress;
+use crate::report::write::failed;
 use crate::settings::{self, LongProblems, ShowPlan};
 use crate::table::grouped;
 
@@ -169,12 +170,10 @@ impl<'a> Writer<'a> {
             true => RunFile::resume::<Done>(&path, &header)?,
             false => (RunFile::create(&path, &header)?, Vec::new()),
         };
-        let labels = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&args.out)
-            .map_err(|error| cannot_write(&args.out, &error))?;
+        // All of it is in the run file, from which it is written again.
+        let labels = beamgen_files::append(&args.out)
+            .and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(|error| failed(&args.out, error))?;
         // Of several lines of a problem the last one counts.
         let mut known: BTreeMap<String, Done> = lines
             .into_iter()
@@ -267,14 +266,14 @@ impl<'a> Writer<'a> {
         }
         self.labels
             .write_all(&lines)
-            .map_err(|error| cannot_write(&self.args.out, &error))
+            .map_err(|error| failed(&self.args.out, error))
     }
 
     fn finish(self, run: &RunSummary, interrupt: &Interrupt) -> Result<(), Failure> {
         self.run_file.finish()?;
         self.labels
             .sync_all()
-            .map_err(|error| cannot_write(&self.args.out, &error))?;
+            .map_err(|error| failed(&self.args.out, error))?;
         drop(self.progress);
         let mut summary = Summary {
             problems: self.done.len(),
@@ -320,10 +319,6 @@ impl<'a> Writer<'a> {
 fn temperature(setting: &Value) -> Option<f64> {
     let short = setting.as_f64()? as f32;
     short.to_string().parse().ok()
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Input(format!("{}: {error}", path.display()))
 }
 
 /// What was labelled and what it cost.

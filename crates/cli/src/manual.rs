@@ -2,9 +2,11 @@
 //! pages.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::args::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
+use crate::report::write::{create_folder, write_file};
 
 /// `beamgen completions`.
 pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
@@ -17,9 +19,10 @@ pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 /// `beamgen man`: one page for each command.
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
-        let written = std::fs::create_dir_all(folder)
-            .and_then(|()| clap_mangen::generate_to(args::definition(), folder));
-        return written.map_err(|error| Failure::Input(format!("{}: {error}", folder.display())));
+        create_folder(folder)?;
+        let mut all = args::definition().disable_help_subcommand(true);
+        all.build();
+        return pages(&all, folder);
     }
     let mut all = args::definition();
     all.build();
@@ -34,6 +37,16 @@ pub fn man(args: &ManArgs) -> Result<(), Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     print(&page)
+}
+
+/// Writes the page of a command and those of the commands below it.
+fn pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    shown.into_iter().try_for_each(|one| pages(one, folder))?;
+    let man = clap_mangen::Man::new(command.clone());
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    write_file(&folder.join(man.get_filename()), &page)
 }
 
 fn print(bytes: &[u8]) -> Result<(), Failure> {

@@ -6,7 +6,7 @@
 //! that a resume with other settings can name the setting that differs. Settings that cannot change
 //! a result (threads, problems in flight) are not in it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -163,19 +163,8 @@ pub enum RunFileError {
 impl RunFileError {
     /// Whether the cause is the machine (a full disk), and not what the user gave.
     pub fn is_failure(&self) -> bool {
-        use io::ErrorKind::{
-            AlreadyExists, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
-        };
         match self {
-            Self::Io { error, .. } => !matches!(
-                error.kind(),
-                NotFound
-                    | PermissionDenied
-                    | IsADirectory
-                    | NotADirectory
-                    | AlreadyExists
-                    | InvalidInput
-            ),
+            Self::Io { error, .. } => !beamgen_files::is_about_the_name(error),
             Self::Removed { .. } => true,
             _ => false,
         }
@@ -187,17 +176,15 @@ impl RunFileError {
 pub struct RunFile {
     path: PathBuf,
     file: File,
+    /// A pipe or a device, which is neither locked, synced nor resumed.
+    is_stream: bool,
 }
 
 impl RunFile {
     /// Starts a new run. A file that is there already is an error, for it may hold hours of work.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .open(path);
-        let file = opened.map_err(|error| match error.kind() {
+        let opened = beamgen_files::create_new(path);
+        let (file, is_stream) = opened.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => RunFileError::Exists {
                 path: path.to_owned(),
             },
@@ -209,9 +196,10 @@ impl RunFile {
         let mut run = Self {
             path: path.to_owned(),
             file,
+            is_stream,
         };
         run.lock()?;
-        run.append(header)?;
+        run.append(header).inspect_err(|_| run.forget())?;
         Ok(run)
     }
 
@@ -223,15 +211,7 @@ impl RunFile {
         path: &Path,
         header: &RunHeader,
     ) -> Result<(Self, Vec<Line>), RunFileError> {
-        // Opening a FIFO would wait for its writer; a device has no end.
-        let opened = match beamgen_files::open_regular_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(path),
-        };
+        let opened = beamgen_files::append(path);
         let file = opened.map_err(|error| RunFileError::Io {
             path: path.to_owned(),
             error,
@@ -239,6 +219,7 @@ impl RunFile {
         let mut run = Self {
             path: path.to_owned(),
             file,
+            is_stream: false,
         };
         run.lock()?;
         let (there, lines, whole) = run.read_whole_lines()?;
@@ -272,6 +253,7 @@ impl RunFile {
         let mut run = Self {
             path: path.to_owned(),
             file,
+            is_stream: false,
         };
         let (header, lines, _) = run.read_whole_lines()?;
         Ok((header, lines))
@@ -296,7 +278,17 @@ impl RunFile {
     /// As [`append`](Self::append).
     pub fn finish(self) -> Result<(), RunFileError> {
         self.check_still_there()?;
-        self.file.sync_all().map_err(|error| self.io(error))
+        match self.is_stream {
+            true => Ok(()),
+            false => self.file.sync_all().map_err(|error| self.io(error)),
+        }
+    }
+
+    /// Removes a file that not even the header went into.
+    fn forget(&self) {
+        if let (false, Ok(path)) = (self.is_stream, self.path.canonicalize()) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// Refuses to go on once the file has no name any more. Where it was only renamed, its lines
@@ -306,7 +298,7 @@ impl RunFile {
         use std::os::unix::fs::MetadataExt;
         let found = self.file.metadata().map_err(|error| self.io(error))?;
         match found.nlink() {
-            0 => Err(RunFileError::Removed {
+            0 if !self.is_stream => Err(RunFileError::Removed {
                 path: self.path.clone(),
             }),
             _ => Ok(()),
@@ -320,6 +312,9 @@ impl RunFile {
     }
 
     fn lock(&self) -> Result<(), RunFileError> {
+        if self.is_stream {
+            return Ok(());
+        }
         match self.file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(RunFileError::Locked {
                 path: self.path.clone(),

@@ -1,10 +1,18 @@
-//! Reading whole files that somebody named.
+//! Reading and writing whole files that somebody named.
 //!
 //! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads
-//! all of whatever it is given runs out of memory or hangs. These functions take regular files
-//! only, and no more than a given number of bytes of them.
+//! all of whatever it is given runs out of memory or hangs. The functions that read take regular
+//! files only, and no more than a given number of bytes of them. [`Output`] is how all of the
+//! program's files are written.
 
 #![forbid(unsafe_code)]
+
+mod output;
+
+pub use output::{
+    FileId, Output, append, create_folder, create_new, is_about_the_name, is_foreign_folder, place,
+    replace, write,
+};
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -25,6 +25,8 @@ pub enum Missing {
     Gpu,
     /// The weights of a model that is too large to be fetched for a test.
     Model,
+    /// A right that only an administrator has.
+    Right,
 }
 
 impl Missing {
@@ -36,6 +38,7 @@ impl Missing {
             Self::Shared => "shared",
             Self::Gpu => "gpu",
             Self::Model => "model",
+            Self::Right => "right",
         }
     }
 

@@ -1,8 +1,8 @@
 //! Writing a trained model as a Hugging Face checkpoint folder (bf16).
 
-use crate::json::write_json;
 use crate::model::{EPS, MAX_POSITIONS, Model, ROPE_THETA};
-use crate::{Error, Result, tokenizer};
+use crate::write::{create_folder, write_json, write_tensors};
+use crate::{Result, tokenizer};
 use candle_core::{DType, Device, Tensor};
 use std::{collections::HashMap, path::Path};
 use tokenizers::Tokenizer;
@@ -21,13 +21,13 @@ pub enum Kind {
 /// # Errors
 /// What cannot be written.
 pub fn save(model: &Model, tok: &Tokenizer, kind: Kind, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(|e| Error::Io(dir.to_owned(), e))?;
+    create_folder(dir)?;
     let tensors: HashMap<String, Tensor> = model
         .hugging_face_tensors()?
         .into_iter()
         .map(|(n, t)| Ok((n, t.to_device(&Device::Cpu)?.to_dtype(DType::BF16)?)))
         .collect::<Result<_>>()?;
-    candle_core::safetensors::save(&tensors, dir.join("model.safetensors"))?;
+    write_tensors(&dir.join("model.safetensors"), &tensors)?;
     let s = model.shape;
     let id = |t: &str| tok.token_to_id(t);
     let architecture = match kind {

@@ -7,7 +7,6 @@ pub mod config;
 pub mod detect;
 pub mod evaluation;
 pub mod export;
-mod json;
 pub mod lm;
 pub mod mining;
 pub mod model;
@@ -20,6 +19,7 @@ pub mod sample;
 pub mod tokenizer;
 pub mod trainer;
 pub mod tune;
+mod write;
 
 pub use candle_core;
 use std::path::PathBuf;

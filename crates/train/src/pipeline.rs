@@ -11,6 +11,7 @@ use crate::export::{self, Kind};
 use crate::model::Model;
 use crate::reward::{self, Batches, SamplePool, Target};
 use crate::trainer::{self, Checkpoints, Progress};
+use crate::write::{create_folder, write_json};
 use crate::{Error, Result, lm, sample, tokenizer};
 use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
 use candle_core::Device;
@@ -70,7 +71,7 @@ pub fn train(
 ) -> Result<Evaluation> {
     config.check()?;
     for dir in [&folders.out, &folders.work] {
-        std::fs::create_dir_all(dir).map_err(|e| Error::Io(dir.clone(), e))?;
+        create_folder(dir)?;
     }
     same_config(config, &folders.work)?;
     report(Report::Stage("tokenizer"));
@@ -109,7 +110,7 @@ fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
                 .into(),
         )),
         Ok(_) => Ok(()),
-        Err(_) => crate::json::write_json(&path, &now),
+        Err(_) => write_json(&path, &now),
     }
 }
 

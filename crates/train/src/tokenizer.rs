@@ -1,6 +1,7 @@
 //! The bundled models' tokenizer: byte-level BPE trained on the world's own text until every
 //! name, thing, word, sign and number is one token wherever it stands.
 
+use crate::write::{write, write_json};
 use crate::{Error, Result};
 use beamgen_world::{self as world, Difficulty, ITEMS, MAX_NUMBER, NAMES, Split, WorldProblem};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -116,7 +117,8 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         tok.token_to_id(t)
             .ok_or_else(|| Error::Tokenizer(format!("no {t}")))
     };
-    tok.save(dir.join("tokenizer.json"), false).map_err(wrap)?;
+    let text = tok.to_string(false).map_err(wrap)?;
+    write(&dir.join("tokenizer.json"), text)?;
     let config = serde_json::json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": BEGIN,
@@ -127,7 +129,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         "model_max_length": crate::model::MAX_POSITIONS,
         "chat_template": CHAT_TEMPLATE,
     });
-    crate::json::write_json(&dir.join("tokenizer_config.json"), &config)?;
+    write_json(&dir.join("tokenizer_config.json"), &config)?;
     let generation = serde_json::json!({
         "bos_token_id": id(BEGIN)?,
         "eos_token_id": id(END)?,
@@ -135,7 +137,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         "do_sample": true,
         "temperature": 1.0,
     });
-    crate::json::write_json(&dir.join("generation_config.json"), &generation)
+    write_json(&dir.join("generation_config.json"), &generation)
 }
 
 /// The tokens of a whole training text: prompt, then each line with its newline, then the end.

@@ -2,6 +2,7 @@
 
 use crate::model::Model;
 use crate::optim::AdamW;
+use crate::write::write_tensors;
 use crate::{Error, Result};
 use candle_core::{Device, Tensor, Var};
 use serde::{Deserialize, Serialize};
@@ -205,14 +206,11 @@ fn steps_done(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
     Ok(step.to_scalar::<u32>()? as usize)
 }
 
-/// Writes to a side file and renames, so that a kill never leaves half a checkpoint.
 fn save_state(path: &Path, model: &Model, optimizer: &AdamW, step: usize) -> Result<()> {
     let mut all: HashMap<String, Tensor> = optimizer.state().collect();
     for (name, var) in model.vars() {
         all.insert(name.to_owned(), var.as_tensor().clone());
     }
     all.insert("step".into(), Tensor::new(step as u32, model.device())?);
-    let side = path.with_extension("tmp");
-    candle_core::safetensors::save(&all, &side)?;
-    std::fs::rename(&side, path).map_err(|e| Error::Io(path.to_owned(), e))
+    write_tensors(path, &all)
 }

@@ -9,6 +9,7 @@ use serde_json::Map;
 
 use super::row::Row;
 use crate::failure::Failure;
+use crate::report::write::create_folder;
 
 /// The file in the results folder.
 pub const ROWS: &str = "rows.jsonl";
@@ -49,8 +50,7 @@ impl Store {
 
     /// Rows in a folder. A folder with rows is continued if `resume` is set, and refused otherwise.
     pub fn in_folder(folder: &Path, resume: bool) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+        create_folder(folder)?;
         let path = folder.join(ROWS);
         let header = header();
         let (file, lines) = match resume {

@@ -3,24 +3,29 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use beamgen::eval::calibrate::RiskCurve;
+use beamgen::eval::calibrate::{Calibration, RiskCurve};
 use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::{Record, RunFile};
 use beamgen::search_name;
 
-use super::{open, plots, write};
+use super::{plots, write};
 use crate::args::CalibrateArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
+use crate::report::write::Output;
 use crate::show;
 
 /// An answer's score, and whether it is right; `None` without an answer.
 type Answer = Option<(f32, bool)>;
 
 /// Adds the curve of the runs to the calibration, and looks at what a threshold keeps elsewhere.
-pub fn add(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
-    let mut calibration = open(path)?;
+pub fn add(
+    args: &CalibrateArgs,
+    path: &Path,
+    mut calibration: Calibration,
+    to: &mut Output,
+) -> Result<(), Failure> {
     let (search, answers) = read(&args.runs)?;
     let curve = RiskCurve::of(search.clone(), answers.iter().copied());
     let mut series = vec![("fitted".to_owned(), points(&curve))];
@@ -72,7 +77,7 @@ pub fn add(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     }
     calibration.answers.retain(|known| known.search != search);
     calibration.answers.push(curve);
-    write(path, &calibration)?;
+    write(to, &calibration)?;
     if !args.json {
         writeln!(
             out,

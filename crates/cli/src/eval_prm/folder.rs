@@ -1,6 +1,5 @@
 //! The folder of a report.
 
-use std::fs;
 use std::path::Path;
 
 use beamgen::Aggregation;
@@ -17,7 +16,7 @@ use super::{markdown, plots, probes};
 use crate::failure::Failure;
 use crate::report::about::About;
 use crate::report::page::write_page;
-use crate::report::write::write_file;
+use crate::report::write::{create_folder, write_file};
 
 /// Raw scores, a chain a line.
 const ROWS: &str = "rows.jsonl";
@@ -92,8 +91,7 @@ struct Given {
 
 /// Makes the folder. One with a report is refused, before anything is scored.
 pub fn create(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+    create_folder(folder)?;
     let rows = folder.join(ROWS);
     match rows.exists() {
         false => Ok(()),
@@ -238,6 +236,8 @@ fn report(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// A field that is renamed takes its old name along, or these are measured anew.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use beamgen_labels::{Format, LabelRule, LabelledChain};
 
-use super::{inputs, write};
+use super::inputs;
+use super::write::Lines;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -19,7 +20,7 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    inputs::keep(&args.input, &args.out)?;
+    let out = Lines::open(&args.out)?;
     let chains = inputs::chains(inputs::read(&args.input)?);
     let rule = args.rule.rule(LabelRule::default().neutral);
     let mut written = 0;
@@ -36,7 +37,12 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
             None
         }
     });
-    write::lines(&args.out, records)?;
+    let mut records = records.peekable();
+    // An earlier file is not replaced by nothing.
+    match records.peek().is_some() {
+        true => out.write(records)?,
+        false => drop(records),
+    }
     for (count, first) in left_out.values() {
         output::note(format_args!(
             "left out {count} chains, the first is {first}"

@@ -1,12 +1,11 @@
 //! The chains of the files that a command names, and what it says of rejected records.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use beamgen_labels::{LabelledChain, Rejected, open};
 use serde_json::json;
 
-use super::write;
+use super::write::Lines;
 use crate::args::InputFlags;
 use crate::failure::Failure;
 use crate::output;
@@ -30,6 +29,7 @@ pub struct Input {
 
 /// Reads all files and says what was rejected.
 pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
+    let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
     for path in &flags.files {
         let read = open(path, flags.from)?;
@@ -48,11 +48,11 @@ pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
             chains,
             rejected: read.rejected,
         };
-        say_rejected(&input, flags.rejected.is_some());
+        say_rejected(&input, rejected.is_some());
         inputs.push(input);
     }
-    if let Some(path) = &flags.rejected {
-        write_rejected(path, &inputs, flags)?;
+    if let Some(rejected) = rejected {
+        write_rejected(rejected, &inputs)?;
     }
     Ok(inputs)
 }
@@ -86,22 +86,6 @@ pub fn chains(inputs: Vec<Input>) -> Vec<LabelledChain> {
     inputs.into_iter().flat_map(|input| input.chains).collect()
 }
 
-/// Refuses to write over a file that is read.
-pub fn keep(flags: &InputFlags, out: &Path) -> Result<(), Failure> {
-    let same = |path: &Path| {
-        path.canonicalize()
-            .ok()
-            .is_some_and(|a| out.canonicalize().ok() == Some(a))
-    };
-    match flags.files.iter().any(|file| same(file)) {
-        false => Ok(()),
-        true => Err(Failure::Input(format!(
-            "{}: is read as well: write into another file",
-            out.display()
-        ))),
-    }
-}
-
 fn say_rejected(input: &Input, all_are_written: bool) {
     let source = &input.source;
     for one in input.rejected.iter().take(SHOWN) {
@@ -128,8 +112,7 @@ fn say_rejected(input: &Input, all_are_written: bool) {
     }
 }
 
-fn write_rejected(path: &Path, inputs: &[Input], flags: &InputFlags) -> Result<(), Failure> {
-    keep(flags, path)?;
+fn write_rejected(out: Lines, inputs: &[Input]) -> Result<(), Failure> {
     let each = inputs.iter().flat_map(|input| {
         let line = |one: &Rejected| {
             json!({
@@ -141,5 +124,5 @@ fn write_rejected(path: &Path, inputs: &[Input], flags: &InputFlags) -> Result<(
         };
         input.rejected.iter().map(line)
     });
-    write::lines(path, each)
+    out.write(each)
 }

@@ -3,7 +3,8 @@
 use beamgen::eval::GivenChain;
 use beamgen_labels::LabelledChain;
 
-use super::{inputs, write};
+use super::inputs;
+use super::write::Lines;
 use crate::args::JudgeArgs;
 use crate::failure::Failure;
 use crate::lost;
@@ -15,7 +16,7 @@ use crate::table::grouped;
 use crate::verdicts::{self, AT_ONCE};
 
 pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
-    inputs::keep(&args.input, &args.out)?;
+    let out = Lines::open(&args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
     // A file of settings may have checkers for a search.
     let flags = &args.checkers;
@@ -28,11 +29,11 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
         false => (ask_model(config, &mut chains)?, "second opinions"),
         true => (ask_checkers(&config, &mut chains)?, "a step that fails"),
     };
-    write::lines(&args.out, chains.iter())?;
     let judged = judged.ok_or_else(|| {
         let message = "the reward model could not read any of the chains, see above";
         Failure::Run(anyhow::anyhow!(message))
     })?;
+    out.write(chains.iter())?;
     output::note(format_args!(
         "{} of {} chains have {what} in {}",
         grouped(judged as u64),

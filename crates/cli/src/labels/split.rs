@@ -1,25 +1,18 @@
 //! `beamgen labels split`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use beamgen_labels::{LabelledChain, normalised, problems_of, split};
 
-use super::{inputs, write};
+use super::inputs;
+use super::write::Lines;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::grouped;
 
 pub fn main(args: &SplitArgs) -> Result<(), Failure> {
-    if args.train == args.test {
-        return Err(Failure::Input(format!(
-            "{}: --train and --test name the same file: give two",
-            args.train.display()
-        )));
-    }
-    inputs::keep(&args.input, &args.train)?;
-    inputs::keep(&args.input, &args.test)?;
+    let (train, test) = (Lines::open(&args.train)?, Lines::open(&args.test)?);
     let chains = inputs::chains(inputs::read(&args.input)?);
     let here: BTreeSet<String> = chains.iter().map(|c| normalised(&c.problem)).collect();
     let mut exclude = BTreeSet::new();
@@ -40,17 +33,17 @@ pub fn main(args: &SplitArgs) -> Result<(), Failure> {
             parts.problems[1], parts.problems[2]
         )));
     }
-    let files: [(&str, &[usize], Option<&Path>); 3] = [
-        ("train", &parts.train, Some(&args.train)),
-        ("test", &parts.test, Some(&args.test)),
+    let files: [(&str, &[usize], Option<Lines>); 3] = [
+        ("train", &parts.train, Some(train)),
+        ("test", &parts.test, Some(test)),
         ("taken out", &parts.excluded, None),
     ];
-    for ((name, part, path), problems) in files.into_iter().zip(parts.problems) {
-        if let Some(path) = path {
+    for ((name, part, out), problems) in files.into_iter().zip(parts.problems) {
+        if let Some(out) = out {
             let some = part
                 .iter()
                 .map(|&i: &usize| -> &LabelledChain { &chains[i] });
-            write::lines(path, some)?;
+            out.write(some)?;
         }
         output::note(format_args!(
             "{name}: {} chains of {} problems",

@@ -1,38 +1,33 @@
 //! Files of JSON lines.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::report::write::Output;
 
-/// Writes a line for each record, into a file aside that is renamed when it is whole; `-` is
-/// stdout.
-pub fn lines(path: &Path, records: impl Iterator<Item = impl Serialize>) -> Result<(), Failure> {
-    if path == Path::new("-") {
-        return Ok(all(&mut io::stdout().lock(), records)?);
-    }
-    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(Failure::Input(format!(
-            "{}: not a regular file: write into another one",
-            path.display()
-        )));
-    }
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".part");
-    let file = File::create(&aside).map_err(failed)?;
-    all(&mut BufWriter::new(file), records)
-        .and_then(|()| fs::rename(&aside, path))
-        .map_err(failed)
-}
+/// A file of lines, or stdout.
+pub struct Lines(Option<Output>);
 
-fn all(out: &mut dyn Write, records: impl Iterator<Item = impl Serialize>) -> io::Result<()> {
-    for record in records {
-        output::json_line(out, &record)?;
+impl Lines {
+    /// Refuses what cannot be written; `-` is stdout.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        match path == Path::new("-") {
+            true => Ok(Self(None)),
+            false => Ok(Self(Some(Output::open(path)?))),
+        }
     }
-    out.flush()
+
+    /// Writes a line for each record.
+    pub fn write(self, mut records: impl Iterator<Item = impl Serialize>) -> Result<(), Failure> {
+        let Some(mut output) = self.0 else {
+            let mut out = io::stdout().lock();
+            records.try_for_each(|record| output::json_line(&mut out, &record))?;
+            return Ok(out.flush()?);
+        };
+        output.lines(records)
+    }
 }

@@ -7,6 +7,7 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
 use crate::failure::Failure;
+use crate::report::write::write_file;
 
 pub use super::style::fault;
 
@@ -57,13 +58,15 @@ pub fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failur
     });
     let failed =
         |error: anyhow::Error| Failure::Run(error.context(format!("{}: {stem}", folder.display())));
-    let svg = folder.join(format!("{stem}.svg"));
-    let area = SVGBackend::new(&svg, SIZE).into_drawing_area();
-    figure
-        .svg(&area)
-        .and_then(|()| area.present().map_err(fault))
-        .map_err(failed)?;
-    let png = folder.join(format!("{stem}.png"));
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        figure
+            .svg(&area)
+            .and_then(|()| area.present().map_err(fault))
+            .map_err(failed)?;
+    }
+    write_file(&folder.join(format!("{stem}.svg")), svg.as_bytes())?;
     let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
     let mut pixels = vec![0; 3 * (width * height) as usize];
     {
@@ -73,16 +76,18 @@ pub fn save(folder: &Path, stem: &str, figure: &dyn Figure) -> Result<(), Failur
             .and_then(|()| area.present().map_err(fault))
             .map_err(failed)?;
     }
-    write_png(&png, width, height, &pixels).map_err(failed)
+    let png = png(width, height, &pixels).map_err(failed)?;
+    write_file(&folder.join(format!("{stem}.png")), &png)
 }
 
-/// Writes `3 * width * height` bytes of red, green and blue.
-fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> anyhow::Result<()> {
-    let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(fault)?);
-    let mut encoder = png::Encoder::new(file, width, height);
+/// The file of `3 * width * height` bytes of red, green and blue.
+fn png(width: u32, height: u32, pixels: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header().map_err(fault)?;
     writer.write_image_data(pixels).map_err(fault)?;
-    writer.finish().map_err(fault)
+    writer.finish().map_err(fault)?;
+    Ok(file)
 }

@@ -19,6 +19,7 @@ use crate::args::{AbacusArgs, DeviceFlag};
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
+use crate::report::write::write_file;
 use crate::table::grouped;
 
 /// How often a line appears where there is no terminal.
@@ -191,9 +192,7 @@ fn report(
     let text = serde_json::to_string_pretty(&json)
         .context("evaluation")
         .map_err(Failure::Run)?;
-    std::fs::write(&path, text + "\n")
-        .with_context(|| path.display().to_string())
-        .map_err(Failure::Run)?;
+    write_file(&path, (text + "\n").as_bytes())?;
 
     let percent = |x: f64| format!("{:5.1} %", 100.0 * x);
     let mut o = std::io::stdout().lock();

@@ -1,6 +1,6 @@
 //! `OUT/work/log.jsonl`: an object a line for each update and each measurement.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ impl Log {
         if !text.is_empty() {
             text.push('\n');
         }
-        std::fs::write(&path, text).map_err(io)?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(io)?;
+        beamgen_files::write(&path, text).map_err(io)?;
+        let file = beamgen_files::append(&path).map_err(io)?;
         Ok(Self { path, file })
     }
 

@@ -22,6 +22,7 @@ use super::tally::tally;
 use super::watch::Found;
 use super::{Recipe, held_out, reference};
 use crate::tune::{Decoder, export, work};
+use crate::write::create_folder;
 use crate::{Error, Result};
 
 /// Time between two saved states.
@@ -132,7 +133,7 @@ pub fn run(
     let problems = fitting(&mut policy, &problems, "problems", report)?;
 
     let folder = job.out.join("work");
-    std::fs::create_dir_all(&folder).map_err(|error| Error::Io(folder.clone(), error))?;
+    create_folder(&folder)?;
     work::claim(&folder, &Identity::of(job, &weights), job.resume)?;
     report(Event::Note(format!(
         "{} problems, {} held out; {} weights are trained",

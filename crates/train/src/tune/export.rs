@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Decoder;
 use super::decoder::{EMBEDDING, HEAD};
-use crate::json::write_json;
+use crate::write::{create_folder, write, write_json, write_tensors};
 use crate::{Error, Result};
 
 /// Text files of a checkpoint that go into the new folder as they are.
@@ -97,7 +97,7 @@ pub fn save(
     kind: &Kind<'_>,
     dir: &Path,
 ) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(|error| Error::Io(dir.to_owned(), error))?;
+    create_folder(dir)?;
     let mut tensors: HashMap<String, Tensor> = HashMap::new();
     for (name, tensor) in decoder.tensors()? {
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
@@ -110,23 +110,17 @@ pub fn save(
         let tensor = Tensor::from_vec(tensor.data, tensor.shape, &Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
-    let file = dir.join("model.safetensors");
-    let side = dir.join("model.safetensors.tmp");
-    candle_core::safetensors::save(&tensors, &side)?;
-    std::fs::rename(&side, &file).map_err(|error| Error::Io(file, error))?;
+    write_tensors(&dir.join("model.safetensors"), &tensors)?;
     for name in COPIED {
         if let Some(text) = checkpoint.text(name)? {
-            let path = dir.join(name);
-            std::fs::write(&path, text.as_bytes()).map_err(|error| Error::Io(path, error))?;
+            write(&dir.join(name), text.as_bytes())?;
         }
     }
     if let Some(template) = kind.chat_template {
-        let path = dir.join("chat_template.jinja");
-        std::fs::write(&path, template).map_err(|error| Error::Io(path, error))?;
+        write(&dir.join("chat_template.jinja"), template)?;
     }
     if let Some(format) = kind.format {
-        let path = dir.join("prm.toml");
-        std::fs::write(&path, format).map_err(|error| Error::Io(path, error))?;
+        write(&dir.join("prm.toml"), format)?;
     }
     write_json(
         &dir.join("config.json"),

@@ -1,6 +1,6 @@
 //! The frozen part of a decoder, computed once by the engine and kept on disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,20 +48,13 @@ impl Features {
             starts.push(starts[starts.len() - 1] + example.ids.len() as u64);
         }
         let row = 2 * config.hidden_size as u64;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(io)?;
+        let mut file = beamgen_files::append(path).map_err(io)?;
         let rows = file.metadata().map_err(io)?.len() / row;
         // The last example that is whole.
         let mut done = starts.partition_point(|&start| start <= rows) - 1;
         let total = starts[examples.len()] as usize;
         if done < examples.len() {
             file.set_len(starts[done] * row).map_err(io)?;
-            file.seek(SeekFrom::End(0)).map_err(io)?;
             let mut frozen = FrozenLayers::new(config, weights, weight_type, layers)?;
             while done < examples.len() {
                 let end = examples.len().min(done + AT_ONCE);

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::labelled::{Labels, Target};
 use super::work::{self, Identity};
 use super::{Data, Decoder, Example, Features, Fit, Recipe, Report, RewardHead, export, fit, sft};
+use crate::write::create_folder;
 use crate::{Error, Result};
 
 /// What is trained from what.
@@ -137,7 +138,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         }
     };
     let folder = job.out.join("work");
-    std::fs::create_dir_all(&folder).map_err(|error| Error::Io(folder.clone(), error))?;
+    create_folder(&folder)?;
     let identity = Identity {
         kind: job.task.name().into(),
         format: format.clone(),

@@ -7,6 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::Decoder;
 use crate::optim::AdamW;
+use crate::write::write_tensors;
 use crate::{Error, Result};
 
 const STEP: &str = "step";
@@ -34,8 +35,7 @@ pub fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>
     Ok(saved.transpose()?)
 }
 
-/// Writes to a side file and renames, so that a kill never leaves half a state. `numbers` are what
-/// a run has to know beside weights and moments.
+/// Writes a state. `numbers` are what a run has to know beside weights and moments.
 pub fn save(
     path: &Path,
     decoder: &Decoder,
@@ -51,18 +51,12 @@ pub fn save(
     for &(name, number) in numbers {
         all.insert(name.to_owned(), Tensor::new(number, &Device::Cpu)?);
     }
-    write(path, &all)
+    write_tensors(path, &all)
 }
 
 /// Writes the trained weights alone.
 pub fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
     let vars = decoder.vars();
     let all = vars.map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
-    write(path, &all.collect())
-}
-
-fn write(path: &Path, all: &HashMap<String, Tensor>) -> Result<()> {
-    let side = path.with_extension("tmp");
-    candle_core::safetensors::save(all, &side)?;
-    std::fs::rename(&side, path).map_err(|error| Error::Io(path.to_owned(), error))
+    write_tensors(path, &all.collect())
 }

@@ -1,6 +1,6 @@
 //! The folder of a run's state, and what tells one run from another.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use beamgen_engine::{WeightType, Weights};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Example, Recipe};
-use crate::json::write_json;
+use crate::write::write_json;
 use crate::{Error, Result};
 
 /// What decides the bytes that a run writes: an interrupted one goes on only with the same.
@@ -30,7 +30,7 @@ pub struct Identity {
 /// The losses of all updates, one JSON object a line; an interrupted run's last may be there twice.
 pub fn log(work: &Path) -> Result<File> {
     let path = work.join("log.jsonl");
-    let file = OpenOptions::new().create(true).append(true).open(&path);
+    let file = beamgen_files::append(&path);
     file.map_err(|error| Error::Io(path, error))
 }
 

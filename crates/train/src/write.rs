@@ -1,0 +1,37 @@
+//! Files of JSON and of tensors, written whole or not at all.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use candle_core::Tensor;
+
+use crate::{Error, Result};
+
+/// Pretty JSON with a final newline.
+pub fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Empty(e.to_string()))?;
+    write(path, text + "\n")
+}
+
+/// Writes a file.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    beamgen_files::write(path, bytes).map_err(|e| Error::Io(path.to_owned(), e))
+}
+
+/// Writes a safetensors file.
+pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<()> {
+    let save = |aside: &Path| candle_core::safetensors::save(tensors, aside).map_err(first_line);
+    beamgen_files::replace(path, save).map_err(|e| Error::Io(path.to_owned(), e))
+}
+
+/// Without the backtrace that may follow.
+fn first_line(error: candle_core::Error) -> io::Error {
+    let text = error.to_string();
+    io::Error::other(text.lines().next().unwrap_or_default())
+}
+
+/// Makes a folder, and those above it.
+pub fn create_folder(path: &Path) -> Result<()> {
+    beamgen_files::create_folder(path).map_err(|e| Error::Io(path.to_owned(), e))
+}
