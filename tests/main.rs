@@ -32,6 +32,7 @@ mod labels;
 mod ledger;
 mod manual;
 mod numbers;
+mod outputs;
 mod pairs;
 mod pipe;
 mod programs;

@@ -29,9 +29,6 @@ fn devices_and_fifos_are_refused_where_a_whole_file_is_read() {
             let ran = place.run_within_a_minute(args);
             ran.assert_refused(&format!("{args:?}"), &[file, "not a regular file"]);
         }
-        place
-            .run_within_a_minute(&["solve", "p.jsonl", "--out", file])
-            .assert_refused("--out alone", &[file, "exists already"]);
         // What is no TOML file by its name is no format.
         place
             .run_within_a_minute(&["solve", "p.jsonl", "--prm-format", file])
@@ -99,4 +96,17 @@ fn a_file_over_the_cap_is_refused_without_being_held() {
         "1",
     ];
     place.run_within_a_minute(&solve).ok();
+}
+
+#[test]
+fn json_is_told_by_its_name_where_settings_are_read_and_read_where_formats_are() {
+    let place = place();
+    place.write("x.json", "{}");
+    for command in ["solve", "bench"] {
+        let ran = place.run(&[command, "p.jsonl", "--config", "x.json"]);
+        ran.assert_refused(command, &["x.json:1", "settings are a TOML file"]);
+    }
+    let format = ["solve", "p.jsonl", "--prm-format", "x.json"];
+    let ran = place.run(&format);
+    ran.assert_refused("an empty format", &["x.json:1", "missing field `format`"]);
 }

@@ -8,7 +8,7 @@ use beamgen::{
 use beamgen_labels::monte_carlo::Mode;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
@@ -597,10 +597,12 @@ pub fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Parses the command line. Help and version end the process; an error becomes one line.
-pub fn parse() -> Result<Command, Failure> {
-    match Cli::try_parse() {
-        Ok(cli) => Ok(cli.command),
+/// Parses the command line: the command, and all that was given. Help and version end the process;
+/// an error becomes one line.
+pub fn parse() -> Result<(Command, ArgMatches), Failure> {
+    let parsed = definition().try_get_matches();
+    match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
+        Ok(parsed) => Ok(parsed),
         // Help into a closed pipe is no failure.
         Err(help) if !help.use_stderr() => {
             let _ = help.print();

@@ -18,7 +18,8 @@ pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     })
 }
 
-fn parsed(value: &str) -> Value {
+/// The value as TOML, or as a string.
+pub fn parsed(value: &str) -> Value {
     let table = format!("value = {value}").parse::<Table>().ok();
     let only = table.filter(|table| table.len() == 1);
     only.and_then(|mut table| table.remove("value"))

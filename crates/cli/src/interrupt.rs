@@ -1,15 +1,23 @@
 //! Signals that ask the process to end: the first ends a run with what it has. A second Ctrl-C (or
-//! SIGQUIT) ends the process at once.
+//! SIGQUIT) ends the process at once. A limit on the size of files is an error of the write that
+//! meets it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use beamgen::{CancelToken, Event, ProblemResult, Request, RunSummary, Solver};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::failure::Failure;
+
+/// A write beyond `ulimit -f` fails from here on with an error that names the file; without a
+/// handler its signal ends the process without a word.
+pub fn survive_file_limits() {
+    // Where there can be no handlers, it ends as it always does.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
 
 /// Whether such a signal came, and which.
 #[derive(Clone, Debug, Default)]

@@ -26,6 +26,7 @@ mod manual;
 mod models;
 mod output;
 mod palette;
+mod paths;
 mod peak_memory;
 mod plan;
 mod printable;
@@ -67,7 +68,22 @@ pub fn main() -> ExitCode {
         }
         None => {}
     }
-    let result = args::parse().and_then(|command| match command {
+    interrupt::survive_file_limits();
+    let result = args::parse().and_then(|(command, given)| {
+        paths::check(&given)?;
+        run(command)
+    });
+    match result {
+        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::note(format_args!("beamgen: {failure}"));
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Solve(args) => solve::main(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::main(&args),
@@ -96,12 +112,5 @@ pub fn main() -> ExitCode {
         Command::Problems(args) => world::main(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
-    });
-    match result {
-        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::note(format_args!("beamgen: {failure}"));
-            failure.exit_code()
-        }
     }
 }
