@@ -5,14 +5,14 @@ use serde_json::json;
 use crate::run::{Place, Ran};
 
 /// Sets a terminal's title, clears the screen, goes back, sets colours by a C1 code, turns the
-/// direction round.
-const HOSTILE: &str = "\x1b]0;title\x07\x1b[2J\x08\x08\r\u{9b}31m\u{202e}\u{2066}\u{2028}\x7f";
+/// direction round, hides blanks of no width.
+const HOSTILE: &str = "\x1b]0;title\x07\x1b[2J\x08\x08\r\u{9b}31m\u{202e}\u{2066}\u{2028}\x7f\u{200b}\u{feff}\u{e0041}";
 
 /// The characters of `text` that act on a terminal.
 fn acting(text: &str) -> String {
     let acts = |c: &char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
-            || "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}".contains(*c)
+            || "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{feff}\u{e0041}".contains(*c)
             || ('\u{202a}'..='\u{202e}').contains(c)
             || ('\u{2066}'..='\u{2069}').contains(c)
     };
@@ -208,6 +208,7 @@ fn a_results_folder_holds_no_markup_formula_or_escape_of_its_input() {
     assert!(figures > 0);
 
     let table = place.read("out/results.csv");
+    assert_eq!(acting(&table), "", "{table}");
     let found: Vec<&str> = table
         .lines()
         .filter_map(|row| row.split(',').nth(6))

@@ -53,6 +53,13 @@ pub(crate) struct SettingsFile {
 
 /// The text of a settings file.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    if path.extension().is_some_and(|end| end == "json") {
+        return Err(Error::ConfigFile {
+            path: path.to_owned(),
+            line: 1,
+            reason: "JSON by its name: settings are a TOML file".to_owned(),
+        });
+    }
     beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
         path: path.to_owned(),
         source,

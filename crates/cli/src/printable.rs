@@ -1,10 +1,13 @@
 //! Text from elsewhere (problems, models, file names, arguments) as people may safely read it.
 //!
 //! An escape sequence in a problem or a file name could move the cursor, recolour or rename the
-//! terminal; a direction mark could show digits in another order. So every character that acts
-//! instead of showing is written as an escape that can be read: `\x1b`, `\u{202e}`. Everything that
-//! is printed for people passes through here. JSON does not: programs read it, and they need the
-//! text as it is.
+//! terminal; a direction mark could show digits in another order; a blank of no width could make two
+//! names look alike. So every character that acts instead of showing is written as an escape that
+//! can be read: `\x1b`, `\u{202e}`. Everything that is printed for people passes through here. JSON
+//! does not: programs read it, and they need the text as it is.
+//!
+//! Some characters are invisible and say how the one before them looks: joiners (U+200C and U+200D)
+//! and variation selectors. Persian, the scripts of India, Mongolian and emoji need them; they stay.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -53,14 +56,32 @@ pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
 }
 
 /// Whether a character acts on the terminal instead of showing: control characters (ESC, CR,
-/// backspace, the C1 set), direction marks, line and paragraph separators.
+/// backspace, the C1 set), direction marks, line and paragraph separators, and what is invisible by
+/// Unicode's property `Default_Ignorable_Code_Point`, but for joiners and variation selectors.
 pub fn acts(c: char) -> bool {
-    let is_direction_mark = matches!(
+    let is_invisible = matches!(
         c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e00ff}'
+            | '\u{e01f0}'..='\u{e0fff}'
     );
     let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
-    (c.is_control() && !matches!(c, '\n' | '\t')) || is_direction_mark || is_separator
+    (c.is_control() && !matches!(c, '\n' | '\t')) || is_invisible || is_separator
 }
 
 #[cfg(test)]
@@ -77,12 +98,16 @@ mod tests {
             lines("7\u{202e}1\u{9b}2J\u{2028}"),
             "7\\u{202e}1\\u{9b}2J\\u{2028}"
         );
+        for invisible in "\u{200b}\u{feff}\u{ad}\u{2060}\u{e0041}\u{3164}\u{180e}\u{fff9}".chars() {
+            let shown = lines(&format!("a{invisible}b")).into_owned();
+            assert_eq!(shown, format!("a\\u{{{:x}}}b", u32::from(invisible)));
+        }
         assert_eq!(lines("one\r\ntwo\tthree\rfour"), "one\ntwo\tthree\\rfour");
         assert_eq!(line("one\ntwo\tthree\x00"), "one two three\\x00");
         for plain in [
             "",
             "Mia has 34 pens.",
-            "é 数 \u{1f469}\u{200d}\u{1f4bb}",
+            "é 数 \u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f} \u{645}\u{6cc}\u{200c}\u{62e} \u{8fbb}\u{e0100}",
             "a\\b",
         ] {
             assert!(matches!(lines(plain), Cow::Borrowed(_)), "{plain}");

@@ -46,7 +46,7 @@ impl PrmSpec {
         Self::from_toml(text, name).ok()
     }
 
-    /// A family's name, or else the path of a TOML file.
+    /// A family's name, or else the path of a file ([`from_file`](Self::from_file)).
     ///
     /// # Errors
     /// [`Error::UnknownFormat`] if it is neither, or what the file says.
@@ -93,7 +93,7 @@ impl PrmSpec {
 
     /// `prm.json`, which `beamgen train` writes: the family `step-token` with the model's own step
     /// token and tensors.
-    fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
+    pub(crate) fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
         let exported: Exported = serde_json::from_str(text).map_err(|error| Error::SpecFile {
             path: path.to_owned(),
             line: error.line(),
@@ -187,6 +187,14 @@ mod tests {
         std::fs::write(&path, FAMILIES[2].1).unwrap();
         let spec = PrmSpec::choose(&name).unwrap();
         assert_eq!(spec.head, PrmSpec::named(FAMILIES[2].0).unwrap().head);
+        let path = dir.path().join("mine.json");
+        let text = r#"{"format": "step-token", "step_token": "x", "head": "linear-sigmoid", "weight": "v"}"#;
+        std::fs::write(&path, text).unwrap();
+        let spec = PrmSpec::choose(&path.display().to_string()).unwrap();
+        assert_eq!(spec.step.tag.as_deref(), Some("x"));
+        std::fs::write(&path, "[step]\n").unwrap();
+        let error = PrmSpec::choose(&path.display().to_string()).unwrap_err();
+        assert!(error.to_string().contains("mine.json:1"), "{error}");
     }
 
     #[test]

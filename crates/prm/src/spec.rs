@@ -177,7 +177,8 @@ impl PrmSpec {
         Ok(spec)
     }
 
-    /// A spec from a TOML file, a regular one of at most 1 MiB.
+    /// A spec from a TOML file, a regular one of at most 1 MiB. A file `*.json` is read as the
+    /// `prm.json` of a checkpoint.
     ///
     /// # Errors
     /// [`Error::Unreadable`], or what [`PrmSpec::from_toml`] says.
@@ -187,7 +188,10 @@ impl PrmSpec {
                 path: path.to_owned(),
                 source,
             })?;
-        Self::from_toml(&text, &path.display().to_string())
+        match path.extension().is_some_and(|end| end == "json") {
+            true => Self::from_json(&text, path),
+            false => Self::from_toml(&text, &path.display().to_string()),
+        }
     }
 
     /// The spec as a TOML file, which [`from_toml`](Self::from_toml) reads back.

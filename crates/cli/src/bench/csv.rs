@@ -5,6 +5,7 @@ use std::path::Path;
 use super::measured::Measured;
 use super::outline::Outline;
 use crate::failure::Failure;
+use crate::printable;
 use crate::report::write::write_file;
 
 const HEAD: [&str; 25] = [
@@ -80,7 +81,7 @@ pub fn write(path: &Path, outline: &Outline, measured: &[Measured<'_>]) -> Resul
                 listed(&row.depths.kept),
                 listed(&row.depths.scored),
             ];
-            table.write_record(fields.map(no_formula)).map_err(failed)?;
+            table.write_record(fields.map(shown)).map_err(failed)?;
         }
     }
     let bytes = table
@@ -89,9 +90,11 @@ pub fn write(path: &Path, outline: &Outline, measured: &[Measured<'_>]) -> Resul
     write_file(path, &bytes)
 }
 
-/// A cell that spreadsheets show as it is. What begins like a formula gets an apostrophe before it,
-/// as they ask for; plain numbers stay numbers.
-fn no_formula(cell: String) -> String {
+/// A cell that spreadsheets and terminals show as it is: characters that act are escapes, and what
+/// begins like a formula gets an apostrophe before it; plain numbers stay numbers. The rows have
+/// the text as it was.
+fn shown(text: String) -> String {
+    let cell = printable::lines(&text).into_owned();
     let is_number = || {
         let unsigned = cell.strip_prefix(['-', '+']).unwrap_or(&cell);
         unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -110,10 +113,14 @@ mod tests {
     #[test]
     fn cells_that_begin_a_formula_are_text_and_numbers_stay_numbers() {
         for formula in ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-inf", "+", "-", "\t=1"] {
-            assert_eq!(no_formula(formula.to_owned()), format!("'{formula}"));
+            assert_eq!(shown(formula.to_owned()), format!("'{formula}"));
         }
+        assert_eq!(
+            shown("a\u{1b}[2J\u{202e}b\0".to_owned()),
+            "a\\x1b[2J\\u{202e}b\\x00"
+        );
         for plain in ["", "-3.5", "+7", "-1e-7", "-.5", "1=1", "beam", "a-b"] {
-            assert_eq!(no_formula(plain.to_owned()), plain);
+            assert_eq!(shown(plain.to_owned()), plain);
         }
     }
 }

@@ -121,6 +121,10 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
         Some(file) => from_file::from_file(&file, args)?,
         None => from_flags::from_flags(args)?,
     };
+    // Told now, not when the results are written down.
+    serde_json::to_value(&plan.outline).map_err(|error| {
+        Failure::Input(format!("{error}: give models and files names of UTF-8"))
+    })?;
     for (problems, set) in plan.problems.iter().zip(&plan.outline.sets) {
         problems.require_answers(set.ids.len())?;
     }

@@ -1,5 +1,7 @@
 //! Where and with what a report was made.
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
@@ -93,14 +95,16 @@ impl Machine {
 }
 
 fn command() -> String {
-    let quoted = |arg: String| {
+    let quoted = |arg: OsString| {
+        // What is no text cannot be shown exactly, and is no reason to lose a report.
+        let arg = arg.to_string_lossy().into_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
         match !arg.is_empty() && arg.chars().all(plain) {
             true => arg,
             false => format!("'{}'", arg.replace('\'', "'\\''")),
         }
     };
-    let args = std::env::args().skip(1).filter(|arg| arg != "--resume");
+    let args = std::env::args_os().skip(1).filter(|arg| arg != "--resume");
     std::iter::once("beamgen".to_owned())
         .chain(args.map(quoted))
         .collect::<Vec<_>>()
