@@ -7,8 +7,6 @@ use crate::error::Failure;
 /// The first wait; it doubles with each attempt.
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(10);
-/// More than this a server may not ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(120);
 
 /// What a failure means for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +39,8 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
 
 /// How long to wait after the attempt with the number `attempt`, from 1; `None` if it was the last.
 /// `accidents` counts the failures of [`Kind::Accident`] so far, this one included. `spent` is the
-/// time since the first failure, `jitter` a number in `0.0..1.0`.
+/// time since the first failure, `jitter` a number in `0.0..1.0`. No wait is longer than the
+/// patience that is left, whatever the server asks for.
 pub(crate) fn wait(
     failure: &Failure,
     attempt: u32,
@@ -55,19 +54,21 @@ pub(crate) fn wait(
         Kind::Accident if accidents > 1 => return None,
         Kind::Accident | Kind::Busy | Kind::Down => {}
     }
-    if spent >= patience {
+    let left = patience.saturating_sub(spent);
+    if left.is_zero() {
         return None;
     }
     let doubled = FIRST * 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
     let own = doubled.min(LONGEST).mul_f64(0.5 + 0.5 * jitter);
-    Some(match failure {
+    let wait = match failure {
         // Not all at the same moment.
         Failure::Status {
             retry_after: Some(asked),
             ..
-        } => (*asked).min(LONGEST_ASKED) + FIRST.mul_f64(jitter),
+        } => asked.saturating_add(FIRST.mul_f64(jitter)),
         _ => own,
-    })
+    };
+    Some(wait.min(left))
 }
 
 #[cfg(test)]
@@ -115,15 +116,57 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_server_says_when_to_come_back() {
-        let after = |seconds| Failure::Status {
+    fn busy(seconds: u64) -> Failure {
+        Failure::Status {
             status: 503,
             message: String::new(),
             retry_after: Some(Duration::from_secs(seconds)),
-        };
-        let waits = |seconds| wait(&after(seconds), 1, 0, Duration::ZERO, MINUTE, 0.0).unwrap();
-        assert_eq!(waits(7), Duration::from_secs(7));
-        assert_eq!(waits(1_000_000), LONGEST_ASKED);
+        }
+    }
+
+    #[test]
+    fn a_server_says_when_to_come_back_and_patience_when_to_give_up() {
+        let waits = |seconds, spent, patience| wait(&busy(seconds), 1, 0, spent, patience, 0.0);
+        assert_eq!(
+            waits(7, Duration::ZERO, MINUTE),
+            Some(Duration::from_secs(7))
+        );
+        for seconds in [61, 120, 99_999_999_999, u64::MAX] {
+            assert_eq!(waits(seconds, Duration::ZERO, MINUTE), Some(MINUTE));
+            let spent = Duration::from_secs(59);
+            assert_eq!(waits(seconds, spent, MINUTE), Some(Duration::from_secs(1)));
+        }
+        assert_eq!(waits(0, MINUTE, MINUTE), None);
+    }
+
+    /// The time by which a request that is never answered is given up, if attempts take none.
+    fn given_up_after(failure: &Failure, patience: Duration, jitter: f64) -> Duration {
+        let mut now = Duration::ZERO;
+        for attempt in 1.. {
+            match wait(failure, attempt, 0, now, patience, jitter) {
+                Some(wait) => now += wait,
+                None => break,
+            }
+        }
+        now
+    }
+
+    #[test]
+    fn no_request_is_made_again_after_its_patience() {
+        for patience in [0, 1, 3, 45, 120].map(Duration::from_secs) {
+            for failure in [
+                busy(0),
+                busy(2),
+                busy(40),
+                busy(u64::MAX),
+                status(429),
+                status(502),
+            ] {
+                for jitter in [0.1, 0.5, 0.999] {
+                    let end = given_up_after(&failure, patience, jitter);
+                    assert_eq!(end, patience, "{failure:?}");
+                }
+            }
+        }
     }
 }
