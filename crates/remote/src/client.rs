@@ -10,11 +10,14 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::address::{Address, ApiKey};
-use crate::error::{Error, Failure, one_line, said};
+use crate::error::{BadAnswer, Error, Failure, one_line, said};
+use crate::reply::Reply;
 use crate::stream::Completion;
 
-/// The largest answer that is read, in bytes.
-const MOST_BYTES: usize = 64 << 20;
+/// Bytes of an answer that do not grow with what was asked for, and those of a refusal.
+const FRAME: usize = 64 << 10;
+/// Bytes of what a server says of itself: a list of models with their descriptions.
+const ABOUT: usize = 4 << 20;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A route with what is sent there.
@@ -25,7 +28,18 @@ pub(crate) struct Call {
     /// What is posted as JSON; without it the route is only read.
     pub body: Option<Value>,
     /// Streamed, and read until one of these strings is in its text.
-    pub until: Option<Vec<String>>,
+    pub until: Option<Until>,
+    /// Bytes of the longest answer that is read.
+    pub most_bytes: usize,
+}
+
+/// Where a streamed text ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Until {
+    /// The end of any of them.
+    pub marks: Vec<String>,
+    /// Most pieces of text that the tokens come in.
+    pub pieces: usize,
 }
 
 impl Call {
@@ -34,14 +48,17 @@ impl Call {
             route,
             body: None,
             until: None,
+            most_bytes: ABOUT,
         }
     }
 
-    pub fn post(route: &'static str, body: Value) -> Self {
+    /// `grows` are bytes that the answer has for what is asked for, at most.
+    pub fn post(route: &'static str, body: Value, grows: usize) -> Self {
         Self {
             route,
             body: Some(body),
             until: None,
+            most_bytes: FRAME.saturating_add(grows),
         }
     }
 }
@@ -85,6 +102,20 @@ impl Client {
         Ok(Self { http, patience })
     }
 
+    /// Makes a request, and takes what is wanted out of the answer.
+    pub async fn ask<T>(
+        &self,
+        address: &Address,
+        key: Option<&ApiKey>,
+        session: &str,
+        call: &Call,
+        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
+    ) -> Result<T, Failure> {
+        let answer = self.send(address, key, session, call).await?;
+        let read = Reply::parse(&answer).and_then(read);
+        read.map_err(|bad| Failure::Answer(bad.0))
+    }
+
     /// Makes a request. Dropping the future closes the connection, at which the engines that are
     /// known here stop generating. `session` is the same for all requests of a problem, for
     /// routers.
@@ -94,7 +125,7 @@ impl Client {
         key: Option<&ApiKey>,
         session: &str,
         call: &Call,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Vec<u8>, Failure> {
         let Patience { first_byte, rest } = self.patience;
         let mut again = true;
         let response = loop {
@@ -118,20 +149,17 @@ impl Client {
             .and_then(|value| value.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
         if let (Some(until), true) = (&call.until, status.is_success()) {
-            return streamed(response, until, rest).await;
+            return streamed(response, until, call.most_bytes, rest).await;
         }
-        let text = match timeout(rest, body(response)).await {
-            Err(_) => return Err(incomplete(rest)),
-            Ok(text) => text?,
-        };
-        if !status.is_success() {
-            return Err(Failure::Status {
-                status: status.as_u16(),
-                message: said(&text),
-                retry_after,
-            });
+        if status.is_success() {
+            return whole_body(response, call.most_bytes, rest).await;
         }
-        parsed(&text)
+        let (text, _) = body(response, FRAME, rest).await?;
+        Err(Failure::Status {
+            status: status.as_u16(),
+            message: said(&text),
+            retry_after,
+        })
     }
 
     fn request(
@@ -161,26 +189,18 @@ impl Client {
     }
 }
 
-fn parsed(text: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(text).map_err(|error| {
-        let text = one_line(&String::from_utf8_lossy(text));
-        Failure::Answer(format!("{error}: {text:?}"))
-    })
-}
-
 /// Reads a stream up to one of the strings; each of its parts comes within `idle`. The connection
 /// closes when the rest is not wanted.
 async fn streamed(
     mut response: reqwest::Response,
-    until: &[String],
+    until: &Until,
+    most: usize,
     idle: Duration,
-) -> Result<Value, Failure> {
+) -> Result<Vec<u8>, Failure> {
     let mut completion = Completion::new(until);
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
-        let text = timeout(idle, body(response)).await;
-        let text = text.map_err(|_| incomplete(idle))??;
-        return completion.of_whole(&parsed(&text)?);
+        return completion.of_whole(&whole_body(response, most, idle).await?);
     }
     let mut bytes = 0;
     loop {
@@ -190,8 +210,8 @@ async fn streamed(
             Ok(None) => return completion.whole(),
             Ok(Some(part)) => {
                 bytes += part.len();
-                if bytes > MOST_BYTES {
-                    return Err(too_long());
+                if bytes > most {
+                    return Err(Failure::TooLong(most));
                 }
                 if completion.push(&part)? {
                     return completion.whole();
@@ -208,20 +228,40 @@ fn incomplete(waited: Duration) -> Failure {
     ))
 }
 
-fn too_long() -> Failure {
-    Failure::Answer(format!("it has more than {MOST_BYTES} bytes"))
+/// A body that ends within `most` bytes.
+async fn whole_body(
+    response: reqwest::Response,
+    most: usize,
+    rest: Duration,
+) -> Result<Vec<u8>, Failure> {
+    match body(response, most, rest).await? {
+        (text, true) => Ok(text),
+        (_, false) => Err(Failure::TooLong(most)),
+    }
 }
 
-async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
-    loop {
-        match response.chunk().await {
-            Err(error) => return Err(Failure::Cut(whole(&error))),
-            Ok(None) => return Ok(text),
-            Ok(Some(more)) if text.len() + more.len() > MOST_BYTES => return Err(too_long()),
-            Ok(Some(more)) => text.extend_from_slice(&more),
+/// The first `most` bytes of a body, and whether that is all of it.
+async fn body(
+    mut response: reqwest::Response,
+    most: usize,
+    rest: Duration,
+) -> Result<(Vec<u8>, bool), Failure> {
+    let reading = async {
+        let mut text = Vec::new();
+        loop {
+            match response.chunk().await {
+                Err(error) => return Err(Failure::Cut(whole(&error))),
+                Ok(None) => return Ok((text, true)),
+                Ok(Some(more)) if text.len() + more.len() > most => {
+                    text.extend_from_slice(&more[..most - text.len()]);
+                    return Ok((text, false));
+                }
+                Ok(Some(more)) => text.extend_from_slice(&more),
+            }
         }
-    }
+    };
+    let read = timeout(rest, reading).await;
+    read.map_err(|_| incomplete(rest))?
 }
 
 /// Why there is no connection, and what helps if it is a certificate.

@@ -8,10 +8,11 @@ pub(crate) mod vllm;
 use std::fmt::Debug;
 
 use beamgen_engine::{SamplingParams, Tokenizer};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::client::Call;
 use crate::error::BadAnswer;
+use crate::reply::Reply;
 
 /// The engines that are known, in the order in which a server is held to be one of them.
 pub(crate) const DIALECTS: &[&dyn Dialect] = &[
@@ -21,6 +22,12 @@ pub(crate) const DIALECTS: &[&dyn Dialect] = &[
     // Any other, for those who ask for it.
     &openai::OpenAi,
 ];
+
+/// Bytes that an answer has for a token that is sampled: its text some times over, as text and as
+/// bytes, its number, its log-probability, and names.
+const BYTES_OF_TOKEN: usize = 4 << 10;
+/// Bytes that an answer has for a token of the prompt, which some engines give back.
+const BYTES_OF_PROMPT_TOKEN: usize = 64;
 
 /// The rest of a step, to be sampled.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +41,24 @@ pub(crate) struct Ask {
     pub seed: u32,
     /// Strings to stop behind.
     pub stop: Vec<String>,
+}
+
+impl Ask {
+    /// Bytes that the answer has for the tokens, at most.
+    fn most_bytes(&self) -> usize {
+        let sampled = self.max_tokens.saturating_mul(BYTES_OF_TOKEN);
+        sampled.saturating_add(self.ids.len() * BYTES_OF_PROMPT_TOKEN)
+    }
+
+    /// Pieces of text that the tokens come in, at most: some servers send empty ones between them.
+    fn most_pieces(&self) -> usize {
+        self.max_tokens.saturating_mul(2).saturating_add(16)
+    }
+}
+
+/// Bytes that an answer has for label tokens behind a prompt, at most.
+fn most_bytes_of_labels(ids: &[u32], labels: &[u32]) -> usize {
+    labels.len() * BYTES_OF_TOKEN + ids.len() * BYTES_OF_PROMPT_TOKEN
 }
 
 /// Why a server stopped.
@@ -94,7 +119,7 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     }
 
     /// What the answer there says, if it is this engine's.
-    fn is_about(&self, answer: &Value) -> Option<About>;
+    fn is_about(&self, answer: Reply<'_>) -> Option<About>;
 
     /// A route that a living server answers at once.
     fn health(&self) -> &'static str {
@@ -104,9 +129,16 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// `tokenizer` is for those to whom text is sent.
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call;
 
+    /// What was sampled, of the answer to `ask`.
+    ///
     /// # Errors
-    /// What is missing in the answer.
-    fn generated(&self, answer: &Value, tokenizer: &Tokenizer) -> Result<Generated, BadAnswer>;
+    /// What is missing in the answer, or wrong with it.
+    fn generated(
+        &self,
+        answer: Reply<'_>,
+        ask: &Ask,
+        tokenizer: &Tokenizer,
+    ) -> Result<Generated, BadAnswer>;
 
     /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
@@ -119,13 +151,14 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// The logits of `labels`, in their order.
     ///
     /// # Errors
-    /// What is missing in the answer: a label, say. There is no default for it.
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer>;
+    /// What is missing in the answer: a label, say. There is no default for it. Or what is wrong
+    /// with it.
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer>;
 
     /// The tokens of a text, without those that are added to any text.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "add_special_tokens": false});
-        Call::post("/tokenize", body)
+        Call::post("/tokenize", body, most_bytes_of_tokens(text))
     }
 
     /// What the engine promises of equal requests, for the record.
@@ -145,42 +178,29 @@ pub(crate) fn names() -> String {
 }
 
 /// The first model of an OpenAI list of models, if `owner` serves it.
-fn listed(answer: &Value, owner: &str) -> Option<About> {
-    let model = &answer["data"][0];
-    (model["owned_by"] == owner).then(|| About {
+fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
+    let named: String = answer.maybe("data.0.owned_by")?;
+    (named == owner).then(|| About {
         version: None,
-        model: string(&model["id"]),
-        source: string(&model["root"]),
-        context: count(&model["max_model_len"]),
+        model: answer.maybe("data.0.id"),
+        source: answer.maybe("data.0.root"),
+        context: answer.maybe("data.0.max_model_len"),
     })
 }
 
-fn milliseconds(value: &Value) -> Option<u64> {
-    let value = number(value).filter(|value| (0.0..1e12).contains(value))?;
-    Some(value.round() as u64)
+fn milliseconds(value: f64) -> Option<u64> {
+    let is_time = (0.0..1e12).contains(&value);
+    is_time.then_some(value.round() as u64)
 }
 
-/// The tokens in the answer of a route that tokenises.
-pub(crate) fn tokenised(answer: &Value) -> Result<Vec<u32>, BadAnswer> {
-    ids(&answer["tokens"]).ok_or_else(without("tokens"))
+/// Bytes that an answer has for the tokens of a text, at most.
+fn most_bytes_of_tokens(text: &str) -> usize {
+    text.len() * BYTES_OF_PROMPT_TOKEN
 }
 
-/// The ids at a place of an answer.
-fn ids(value: &Value) -> Option<Vec<u32>> {
-    let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
-    value.as_array()?.iter().map(id).collect()
-}
-
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().filter(|number| !number.is_nan())
-}
-
-fn string(value: &Value) -> Option<String> {
-    value.as_str().map(str::to_owned)
-}
-
-fn count(value: &Value) -> Option<usize> {
-    usize::try_from(value.as_u64()?).ok()
+/// The tokens of `text` in the answer of a route that tokenises.
+pub(crate) fn tokenised(answer: Reply<'_>, text: &str) -> Result<Vec<u32>, BadAnswer> {
+    answer.list("tokens", text.len())
 }
 
 /// Refuses an answer whose tokens and log-probabilities do not go together.
@@ -192,7 +212,57 @@ fn checked(generated: Generated) -> Result<Generated, BadAnswer> {
     }
 }
 
-/// What is named but not found in an answer.
-fn without(field: &str) -> impl Fn() -> BadAnswer + '_ {
-    move || format!("without `{field}`").into()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an engine's answer to a request for labels 7 and 8 gives.
+    fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
+        let answer = Reply::parse(answer.as_bytes()).unwrap();
+        let read = named(engine).unwrap().labels(answer, &[7, 8]);
+        read.map(|(logits, _)| logits).map_err(|bad| bad.0)
+    }
+
+    #[test]
+    fn labels_have_the_numbers_that_their_engine_gives() {
+        let vllm = |seven: &str| {
+            let top = format!(r#"{{"token_id:8": -2, "token_id:7": {seven}}}"#);
+            labels(
+                "vllm",
+                &format!(r#"{{"choices": [{{"logprobs": {{"top_logprobs": [{top}]}}}}]}}"#),
+            )
+        };
+        let sglang = |seven: &str| {
+            let pairs = format!(r#"[[[-2, 8, null], [{seven}, 7, "x"]]]"#);
+            labels(
+                "sglang",
+                &format!(r#"{{"meta_info": {{"output_token_ids_logprobs": {pairs}}}}}"#),
+            )
+        };
+        let llama_cpp = |seven: &str| {
+            let top = format!(
+                r#"[{{"id": 8, "prob": 0.25}}, {{"id": 7, "prob": {seven}, "token": "x"}}]"#
+            );
+            labels(
+                "llama.cpp",
+                &format!(r#"{{"completion_probabilities": [{{"top_probs": {top}}}]}}"#),
+            )
+        };
+        assert_eq!(vllm("-0.5"), Ok(vec![-0.5, -2.0]));
+        assert_eq!(sglang("-0.5"), Ok(vec![-0.5, -2.0]));
+        assert_eq!(llama_cpp("1"), Ok(vec![0.0, 0.25_f64.ln()]));
+        for bad in ["5", "-1e308", "0.01", "null", "\"x\""] {
+            assert!(vllm(bad).is_err(), "{bad}");
+            assert!(sglang(bad).is_err(), "{bad}");
+        }
+        for bad in ["5", "-1e308", "-0.5", "null", "\"x\""] {
+            assert!(llama_cpp(bad).is_err(), "{bad}");
+        }
+        let error = vllm("5").unwrap_err();
+        assert!(
+            error.contains("token_id:7` is 5e0, which is no log-probability"),
+            "{error}"
+        );
+        assert!(labels("vllm", "{}").unwrap_err().contains("label token 7"));
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use thiserror::Error;
+
+use crate::reply::Reply;
 
 /// Servers that cannot be used.
 #[derive(Debug, Error)]
@@ -110,6 +111,9 @@ pub enum Failure {
     /// An answer that is not what the route gives.
     #[error("gave an answer that cannot be read: {0}")]
     Answer(String),
+    /// An answer that is longer than any to what was asked for.
+    #[error("gave an answer of more than {0} bytes, and no answer to the request is so long")]
+    TooLong(usize),
 }
 
 /// Characters of what a server says that are repeated in an error.
@@ -118,19 +122,14 @@ const MOST_SAID: usize = 300;
 /// Returns what a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
 /// a `detail`, or the text.
 pub(crate) fn said(text: &[u8]) -> String {
-    let json: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
-    let message = [
-        &json["error"]["message"],
-        &json["error"],
-        &json["message"],
-        &json["detail"],
-    ]
-    .into_iter()
-    .find_map(Value::as_str);
-    match message {
-        Some(message) => one_line(message),
-        None => one_line(&String::from_utf8_lossy(text)),
-    }
+    let message = Reply::parse(text).ok().and_then(|reply| {
+        let places = ["error.message", "error", "message", "detail"];
+        places
+            .into_iter()
+            .find_map(|place| reply.maybe::<String>(place))
+    });
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned());
+    one_line(&message)
 }
 
 pub(crate) fn one_line(text: &str) -> String {

@@ -34,6 +34,7 @@ mod limit;
 mod prefix;
 mod probe;
 mod replicas;
+mod reply;
 mod requests;
 mod retry;
 mod route;

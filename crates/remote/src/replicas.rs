@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -14,6 +13,7 @@ use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client};
 use crate::error::{BadAnswer, Failure};
 use crate::limit::Limit;
+use crate::reply::Reply;
 use crate::retry::{self, Kind};
 
 /// How often a dead server is asked whether it is back.
@@ -105,7 +105,7 @@ impl Replicas {
         self: &Arc<Self>,
         session: u64,
         call: &Call,
-        read: impl Fn(&Value) -> Result<T, BadAnswer>,
+        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
     ) -> Result<(T, u32), CallError> {
         let header = format!("{session:016x}");
         let mut first_failure: Option<Instant> = None;
@@ -120,10 +120,8 @@ impl Replicas {
             attempt += 1;
             server.requests.fetch_add(1, Ordering::Relaxed);
             let (client, key) = (&self.client, self.key.as_ref());
-            let answer = client.send(&server.address, key, &header, call).await;
+            let answer = client.ask(&server.address, key, &header, call, &read).await;
             drop(permit);
-            let answer =
-                answer.and_then(|answer| read(&answer).map_err(|bad| Failure::Answer(bad.0)));
             let failure = match answer {
                 Ok(answer) => {
                     server.limit.served();

@@ -27,6 +27,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     match failure {
         Failure::Unreachable(_) | Failure::Silent(_) | Failure::Cut(_) => Kind::Down,
         Failure::Answer(_) => Kind::Accident,
+        Failure::TooLong(_) => Kind::Hopeless,
         Failure::Status { status, .. } => match status {
             408 | 429 | 503 => Kind::Busy,
             502 | 504 => Kind::Down,

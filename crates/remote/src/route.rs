@@ -2,11 +2,33 @@
 
 use beamgen_engine::Tokenizer;
 use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _};
+use serde_json::json;
 
 use crate::client::Call;
 use crate::dialect::{Dialect, Usage, vllm};
 use crate::error::BadAnswer;
+use crate::reply::{Few, Reply};
+
+/// Classes that a reward model has, at most.
+const MOST_CLASSES: usize = 64;
+/// Bytes that an answer has for the classes of a row, at most.
+const BYTES_OF_ROW: usize = 32 * MOST_CLASSES;
+/// Bytes that it has for a row of two classes.
+const BYTES_OF_PAIR: usize = 128;
+
+/// The classes of a row.
+struct Row(Vec<f64>);
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let classes = Few::new(MOST_CLASSES).deserialize(from)?;
+        classes
+            .map(Self)
+            .ok_or_else(|| D::Error::custom("a row without probabilities"))
+    }
+}
 
 /// What a server does for a score.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +105,15 @@ impl Route {
     pub fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
         match self {
             Self::Labels(labels) => dialect.label_logits(model, ids, labels),
-            Self::Classify => Call::post("/classify", json!({"model": model, "input": ids})),
-            Self::Steps => Call::post("/pooling", json!({"model": model, "input": ids})),
+            Self::Classify => {
+                let body = json!({"model": model, "input": ids});
+                Call::post("/classify", body, BYTES_OF_ROW)
+            }
+            // A server with the wrong tag has a row for each token, which is to be said.
+            Self::Steps => {
+                let body = json!({"model": model, "input": ids});
+                Call::post("/pooling", body, BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR)
+            }
         }
     }
 
@@ -94,7 +123,7 @@ impl Route {
         dialect: &dyn Dialect,
         normaliser: Normaliser,
         steps: usize,
-        answer: &Value,
+        answer: Reply<'_>,
     ) -> Result<(Vec<f32>, Usage), BadAnswer> {
         let usage = || vllm::usage(answer);
         match self {
@@ -107,19 +136,23 @@ impl Route {
                 ))
             }
             Self::Classify => {
-                let row = &answer["data"][0]["probs"];
-                Ok((vec![of_classes(row, normaliser)?], usage()))
+                let field = "data.0.probs";
+                let row = answer.list(field, MOST_CLASSES)?;
+                Ok((vec![of_classes(field, &row, normaliser)?], usage()))
             }
             Self::Steps => {
-                let rows = answer["data"][0]["data"].as_array();
-                let rows = rows.ok_or("without `data`")?;
-                if rows.len() != steps {
+                let field = "data.0.data";
+                let rows = answer.length(field).ok_or("without `data`")?;
+                if rows != steps {
                     return Err(format!(
-                        "{} rows for {steps} steps: is the step tag of its --pooler-config that of the model?",
-                        rows.len()
+                        "{rows} rows for {steps} steps: is the step tag of its --pooler-config that of the model?"
                     ).into());
                 }
-                let scores = rows.iter().map(|row| of_classes(row, normaliser));
+                let rows = answer.list::<Row>(field, steps)?;
+                let scores = rows
+                    .iter()
+                    .enumerate()
+                    .map(|(at, row)| of_classes(&format!("{field}.{at}"), &row.0, normaliser));
                 Ok((scores.collect::<Result<_, _>>()?, usage()))
             }
         }
@@ -127,29 +160,28 @@ impl Route {
 }
 
 /// The probability in a row that the server has normalised.
-fn of_classes(row: &Value, normaliser: Normaliser) -> Result<f32, BadAnswer> {
-    let row = row.as_array().ok_or("a row without probabilities")?;
+fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, BadAnswer> {
     let (class, sum) = match normaliser {
         Normaliser::Softmax(class) => (class, Some(1.0)),
         Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
     };
-    let values: Option<Vec<f64>> = row.iter().map(Value::as_f64).collect();
-    let values = values.ok_or("a row with something that is no number")?;
-    let total: f64 = values.iter().sum();
-    let normalised = values.iter().all(|value| (0.0..=1.0).contains(value))
+    let total: f64 = row.iter().sum();
+    let normalised = row.iter().all(|value| (0.0..=1.0).contains(value))
         && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
-        && (sum.is_some() || values.len() == 1);
+        && (sum.is_some() || row.len() == 1);
     if !normalised {
-        return Err(format!("{values:?} are no probabilities of classes").into());
+        return Err(format!("`{field}` is {row:?}, which are no probabilities of classes").into());
     }
-    let value = values.get(class);
+    let value = row.get(class);
     value
         .map(|&value| value as f32)
-        .ok_or_else(|| format!("{} classes, and class {class} is wanted", values.len()).into())
+        .ok_or_else(|| format!("{} classes, and class {class} is wanted", row.len()).into())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::dialect::named;
 
@@ -158,8 +190,10 @@ mod tests {
         let vllm = named("vllm").unwrap();
         let scores = |answer: Value, steps| {
             let softmax = Normaliser::Softmax(1);
+            let answer = answer.to_string();
+            let answer = Reply::parse(answer.as_bytes()).unwrap();
             Route::Steps
-                .scores(vllm, softmax, steps, &answer)
+                .scores(vllm, softmax, steps, answer)
                 .map(|(scores, _)| scores)
         };
         let rows = json!({"data": [{"data": [[0.25, 0.75], [1.0, 0.0]]}]});
@@ -179,8 +213,8 @@ mod tests {
         ] {
             assert!(scores(bad.clone(), 1).is_err(), "{bad}");
         }
-        let one = json!({"data": [{"probs": [0.125]}]});
-        let sigmoid = Route::Classify.scores(vllm, Normaliser::Sigmoid, 1, &one);
+        let one = Reply::parse(br#"{"data": [{"probs": [0.125]}]}"#).unwrap();
+        let sigmoid = Route::Classify.scores(vllm, Normaliser::Sigmoid, 1, one);
         assert_eq!(sigmoid.unwrap().0, [0.125]);
     }
 }

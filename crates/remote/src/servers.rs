@@ -8,13 +8,13 @@ use beamgen_certificates::Certificates;
 use beamgen_engine::Tokenizer;
 use beamgen_prm::Normaliser;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client, Patience};
 use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named, names};
 use crate::error::{BadAnswer, Error, Failure};
 use crate::replicas::{CallError, Replicas};
+use crate::reply::Reply;
 use crate::route::Route;
 
 /// Servers of one model, and how they are asked.
@@ -312,7 +312,16 @@ impl Connection {
         tokenizer: &Tokenizer,
     ) -> Result<(Generated, u32), CallError> {
         let call = self.dialect.generate(&self.model, ask, tokenizer);
-        let read = |answer: &Value| self.dialect.generated(answer, tokenizer);
+        let read = |answer: Reply<'_>| {
+            let generated = self.dialect.generated(answer, ask, tokenizer)?;
+            let is_unknown = |token: &&u32| **token as usize >= tokenizer.len();
+            match generated.tokens.iter().find(is_unknown) {
+                Some(token) => {
+                    Err(format!("token {token}, which the tokenizer does not have").into())
+                }
+                None => Ok(generated),
+            }
+        };
         let generated = self.replicas.call(session, &call, read).await?;
         self.note(ask.ids.len(), generated.0.usage);
         Ok(generated)
@@ -329,7 +338,7 @@ impl Connection {
         rows: usize,
     ) -> Result<(Vec<f32>, Usage, u32), CallError> {
         let call = route.call(self.dialect, &self.model, ids);
-        let read = |answer: &Value| route.scores(self.dialect, normaliser, rows, answer);
+        let read = |answer: Reply<'_>| route.scores(self.dialect, normaliser, rows, answer);
         let ((scores, usage), retries) = self.replicas.call(session, &call, read).await?;
         self.note(ids.len(), usage);
         Ok((scores, usage, retries))
@@ -339,18 +348,18 @@ impl Connection {
     pub(crate) async fn each<T>(
         &self,
         call: &Call,
-        read: impl Fn(&Value) -> Result<T, BadAnswer>,
+        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
-        for server in &self.replicas.servers {
-            let key = self.replicas.key.as_ref();
-            let answer = self
-                .replicas
-                .client
-                .send(&server.address, key, "", call)
-                .await;
-            let answer =
-                answer.and_then(|answer| read(&answer).map_err(|bad| Failure::Answer(bad.0)));
+        let Replicas {
+            client,
+            key,
+            servers,
+            ..
+        } = &*self.replicas;
+        for server in servers {
+            let answer = client.ask(&server.address, key.as_ref(), "", call, &read);
+            let answer = answer.await;
             all.push(answer.map_err(|failure| Error::Server {
                 address: server.address.to_string(),
                 failure,
@@ -373,7 +382,7 @@ async fn recognise(
     key: Option<&ApiKey>,
     wanted: Option<&'static dyn Dialect>,
 ) -> Result<(&'static dyn Dialect, About), Error> {
-    let mut seen: Vec<(Call, Result<Value, Failure>)> = Vec::new();
+    let mut seen: Vec<(Call, Result<Vec<u8>, Failure>)> = Vec::new();
     for &dialect in DIALECTS {
         // Nobody is served by text who did not ask for it.
         let meant = match wanted {
@@ -386,7 +395,10 @@ async fn recognise(
         let call = dialect.about();
         if !seen.iter().any(|(known, _)| *known == call) {
             let answer = client.send(address, key, "", &call).await;
-            if let Err(failure @ (Failure::Unreachable(_) | Failure::Silent(_))) = answer {
+            if let Err(
+                failure @ (Failure::Unreachable(_) | Failure::Silent(_) | Failure::TooLong(_)),
+            ) = answer
+            {
                 return Err(Error::Server {
                     address: address.to_string(),
                     failure,
@@ -396,13 +408,14 @@ async fn recognise(
         }
         let answer = seen.iter().find(|(known, _)| *known == call);
         if let Some((_, Ok(answer))) = answer
+            && let Ok(answer) = Reply::parse(answer)
             && let Some(mut about) = dialect.is_about(answer)
         {
             if about.version.is_none() {
-                let version = client.send(address, key, "", &Call::get("/version")).await;
-                about.version = version
-                    .ok()
-                    .and_then(|answer| answer["version"].as_str().map(str::to_owned));
+                let read = |answer: Reply<'_>| Ok(answer.maybe("version"));
+                let call = Call::get("/version");
+                let version = client.ask(address, key, "", &call, read);
+                about.version = version.await.ok().flatten();
             }
             return Ok((dialect, about));
         }

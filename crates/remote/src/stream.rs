@@ -4,33 +4,57 @@
 //! the text is read as it comes, and the connection is closed behind the token in which the first
 //! such string ends. White space that a step begins with is passed over.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use crate::error::{Failure, said};
+use crate::client::Until;
+use crate::error::{BadAnswer, Failure, said};
+use crate::reply::Reply;
 
 /// The completion so far, in the shape of an answer that is not streamed.
 #[derive(Debug)]
 pub(crate) struct Completion<'a> {
-    until: &'a [String],
-    /// Bytes of an event that has not ended.
+    until: &'a Until,
+    /// Bytes of an event that has not ended; the first `searched` have no end of a line.
     rest: Vec<u8>,
-    text: String,
-    tokens: Vec<Value>,
-    logprobs: Vec<Value>,
-    finish: Value,
+    searched: usize,
+    choice: Choice,
     done: bool,
+}
+
+/// An answer, as it is read again.
+#[derive(Debug, Serialize)]
+struct Answer {
+    choices: [Choice; 1],
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Choice {
+    text: String,
+    logprobs: Logprobs,
+    finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Logprobs {
+    tokens: Vec<Option<String>>,
+    token_logprobs: Vec<Option<f64>>,
+}
+
+/// A token in the shape of chats, which some have here, too.
+#[derive(Debug, Deserialize)]
+struct ChatToken {
+    token: Option<String>,
+    logprob: Option<f64>,
 }
 
 impl<'a> Completion<'a> {
     /// Ends behind the token in which the first of these strings ends.
-    pub fn new(until: &'a [String]) -> Self {
+    pub fn new(until: &'a Until) -> Self {
         Self {
             until,
             rest: Vec::new(),
-            text: String::new(),
-            tokens: Vec::new(),
-            logprobs: Vec::new(),
-            finish: Value::Null,
+            searched: 0,
+            choice: Choice::default(),
             done: false,
         }
     }
@@ -42,9 +66,10 @@ impl<'a> Completion<'a> {
     pub fn push(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         self.rest.extend_from_slice(bytes);
         let mut from = 0;
-        while let Some(length) = self.rest[from..].iter().position(|&byte| byte == b'\n') {
-            let line = self.rest[from..from + length].to_vec();
-            from += length + 1;
+        while let Some(length) = self.rest[self.searched..].iter().position(|&b| b == b'\n') {
+            let end = self.searched + length;
+            let line = self.rest[from..end].to_vec();
+            (from, self.searched) = (end + 1, end + 1);
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
             // What does not begin so is a comment or an empty line.
             if let Some(data) = line.strip_prefix(b"data:") {
@@ -52,6 +77,7 @@ impl<'a> Completion<'a> {
             }
         }
         self.rest.drain(..from);
+        self.searched = self.rest.len();
         Ok(self.done)
     }
 
@@ -63,59 +89,69 @@ impl<'a> Completion<'a> {
             self.done = true;
             return Ok(());
         }
-        let event: Value = serde_json::from_slice(data)
-            .map_err(|error| Failure::Answer(format!("{error} in an event of a stream")))?;
-        if !event["error"].is_null() {
-            let error = &event["error"];
-            let code = error["code"].as_u64().and_then(|code| code.try_into().ok());
+        let bad = |bad: BadAnswer| Failure::Answer(format!("{bad}, in an event of a stream"));
+        let event = Reply::parse(data).map_err(bad)?;
+        if event.has("error") {
+            let code = event.maybe::<u16>("error.code");
             return Err(Failure::Status {
                 status: code.filter(|code| (400..600).contains(code)).unwrap_or(500),
                 message: said(data),
                 retry_after: None,
             });
         }
-        self.add(&event["choices"][0]);
-        Ok(())
+        self.add(event).map_err(bad)
     }
 
     /// Adds what a choice has: a part of the text, or all of it.
-    fn add(&mut self, choice: &Value) {
+    fn add(&mut self, reply: Reply<'_>) -> Result<(), BadAnswer> {
         if self.done {
-            return;
+            return Ok(());
         }
-        let seen = self.text.len();
-        self.text += choice["text"].as_str().unwrap_or_default();
-        for (all, more) in [
-            (&mut self.tokens, &choice["logprobs"]["tokens"]),
-            (&mut self.logprobs, &choice["logprobs"]["token_logprobs"]),
-        ] {
-            all.extend(more.as_array().into_iter().flatten().cloned());
+        let Choice {
+            text,
+            logprobs,
+            finish_reason,
+        } = &mut self.choice;
+        let seen = text.len();
+        *text += &reply.maybe::<String>("choices.0.text").unwrap_or_default();
+        let most = self.until.pieces;
+        let tokens = reply.maybe_list::<Option<String>>("choices.0.logprobs.tokens", most)?;
+        logprobs.tokens.extend(tokens.unwrap_or_default());
+        let values = reply.maybe_list::<Option<f64>>("choices.0.logprobs.token_logprobs", most)?;
+        logprobs.token_logprobs.extend(values.unwrap_or_default());
+        let chat = reply.maybe_list::<ChatToken>("choices.0.logprobs.content", most)?;
+        for ChatToken { token, logprob } in chat.unwrap_or_default() {
+            logprobs.tokens.push(token);
+            logprobs.token_logprobs.push(logprob);
         }
-        // The shape of chats, which some have here, too.
-        for token in choice["logprobs"]["content"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
-            self.tokens.push(token["token"].clone());
-            self.logprobs.push(token["logprob"].clone());
+        let count = logprobs.tokens.len().max(logprobs.token_logprobs.len());
+        if count > most {
+            return Err(format!("more than {most} tokens, where fewer were asked for").into());
         }
-        if !choice["finish_reason"].is_null() {
-            self.finish = choice["finish_reason"].clone();
+        if let Some(finish) = reply.maybe("choices.0.finish_reason") {
+            *finish_reason = Some(finish);
         }
+        self.look_for_end(seen);
+        Ok(())
+    }
+
+    /// Cuts the text behind the first mark that ends after `seen`.
+    fn look_for_end(&mut self, seen: usize) {
+        let text = &self.choice.text;
         // A step does not end before it has begun, and to ask anew there would cut its white space
         // into other tokens.
-        let blank = self.text.len() - self.text.trim_start().len();
+        let blank = text.len() - text.trim_start().len();
         let end_of = |mark: &String| {
             let mut from = seen.saturating_sub(mark.len().saturating_sub(1)).max(blank);
-            while !self.text.is_char_boundary(from) {
+            while !text.is_char_boundary(from) {
                 from -= 1;
             }
-            Some(from + self.text[from..].find(mark.as_str())? + mark.len())
+            Some(from + text[from..].find(mark.as_str())? + mark.len())
         };
-        if let Some(end) = self.until.iter().filter_map(end_of).min() {
-            self.text.truncate(self.end_of_token(end));
-            self.finish = "found".into();
+        if let Some(end) = self.until.marks.iter().filter_map(end_of).min() {
+            let end = self.end_of_token(end);
+            self.choice.text.truncate(end);
+            self.choice.finish_reason = Some("found".into());
             self.done = true;
         }
     }
@@ -124,9 +160,9 @@ impl<'a> Completion<'a> {
     /// step carries the rest of its last token on.
     fn end_of_token(&self, end: usize) -> usize {
         let mut at = 0;
-        for token in &self.tokens {
-            let Some(token) = token.as_str() else { break };
-            if at >= end || !self.text[at..].starts_with(token) {
+        for token in &self.choice.logprobs.tokens {
+            let Some(token) = token.as_deref() else { break };
+            if at >= end || !self.choice.text[at..].starts_with(token) {
                 break;
             }
             at += token.len();
@@ -141,30 +177,35 @@ impl<'a> Completion<'a> {
     ///
     /// # Errors
     /// It broke off.
-    pub fn whole(self) -> Result<Value, Failure> {
-        if !self.done && self.finish.is_null() {
+    pub fn whole(self) -> Result<Vec<u8>, Failure> {
+        if !self.done && self.choice.finish_reason.is_none() {
             return Err(Failure::Cut("the stream ended before the text".into()));
         }
-        Ok(json!({"choices": [{
-            "text": self.text,
-            "logprobs": {"tokens": self.tokens, "token_logprobs": self.logprobs},
-            "finish_reason": self.finish,
-        }]}))
+        let answer = Answer {
+            choices: [self.choice],
+        };
+        serde_json::to_vec(&answer).map_err(|error| Failure::Answer(error.to_string()))
     }
 
     /// The same of a server that does not stream.
-    pub fn of_whole(mut self, answer: &Value) -> Result<Value, Failure> {
-        self.add(&answer["choices"][0]);
+    pub fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
+        let added = Reply::parse(answer).and_then(|reply| self.add(reply));
+        added.map_err(|bad| Failure::Answer(bad.0))?;
         self.whole()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn read(until: &[&str], chunks: &[&[u8]]) -> Result<(String, Value, usize), Failure> {
-        let until: Vec<String> = until.iter().map(|&mark| mark.to_owned()).collect();
+        let until = Until {
+            marks: until.iter().map(|&mark| mark.to_owned()).collect(),
+            pieces: 32,
+        };
         let mut completion = Completion::new(&until);
         let mut taken = 0;
         for chunk in chunks {
@@ -173,7 +214,7 @@ mod tests {
                 break;
             }
         }
-        let answer = completion.whole()?;
+        let answer: Value = serde_json::from_slice(&completion.whole()?).unwrap();
         let choice = &answer["choices"][0];
         let text = choice["text"].as_str().unwrap().to_owned();
         Ok((text, choice["finish_reason"].clone(), taken))
@@ -234,6 +275,22 @@ mod tests {
         assert_eq!(found(&["a", "\n\n", "b"]), "a\n\n");
         assert_eq!(found(&["a", "\n", "\n"]), "a\n");
         assert_eq!(found(&["a\nb", "c"]), "a\nb");
+    }
+
+    #[test]
+    fn a_stream_has_as_many_tokens_as_were_asked_for() {
+        let tokens = |count: usize| {
+            let choice = json!({"text": "x", "logprobs": {"tokens": vec!["x"; count]}});
+            format!("data: {}\n\n", json!({"choices": [choice]})).into_bytes()
+        };
+        let (some, more) = (tokens(20), tokens(40));
+        let end = event("", "stop".into());
+        assert!(read(&[], &[&some, &end]).is_ok());
+        assert!(matches!(
+            read(&[], &[&some, &some, &end]),
+            Err(Failure::Answer(_))
+        ));
+        assert!(matches!(read(&[], &[&more]), Err(Failure::Answer(_))));
     }
 
     #[test]

@@ -4,11 +4,15 @@
 //! end within a character. Here they count as certain. That is one or two tokens of most steps.
 
 use beamgen_engine::Tokenizer;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
-use super::{About, Ask, Dialect, End, Generated, Usage, count, ids, number, string, without};
+use super::{
+    About, Ask, Dialect, End, Generated, Usage, most_bytes_of_labels, most_bytes_of_tokens,
+};
 use crate::client::Call;
 use crate::error::BadAnswer;
+use crate::reply::{Reply, logprob, probability};
 
 #[derive(Debug)]
 pub(crate) struct LlamaCpp;
@@ -16,6 +20,20 @@ pub(crate) struct LlamaCpp;
 const COMPLETION: &str = "/completion";
 /// Added to the logits of all labels, so that they are the likeliest tokens: their ratio stays.
 const BIAS: f64 = 60.0;
+
+/// A sampled token with its log-probability.
+#[derive(Deserialize)]
+struct Sampled {
+    id: u32,
+    logprob: f64,
+}
+
+/// A token that might have been sampled.
+#[derive(Deserialize)]
+struct Likely {
+    id: u32,
+    prob: f64,
+}
 
 impl Dialect for LlamaCpp {
     fn name(&self) -> &'static str {
@@ -26,14 +44,15 @@ impl Dialect for LlamaCpp {
         Call::get("/props")
     }
 
-    fn is_about(&self, answer: &Value) -> Option<About> {
-        let settings = &answer["default_generation_settings"];
-        settings.is_object().then(|| About {
-            version: string(&answer["build_info"]),
-            model: string(&answer["model_alias"]).or_else(|| string(&answer["model_path"])),
-            source: string(&answer["model_path"]),
+    fn is_about(&self, answer: Reply<'_>) -> Option<About> {
+        answer.has("default_generation_settings").then(|| About {
+            version: answer.maybe("build_info"),
+            model: answer
+                .maybe("model_alias")
+                .or_else(|| answer.maybe("model_path")),
+            source: answer.maybe("model_path"),
             // Of one slot.
-            context: count(&settings["n_ctx"]),
+            context: answer.maybe("default_generation_settings.n_ctx"),
         })
     }
 
@@ -67,26 +86,37 @@ impl Dialect for LlamaCpp {
                 "cache_prompt": true,
                 "stream": false,
             }),
+            ask.most_bytes(),
         )
     }
 
-    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
+    fn generated(
+        &self,
+        answer: Reply<'_>,
+        ask: &Ask,
+        _: &Tokenizer,
+    ) -> Result<Generated, BadAnswer> {
+        let (most, field) = (ask.max_tokens, "completion_probabilities");
         // Absent where it would be empty.
-        let entries = answer["completion_probabilities"].as_array();
-        let mut known = entries.into_iter().flatten().peekable();
-        let tokens = ids(&answer["tokens"]).ok_or_else(without("tokens"))?;
-        let logprobs = tokens.iter().map(|&token| {
-            let Some(entry) = known.next_if(|entry| entry["id"] == token) else {
-                return Ok(0.0);
-            };
-            let logprob = number(&entry["logprob"]).ok_or("a log-probability is no number")?;
-            Ok(logprob as f32)
-        });
+        let known = answer
+            .maybe_list::<Sampled>(field, most)?
+            .unwrap_or_default();
+        let mut known = known.into_iter().enumerate().peekable();
+        let tokens: Vec<u32> = answer.list("tokens", most)?;
+        let logprobs =
+            tokens.iter().map(
+                |&token| match known.next_if(|(_, sampled)| sampled.id == token) {
+                    Some((at, sampled)) => {
+                        logprob(format_args!("{field}.{at}.logprob"), sampled.logprob)
+                    }
+                    None => Ok(0.0),
+                },
+            );
         let logprobs = logprobs.collect::<Result<_, BadAnswer>>()?;
         if known.next().is_some() {
             return Err("probabilities of tokens that are not there".into());
         }
-        let end = match answer["stop_type"].as_str() {
+        let end = match answer.maybe::<String>("stop_type").as_deref() {
             Some("eos") => End::Eos,
             Some("word") => End::Stop,
             Some("limit") => End::Limit,
@@ -115,28 +145,26 @@ impl Dialect for LlamaCpp {
                 "cache_prompt": true,
                 "stream": false,
             }),
+            most_bytes_of_labels(ids, labels),
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
-        let found = answer["completion_probabilities"][0]["top_probs"].as_array();
-        let found = found.ok_or_else(without("completion_probabilities[0].top_probs"))?;
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+        let field = "completion_probabilities.0.top_probs";
+        let found = answer.list::<Likely>(field, labels.len())?;
         let of = |label: &u32| {
-            let entry = found.iter().find(|entry| entry["id"] == *label);
-            entry
-                .and_then(|entry| number(&entry["prob"]))
-                .map(f64::ln)
-                .ok_or_else(|| format!("without a probability of label token {label}"))
+            let entry = found.iter().find(|entry| entry.id == *label);
+            let entry =
+                entry.ok_or_else(|| format!("without a probability of label token {label}"))?;
+            Ok(probability(format_args!("{field} of token {label}"), entry.prob)?.ln())
         };
-        let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
+        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
         Ok((logits, usage(answer)))
     }
 
     fn tokenize(&self, _model: &str, text: &str) -> Call {
-        Call::post(
-            "/tokenize",
-            json!({"content": text, "add_special": false, "parse_special": true}),
-        )
+        let body = json!({"content": text, "add_special": false, "parse_special": true});
+        Call::post("/tokenize", body, most_bytes_of_tokens(text))
     }
 
     fn promise(&self) -> &'static str {
@@ -144,11 +172,13 @@ impl Dialect for LlamaCpp {
     }
 }
 
-fn usage(answer: &Value) -> Usage {
-    let timings = &answer["timings"];
-    let (cached, read) = (timings["cache_n"].as_u64(), timings["prompt_n"].as_u64());
+fn usage(answer: Reply<'_>) -> Usage {
+    let count = |field| answer.maybe::<u64>(field);
+    let (cached, read) = (count("timings.cache_n"), count("timings.prompt_n"));
     Usage {
-        prompt: cached.zip(read).map(|(cached, read)| cached + read),
+        prompt: cached
+            .zip(read)
+            .map(|(cached, read)| cached.saturating_add(read)),
         cached,
         queued: None,
     }

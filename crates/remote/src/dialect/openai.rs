@@ -6,11 +6,12 @@
 //! OpenAI's own fields are sent: others are refused by some and ignored by most.
 
 use beamgen_engine::Tokenizer;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{About, Ask, Dialect, End, Generated, Usage, count, number, string};
-use crate::client::Call;
+use super::{About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Usage};
+use crate::client::{Call, Until};
 use crate::error::BadAnswer;
+use crate::reply::{Reply, logprob};
 
 #[derive(Debug)]
 pub(crate) struct OpenAi;
@@ -34,18 +35,18 @@ impl Dialect for OpenAi {
         true
     }
 
-    fn is_about(&self, answer: &Value) -> Option<About> {
-        let models = answer["data"].as_array()?;
-        let first = models.first()?;
-        let id = string(&first["id"])?;
+    fn is_about(&self, answer: Reply<'_>) -> Option<About> {
+        let id: String = answer.maybe("data.0.id")?;
+        let context = |name: &&str| {
+            let place = |below: &str| answer.maybe(&format!("data.0.{below}{name}"));
+            place("").or_else(|| place("meta."))
+        };
         Some(About {
             version: None,
             // One of many is not the one that is meant.
-            model: (models.len() == 1).then_some(id),
-            source: string(&first["root"]),
-            context: CONTEXT
-                .iter()
-                .find_map(|name| count(&first[*name]).or_else(|| count(&first["meta"][*name]))),
+            model: (answer.length("data") == Some(1)).then_some(id),
+            source: answer.maybe("data.0.root"),
+            context: CONTEXT.iter().find_map(context),
         })
     }
 
@@ -83,18 +84,26 @@ impl Dialect for OpenAi {
             }
         }
         Call {
-            until: Some(ask.stop.clone()),
-            ..Call::post(COMPLETIONS, body)
+            until: Some(Until {
+                marks: ask.stop.clone(),
+                pieces: ask.most_pieces(),
+            }),
+            ..Call::post(COMPLETIONS, body, ask.most_bytes())
         }
     }
 
-    fn generated(&self, answer: &Value, tokenizer: &Tokenizer) -> Result<Generated, BadAnswer> {
-        let choice = &answer["choices"][0];
-        let text = choice["text"].as_str().ok_or("without `text`")?;
-        let tokens = tokens_of(text, tokenizer)?;
-        let logprobs = logprobs(&choice["logprobs"], text, &tokens, tokenizer);
+    fn generated(
+        &self,
+        answer: Reply<'_>,
+        ask: &Ask,
+        tokenizer: &Tokenizer,
+    ) -> Result<Generated, BadAnswer> {
+        let text: String = answer.at("choices.0.text")?.ok_or("without `text`")?;
+        let tokens = tokens_of(&text, tokenizer)?;
+        let logprobs = logprobs(answer, ask, &text, &tokens, tokenizer)?;
+        let finish: Option<String> = answer.maybe("choices.0.finish_reason");
         Ok(Generated {
-            end: match choice["finish_reason"].as_str() {
+            end: match finish.as_deref() {
                 Some("stop") => End::Eos,
                 // A length of the server's tokens is none of ours, so the step may go on.
                 Some("found" | "length") => End::Stop,
@@ -112,17 +121,17 @@ impl Dialect for OpenAi {
 
     /// Not asked for.
     fn label_logits(&self, model: &str, _ids: &[u32], _labels: &[u32]) -> Call {
-        Call::post(COMPLETIONS, json!({"model": model}))
+        Call::post(COMPLETIONS, json!({"model": model}), 0)
     }
 
-    fn labels(&self, _answer: &Value, _labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+    fn labels(&self, _: Reply<'_>, _: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
         Err("no logits of labels".into())
     }
 
     /// Not a route of OpenAI's. The tokens of a prompt are counted in every answer, though.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "max_tokens": 1, "temperature": 0.0});
-        Call::post(COMPLETIONS, body)
+        Call::post(COMPLETIONS, body, BYTES_OF_TOKEN)
     }
 
     fn promise(&self) -> &'static str {
@@ -178,14 +187,42 @@ fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, BadAnswer> {
 
 /// The server's log-probabilities, each at the token in which the text of its own ends. `None` if
 /// it gave none, or of other text.
-fn logprobs(given: &Value, text: &str, tokens: &[u32], tokenizer: &Tokenizer) -> Option<Vec<f32>> {
-    let theirs = given["tokens"].as_array()?;
-    let values = given["token_logprobs"].as_array()?;
+///
+/// # Errors
+/// One is none.
+fn logprobs(
+    answer: Reply<'_>,
+    ask: &Ask,
+    text: &str,
+    tokens: &[u32],
+    tokenizer: &Tokenizer,
+) -> Result<Option<Vec<f32>>, BadAnswer> {
+    let most = ask.most_pieces();
+    let pieces = answer.maybe_list::<Option<String>>("choices.0.logprobs.tokens", most)?;
+    let field = "choices.0.logprobs.token_logprobs";
+    let values = answer.maybe_list::<Option<f64>>(field, most)?;
+    let checked = |(at, value): (usize, Option<f64>)| {
+        let value = value.map(|value| logprob(format_args!("{field}.{at}"), value));
+        value.transpose()
+    };
+    let values = values.unwrap_or_default().into_iter().enumerate();
+    let values: Vec<Option<f32>> = values.map(checked).collect::<Result<_, _>>()?;
+    let pieces = pieces.unwrap_or_default();
+    Ok(at_own_tokens(&pieces, &values, text, tokens, tokenizer))
+}
+
+fn at_own_tokens(
+    pieces: &[Option<String>],
+    values: &[Option<f32>],
+    text: &str,
+    tokens: &[u32],
+    tokenizer: &Tokenizer,
+) -> Option<Vec<f32>> {
     let mut all = vec![0.0; tokens.len()];
     let (mut at, mut end) = (0, tokenizer.token_bytes(*tokens.first()?).len());
     let mut read = 0;
-    for (piece, value) in theirs.iter().zip(values) {
-        let piece = piece.as_str()?;
+    for (piece, value) in pieces.iter().zip(values) {
+        let piece = piece.as_deref()?;
         if read == text.len() {
             break; // behind the end of the step
         }
@@ -197,7 +234,7 @@ fn logprobs(given: &Value, text: &str, tokens: &[u32], tokenizer: &Tokenizer) ->
             at += 1;
             end += tokenizer.token_bytes(tokens[at]).len();
         }
-        all[at] += number(value)? as f32;
+        all[at] += (*value)?;
     }
     (read == text.len()).then_some(all)
 }

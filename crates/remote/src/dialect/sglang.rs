@@ -1,13 +1,15 @@
 //! SGLang: its own `POST /generate`, with token ids both ways.
 
 use beamgen_engine::Tokenizer;
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, milliseconds, number, without,
+    About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
 };
 use crate::client::Call;
-use crate::error::BadAnswer;
+use crate::error::{BadAnswer, one_line};
+use crate::reply::{Pair, Reply, check_logprob, logprob};
 
 #[derive(Debug)]
 pub(crate) struct SgLang;
@@ -19,7 +21,7 @@ impl Dialect for SgLang {
         "sglang"
     }
 
-    fn is_about(&self, answer: &Value) -> Option<About> {
+    fn is_about(&self, answer: Reply<'_>) -> Option<About> {
         listed(answer, "sglang")
     }
 
@@ -56,34 +58,42 @@ impl Dialect for SgLang {
                 "logprob_start_len": -1,
                 "stream": false,
             }),
+            ask.most_bytes(),
         )
     }
 
-    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
-        let meta = &answer["meta_info"];
-        let logprobs = meta["output_token_logprobs"].as_array();
-        let logprobs = logprobs.ok_or_else(without("meta_info.output_token_logprobs"))?;
-        let tokens = ids(&answer["output_ids"]).ok_or_else(without("output_ids"))?;
-        let finish = &meta["finish_reason"];
-        let end = match (finish["type"].as_str(), &finish["matched"]) {
+    fn generated(
+        &self,
+        answer: Reply<'_>,
+        ask: &Ask,
+        _: &Tokenizer,
+    ) -> Result<Generated, BadAnswer> {
+        let finish: Option<String> = answer.maybe("meta_info.finish_reason.type");
+        let matched_token = answer.maybe::<f64>("meta_info.finish_reason.matched");
+        let end = match (finish.as_deref(), matched_token) {
             (Some("length"), _) => End::Limit,
-            (Some("stop"), Value::Number(_)) => End::Eos,
-            (Some("stop"), _) => End::Stop,
+            (Some("stop"), Some(_)) => End::Eos,
+            (Some("stop"), None) => End::Stop,
             (Some("abort"), _) => {
-                let message = finish["message"].as_str().unwrap_or("without a reason");
-                return Err(format!("the server gave up: {message}").into());
+                let message = answer.maybe::<String>("meta_info.finish_reason.message");
+                let message = message.unwrap_or_else(|| "without a reason".to_owned());
+                return Err(format!("the server gave up: {}", one_line(&message)).into());
             }
             (other, _) => return Err(format!("`finish_reason.type` is {other:?}").into()),
         };
+        let (most, field) = (ask.max_tokens, "meta_info.output_token_logprobs");
+        let logprobs = answer.list::<Pair<f64, IgnoredAny>>(field, most)?;
+        let named =
+            |(at, pair): (usize, &Pair<f64, _>)| logprob(format_args!("{field}.{at}.0"), pair.0);
         checked(Generated {
-            tokens,
+            tokens: answer.list("output_ids", most)?,
             logprobs: logprobs
                 .iter()
-                .map(|entry| number(&entry[0]).map(|number| number as f32))
-                .collect::<Option<_>>()
-                .ok_or("a log-probability is no number")?,
+                .enumerate()
+                .map(named)
+                .collect::<Result<_, _>>()?,
             end,
-            usage: usage(meta),
+            usage: usage(answer),
         })
     }
 
@@ -98,21 +108,24 @@ impl Dialect for SgLang {
                 "token_ids_logprob": labels,
                 "stream": false,
             }),
+            most_bytes_of_labels(ids, labels),
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
-        let meta = &answer["meta_info"];
-        let found = meta["output_token_ids_logprobs"][0].as_array();
-        let found = found.ok_or_else(without("meta_info.output_token_ids_logprobs"))?;
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+        let field = "meta_info.output_token_ids_logprobs.0";
+        // A probability of 0 is null.
+        let found = answer.list::<Pair<Option<f64>, u32>>(field, labels.len())?;
         let of = |label: &u32| {
-            let entry = found.iter().find(|entry| entry[1] == *label);
-            entry
-                .and_then(|entry| number(&entry[0]))
-                .ok_or_else(|| format!("without a log-probability of label token {label}"))
+            let entry = found.iter().find(|entry| entry.1 == Some(*label));
+            let logprob = entry.and_then(|entry| entry.0);
+            let logprob = logprob
+                .ok_or_else(|| format!("without a log-probability of label token {label}"))?;
+            check_logprob(format_args!("{field} of token {label}"), logprob)?;
+            Ok(logprob)
         };
-        let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
-        Ok((logits, usage(meta)))
+        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
+        Ok((logits, usage(answer)))
     }
 
     fn promise(&self) -> &'static str {
@@ -121,11 +134,11 @@ impl Dialect for SgLang {
 }
 
 /// The time in the queue is there with `--enable-metrics`.
-fn usage(meta: &Value) -> Usage {
-    let seconds = number(&meta["queue_time"]);
+fn usage(answer: Reply<'_>) -> Usage {
+    let seconds: Option<f64> = answer.maybe("meta_info.queue_time");
     Usage {
-        prompt: meta["prompt_tokens"].as_u64(),
-        cached: meta["cached_tokens"].as_u64(),
-        queued: seconds.and_then(|seconds| milliseconds(&json!(1000.0 * seconds))),
+        prompt: answer.maybe("meta_info.prompt_tokens"),
+        cached: answer.maybe("meta_info.cached_tokens"),
+        queued: seconds.and_then(|seconds| milliseconds(1000.0 * seconds)),
     }
 }

@@ -2,13 +2,14 @@
 //! start-up probe looks at what they do.
 
 use beamgen_engine::Tokenizer;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, ids, listed, milliseconds, number, without,
+    About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
 };
 use crate::client::Call;
 use crate::error::BadAnswer;
+use crate::reply::{Reply, check_logprob};
 
 #[derive(Debug)]
 pub(crate) struct Vllm;
@@ -20,7 +21,7 @@ impl Dialect for Vllm {
         "vllm"
     }
 
-    fn is_about(&self, answer: &Value) -> Option<About> {
+    fn is_about(&self, answer: Reply<'_>) -> Option<About> {
         listed(answer, "vllm")
     }
 
@@ -48,26 +49,29 @@ impl Dialect for Vllm {
                 "n": 1,
                 "stream": false,
             }),
+            ask.most_bytes(),
         )
     }
 
-    fn generated(&self, answer: &Value, _: &Tokenizer) -> Result<Generated, BadAnswer> {
-        let choice = &answer["choices"][0];
-        let logprobs = choice["logprobs"]["token_logprobs"].as_array();
-        let logprobs = logprobs.ok_or_else(without("logprobs.token_logprobs"))?;
-        let logprob = |value: &Value| number(value).map(|number| number as f32);
+    fn generated(
+        &self,
+        answer: Reply<'_>,
+        ask: &Ask,
+        _: &Tokenizer,
+    ) -> Result<Generated, BadAnswer> {
+        if !answer.has("choices.0.token_ids") {
+            return Err("without `token_ids`: vLLM 0.10.2 or newer is needed".into());
+        }
+        let most = ask.max_tokens;
+        let finish: Option<String> = answer.maybe("choices.0.finish_reason");
+        let stopped_at_string = answer.has("choices.0.stop_reason");
         checked(Generated {
-            tokens: ids(&choice["token_ids"])
-                .ok_or("without `token_ids`: vLLM 0.10.2 or newer is needed")?,
-            logprobs: logprobs
-                .iter()
-                .map(logprob)
-                .collect::<Option<_>>()
-                .ok_or("a log-probability is no number")?,
-            end: match (choice["finish_reason"].as_str(), &choice["stop_reason"]) {
+            tokens: answer.list("choices.0.token_ids", most)?,
+            logprobs: answer.logprobs("choices.0.logprobs.token_logprobs", most)?,
+            end: match (finish.as_deref(), stopped_at_string) {
                 (Some("length"), _) => End::Limit,
-                (Some("stop"), Value::Null) => End::Eos,
-                (Some("stop"), _) => End::Stop,
+                (Some("stop"), false) => End::Eos,
+                (Some("stop"), true) => End::Stop,
                 (other, _) => return Err(format!("`finish_reason` is {other:?}").into()),
             },
             usage: usage(answer),
@@ -92,17 +96,20 @@ impl Dialect for Vllm {
                 "n": 1,
                 "stream": false,
             }),
+            most_bytes_of_labels(ids, labels),
         )
     }
 
-    fn labels(&self, answer: &Value, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
-        let found = &answer["choices"][0]["logprobs"]["top_logprobs"][0];
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
         let of = |label: &u32| {
-            number(&found[format!("token_id:{label}")]).ok_or_else(|| {
+            let field = format!("choices.0.logprobs.top_logprobs.0.token_id:{label}");
+            let logprob = answer.at(&field)?.ok_or_else(|| {
                 format!("without a log-probability of label token {label}: vLLM 0.26 or newer is needed (`logprob_token_ids`)")
-            })
+            })?;
+            check_logprob(&field, logprob)?;
+            Ok(logprob)
         };
-        let logits = labels.iter().map(of).collect::<Result<_, _>>()?;
+        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
         Ok((logits, usage(answer)))
     }
 
@@ -113,11 +120,11 @@ impl Dialect for Vllm {
 
 /// The cached part is there with `--enable-prompt-tokens-details`, the time in the queue with
 /// `--enable-per-request-metrics`.
-pub(crate) fn usage(answer: &Value) -> Usage {
-    let usage = &answer["usage"];
+pub(crate) fn usage(answer: Reply<'_>) -> Usage {
+    let queued = answer.maybe("metrics.queue_time_ms");
     Usage {
-        prompt: usage["prompt_tokens"].as_u64(),
-        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
-        queued: milliseconds(&answer["metrics"]["queue_time_ms"]),
+        prompt: answer.maybe("usage.prompt_tokens"),
+        cached: answer.maybe("usage.prompt_tokens_details.cached_tokens"),
+        queued: queued.and_then(milliseconds),
     }
 }

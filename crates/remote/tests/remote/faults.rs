@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beamgen_remote::{ApiKey, Error, Remote, Servers};
 use beamgen_search::{ProblemResult, RunSummary, SearchError};
@@ -99,6 +99,30 @@ fn what_passes_is_retried_and_changes_nothing() {
             results.len()
         );
     }
+}
+
+/// A server that asks for more patience than there is.
+#[test]
+fn patience_wins_over_what_a_server_asks_for() {
+    let later = || vec![("retry-after", "99999999999".to_owned())];
+    let server = faulty(move |before, _| {
+        (before >= 9).then(|| Reply::With(429, later(), "busy".to_owned()))
+    });
+    let mut servers = servers([server.url()]);
+    servers.patience = Duration::from_secs(1);
+    let begun = Instant::now();
+    let (results, outcome, retries) = solve(&servers);
+    assert!(outcome.unwrap().failed > 0 && retries > 0);
+    assert!(results.iter().any(|result| {
+        let error = result.error.as_deref().unwrap_or_default();
+        error.contains("answered 429: busy") && error.contains(&server.url())
+    }));
+    // Each request waits for a second; on a busy machine they come one after the other.
+    assert!(
+        begun.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod brain;
 mod fake;
 mod faults;
 mod generating;
+mod odd_values;
 mod openai;
 mod runs;
 mod scoring;
