@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use beamgen_search::{AnswerVotes, ChainTree, JudgeSpent, Ledger, Node, ProblemResult};
+use beamgen_search::{
+    AnswerVotes, ChainTree, JudgeSpent, Ledger, Node, ProblemResult, number_or_nan, numbers_or_nan,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
@@ -40,9 +42,9 @@ pub struct Record {
     pub score: Option<f32>,
     /// Why the chain ended (`answer`, `end-of-text`, `step-cap`, ...), `stopped` if the search
     /// dropped it first, `too-long` if the problem does not fit into a model's context, `refused`
-    /// if it could not be tried for another reason.
+    /// if it could not be tried for another reason, or failed on the way.
     pub finish: String,
-    /// Why the problem could not be tried.
+    /// Why the problem could not be tried, or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Chains lost because memory was short: with more of it the result may be another.
@@ -79,7 +81,11 @@ pub struct StepRecord {
     pub judges: BTreeMap<String, Option<f32>>,
     /// The low quantile, the median and the high quantile of its probability of success, if the
     /// reward model has a calibration that gives them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "numbers_or_nan"
+    )]
     pub quantiles: Option<[f32; 3]>,
 }
 
@@ -103,12 +109,13 @@ pub struct Spent {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
     /// Wall-clock seconds: a problem's share of the work, or all of a run.
+    #[serde(deserialize_with = "number_or_nan")]
     pub seconds: f64,
     /// Of these, seconds in the generator.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number_or_nan")]
     pub generate_seconds: f64,
     /// Of these, seconds in the scorer.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number_or_nan")]
     pub score_seconds: f64,
     /// Of what was scored, the part of each of several judges, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -169,11 +176,11 @@ impl Record {
 
     /// The record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
-        let finish = match (result.chosen_chain(), &result.error) {
-            (Some(chain), _) => chain.finish.name(),
+        let finish = match (&result.error, result.chosen_chain()) {
+            (Some(_), _) if result.too_long => TOO_LONG,
+            (Some(_), _) => "refused",
+            (None, Some(chain)) => chain.finish.name(),
             (None, None) => "stopped",
-            (None, Some(_)) if result.too_long => TOO_LONG,
-            (None, Some(_)) => "refused",
         };
         let step = |node: &Node| StepRecord {
             text: node.text.trim_start_matches('\n').trim_end().to_owned(),
@@ -221,6 +228,7 @@ pub fn is_correct(result: &ProblemResult) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use beamgen_search::{Finish, FinishedChain, NodeId, Problem};
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -343,7 +351,10 @@ mod tests {
         assert_eq!(verdict(&doubtful), Some(Verdict::CannotTell));
         assert_eq!(is_correct(&doubtful), Some(false));
         let mut silent = result(Some("42"));
-        (silent.answer, silent.chosen, silent.error) = (None, None, Some("too long".to_owned()));
+        (silent.answer, silent.error) = (None, Some("too long".to_owned()));
+        let failed = Record::new(&silent, false);
+        assert_eq!((failed.finish.as_str(), failed.steps.len()), ("refused", 2));
+        silent.chosen = None;
         assert_eq!(is_correct(&silent), Some(false));
         assert_eq!(Record::new(&silent, false).finish, "refused");
         silent.too_long = true;
@@ -351,5 +362,56 @@ mod tests {
         assert!(record.is_too_long() && record.error.as_deref() == Some("too long"));
         silent.error = None;
         assert_eq!(Record::new(&silent, false).finish, "stopped");
+    }
+
+    /// Numbers as no model should give them, and ordinary ones.
+    fn odd() -> impl Strategy<Value = f32> {
+        let special = [
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            -0.0,
+            f32::MIN,
+            1e-45,
+        ];
+        prop_oneof![prop::sample::select(special.to_vec()), any::<f32>()]
+    }
+
+    proptest! {
+        /// What is not finite is null there, and not a number when it is read.
+        #[test]
+        fn any_record_can_be_read_again(numbers in prop::collection::vec(odd(), 16), some: bool) {
+            let mut next = numbers.into_iter().cycle();
+            let mut number = || next.next().unwrap();
+            let (logprob, weight) = (number(), number());
+            let mut last = node(Some(0), "42", Some(number()), "pruned");
+            last["logprob"] = json!(logprob);
+            last["judges"] = json!({"judge": number()});
+            last["quantiles"] = json!([number(), number(), number()]);
+            last["pruned"] = json!({"reason": "not-chosen", "cutoff": number()});
+            if some {
+                last["partial_score"] = json!(number());
+            }
+            let tree = json!([node(None, "", None, "expanded"), last]);
+            let mut result = result(Some("42"));
+            (result.finished, result.chosen) = (Vec::new(), None);
+            result.tree = serde_json::from_value(tree).unwrap();
+            result.score = Some(number());
+            result.answers[0].weight = weight.into();
+            result.answers[0].score = Some(number());
+            result.ledger.seconds.generate = number().into();
+            result.ledger.seconds.score = number().into();
+            let text = serde_json::to_string(&Record::new(&result, true)).unwrap();
+            let read: Record = serde_json::from_str(&text).map_err(|error| {
+                TestCaseError::fail(format!("{error}: {text}"))
+            })?;
+            let same = |written: f32, read: f32| match written.is_finite() {
+                true => written == read,
+                false => read.is_nan(),
+            };
+            let tree = read.tree.unwrap();
+            prop_assert!(same(logprob, tree.node(NodeId(1)).logprob), "{}", text);
+            prop_assert!(same(weight, read.answers[0].weight as f32), "{}", text);
+        }
     }
 }

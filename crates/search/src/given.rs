@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::ScoreError;
 use crate::problem::Problem;
-use crate::scorer::{ScoreItem, ScoreResult, Scored, Scorer, StepRef};
+use crate::scorer::{ScoreItem, ScoreResult, Scored, Scorer, StepRef, is_probability};
 
 /// Steps that somebody gives to be scored beside a search, and who wants their scores.
 pub struct GivenChain {
@@ -75,7 +75,12 @@ pub(crate) fn problem_of(text: &str) -> Problem {
 fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
     let score = |(at, score): (usize, Option<f32>)| {
         let step = at + 1;
-        score.ok_or(ScoreError::Abstained { step })
+        match score.ok_or(ScoreError::Abstained { step })? {
+            score if is_probability(score) => Ok(score),
+            score => Err(ScoreError::Failed(
+                format!("its score of step {step} is {score}, which is no probability").into(),
+            )),
+        }
     };
     let scores = scored.probabilities.into_iter().enumerate();
     scores.map(score).collect()

@@ -28,6 +28,7 @@ mod generator;
 mod given;
 mod judges;
 mod ledger;
+mod numbers;
 mod problem;
 mod request;
 mod result;
@@ -52,6 +53,7 @@ pub use generator::{
 pub use given::{GivenChain, GivenReply, score_chains, steps_of};
 pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
+pub use numbers::{number_or_nan, numbers_or_nan};
 pub use problem::Problem;
 pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
 pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choose::{Choose, FinishedChain, choose, ranked};
 use crate::ledger::Ledger;
+use crate::numbers::number_or_nan;
 use crate::problem::Problem;
 use crate::tree::{ChainTree, Node, NodeId};
 
@@ -62,6 +63,7 @@ pub struct AnswerVotes {
     /// How many chains give it, copies of a text counted.
     pub votes: usize,
     /// The sum of the chains' scores, copies counted: what a weighted vote goes by.
+    #[serde(deserialize_with = "number_or_nan")]
     pub weight: f64,
     /// The score of the best of its chains; `None` if nothing was scored.
     pub score: Option<f32>,

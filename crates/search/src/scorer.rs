@@ -104,6 +104,11 @@ impl From<Option<f32>> for Opinion {
     }
 }
 
+/// Whether a score is one: not a number, say, is none.
+pub(crate) fn is_probability(score: f32) -> bool {
+    (0.0..=1.0).contains(&score)
+}
+
 /// What a call for scores gives: one result per item, or why the whole call failed.
 pub type ScoreResult = Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
 

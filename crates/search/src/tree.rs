@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
 use crate::finish::Finish;
+use crate::numbers::{number_or_nan, numbers_or_nan};
 use crate::stream::{ROOT_STREAM, child_stream};
 
 /// Index of a node in its tree.
@@ -87,6 +88,7 @@ pub struct Node {
     /// The step's own text, its boundary included.
     pub text: String,
     /// Sum over the tokens of the generator's log-probability (natural logarithm).
+    #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
     /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
     pub score: Option<f32>,
@@ -98,7 +100,11 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
     /// The quantiles of its probability of success (10, 50 and 90 %), if the scorer gives them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "numbers_or_nan"
+    )]
     pub quantiles: Option<[f32; 3]>,
     /// How many siblings were sampled with this text, itself included: it stands for all of them.
     #[serde(default = "one")]

@@ -132,6 +132,14 @@ impl Scheduler<'_, '_> {
             }
         }
 
+        for step in closed.iter().filter(|step| !step.logprob.is_finite()) {
+            if let Some(owner) = self.owners.get(&step.chain) {
+                let what = format!("the log-probability of a step is {}", step.logprob);
+                let error = GenError::Failed(what.into());
+                ended.entry(owner.index).or_insert(error);
+            }
+        }
+
         // Steps written ahead first: what closes after them may throw them away.
         let owners = &self.owners;
         closed.sort_by_key(|step| {

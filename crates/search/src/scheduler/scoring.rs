@@ -15,6 +15,7 @@ use crate::given::{GivenReply, tell};
 use crate::ledger::{JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
+    is_probability,
 };
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -538,8 +539,9 @@ fn check(scored: &Scored, steps: usize) -> Result<(), SearchError> {
             return Err(SearchError::BadScores(what));
         }
     }
-    let mut scores = scored.probabilities.iter().flatten();
-    match scores.find(|p| !(0.0..=1.0).contains(*p)) {
+    let scores = scored.probabilities.iter().flatten();
+    let mut scores = scores.chain(scored.quantiles.iter().flatten());
+    match scores.find(|score| !is_probability(**score)) {
         Some(p) => Err(SearchError::BadScores(format!("{p} is no probability"))),
         None => Ok(()),
     }

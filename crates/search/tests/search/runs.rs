@@ -155,6 +155,26 @@ fn a_scorer_that_gives_no_probabilities_is_found_out() {
 }
 
 #[test]
+fn a_generator_that_gives_no_log_probability_fails_its_problem() {
+    let odd_first = |place: &Place<'_>| match place.problem.id.as_str() {
+        "p0" if place.depth == 1 => Said::step("improbable\n"),
+        _ => slow_first(place),
+    };
+    let mut generator = ScriptedGenerator::new(odd_first);
+    let mut scorer = scorer();
+    let (mut results, summary) = solve(&mut generator, Some(&mut scorer), &beam(4, 2), problems(2));
+    results.sort_by_key(|result| result.index);
+    assert_eq!((summary.failed, results.len()), (1, 2));
+    let error = results[0].error.as_deref().expect("it failed");
+    assert!(
+        error.ends_with("the log-probability of a step is NaN"),
+        "{error}"
+    );
+    assert_eq!(results[1].error, None);
+    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+}
+
+#[test]
 fn a_scorer_that_is_lost_ends_the_run_and_leaves_nothing_behind() {
     let mut broken = ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Lost("gone".into())));
     let mut generator = ScriptedGenerator::new(slow_first);

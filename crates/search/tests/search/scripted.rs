@@ -120,7 +120,11 @@ impl Growing {
             text: self.said.text.chars().take(part).collect(),
             leftover: self.said.leftover.into(),
             tokens_match_text: self.said.leftover.is_empty(),
-            logprob: -(tokens as f32),
+            logprob: if self.said.text.contains("improbable") {
+                f32::NAN
+            } else {
+                -(tokens as f32)
+            },
             border: Border::Boundary,
             finish,
             paused,
