@@ -307,6 +307,7 @@ impl Prepared {
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
         let has_chat_template = self.has_chat_template();
+        let text_limit = self.prompts.as_ref().map(Prompts::text_limit);
         let effective = self.effective()?;
         if let Some(generator) = &loaded.generator {
             self.notes.extend_from_slice(generator.notes());
@@ -354,6 +355,7 @@ impl Prepared {
             notes: self.notes,
             has_bundled,
             has_chat_template,
+            text_limit,
             effective,
             lost,
             #[cfg(feature = "remote")]

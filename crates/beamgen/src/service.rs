@@ -17,9 +17,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beamgen_checkers::LostSoFar;
+use beamgen_generator::TextLimit;
 use beamgen_search::{
-    CancelToken, Cause, ConfigError, Event, GivenChain, Intake, Ledger, Next, ProblemResult,
-    RunSummary, ScoreError, Settings, Sink, Stopped,
+    CancelToken, Cause, ConfigError, Event, GenError, GivenChain, Intake, Ledger, Next,
+    ProblemResult, RunSummary, ScoreError, Settings, Sink, Stopped,
 };
 
 use crate::config::Defaults;
@@ -83,6 +84,7 @@ pub struct Service {
     _open: Arc<Open>,
     thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
     defaults: Arc<Settings>,
+    text_limit: Option<TextLimit>,
     /// Of the checkers that are commands.
     lost: Arc<[LostSoFar]>,
 }
@@ -102,6 +104,7 @@ impl Service {
             stats: Mutex::default(),
         });
         let defaults = Arc::new(solver.settings());
+        let text_limit = solver.text_limit;
         let lost = solver.lost.iter().map(|(_, lost)| lost.clone()).collect();
         let engine = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
@@ -131,6 +134,7 @@ impl Service {
             shared,
             thread: Arc::new(Mutex::new(Some(thread))),
             defaults,
+            text_limit,
             lost,
         }
     }
@@ -142,11 +146,21 @@ impl Service {
 
     /// Queues a request. Never blocks.
     ///
+    /// A problem that is longer than any that fits into the generator's context has its result at
+    /// once: the engine's thread would have to cut it into tokens to find out, and whatever is in
+    /// flight would wait.
+    ///
     /// # Errors
     /// The queue is full, the service has ended, or the settings cannot be run.
     pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
         request.settings.validate()?;
-        self.shared.submit(request)
+        let system = request.settings.generator.system_prompt.as_deref();
+        let limit = self.text_limit;
+        let checked = limit.map(|limit| limit.check(&request.problem.text, system));
+        match checked {
+            Some(Err(error)) => self.shared.refuse(request, &error),
+            Some(Ok(())) | None => self.shared.submit(request),
+        }
     }
 
     /// Queues given steps of a problem to be scored by the solver's scorer, beside whatever is being
@@ -301,11 +315,9 @@ impl Shared {
         lock(&self.state)
     }
 
-    fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
-        let mut state = self.lock();
-        state.admit(state.queue.len(), self.options.queue)?;
+    fn ticket(&self, request: &mut Request) -> Arc<TicketState> {
         let cancel = request.cancel.get_or_insert_default().clone();
-        let ticket = Arc::new(TicketState {
+        Arc::new(TicketState {
             number: self.next_ticket.fetch_add(1, Ordering::Relaxed),
             cancel,
             most_events: request.most_events.unwrap_or(self.options.events),
@@ -313,7 +325,30 @@ impl Shared {
             on_progress: Mutex::new(request.on_progress.take()),
             inner: Mutex::default(),
             changed: Condvar::new(),
-        });
+        })
+    }
+
+    /// A ticket whose problem is refused already. It takes no place in the queue.
+    fn refuse(
+        self: &Arc<Self>,
+        mut request: Request,
+        error: &GenError,
+    ) -> Result<Ticket, ServiceError> {
+        self.lock().admit(0, usize::MAX)?;
+        let ticket = self.ticket(&mut request);
+        let mut result = ProblemResult::unsearched(0, request.problem);
+        (result.error, result.too_long) = (Some(error.to_string()), error.is_too_long());
+        ticket.finish(Ok(result));
+        Ok(Ticket {
+            state: ticket,
+            shared: Arc::clone(self),
+        })
+    }
+
+    fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
+        let mut state = self.lock();
+        state.admit(state.queue.len(), self.options.queue)?;
+        let ticket = self.ticket(&mut request);
         let now = self.clock.elapsed();
         let deadline = request.timeout.map(|timeout| now.saturating_add(timeout));
         state.queue.push_back(Waiting {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use beamgen_checkers::{Lost, LostSoFar};
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
+use beamgen_generator::TextLimit;
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
     RequestList, RunSummary, Scorer, Settings, Sink,
@@ -31,6 +32,8 @@ pub struct Solver {
     pub(crate) notes: Vec<String>,
     pub(crate) has_bundled: bool,
     pub(crate) has_chat_template: bool,
+    /// A generator of one's own takes any text.
+    pub(crate) text_limit: Option<TextLimit>,
     pub(crate) effective: Map<String, Value>,
     /// By checker that is a command.
     pub(crate) lost: Vec<(String, LostSoFar)>,

@@ -113,6 +113,11 @@ impl LoadedClassifier {
 impl StepScorer for LoadedClassifier {
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
         let chain = steps.concat();
+        let (bytes, most) = (
+            problem.text.len() + chain.len(),
+            self.tokenizer.longest_text(self.context),
+        );
+        ScoreError::check_text(steps.len(), bytes, most, self.context)?;
         let pair = self.tokenizer.encode_pair(&problem.text, chain.trim_end());
         let mut pair = pair.map_err(|error| ScoreError::Prompt(error.to_string()))?;
         let tokens = pair.tokens.len();

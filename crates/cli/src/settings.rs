@@ -5,8 +5,8 @@ use std::path::Path;
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
 use beamgen::{
-    Choose, Config, GenError, JudgeConfig, Prepared, QuantileReader, Scorer, ScorerKind,
-    ServerConfig, Solver, SolverBuilder, StrategyName, is_word,
+    Choose, Config, JudgeConfig, Prepared, QuantileReader, Scorer, ScorerKind, ServerConfig,
+    Solver, SolverBuilder, StrategyName, is_word,
 };
 
 use crate::args::{CheckerFlags, ModelFlags, PrmFlags, SettingFlags};
@@ -347,9 +347,9 @@ fn check_lengths(
 ) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
         if let Err(reason) = prepared.check(problem) {
-            let reason = match reason {
-                GenError::PromptTooLong { .. } => format!("{reason}: {advice}"),
-                _ => reason.to_string(),
+            let reason = match reason.is_too_long() {
+                true => format!("{reason}: {advice}"),
+                false => reason.to_string(),
             };
             return Err(problems.refused(index, reason).into());
         }

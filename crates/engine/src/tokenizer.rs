@@ -27,6 +27,7 @@ pub struct Tokenizer {
     /// Bytes of token `id` at `bytes[ends[id - 1]..ends[id]]`.
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    longest: usize,
     special: Vec<bool>,
     eos_ids: Vec<u32>,
     special_tokens: BTreeMap<String, String>,
@@ -99,6 +100,7 @@ impl Tokenizer {
             path,
             inner,
             growth,
+            longest: longest_token(&ends),
             bytes,
             ends,
             special,
@@ -233,6 +235,13 @@ impl Tokenizer {
             Some(&end) => &self.bytes[if id == 0 { 0 } else { self.ends[id - 1] }..end],
             None => &[],
         }
+    }
+
+    /// The bytes of the longest text that can have fewer than `tokens` tokens: no token stands for
+    /// more than the longest one does. Longer texts need not be cut into tokens to be refused.
+    #[must_use]
+    pub fn longest_text(&self, tokens: usize) -> usize {
+        tokens.saturating_mul(self.longest)
     }
 
     /// Whether a token is marked special (end of text, roles of a chat).
@@ -432,6 +441,13 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
         special.push(added.get(&id).is_some_and(|a| a.special));
     }
     Ok((bytes, ends, special))
+}
+
+/// The length of the longest token, 1 at least.
+fn longest_token(ends: &[usize]) -> usize {
+    let starts = [0].into_iter().chain(ends.iter().copied());
+    let lengths = ends.iter().zip(starts).map(|(end, start)| end - start);
+    lengths.max().unwrap_or(0).max(1)
 }
 
 /// A token: a string, or an object with its `content`.

@@ -14,6 +14,38 @@ pub struct Prompt {
     pub thought: Option<&'static str>,
 }
 
+/// The longest texts that can fit into a context. It refuses others without cutting them into
+/// tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct TextLimit {
+    bytes: usize,
+    context: usize,
+}
+
+impl TextLimit {
+    fn new(tokenizer: &Tokenizer, context: usize) -> Self {
+        let bytes = tokenizer.longest_text(context);
+        Self { bytes, context }
+    }
+
+    /// Checks a problem and its system prompt. White space around them does not count: a template
+    /// may take it away.
+    ///
+    /// # Errors
+    /// [`GenError::TextTooLong`]
+    pub fn check(self, problem: &str, system: Option<&str>) -> Result<(), GenError> {
+        let bytes = problem.trim().len() + system.unwrap_or_default().trim().len();
+        match bytes > self.bytes {
+            false => Ok(()),
+            true => Err(GenError::TextTooLong {
+                bytes,
+                most: self.bytes,
+                context: self.context,
+            }),
+        }
+    }
+}
+
 /// Writes problems as prompts; needs no weights, so problems can be checked before a model is
 /// loaded.
 #[derive(Debug)]
@@ -62,12 +94,18 @@ impl Prompts {
         self.template.date()
     }
 
+    /// The longest texts that can be prompts.
+    pub fn text_limit(&self) -> TextLimit {
+        TextLimit::new(&self.tokenizer, self.context)
+    }
+
     /// The prompt of a problem.
     ///
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
+        self.text_limit().check(problem, system)?;
         let text = self
             .template
             .prompt(system, problem)

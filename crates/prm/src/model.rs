@@ -187,6 +187,8 @@ impl RewardModel {
     }
 
     pub(crate) fn open_text(&mut self, problem: &str) -> Result<ScoreId, ScoreError> {
+        self.segments
+            .check_problem(problem, self.engines.context())?;
         let prompt = self
             .segments
             .open(problem)

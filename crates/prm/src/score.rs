@@ -88,6 +88,8 @@ impl Scorer for RewardModel {
 impl RewardModel {
     /// An item as tokens.
     fn plan(&self, index: usize, item: &ScoreItem<'_>) -> Result<Planned, ScoreError> {
+        self.segments
+            .check_steps(&item.steps, self.engines.context())?;
         let chain = self.chains.chain(item.id);
         let prompt = self.chains.prompt(chain.prompt);
         let mut planned = Planned {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beamgen_engine::Tokenizer;
-use beamgen_search::{Finish, StepRef};
+use beamgen_search::{Finish, ScoreError, StepRef};
 
 use crate::spec::{PrmSpec, Tokenise};
 use crate::writer::{Fault, WriteError, Writer, fault};
@@ -105,6 +105,19 @@ impl Segments {
         {
             *shared = *may_share && same_tokenizer;
         }
+    }
+
+    /// Refuses steps that cannot fit into a context, without cutting them into tokens.
+    pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
+        let bytes = steps.iter().map(|step| step.text.trim().len()).sum();
+        let most = self.tokenizer.longest_text(context);
+        ScoreError::check_text(steps.len(), bytes, most, context)
+    }
+
+    /// Refuses a problem that cannot fit into a context, without cutting it into tokens.
+    pub fn check_problem(&self, problem: &str, context: usize) -> Result<(), ScoreError> {
+        let most = self.tokenizer.longest_text(context);
+        ScoreError::check_text(0, problem.trim().len(), most, context)
     }
 
     pub fn open(&self, problem: &str) -> Result<TokenisedPrompt, WriteError> {

@@ -50,14 +50,23 @@ impl ChainWriter {
         self.segments.written(problem, steps)
     }
 
-    /// The prompt of a problem: its text and its tokens.
+    /// The prompt of a problem: its text and its tokens, for a model that holds `context` tokens.
     ///
     /// # Errors
-    /// The problem cannot be written.
-    pub fn prompt(&self, problem: &str) -> Result<(String, Vec<u32>), ScoreError> {
+    /// The problem cannot be written, or is longer than any that fits.
+    pub fn prompt(&self, problem: &str, context: usize) -> Result<(String, Vec<u32>), ScoreError> {
+        self.segments.check_problem(problem, context)?;
         let prompt = self.segments.open(problem);
         let prompt = prompt.map_err(|error| ScoreError::Prompt(error.to_string()))?;
         Ok((prompt.text, prompt.tokens))
+    }
+
+    /// Refuses steps that are longer than any that fit into `context` tokens.
+    ///
+    /// # Errors
+    /// [`ScoreError::TextTooLong`].
+    pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
+        self.segments.check_steps(steps, context)
     }
 
     /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the

@@ -128,6 +128,8 @@ impl RemoteScorer {
 
     /// Appends the steps of an item to its chain, and lists the requests that they take.
     fn plan(&mut self, item: &ScoreItem<'_>) -> Result<Vec<Wanted>, ScoreError> {
+        let context = self.connection.context();
+        self.writer.check_steps(&item.steps, context)?;
         let chain = self.chains.get_mut(&item.id).expect("no such scored chain");
         let before = chain.tokens.len();
         let mut tokens = Vec::new();
@@ -139,7 +141,7 @@ impl RemoteScorer {
                     .append(&chain.prompt, step, number, &mut tokens)?,
             );
         }
-        let (whole, context) = (before + tokens.len(), self.connection.context());
+        let whole = before + tokens.len();
         // A label's place is behind the last token.
         if whole >= context {
             return Err(ScoreError::TooLong {
@@ -258,8 +260,8 @@ async fn ask(
 
 impl Scorer for RemoteScorer {
     fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
-        let (text, tokens) = self.writer.prompt(&problem.text)?;
         let context = self.connection.context();
+        let (text, tokens) = self.writer.prompt(&problem.text, context)?;
         if tokens.len() >= context {
             return Err(ScoreError::TooLong {
                 tokens: tokens.len(),

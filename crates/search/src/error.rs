@@ -56,6 +56,17 @@ pub enum GenError {
         /// Tokens that the model's context holds.
         context: usize,
     },
+    /// The text alone is longer than any that fits into the model's context, and was not cut into
+    /// tokens.
+    #[error("the prompt has {bytes} bytes, and a context of {context} tokens holds {most} at most")]
+    TextTooLong {
+        /// Of the problem and the system prompt.
+        bytes: usize,
+        /// As many as the longest text has.
+        most: usize,
+        /// Tokens that the model's context holds.
+        context: usize,
+    },
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
@@ -70,6 +81,13 @@ pub enum GenError {
     Lost(Cause),
 }
 
+impl GenError {
+    /// Whether the prompt does not fit into the model's context.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::PromptTooLong { .. } | Self::TextTooLong { .. })
+    }
+}
+
 /// Why a scorer refused a problem or a chain, or failed.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
@@ -79,6 +97,21 @@ pub enum ScoreError {
     TooLong {
         /// Of the problem and all steps, as the scorer reads them.
         tokens: usize,
+        /// Tokens that the model's context holds.
+        context: usize,
+    },
+    /// The text alone is longer than any that fits into the model's context, and was not cut into
+    /// tokens.
+    #[error(
+        "the chain has {steps} steps and {bytes} bytes, and the scorer's context of {context} tokens holds {most} bytes at most"
+    )]
+    TextTooLong {
+        /// Steps that were to be read.
+        steps: usize,
+        /// Bytes of the problem or the steps.
+        bytes: usize,
+        /// As many as the longest text has.
+        most: usize,
         /// Tokens that the model's context holds.
         context: usize,
     },
@@ -106,6 +139,28 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
+    /// Refuses texts that cannot fit into a context: `most` bytes are the longest that may. Each
+    /// step has a token at least.
+    ///
+    /// # Errors
+    /// [`TextTooLong`](Self::TextTooLong).
+    pub fn check_text(steps: usize, bytes: usize, most: usize, context: usize) -> Result<(), Self> {
+        match bytes > most || steps > context {
+            false => Ok(()),
+            true => Err(Self::TextTooLong {
+                steps,
+                bytes,
+                most,
+                context,
+            }),
+        }
+    }
+
+    /// Whether the problem or the chain does not fit into the model's context.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::TooLong { .. } | Self::TextTooLong { .. })
+    }
+
     /// Names the judge that an error is of, where the message would leave it open.
     pub(crate) fn of_judge(self, name: &str) -> Self {
         let named = |what: &dyn fmt::Display| format!("judge {name}: {what}");
@@ -172,6 +227,23 @@ pub enum ConfigError {
         /// The strategy or the choice.
         what: &'static str,
     },
+    /// A list of marks with too many of them, or too long ones: each is looked for behind every
+    /// token.
+    #[error(
+        "generator setting `{field}` has {count} entries of {bytes} bytes: at most {most} entries of {most_bytes} bytes together are taken"
+    )]
+    Marks {
+        /// The list.
+        field: &'static str,
+        /// Its entries.
+        count: usize,
+        /// Bytes of all of them.
+        bytes: usize,
+        /// The most entries taken.
+        most: usize,
+        /// The most bytes taken.
+        most_bytes: usize,
+    },
     /// A list of marks with an empty one.
     #[error("generator setting `{field}` must not be empty")]
     Empty {
@@ -196,6 +268,22 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The setting at fault, if it is one: a key of the tables `search` or `generator`.
+    pub fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::Zero { field }
+            | Self::TooLarge { field, .. }
+            | Self::OutOfRange { field, .. }
+            | Self::Misplaced { field, .. }
+            | Self::Marks { field, .. }
+            | Self::Empty { field }
+            | Self::Unknown { field, .. } => Some(field),
+            Self::FewerChainsThanFactor { .. } => Some("n"),
+            Self::NoBoundary => Some("boundaries"),
+            Self::NeedsScorer { .. } => None,
+        }
+    }
+
     /// Refuses what is not in `range`, described by `words`.
     pub fn check_range(
         field: &'static str,

@@ -125,9 +125,24 @@ impl GeneratorConfig {
             if marks.iter().any(String::is_empty) {
                 return Err(ConfigError::Empty { field });
             }
+            let (count, bytes) = (marks.len(), marks.iter().map(String::len).sum());
+            if count > Self::MOST_MARKS || bytes > Self::MOST_MARK_BYTES {
+                return Err(ConfigError::Marks {
+                    field,
+                    count,
+                    bytes,
+                    most: Self::MOST_MARKS,
+                    most_bytes: Self::MOST_MARK_BYTES,
+                });
+            }
         }
         self.sampling.validate()
     }
+
+    /// Entries that `boundaries`, `starts` and `answer_markers` may have, each.
+    pub const MOST_MARKS: usize = 64;
+    /// Bytes that the entries of one of these lists may have together.
+    pub const MOST_MARK_BYTES: usize = 4096;
 
     /// Most tokens of a step.
     pub fn longest_step(&self) -> usize {
@@ -159,6 +174,13 @@ mod tests {
     #[test]
     fn the_default_is_valid_and_bad_settings_are_named() {
         assert!(GeneratorConfig::default().validate().is_ok());
+        let marks = |field: &str, count: usize, bytes: usize| {
+            serde_json::json!({field: vec!["x".repeat(bytes); count]}).to_string()
+        };
+        for field in ["boundaries", "starts", "answer_markers"] {
+            let most: GeneratorConfig = serde_json::from_str(&marks(field, 64, 64)).unwrap();
+            assert_eq!(most.validate(), Ok(()));
+        }
         for (json, name) in [
             (r#"{"max_step_tokens": 0}"#, "max_step_tokens"),
             (r#"{"max_chain_tokens": 0}"#, "max_chain_tokens"),
@@ -166,6 +188,9 @@ mod tests {
             (r#"{"boundaries": []}"#, "boundaries"),
             (r###"{"starts": ["## Step", ""]}"###, "starts"),
             (r#"{"answer_markers": [""]}"#, "answer_markers"),
+            (&marks("boundaries", 65, 1), "boundaries"),
+            (&marks("starts", 2, 2049), "starts"),
+            (&marks("answer_markers", 64, 65), "answer_markers"),
             (r#"{"sampling": {"temperature": -1.0}}"#, "temperature"),
         ] {
             let config: GeneratorConfig = serde_json::from_str(json).unwrap();

@@ -153,7 +153,7 @@ impl ActiveProblem {
             Ok(opened) => opened,
             Err(error @ GenError::Lost(_)) => return Err(error.into()),
             Err(error) => {
-                let too_long = matches!(error, GenError::PromptTooLong { .. });
+                let too_long = error.is_too_long();
                 return refuse(request, error.to_string(), too_long);
             }
         };
@@ -168,7 +168,7 @@ impl ActiveProblem {
                     if matches!(error, ScoreError::Lost(_)) {
                         return Err(error.into());
                     }
-                    let too_long = matches!(error, ScoreError::TooLong { .. });
+                    let too_long = error.is_too_long();
                     return refuse(request, error.to_string(), too_long);
                 }
             }

@@ -352,7 +352,7 @@ impl Scheduler<'_, '_> {
         };
         // Chains that the scorer cannot read are cut short, as those the generator cannot write.
         let finish = match error {
-            ScoreError::TooLong { .. } => Finish::ChainCap,
+            ScoreError::TooLong { .. } | ScoreError::TextTooLong { .. } => Finish::ChainCap,
             ScoreError::NoMemory { .. } => Finish::NoMemory,
             ScoreError::Lost(_) => return Err(error.into()),
             ScoreError::Prompt(_) | ScoreError::Failed(_) | ScoreError::Abstained { .. } => {
