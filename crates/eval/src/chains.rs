@@ -87,6 +87,19 @@ pub enum ChainsError {
     },
 }
 
+impl GivenChain {
+    /// Reads a chain. Without an `id` it is called by its number.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the field, and what to do.
+    pub fn of(value: &Value, number: usize) -> Result<Self, String> {
+        let Value::Object(object) = value else {
+            return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());
+        };
+        chain(object, number)
+    }
+}
+
 impl GivenChains {
     /// The problem of each chain.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
@@ -159,10 +172,7 @@ impl GivenChains {
     ) -> Result<(), ChainsError> {
         let number = self.chains.len() + 1;
         let chain = match value {
-            Ok(Value::Object(object)) => chain(&object, number),
-            Ok(_) => {
-                Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into())
-            }
+            Ok(value) => GivenChain::of(&value, number),
             Err(error) => Err(format!(
                 "not JSON at column {}: write one object a line",
                 error.column()

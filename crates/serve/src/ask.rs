@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beamgen::{Problem, Settings, StrategyName, set_key};
+use beamgen::{GeneratorConfig, Problem, Settings, StrategyName, set_key};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -31,7 +31,12 @@ pub struct Ask {
     pub include_usage: bool,
     pub events: bool,
     pub tree: bool,
+    /// Settings that the request gives, each with the field in which it does.
+    given: Vec<(String, String)>,
 }
+
+/// Bytes of the longest reference answer: it is compared on the thread that serves all.
+const MOST_REFERENCE: usize = 4096;
 
 /// Fields that cannot change an answer.
 const WITHOUT_EFFECT: [&str; 9] = [
@@ -104,7 +109,7 @@ impl Ask {
             }
             Shape::Completion => prompt(&mut fields)?,
         };
-        sampling(&mut fields, &mut settings)?;
+        let given = sampling(&mut fields, &mut settings)?;
         let stream = fields.flag("stream")?;
         let include_usage = stream_options(&mut fields, stream)?;
         let own = fields.object("beamgen")?;
@@ -131,6 +136,7 @@ impl Ask {
             include_usage,
             events: false,
             tree: false,
+            given,
         };
         ask.read_own(Fields::new(own, "beamgen."))?;
         ask.check(app)?;
@@ -144,6 +150,20 @@ impl Ask {
             self.set_keys(table, Value::Object(keys))?;
         }
         let search = &mut self.settings.search;
+        let given = &mut self.given;
+        for key in [
+            "n",
+            "m",
+            "aggregation",
+            "choose",
+            "threshold",
+            "seed",
+            "strategy",
+        ] {
+            if fields.has(key) {
+                given.push((key.to_owned(), fields.name(key)));
+            }
+        }
         if let Some(name) = fields.text("strategy")? {
             let strategy: StrategyName = name
                 .parse()
@@ -172,6 +192,15 @@ impl Ask {
             self.problem.id = id;
         }
         self.problem.answer = fields.text("reference")?;
+        if self
+            .problem
+            .answer
+            .as_ref()
+            .is_some_and(|a| a.len() > MOST_REFERENCE)
+        {
+            let reason = format!("an answer has at most {MOST_REFERENCE} bytes");
+            return Err(fields.wrong("reference", &reason));
+        }
         if let Some(seconds) = fields.number("deadline")? {
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()
@@ -201,6 +230,14 @@ impl Ask {
         }
         let full: String = format!("beamgen.{key}").chars().take(200).collect();
         let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
+        // What follows copies all settings, for every key.
+        if value
+            .as_array()
+            .is_some_and(|list| list.len() > GeneratorConfig::MOST_MARKS)
+        {
+            let reason = format!("at most {} entries are taken", GeneratorConfig::MOST_MARKS);
+            return Err(wrong("invalid_value", &reason));
+        }
         if key == "search.in_flight" {
             let reason = "how many problems are worked on at once is the server's setting";
             return Err(wrong("unsupported_field", reason));
@@ -214,33 +251,63 @@ impl Ask {
             beamgen::Error::Key { reason, .. } => wrong("invalid_value", reason),
             _ => wrong("invalid_value", &error.to_string()),
         })?;
+        self.given.push((key.to_owned(), full));
         Ok(())
     }
 
     /// Refuses settings that cannot be run, and those that cost too much.
     fn check(&self, app: &App) -> Result<(), Refusal> {
-        let invalid = |reason: String| Refusal::field("invalid_value", "beamgen", &reason);
+        let invalid = |setting: &str, reason: String| {
+            let field = self.field_of(setting).unwrap_or("beamgen");
+            Refusal::field("invalid_value", field, &reason)
+        };
         let settings = &self.settings;
         settings
             .validate()
-            .map_err(|error| invalid(error.to_string()))?;
+            .map_err(|error| invalid(error.setting().unwrap_or_default(), error.to_string()))?;
         if let Some(what) = settings
             .search
             .needs_scorer()
             .filter(|_| !app.models.has_scorer)
         {
-            return Err(invalid(format!(
-                "{what} needs a reward model, and there is none"
-            )));
+            let reason = format!("{what} needs a reward model, and there is none");
+            return Err(invalid("strategy", reason));
         }
         let chains = settings.search.chains();
         let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
         match tokens > app.limits.tokens {
-            true => Err(invalid(format!(
-                "{chains} chains of {} tokens are more than the {} that one request may ask for",
-                settings.generator.max_chain_tokens, app.limits.tokens
-            ))),
+            true => {
+                let reason = format!(
+                    "{chains} chains of {} tokens are more than the {} that one request may ask for",
+                    settings.generator.max_chain_tokens, app.limits.tokens
+                );
+                let asked = ["n", "max_chain_tokens"].into_iter();
+                let setting = asked
+                    .clone()
+                    .find(|setting| self.field_of(setting).is_some());
+                Err(invalid(setting.unwrap_or_default(), reason))
+            }
             false => Ok(()),
+        }
+    }
+
+    /// The field in which the request gives a setting, if it does. A setting is named by the end
+    /// of its key.
+    pub fn field_of(&self, setting: &str) -> Option<&str> {
+        let is_it = |(key, _): &&(String, String)| {
+            key.strip_suffix(setting)
+                .is_some_and(|table| table.is_empty() || table.ends_with('.'))
+        };
+        let last = self.given.iter().rev().find(is_it);
+        last.filter(|_| !setting.is_empty())
+            .map(|(_, field)| field.as_str())
+    }
+
+    /// The field that has the problem.
+    pub fn problem_field(&self) -> &'static str {
+        match self.shape {
+            Shape::Chat => "messages",
+            Shape::Completion => "prompt",
         }
     }
 }
@@ -287,7 +354,13 @@ fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
     }
 }
 
-fn sampling(fields: &mut Fields, settings: &mut Settings) -> Result<(), Refusal> {
+/// Takes the fields of OpenAI's that are settings. Returns those that are given.
+fn sampling(
+    fields: &mut Fields,
+    settings: &mut Settings,
+) -> Result<Vec<(String, String)>, Refusal> {
+    let mut given = Vec::new();
+    let mut note = |setting: &str, field: &str| given.push((setting.to_owned(), field.to_owned()));
     let sampling = &mut settings.generator.sampling;
     for (key, field) in [
         ("temperature", &mut sampling.temperature),
@@ -297,16 +370,18 @@ fn sampling(fields: &mut Fields, settings: &mut Settings) -> Result<(), Refusal>
     ] {
         if let Some(value) = fields.number(key)? {
             *field = Some(value as f32);
+            note(key, key);
         }
     }
     sampling.top_k = fields.count("top_k")?.or(sampling.top_k);
     for key in ["max_tokens", "max_completion_tokens"] {
         if let Some(most) = fields.count(key)? {
             settings.generator.max_chain_tokens = most;
+            note("max_chain_tokens", key);
         }
     }
     settings.generator.seed = fields.whole("seed")?.unwrap_or(settings.generator.seed);
-    Ok(())
+    Ok(given)
 }
 
 fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {

@@ -27,9 +27,17 @@ pub fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
         let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
         match role {
             "system" | "developer" if problem.is_none() => {
-                system.push(content(&place, &mut message)?);
+                let text = content(&place, &mut message)?;
+                // An empty one says nothing.
+                system.extend(Some(text).filter(|text| !text.trim().is_empty()));
             }
-            "user" if problem.is_none() => problem = Some(content(&place, &mut message)?),
+            "user" if problem.is_none() => {
+                let text = content(&place, &mut message)?;
+                if text.trim().is_empty() {
+                    return Err(wrong(&format!("{place}.content"), "it is empty"));
+                }
+                problem = Some(text);
+            }
             "system" | "developer" | "user" | "assistant" | "tool" | "function" => {
                 let reason =
                     "a search solves one problem: send one user message, without earlier turns";
@@ -56,8 +64,8 @@ pub fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
 
 fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refusal> {
     let place = format!("{place}.content");
-    let text = match message.shift_remove("content") {
-        Some(Value::String(text)) => text,
+    match message.shift_remove("content") {
+        Some(Value::String(text)) => Ok(text),
         Some(Value::Array(parts)) => {
             let mut text = String::new();
             for (at, part) in parts.iter().enumerate() {
@@ -67,13 +75,9 @@ fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refu
                 let refusal = || unsupported(&format!("{place}[{at}]"), reason);
                 text += piece.ok_or_else(refusal)?;
             }
-            text
+            Ok(text)
         }
-        _ => return Err(wrong(&place, "write a text")),
-    };
-    match text.trim().is_empty() {
-        true => Err(wrong(&place, "it is empty")),
-        false => Ok(text),
+        _ => Err(wrong(&place, "write a text")),
     }
 }
 
@@ -105,6 +109,31 @@ mod tests {
         let read = read(Some(messages)).unwrap();
         assert_eq!(read.problem, "1 + 1?");
         assert_eq!(read.system.as_deref(), Some("Be brief.\n\nAnd right."));
+    }
+
+    #[test]
+    fn empty_system_messages_say_nothing() {
+        let user = json!({"role": "user", "content": "1 + 1?"});
+        let empty = [
+            json!(""),
+            json!(" \n"),
+            json!([]),
+            json!([{"type": "text", "text": ""}]),
+        ];
+        let roles = ["system", "developer"];
+        for (role, content) in roles
+            .iter()
+            .flat_map(|role| empty.iter().map(move |e| (role, e)))
+        {
+            let message = json!({"role": role, "content": content});
+            let brief = json!({"role": "system", "content": "Be brief."});
+            let alone = read(Some(json!([message, user]))).unwrap();
+            assert_eq!(alone.system, None);
+            let both = read(Some(json!([message, brief, message, user]))).unwrap();
+            assert_eq!(both.system.as_deref(), Some("Be brief."));
+        }
+        let missing = json!([{"role": "system"}, user]);
+        assert!(refused(missing).starts_with("messages[0].content: write"));
     }
 
     #[test]

@@ -34,6 +34,11 @@ impl Fields {
         Refusal::field("invalid_value", self.name(key), reason)
     }
 
+    /// Whether a field has a value that was not taken.
+    pub fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|value| !value.is_null())
+    }
+
     /// A field's value; `null` is no value.
     pub fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);

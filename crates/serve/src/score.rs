@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
 use beamgen::Aggregation;
-use beamgen::eval::GivenChains;
+use beamgen::eval::GivenChain;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -14,7 +14,8 @@ use crate::fields::Fields;
 use crate::refusal::Refusal;
 use crate::search::not_taken;
 
-/// Scores the chains of a request, one after the other, so that searches go on between them.
+/// Scores the chains of a request, one after the other, so that searches go on between them. One
+/// that cannot be scored has an error in place of scores, and the others are scored.
 pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     fields.take("model");
@@ -29,8 +30,8 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
     let most = app.limits.chains_to_score;
     match given.as_ref().and_then(Value::as_array) {
         None => return Err(fields.wrong("chains", "write an array of chains")),
-        Some(chains) if chains.len() > most => {
-            return Err(fields.wrong("chains", &format!("at most {most} at once")));
+        Some(chains) if chains.is_empty() || chains.len() > most => {
+            return Err(fields.wrong("chains", &format!("write 1 to {most} chains")));
         }
         Some(_) => {}
     }
@@ -39,15 +40,20 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
         let message = "there is no reward model";
         return Err(Refusal::input("no_reward_model", message));
     }
-    let text = given.unwrap_or_default().to_string();
-    let chains = GivenChains::parse(&text, "chains").map_err(|error| Refusal {
-        param: Some("chains".to_owned()),
-        ..Refusal::input("invalid_value", error.to_string())
-    })?;
     let mut data = Vec::new();
-    for (index, chain) in chains.chains.into_iter().enumerate() {
-        let mut scored = json!({"index": index, "id": chain.id});
-        match one(app, chain.problem, chain.steps).await? {
+    for (index, chain) in given
+        .as_ref()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let mut scored = json!({"index": index, "id": id(chain, index)});
+        let scores = match GivenChain::of(chain, index + 1) {
+            Ok(chain) => one(app, chain.problem, chain.steps).await?,
+            Err(fault) => Err(fault),
+        };
+        match scores {
             Ok(scores) => {
                 let steps = scores.len() as u64;
                 app.metrics.scored_steps.fetch_add(steps, Ordering::Relaxed);
@@ -59,6 +65,15 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
         data.push(scored);
     }
     Ok(json!({"object": "list", "data": data}))
+}
+
+/// What a chain is called: its number, counted from 1, where it has no name.
+fn id(chain: &Value, index: usize) -> String {
+    match &chain["id"] {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => (index + 1).to_string(),
+    }
 }
 
 /// The scores of one chain, or why it has none.

@@ -21,6 +21,9 @@ pub struct Search {
     app: Arc<App>,
     ticket: Ticket,
     started: Instant,
+    /// The fields that have the problem and the date, if one of them is at fault.
+    problem_field: &'static str,
+    date_field: Option<String>,
     /// Resolves when the server ends what is at work.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_done: bool,
@@ -42,6 +45,8 @@ impl Search {
             app: Arc::clone(app),
             ticket,
             started: Instant::now(),
+            problem_field: ask.problem_field(),
+            date_field: ask.field_of("date").map(str::to_owned),
             cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
             is_done: false,
         })
@@ -79,13 +84,43 @@ impl Search {
             if let Some(stopped) = result.stopped {
                 metrics.stopped(reason(stopped));
             }
-            usable(result)
+            self.usable(result)
         }))
     }
 
     /// The result.
     pub async fn result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_result(cx)).await
+    }
+
+    /// A result that has something to show.
+    fn usable(&self, result: ProblemResult) -> Result<ProblemResult, Refusal> {
+        if let Some(reason) = &result.error {
+            // What was refused before anything was sampled is at fault itself.
+            let is_input = result.ledger.generated_tokens == 0;
+            let (problem, date) = (self.problem_field, self.date_field.as_deref());
+            let at_fault = |field: &str, code| Refusal {
+                param: Some(field.to_owned()),
+                ..Refusal::input(code, reason.clone())
+            };
+            return Err(match (result.too_long, is_input) {
+                (true, _) => at_fault(problem, "context_length_exceeded"),
+                (_, true) => at_fault(date.unwrap_or(problem), "invalid_request"),
+                (_, false) => {
+                    let status = StatusCode::INTERNAL_SERVER_ERROR;
+                    Refusal::new(status, "search_failed", reason.clone())
+                }
+            });
+        }
+        match result.stopped {
+            Some(Stopped::Deadline) if result.chosen.is_none() => {
+                let message = "the deadline passed before there was any chain";
+                let status = StatusCode::GATEWAY_TIMEOUT;
+                Err(Refusal::new(status, "deadline_exceeded", message))
+            }
+            Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
+            _ => Ok(result),
+        }
     }
 
     /// Ends the search with what it has if the server has to end now.
@@ -133,30 +168,5 @@ pub fn not_taken(app: &App, error: &ServiceError) -> Refusal {
             app.stop.begin();
             Refusal::engine_lost()
         }
-    }
-}
-
-/// A result that has something to show.
-fn usable(result: ProblemResult) -> Result<ProblemResult, Refusal> {
-    if let Some(reason) = &result.error {
-        // What was refused before anything was sampled is at fault itself.
-        let is_input = result.ledger.generated_tokens == 0;
-        return Err(match (result.too_long, is_input) {
-            (true, _) => Refusal::input("context_length_exceeded", reason.clone()),
-            (_, true) => Refusal::input("invalid_request", reason.clone()),
-            (_, false) => {
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                Refusal::new(status, "search_failed", reason.clone())
-            }
-        });
-    }
-    match result.stopped {
-        Some(Stopped::Deadline) if result.chosen.is_none() => {
-            let message = "the deadline passed before there was any chain";
-            let status = StatusCode::GATEWAY_TIMEOUT;
-            Err(Refusal::new(status, "deadline_exceeded", message))
-        }
-        Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
-        _ => Ok(result),
     }
 }

@@ -5,6 +5,7 @@ mod access;
 mod client;
 mod company;
 mod limits;
+mod long;
 mod refusals;
 mod routes;
 mod stopping;

@@ -68,8 +68,49 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
             "invalid_value",
             "beamgen.strategy",
         ),
-        (ask("x", json!({"n": 0})), "invalid_value", "beamgen"),
-        (ask("x", json!({"n": 60000})), "invalid_value", "beamgen"),
+        (ask("x", json!({"n": 0})), "invalid_value", "beamgen.n"),
+        (ask("x", json!({"n": 60000})), "invalid_value", "beamgen.n"),
+        (
+            with("temperature", json!(-1)),
+            "invalid_value",
+            "temperature",
+        ),
+        (with("max_tokens", json!(0)), "invalid_value", "max_tokens"),
+        (
+            with("max_tokens", json!(10_000_000)),
+            "invalid_value",
+            "max_tokens",
+        ),
+        (
+            ask("x", json!({"threshold": 2})),
+            "invalid_value",
+            "beamgen.threshold",
+        ),
+        (
+            ask("x", json!({"search": {"max_steps": 0}})),
+            "invalid_value",
+            "beamgen.search.max_steps",
+        ),
+        (
+            ask("x", json!({"reference": "7".repeat(5000)})),
+            "invalid_value",
+            "beamgen.reference",
+        ),
+        (
+            ask("x", json!({"generator": {"date": "tomorrow"}})),
+            "invalid_request",
+            "beamgen.generator.date",
+        ),
+        (
+            ask("x", json!({"generator": {"boundaries": vec!["x"; 65]}})),
+            "invalid_value",
+            "beamgen.generator.boundaries",
+        ),
+        (
+            ask("x", json!({"generator": {"starts": ["x".repeat(5000)]}})),
+            "invalid_value",
+            "beamgen.generator.starts",
+        ),
         (
             ask("x", json!({"deadline": 0})),
             "invalid_value",
@@ -106,7 +147,18 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
     let long = server.chat(&ask(&"pens ".repeat(5000), json!({})));
     assert_eq!(
         long.refusal(),
-        (400, "context_length_exceeded".to_owned(), Value::Null)
+        (400, "context_length_exceeded".to_owned(), json!("messages"))
+    );
+    let body = json!({"prompt": "pens ".repeat(5000)});
+    assert_eq!(
+        server.post("/v1/completions", &body).refusal().2,
+        json!("prompt")
+    );
+    // A text that only its tokens show to be too long.
+    let long = server.chat(&ask(&"7 ".repeat(1000), json!({})));
+    assert_eq!(
+        long.refusal(),
+        (400, "context_length_exceeded".to_owned(), json!("messages"))
     );
     let model = server.chat(&with("model", json!("gpt-4")));
     assert_eq!(
@@ -175,8 +227,9 @@ fn other_paths_and_methods_are_refused() {
         server.post("/health", &json!({})).refusal().1,
         "method_not_allowed"
     );
-    let chains = server.post("/v1/score", &json!({"chains": [{"problem": "p"}]}));
-    let (status, _, param) = chains.refusal();
-    assert_eq!((status, param), (400, json!("chains")));
-    assert!(chains.text().contains("steps"), "{}", chains.text());
+    for chains in [json!([]), json!(3), json!(vec![Value::Null; 257])] {
+        let refused = server.post("/v1/score", &json!({"chains": chains}));
+        let (status, _, param) = refused.refusal();
+        assert_eq!((status, param), (400, json!("chains")));
+    }
 }

@@ -151,7 +151,19 @@ fn given_chains_get_the_scores_of_the_reward_model() {
 
     let chain = json!({"id": "a", "problem": text, "steps": steps});
     let long = json!({"problem": "Mia has 3 pens. ".repeat(400), "steps": ["x"]});
-    let body = json!({"chains": [chain, long], "aggregation": "last"});
+    let bad = json!([
+        {"id": 7, "problem": text, "steps": []},
+        {"problem": text},
+        {"problem": text, "steps": ["x", " "]},
+        {"problem": text, "steps": vec!["x"; 100_000]},
+        {"problem": text, "steps": ["x ".repeat(100_000)]},
+        {"id": [1], "problem": text, "steps": ["x"]},
+        3,
+    ]);
+    let mut chains = vec![chain.clone(), long];
+    chains.extend(bad.as_array().unwrap().iter().cloned());
+    chains.push(chain);
+    let body = json!({"chains": chains, "aggregation": "last"});
     let scored = server.post("/v1/score", &body).ok();
     let first = &scored["data"][0];
     assert_eq!(first["scores"], json!(alone));
@@ -159,8 +171,28 @@ fn given_chains_get_the_scores_of_the_reward_model() {
         (&first["id"], &first["score"]),
         (&json!("a"), &json!(alone[1]))
     );
-    let error = scored["data"][1]["error"].as_str().unwrap();
-    assert!(error.contains("context"), "{error}");
+    let data = scored["data"].as_array().unwrap();
+    assert_eq!(data.len(), 10);
+    assert_eq!(data[9]["scores"], first["scores"]);
+    let words = [
+        "context",
+        "\"steps\"",
+        "\"steps\"",
+        "steps[1]",
+        "context",
+        "context",
+        "\"id\"",
+        "object",
+    ];
+    for (at, (chain, word)) in data[1..9].iter().zip(words).enumerate() {
+        let error = chain["error"].as_str().unwrap();
+        assert!(error.contains(word) && chain["scores"].is_null(), "{chain}");
+        let id = if at == 1 { 7 } else { at + 2 };
+        assert_eq!(
+            (&chain["index"], &chain["id"]),
+            (&json!(at + 1), &json!(id.to_string()))
+        );
+    }
 }
 
 #[test]
