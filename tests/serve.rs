@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -22,6 +23,10 @@ impl Serving {
         let args = [&["serve", "--port", "0"], args].concat();
         let mut command = place.listening(&args);
         command.envs(variables.iter().copied());
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
         let child = command.stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -82,7 +87,7 @@ impl Serving {
 #[test]
 fn it_serves_until_it_is_told_to_stop() {
     let place = Place::new();
-    for signal in ["-TERM", "-INT"] {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let server = Serving::start(&place, &["--verbose"], &[]);
         let models = server.get("/v1/models", "");
         assert!(
@@ -90,6 +95,9 @@ fn it_serves_until_it_is_told_to_stop() {
             "{models}"
         );
         server.signal(signal);
+        if signal == "-HUP" {
+            server.signal(signal);
+        }
         let (code, said) = server.end();
         assert_eq!(code, Some(0), "{said}");
         assert!(
@@ -97,6 +105,21 @@ fn it_serves_until_it_is_told_to_stop() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn under_nohup_a_hangup_is_not_heeded() {
+    let place = Place::new();
+    let command = place.command(&["serve", "--port", "0"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    let server = Serving::run(shell);
+    server.signal("-HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(server.get("/ready", "").contains("200 OK"));
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
 }
 
 #[test]
@@ -189,6 +212,10 @@ fn what_is_wrong_is_said_before_it_listens() {
         ),
         (&["--api-key-file", "empty"], &["empty: there is no key"]),
         (&["--queue", "0"], &["--queue must be at least 1"]),
+        (
+            &["--connections", "18446744073709551615"],
+            &["18446744073709551615 connections", "at most"],
+        ),
         (
             &["--host", "192.0.2.1", "--allow-anyone"],
             &["cannot listen on 192.0.2.1:8080"],

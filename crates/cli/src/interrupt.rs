@@ -101,7 +101,7 @@ impl Interrupt {
 
 /// Whether the process does not ignore a signal, as `nohup` has it ignore SIGHUP. Where that cannot
 /// be known, the signal is left as it is.
-fn is_default(signal: i32) -> bool {
+pub fn is_default(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

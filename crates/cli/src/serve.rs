@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use beamgen::Settings;
 use beamgen_serve::{Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::lost;
 use crate::output;
 use crate::settings::{self, ShowPlan};
@@ -116,9 +117,12 @@ fn read(path: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// The first SIGTERM or Ctrl-C stops the server, the second ends the process.
+/// The first SIGTERM, SIGHUP or Ctrl-C stops the server, a second SIGTERM or Ctrl-C ends the process.
 fn stop_on_signals(stop: &Stop) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
+    let mut heeded = vec![SIGINT, SIGTERM];
+    // Under nohup the end of a terminal is nothing to heed.
+    heeded.extend(Some(SIGHUP).filter(|&signal| interrupt::is_default(signal)));
+    let mut signals = Signals::new(heeded)
         .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))?;
     let stop = stop.clone();
     std::thread::spawn(move || {
@@ -129,7 +133,8 @@ fn stop_on_signals(stop: &Stop) -> Result<(), Failure> {
             ));
             stop.begin();
         }
-        if let Some(signal) = signals.next() {
+        // A terminal that is closed sends SIGHUP twice.
+        if let Some(signal) = signals.find(|&signal| signal != SIGHUP) {
             std::process::exit(128 + signal);
         }
     });

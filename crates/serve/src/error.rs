@@ -12,6 +12,14 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// More connections than can be counted.
+    #[error("{asked} connections are more than can be counted: at most {most} are taken")]
+    Connections {
+        /// What was asked for.
+        asked: usize,
+        /// The most.
+        most: usize,
+    },
     /// Other machines reach the address, and there is no key.
     #[error(
         "{address} can be reached from other machines, and there is no key to keep strangers out"

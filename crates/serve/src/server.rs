@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use beamgen::{RunSummary, ServiceOptions, Solver};
+use tokio::sync::Semaphore;
 
 use crate::Error;
 use crate::app::{App, ModelFacts};
@@ -25,12 +26,16 @@ impl Server {
     ///
     /// # Errors
     /// The address cannot be listened on, or other machines reach it and there is neither a key nor
-    /// leave to do without one.
+    /// leave to do without one; more connections are asked for than can be counted.
     pub fn bind(options: ServeOptions) -> Result<Self, Error> {
         let address = options.address;
         let is_private = address.ip().is_loopback();
         if !is_private && options.keys.is_empty() && !options.allow_anyone {
             return Err(Error::Open { address });
+        }
+        let (asked, most) = (options.limits.connections, Semaphore::MAX_PERMITS);
+        if asked > most {
+            return Err(Error::Connections { asked, most });
         }
         let bind = || {
             let listener = TcpListener::bind(address)?;
