@@ -119,6 +119,9 @@ fn people_get_a_table_beside_the_ceilings() {
     }
 }
 
+/// The largest count that can be written.
+const MOST: &str = "18446744073709551615";
+
 #[test]
 fn mistakes_are_one_line() {
     let place = Place::new();
@@ -133,6 +136,18 @@ fn mistakes_are_one_line() {
         (
             &["--batch", "1000000", "--prefix", "8"],
             &["--batch 1000000", "KV cache"],
+        ),
+        (
+            &["--batch", MOST],
+            &["--batch 18446744073709551615", "KV cache"],
+        ),
+        (
+            &["--prefix", MOST],
+            &["positions = 18446744073709551615", "too large"],
+        ),
+        (
+            &["--new", MOST],
+            &["positions = 18446744073709551615", "too large"],
         ),
     ] {
         let all: Vec<&str> = ["bench-engine"].iter().chain(args).copied().collect();

@@ -8,6 +8,7 @@ use beamgen_engine::{
     Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig,
     SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
+use beamgen_search::ConfigError;
 
 use crate::memory::{MemoryPlan, ModelMemory, kept_as};
 use crate::prepare::plan::{device_choice, on_device};
@@ -61,6 +62,9 @@ pub struct Measured {
     pub kv_bytes: usize,
 }
 
+/// Positions that are timed at most: the engine has tables for all of them.
+const MOST_POSITIONS: usize = 1 << 22;
+
 impl EngineBench {
     pub(crate) fn open(
         config: &Config,
@@ -68,6 +72,10 @@ impl EngineBench {
         random: bool,
         mut downloads: Option<Downloads>,
     ) -> Result<Self, Error> {
+        let (field, value, most) = ("positions", positions, MOST_POSITIONS);
+        if value > most {
+            return Err(ConfigError::TooLarge { field, value, most }.into());
+        }
         let mut notes = Vec::new();
         let name = config.models.generator.as_deref();
         let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
@@ -183,10 +191,10 @@ impl EngineBench {
         let kv = self.engine.kv();
         let page = self.engine.page_size();
         let shared = bench.prefix / page;
-        let own = (bench.prefix + bench.new).div_ceil(page) - shared;
+        let own = bench.prefix.saturating_add(bench.new).div_ceil(page) - shared;
         // The prompt keeps its own last page if that is not full.
-        let pages = shared + (own * bench.batch) + 1;
-        (pages > kv.pages_total).then_some(pages * kv.page_bytes)
+        let pages = own.saturating_mul(bench.batch).saturating_add(shared + 1);
+        (pages > kv.pages_total).then_some(pages.saturating_mul(kv.page_bytes))
     }
 
     /// Times it.

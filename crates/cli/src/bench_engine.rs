@@ -83,7 +83,8 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     if let Some(bytes) = args.kv_memory {
         config.engine.kv_bytes = bytes;
     }
-    let longest = args.prefix.iter().max().unwrap_or(&0) + args.new;
+    let longest = args.prefix.iter().max().unwrap_or(&0);
+    let longest = longest.saturating_add(args.new);
 
     let ceilings = config.engine.ceilings(CEILING_MEMORY);
     let rates = ceilings.map_err(beamgen::Error::from)?;
