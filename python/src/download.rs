@@ -13,11 +13,11 @@ use pyo3::prelude::*;
 
 use crate::wait::Told;
 
-/// What a download tells.
+/// News of a download.
 pub enum News {
     /// How far a file is: model, file, bytes so far, bytes of all if the hub says.
     Bytes(String, String, u64, Option<u64>),
-    /// What takes long, in one line.
+    /// A long wait, in one line.
     Warning(String),
 }
 

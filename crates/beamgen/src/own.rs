@@ -28,7 +28,7 @@ pub(crate) struct OwnParts {
     pub scorer: Option<IdentifiedScorer>,
     #[cfg(feature = "remote")]
     pub keys: Keys,
-    /// By which servers are trusted.
+    /// The certificates by which servers are trusted.
     #[cfg(feature = "remote")]
     pub certificates: beamgen_hub::Certificates,
     /// Judges beside the scorer.

@@ -23,7 +23,7 @@ use webpki_root_certs::TLS_SERVER_ROOT_CERTS;
 /// The variables that name a file of certificates, or a folder of such files.
 const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
-/// What helps when a certificate is refused.
+/// The advice when a certificate is refused.
 pub const ADVICE: &str = "where a company's proxy signs all connections, set SSL_CERT_FILE or REQUESTS_CA_BUNDLE to a file with its certificate";
 
 /// The files of certificates that are trusted besides Mozilla's and the system's.

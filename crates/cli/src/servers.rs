@@ -22,7 +22,7 @@ fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
 }
 
-/// By which servers are trusted, as the environment says.
+/// The certificates by which servers are trusted, as the environment says.
 #[cfg(feature = "remote")]
 fn certificates() -> Certificates {
     Certificates::from_lookup(|name| std::env::var(name).ok())

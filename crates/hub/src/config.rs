@@ -24,9 +24,9 @@ pub struct HubConfig {
     pub token: Option<String>,
     /// Use the cache alone.
     pub offline: bool,
-    /// How long a connection and an answer may take that tells of a model or of a file.
+    /// Longest time for a connection, and for an answer about a model or a file.
     pub timeout: Duration,
-    /// How long a connection, an answer, or the next bytes may take in the download of a file.
+    /// Longest time for a connection, an answer, or the next bytes, in the download of a file.
     pub download_timeout: Duration,
     /// How often a request is repeated when the hub is away or the connection breaks, without a
     /// byte gained.

@@ -1,4 +1,4 @@
-//! What the headers of an answer say.
+//! The headers of an answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ pub(crate) fn range_start(headers: &HeaderMap) -> Option<u64> {
     range.split_once('-')?.0.parse().ok()
 }
 
-/// When a hub that had too many requests takes the next: what `RateLimit` says, or else
+/// The time until a hub that had too many requests takes the next: `RateLimit` or else
 /// `Retry-After`, and a second.
 pub(crate) fn wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let limit = text_of(headers, "ratelimit").and_then(window);

@@ -19,8 +19,8 @@ use crate::id::{PUBLIC_HOSTS, safe_path};
 const MAX_REDIRECTS: usize = 10;
 /// Largest listing of a repository that is read, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
-/// What stands in an address as it is.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+/// The bytes that do not stand in an address as they are.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -39,18 +39,18 @@ pub(crate) struct Client {
     pub clock: Arc<dyn Clock>,
 }
 
-/// They differ in their time limits alone.
+/// Agents that differ only in their time limits.
 #[derive(Debug)]
 struct Agents {
     facts: Agent,
     downloads: Agent,
 }
 
-/// What is asked for.
+/// A kind of request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Listing,
-    /// What the hub says of a file.
+    /// The hub's facts about a file.
     Metadata,
     /// The bytes of a file from this one on.
     Bytes(u64),
@@ -328,7 +328,7 @@ fn one_line(error: &ureq::Error) -> String {
 
 /// The address of a file's bytes.
 pub(crate) fn file_url(endpoint: &str, repo: &str, commit: &str, file: &str) -> String {
-    let file = utf8_percent_encode(file, PLAIN);
+    let file = utf8_percent_encode(file, ESCAPED);
     format!("{endpoint}/{repo}/resolve/{commit}/{file}")
 }
 

@@ -32,7 +32,7 @@ pub struct Hub {
     turn: Mutex<()>,
 }
 
-/// What a revision of a repository is now.
+/// A revision of a repository, as the hub listed it.
 struct Listing {
     commit: String,
     files: BTreeSet<String>,
@@ -167,9 +167,9 @@ impl Hub {
         };
         let snapshot = repo.snapshot(&commit);
         let names = files_of(&snapshot);
-        // Several files of a quantisation: the hub may say which is meant.
         let Ok(gguf) = id.gguf_among(names.iter().map(String::as_str)) else {
-            return Err(vec![]);
+            let one = format!("one GGUF file of {}", id.quantisation().unwrap_or_default());
+            return Err(if snapshot.is_dir() { vec![one] } else { vec![] });
         };
         let missing_files = missing(&snapshot, gguf.as_deref(), part);
         if !missing_files.is_empty() {

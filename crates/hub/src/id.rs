@@ -137,7 +137,7 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// What stands behind the host in an address of a hub.
+/// The path of an address of a hub.
 fn page<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     if let Some(path) = text.strip_prefix(endpoint) {
         return path.strip_prefix('/');

@@ -53,7 +53,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// For what can be had in another way.
+    /// No second request, where something else will do.
     pub const NONE: Self = Self {
         retries: 0,
         limit: Duration::ZERO,

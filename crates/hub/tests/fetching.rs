@@ -279,7 +279,12 @@ fn a_gguf_file_by_its_quantisation() {
         .fetch(&format!("{REPO}:Q4_K_M"))
         .expect_err("not there");
     let text = text.to_string();
-    assert!(text.contains("--include '*Q4_K_M*.gguf'"), "{text}");
+    for word in [
+        "one GGUF file of Q4_K_M is not in",
+        "--include '*Q4_K_M*.gguf'",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn a_slow_download() {
 }
 
 /// What the store refuses says nothing of the repository: it is asked again by way of the hub,
-/// which signs anew.
+/// which signs again.
 #[test]
 fn a_store_that_refuses() {
     for status in [403, 404, 401] {
