@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,15 @@ def test_keywords_that_are_none(solver: beamgen.Solver) -> None:
         beamgen.Solver(exploration=2)  # type: ignore[call-arg]
 
 
+class Frame:
+    """What is iterated like a data frame: by the names of its columns."""
+
+    columns = ("id", "problem")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
 def test_problems_that_are_none(solver: beamgen.Solver, tmp_path: Path) -> None:
     for problem, words in [
         ("", 'the problem: field "problem": empty'),
@@ -99,6 +108,10 @@ def test_problems_that_are_none(solver: beamgen.Solver, tmp_path: Path) -> None:
         solver.solve_all(file)
     with pytest.raises(beamgen.InputError, match="no-such-file"):
         beamgen.read_problems("no-such-file")
+    with pytest.raises(TypeError, match=r'problems: a Frame gives .*: give a column, such as df\["problem"\]'):
+        solver.solve_all(Frame())
+    with pytest.raises(TypeError, match="problems: a dict gives"):
+        solver.solve_all({"problem": PENS})
 
 
 def test_a_problem_that_does_not_fit_is_refused_and_stops_nothing(solver: beamgen.Solver) -> None:
@@ -114,8 +127,17 @@ def test_a_problem_that_does_not_fit_is_refused_and_stops_nothing(solver: beamge
 def test_steps_that_are_none(solver: beamgen.Solver) -> None:
     with pytest.raises(beamgen.InputError, match="step 2 is blank"):
         solver.score(PENS, ["a", "\n"])
-    with pytest.raises(TypeError, match="list of strings"):
-        beamgen.score(PENS, "a step")
+    for steps, words in [
+        ("a step", "list of strings"),
+        ({"step": "a"}, "steps: a dict gives the names of its columns"),
+        (Frame(), "steps: a Frame gives .*: give a list of strings"),
+        (["a", 2], "step 2 is a string, not int"),
+    ]:
+        for score in (solver.score, beamgen.score, beamgen.RewardModel().score):
+            with pytest.raises(TypeError, match=words):
+                score(PENS, steps)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a problem is a string .* not Frame"):
+        solver.score(Frame(), ["a"])  # type: ignore[arg-type]
     assert solver.score(PENS, []) == []
     with beamgen.Solver(scorer="none", strategy="greedy") as unscored:
         with pytest.raises(beamgen.RunError, match="there is none"):

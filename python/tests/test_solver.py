@@ -56,7 +56,7 @@ def test_results_are_those_of_the_program(
     expected = [json.loads(line) for line in printed.stdout.splitlines()][:-1]
 
     with beamgen.Solver(**settings) as solver:
-        results = sorted(solver.solve_all(file), key=lambda result: result.index)
+        results = list(solver.solve_all(file))
         own = [solver.solve(problem) for problem in problems]
     for given in (results, own):
         assert [timeless(result.to_dict()) for result in given] == [timeless(line) for line in expected]
@@ -99,23 +99,38 @@ def test_many_problems_come_as_they_are_done_and_are_taken_as_there_is_room(solv
             taken += 1
             yield sample[number % len(sample)]
 
-    results = solver.solve_all(problems(), n=4, m=2, tree=False)
+    results = solver.solve_all(problems(), n=4, m=2, tree=False, as_completed=True)
     first = [next(results) for _ in range(20)]
     assert len({result.index for result in first}) == 20
     assert taken < 100
     assert all(result.tree is None and result.correct is not None for result in first)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert solver.solve(PENS).answer == "21"
+
+
+def test_many_results_come_in_the_order_of_their_problems(solver: beamgen.Solver) -> None:
+    sample = beamgen.sample_problems()
+    # The first takes longest by far: the others are done before it.
+    long = beamgen.Problem(max((problem.text for problem in sample), key=len), "long")
+    given = [long, *sample[:20]]
+    results = solver.solve_all(given, n=64)
+    assert len(results) == 21
+    assert [result.id for result in results] == [problem.id for problem in given]
+    done = list(solver.solve_all(given, n=64, as_completed=True))
+    assert sorted(result.index for result in done) == list(range(21))
+    assert [result.index for result in done] != list(range(21))
+    with pytest.raises(TypeError, match="no length"):
+        len(solver.solve_all(iter(given)))
 
 
 def test_problems_may_be_strings_problems_or_mappings(solver: beamgen.Solver) -> None:
     given: list[str | beamgen.Problem | dict[str, str]] = [PENS, beamgen.Problem(PENS, "1"), {"question": PENS, "answer": "... #### 21", "id": "1"}]
-    results = sorted(solver.solve_all(iter(given)), key=lambda result: result.index)
+    results = list(solver.solve_all(iter(given)))
     assert [result.correct for result in results] == [None, None, True]
     assert essence(results[0]) == essence(results[1])
     assert results[2].reference == "21" and results[2].steps == results[0].steps
     # Its place is the id of a string, and the id takes part in the random numbers.
-    assert [result.id for result in solver.solve_all([PENS, PENS])] in (["1", "2"], ["2", "1"])
+    assert [result.id for result in solver.solve_all([PENS, PENS])] == ["1", "2"]
 
 
 def test_a_stream_has_every_step_with_its_score_and_ends_with_the_result(solver: beamgen.Solver) -> None:

@@ -30,7 +30,7 @@ from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
 from beamgen._reward_model import RewardModel, score
 from beamgen._settings import SearchSettings, Settings
-from beamgen._solver import Solver
+from beamgen._solver import Results, Solver
 
 __all__ = [
     "Answer",
@@ -47,6 +47,7 @@ __all__ = [
     "Pruned",
     "Restarted",
     "Result",
+    "Results",
     "RewardModel",
     "RunError",
     "SearchSettings",

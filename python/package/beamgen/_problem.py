@@ -34,6 +34,13 @@ def sample_problems() -> list[Problem]:
     return [Problem(text, id, answer) for id, text, answer in _beamgen.sample_problems()]
 
 
+def refuse_table(given: object, name: str, instead: str) -> None:
+    """Refuses a data frame or a mapping where many things are wanted: it would give the names of its columns."""
+    if isinstance(given, Mapping) or hasattr(given, "columns"):
+        kind = type(given).__name__
+        raise TypeError(f"{name}: a {kind} gives the names of its columns, not what stands there: give {instead}")
+
+
 def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> str:
     """The line of a problem file that stands for what was given."""
     if isinstance(problem, str):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beamgen import _beamgen
 from beamgen._errors import InputError
 from beamgen._foreign import warn_foreign
-from beamgen._problem import Problem
+from beamgen._problem import Problem, refuse_table
 from beamgen._settings import Settings, for_solver
 
 if TYPE_CHECKING:
@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 
 def checked(problem: str | Problem, steps: Sequence[str]) -> tuple[str, list[str]]:
     """A problem's text and its steps, none of them blank."""
+    text = problem.text if isinstance(problem, Problem) else problem
+    if not isinstance(text, str):
+        raise TypeError(f"a problem is a string or a beamgen.Problem, not {type(problem).__name__}")
     if isinstance(steps, str):
         raise TypeError("steps are a list of strings, one a step")
-    for number, step in enumerate(steps, 1):
+    refuse_table(steps, "steps", "a list of strings")
+    given = list(steps)
+    for number, step in enumerate(given, 1):
+        if not isinstance(step, str):
+            raise TypeError(f"step {number} is a string, not {type(step).__name__}")
         if not step.strip():
             raise InputError(f"step {number} is blank")
-    return (problem.text if isinstance(problem, Problem) else problem), list(steps)
+    return text, given
 
 
 class RewardModel:

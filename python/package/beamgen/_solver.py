@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from beamgen import _beamgen, _launch
 from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
-from beamgen._problem import Problem, as_line, read_problems
+from beamgen._problem import Problem, as_line, read_problems, refuse_table
 from beamgen._result import Result
 from beamgen._reward_model import checked
 from beamgen._settings import SearchSettings, Settings, for_request, for_solver
@@ -29,6 +29,26 @@ if TYPE_CHECKING:
 
 # Solvers that are there, to be closed before the interpreter is: their threads may call Python.
 _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
+
+
+class Results(Iterator[Result]):
+    """The results of many problems. There are as many as problems, so it has a length where these have one."""
+
+    def __init__(self, results: Generator[Result, None, None], count: int | None) -> None:
+        self._results = results
+        self._count = count
+
+    def __next__(self) -> Result:
+        return next(self._results)
+
+    def __len__(self) -> int:
+        if self._count is None:
+            raise TypeError("the problems have no length, so their results have none")
+        return self._count
+
+    def close(self) -> None:
+        """Cancels what is being solved."""
+        self._results.close()
 
 
 class Solver:
@@ -86,19 +106,24 @@ class Solver:
         *,
         timeout: float | None = None,
         tree: bool = True,
+        as_completed: bool = False,
         **settings: Unpack[SearchSettings],
-    ) -> Iterator[Result]:
-        """Solves many problems side by side; results come as they are done, with their ``index``.
+    ) -> Results:
+        """Solves many problems side by side; results come in the order of the problems.
+
+        With ``as_completed=True`` each comes as soon as it is done; its ``index`` is the problem's position.
 
         ``problems`` is a file (a path) or anything that gives problems; they are taken as there is room for them.
         One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
         them, ``tree=False`` spares the memory of their trees.
         """
+        refuse_table(problems, "problems", 'a column, such as df["problem"], or a list of mappings')
         requests, wanted = self._engine.requests(False, tree), for_request(settings)
         given = read_problems(problems) if isinstance(problems, str | os.PathLike) else problems
         # Twice what is worked on at once, so that the engine never waits for this side.
         most = 2 * int(self.settings["search"]["in_flight"])
-        return self._solve_all(requests, iter(given), wanted, timeout, most)
+        results = self._solve_all(requests, iter(given), wanted, timeout, most, not as_completed)
+        return Results(results, len(given) if isinstance(given, Sized) else None)
 
     def _solve_all(
         self,
@@ -107,8 +132,12 @@ class Solver:
         wanted: str,
         timeout: float | None,
         most: int,
-    ) -> Iterator[Result]:
+        in_order: bool,
+    ) -> Generator[Result, None, None]:
         taken, more = 0, True
+        # Those that came before their turn, by index, and the index whose turn it is.
+        waiting: dict[int, Result] = {}
+        due = 0
         try:
             while True:
                 while more and len(requests) < most:
@@ -118,11 +147,18 @@ class Solver:
                         more = False
                         break
                     if _submit(requests, taken, problem, f"problem {taken + 1}", wanted, timeout):
-                        warn_foreign(2)
+                        warn_foreign(3)
                     taken += 1
                 if len(requests) == 0:
                     return
-                yield _result(_next(requests), raises=False)
+                result = _result(_next(requests), raises=False)
+                if not in_order:
+                    yield result
+                    continue
+                waiting[result.index] = result
+                while due in waiting:
+                    yield waiting.pop(due)
+                    due += 1
         finally:
             requests.cancel()
 
