@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::answer::Marker;
 use crate::{Fingerprint, answer};
-pub use error::{LineFault, ProblemsError};
+pub use error::{LineFault, ProblemsError, Table};
 
 mod error;
 #[cfg(test)]
@@ -24,12 +24,21 @@ pub const MAX_LINE_BYTES: usize = 8 << 20;
 pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
 
 /// The keys a problem's text may stand under, in the order they are tried. Capitals do not matter.
-const TEXT_KEYS: [&str; 3] = ["problem", "question", "prompt"];
+const TEXT_KEYS: [&str; 4] = ["problem", "question", "prompt", "input"];
+
+/// The keys that a reference answer may stand under after `answer`, in the order they are tried.
+const ANSWER_KEYS: [&str; 5] = [
+    "final_answer",
+    "expected_answer",
+    "ground_truth",
+    "gold",
+    "target",
+];
 
 /// The story before a `question`, as in ASDiv and SVAMP.
 const BODY: &str = "body";
 
-/// Most keys that [`Problems::unread`] names.
+/// Most keys that a message names.
 const NAMED_KEYS: usize = 8;
 
 /// A problem file that was read.
@@ -56,14 +65,47 @@ impl Problems {
             return Self::read(io::stdin().lock(), "<stdin>");
         }
         let source_name = path.display().to_string();
+        let extension = path.extension().unwrap_or_default();
         match File::open(path) {
-            Ok(file) => Self::read(BufReader::new(file), &source_name),
+            Ok(file) => Self::read_as(
+                Table::named(&extension.to_string_lossy()),
+                BufReader::new(file),
+                &source_name,
+            ),
             Err(error) => Err(ProblemsError::Unreadable { source_name, error }),
+        }
+    }
+
+    /// Takes a text for the only problem, however many lines it has.
+    pub fn question(text: &str) -> Result<Self, ProblemsError> {
+        let source = "the question".to_owned();
+        let number = 1;
+        match Format::Text.parse(text.trim(), number) {
+            Ok((problem, _)) => Ok(Self {
+                source,
+                problems: vec![problem],
+                lines: vec![number],
+                unread: (0, BTreeSet::new()),
+            }),
+            Err(fault) => Err(ProblemsError::Line {
+                source_name: source,
+                line: number,
+                fault,
+            }),
         }
     }
 
     /// Reads problems from anything; `source` names it in messages.
     pub fn read(input: impl BufRead, source: &str) -> Result<Self, ProblemsError> {
+        Self::read_as(None, input, source)
+    }
+
+    /// Reads problems of a file whose name says that it is a `table`, if it does.
+    fn read_as(
+        table: Option<Table>,
+        input: impl BufRead,
+        source: &str,
+    ) -> Result<Self, ProblemsError> {
         let mut lines = Lines {
             input,
             source,
@@ -79,7 +121,7 @@ impl Problems {
             if text.is_empty() {
                 continue;
             }
-            let format = *format.get_or_insert_with(|| Format::of(text));
+            let format = *format.get_or_insert_with(|| Format::of(text, table));
             if let (Format::Text, Some(&first)) = (format, numbers.first())
                 && is_json_problem(text)
             {
@@ -119,16 +161,11 @@ impl Problems {
     /// answer may be under one of them.
     pub fn unread_note(&self) -> Option<String> {
         let (count, keys) = &self.unread;
-        let named: Vec<String> = keys
-            .iter()
-            .take(NAMED_KEYS)
-            .map(|k| format!("\"{k}\""))
-            .collect();
         (*count > 0).then(|| {
             format!(
                 "{}: {count} problems have no reference answer; not read: {}; write it under \"answer\"",
                 self.source,
-                named.join(", ")
+                quoted(keys)
             )
         })
     }
@@ -178,14 +215,19 @@ enum Format {
     JsonLines,
     Text,
     JsonArray,
+    Table(Table),
 }
 
 impl Format {
-    fn of(first: &str) -> Self {
+    /// The format of a file by its first line, and by its name if that says that it is a table.
+    fn of(first: &str, named: Option<Table>) -> Self {
         match first.strip_prefix('[').map(str::trim_start) {
             Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
             _ if first.starts_with('{') => Self::JsonLines,
-            _ => Self::Text,
+            _ => match named.or_else(|| Table::headed(first)) {
+                Some(table) => Self::Table(table),
+                None => Self::Text,
+            },
         }
     }
 
@@ -193,6 +235,7 @@ impl Format {
     fn parse(self, text: &str, number: usize) -> Result<(Problem, Vec<String>), LineFault> {
         match self {
             Self::JsonArray => Err(LineFault::Array),
+            Self::Table(table) => Err(LineFault::Table(table)),
             Self::Text => {
                 let text = checked_text(text, "text")?;
                 let problem = Problem {
@@ -214,6 +257,38 @@ impl Format {
             }
         }
     }
+}
+
+impl Table {
+    /// The table that the extension of a file's name stands for.
+    fn named(extension: &str) -> Option<Self> {
+        match extension.to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Commas),
+            "tsv" => Some(Self::Tabs),
+            _ => None,
+        }
+    }
+
+    /// The table whose head a line is: several names, one of which stands for problems. Prose has a
+    /// blank after a comma.
+    fn headed(line: &str) -> Option<Self> {
+        [Self::Tabs, Self::Commas].into_iter().find(|table| {
+            let names = line.split(table.separator());
+            let names: Vec<&str> = names.map(|name| name.trim_matches('"')).collect();
+            names.len() > 1
+                && names.iter().all(|name| is_column(name))
+                && TEXT_KEYS
+                    .iter()
+                    .any(|key| names.iter().any(|name| key.eq_ignore_ascii_case(name)))
+        })
+    }
+}
+
+/// Whether a text may be the name of a column.
+fn is_column(name: &str) -> bool {
+    let mut inner = name.chars();
+    name.starts_with(char::is_alphabetic)
+        && inner.all(|c| c.is_alphanumeric() || "_-. ".contains(c))
 }
 
 /// Whether a line would be a problem in a file of JSON lines.
@@ -242,7 +317,9 @@ fn from_object(
     let (field, value) = TEXT_KEYS
         .iter()
         .find_map(|&key| Some((key, find(object, key)?)))
-        .ok_or(LineFault::NoText)?;
+        .ok_or_else(|| LineFault::NoText {
+            found: quoted(object.keys()),
+        })?;
     let Value::String(text) = value else {
         return Err(LineFault::Type {
             field,
@@ -274,15 +351,28 @@ fn from_object(
     Ok((problem, unread))
 }
 
-/// The reference answer: under `answer`, else under `final_answer` (OlympiadBench, which may write a
-/// list of one), else what a worked `solution` marks (MATH).
+/// Keys as a message names them.
+fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
+    let keys = keys.into_iter().take(NAMED_KEYS);
+    let keys: Vec<String> = keys.map(|key| format!("\"{key}\"")).collect();
+    match keys.is_empty() {
+        false => keys.join(", "),
+        true => "nothing".to_owned(),
+    }
+}
+
+/// The reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (OlympiadBench may write
+/// a list of one), else what a worked `solution` marks (MATH).
 fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     if let Some(answer) = scalar(object, "answer")? {
         return Ok(Some(answer::reference(&answer).to_owned()));
     }
-    let given = find(object, "final_answer").and_then(|given| match given.as_array() {
-        Some(list) if list.len() == 1 => text_of(&list[0]),
-        _ => text_of(given),
+    let given = ANSWER_KEYS.iter().find_map(|key| {
+        let given = find(object, key)?;
+        match given.as_array() {
+            Some(list) if list.len() == 1 => text_of(&list[0]),
+            _ => text_of(given),
+        }
     });
     if let Some(answer) = given {
         return Ok(Some(answer::reference(&answer).to_owned()));
@@ -376,6 +466,11 @@ impl<R: BufRead> Lines<'_, R> {
         }
         self.number += 1;
         let number = self.number;
+        if number == 1
+            && let Some(packed) = beamgen_files::packed(&self.buffer)
+        {
+            return Err(self.at(number, LineFault::Packed(packed)));
+        }
         if read > MAX_LINE_BYTES {
             return Err(self.at(number, LineFault::LongLine));
         }

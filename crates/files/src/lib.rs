@@ -14,6 +14,7 @@ pub use output::{
     replace, write,
 };
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -66,8 +67,12 @@ pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
 /// Bytes as text.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidData`] with the place of the first byte that is not UTF-8.
+/// [`ErrorKind::InvalidData`] for a format that is [`packed`], or with the place of the first byte
+/// that is not UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    if let Some(packed) = packed(&bytes) {
+        return Err(io::Error::new(ErrorKind::InvalidData, packed.to_string()));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         io::Error::new(
@@ -75,6 +80,64 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
             format!("invalid UTF-8 at byte {at}: save the file as UTF-8"),
         )
     })
+}
+
+/// A format of files that hold text and are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    name: &'static str,
+    /// The bytes that every such file begins with.
+    begins: &'static [u8],
+    advice: &'static str,
+}
+
+impl fmt::Display for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.advice)
+    }
+}
+
+const PACKED: [Packed; 6] = [
+    Packed {
+        name: "compressed by gzip",
+        begins: b"\x1f\x8b",
+        advice: "unpack it (`gunzip FILE`)",
+    },
+    Packed {
+        name: "compressed by xz",
+        begins: b"\xfd7zXZ\0",
+        advice: "unpack it (`unxz FILE`)",
+    },
+    Packed {
+        name: "compressed by zstd",
+        begins: b"\x28\xb5\x2f\xfd",
+        advice: "unpack it (`unzstd FILE`)",
+    },
+    Packed {
+        name: "a ZIP archive",
+        begins: b"PK\x03\x04",
+        advice: "unpack it (`unzip FILE`)",
+    },
+    Packed {
+        name: "a Parquet table",
+        begins: b"PAR1",
+        advice: "write JSON lines (`python3 -c \"import pandas; pandas.read_parquet('FILE').to_json('FILE.jsonl', \
+                 orient='records', lines=True)\"` does it)",
+    },
+    Packed {
+        name: "an Arrow table",
+        begins: b"ARROW1\0\0",
+        advice: "write JSON lines (`python3 -c \"import pandas; pandas.read_feather('FILE').to_json('FILE.jsonl', \
+                 orient='records', lines=True)\"` does it)",
+    },
+];
+
+/// The format that a file's first bytes are of, if it has to be unpacked or converted before it is
+/// text.
+pub fn packed(head: &[u8]) -> Option<Packed> {
+    PACKED
+        .into_iter()
+        .find(|packed| head.starts_with(packed.begins))
 }
 
 fn check(found: &std::fs::Metadata) -> io::Result<()> {
@@ -111,6 +174,22 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::IsADirectory);
         let error = read_regular_file(&dir.path().join("none"), 3).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn packed_files_are_told_what_they_are() {
+        for (bytes, name) in [
+            (&b"\x1f\x8b\x08"[..], "gzip"),
+            (b"\xfd7zXZ\0\0", "xz"),
+            (b"\x28\xb5\x2f\xfd", "zstd"),
+            (b"PK\x03\x04", "ZIP"),
+            (b"PAR1", "Parquet"),
+            (b"ARROW1\0\0", "Arrow"),
+        ] {
+            let error = text(bytes.to_vec()).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        assert!(packed(b"PARIS\n{\"a\": 1}").is_none());
     }
 
     #[cfg(unix)]

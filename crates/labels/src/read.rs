@@ -66,6 +66,12 @@ pub fn records(
             return Ok(());
         }
         number += 1;
+        if number == 1
+            && let Some(packed) = beamgen_files::packed(&line)
+        {
+            let error = io::Error::new(io::ErrorKind::InvalidData, packed.to_string());
+            return Err(unreadable(error));
+        }
         let mut bytes = line.as_slice();
         while let (1, Some(rest)) = (number, bytes.strip_prefix(b"\xef\xbb\xbf")) {
             bytes = rest;

@@ -93,11 +93,23 @@ pub enum LineFault {
     /// The whole file is one JSON array.
     #[error("a JSON array: write one object a line (`jq -c '.[]' FILE` does it)")]
     Array,
+    /// The file is a table of separated values.
+    #[error(
+        "a table with {} between its values: write JSON lines (`python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in \
+         csv.DictReader(sys.stdin, delimiter=\"{}\")]' < FILE > FILE.jsonl` does it)", .0.name(), .0.typed()
+    )]
+    Table(Table),
+    /// The file's first bytes are those of a format that is not text.
+    #[error("{0}")]
+    Packed(beamgen_files::Packed),
     /// None of the keys for the problem's text is there.
     #[error(
-        "field \"problem\": missing (\"question\" and \"prompt\" do as well): add the problem's text"
+        "field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), there is {found}: add the problem's text"
     )]
-    NoText,
+    NoText {
+        /// The keys that are there, quoted.
+        found: String,
+    },
     /// The text is there but blank.
     #[error("field \"{field}\": empty: add the problem's text")]
     BlankText {
@@ -122,6 +134,39 @@ pub enum LineFault {
         /// The line that has it first.
         first: usize,
     },
+}
+
+/// A table of separated values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// CSV.
+    Commas,
+    /// TSV.
+    Tabs,
+}
+
+impl Table {
+    pub(super) fn separator(self) -> char {
+        match self {
+            Self::Commas => ',',
+            Self::Tabs => '\t',
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Commas => "commas",
+            Self::Tabs => "tabs",
+        }
+    }
+
+    /// The separator in a string of Python.
+    fn typed(self) -> &'static str {
+        match self {
+            Self::Commas => ",",
+            Self::Tabs => "\\t",
+        }
+    }
 }
 
 /// An operating system's message without its error number.

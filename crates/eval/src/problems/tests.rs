@@ -62,6 +62,13 @@ fn layouts_of_published_files() {
             "q",
             None,
         ),
+        (r#"{"input": "q", "target": "so\n#### 3"}"#, "q", Some("3")),
+        (r#"{"prompt": "q", "gold": 3, "target": 4}"#, "q", Some("3")),
+        (
+            r#"{"Problem": "q", "Expected_Answer": "3", "input": "other"}"#,
+            "q",
+            Some("3"),
+        ),
     ] {
         let got = &read(line).unwrap()[0];
         assert_eq!((got.text.as_str(), got.answer.as_deref()), (text, answer));
@@ -71,10 +78,10 @@ fn layouts_of_published_files() {
 #[test]
 fn keys_that_may_hold_the_answer_are_named() {
     let note = |text: &str| Problems::read(text.as_bytes(), "f").unwrap().unread_note();
-    let lines = "{\"problem\": \"p\", \"gold\": 3, \"id\": 1}\n{\"problem\": \"q\", \"final_answer\": [1, 2]}\n\
+    let lines = "{\"problem\": \"p\", \"key\": 3, \"id\": 1}\n{\"problem\": \"q\", \"final_answer\": [1, 2]}\n\
                  {\"problem\": \"r\", \"answer\": 1, \"level\": 2}\n{\"problem\": \"s\"}";
     let told = note(lines).unwrap();
-    let wanted = "f: 2 problems have no reference answer; not read: \"final_answer\", \"gold\"";
+    let wanted = "f: 2 problems have no reference answer; not read: \"final_answer\", \"key\"";
     assert!(told.starts_with(wanted), "{told}");
     assert_eq!(
         note("{\"problem\": \"s\"}\n{\"problem\": \"r\", \"answer\": 1}"),
@@ -92,6 +99,35 @@ fn text_has_a_problem_a_line() {
         .collect();
     assert_eq!(rows, [("2", "What is 1 + 1?"), ("4", "And { 2 }?")]);
     assert_eq!(read("[0, 1] is an interval?").unwrap().len(), 1);
+    let prose = "Problem, then answer\nThe question: 1, 2 or 3?";
+    assert_eq!(read(prose).unwrap().len(), 2);
+}
+
+#[test]
+fn tables_are_told_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Problems::open(&path).map_err(|error| error.to_string())
+    };
+    for (name, separator) in [("p.csv", "commas"), ("p.TSV", "tabs")] {
+        let refused = opened(name, "What is 1 + 1?\n").unwrap_err();
+        assert!(refused.contains(separator), "{refused}");
+    }
+    // JSON lines under any name are what they are.
+    assert!(opened("lines.csv", "{\"problem\": \"p\"}").is_ok());
+}
+
+#[test]
+fn a_question_is_one_problem() {
+    let asked = Problems::question(" Solve:\nx = 1, 2\n").unwrap();
+    assert_eq!(asked.problems[0].text, "Solve:\nx = 1, 2");
+    assert_eq!(
+        (asked.problems.len(), asked.problems[0].id.as_str()),
+        (1, "1")
+    );
+    assert!(Problems::question(" ").is_err());
 }
 
 #[test]
@@ -108,7 +144,7 @@ fn faults_name_file_line_and_field() {
         (format!("{ok}[1]"), "f:2: found a list"),
         (
             format!("{ok}{{\"text\": \"p\"}}"),
-            "f:2: field \"problem\": missing",
+            "f:2: field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), there is \"text\"",
         ),
         (
             "{\"question\": [1]}".to_owned(),
@@ -132,6 +168,14 @@ fn faults_name_file_line_and_field() {
         ),
         ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
         (
+            "id,problem,answer\n1,What?,2".to_owned(),
+            "f:1: a table with commas between its values: write JSON lines",
+        ),
+        (
+            "\"Question\"\t\"Final answer\"\n".to_owned(),
+            "f:1: a table with tabs between its values",
+        ),
+        (
             format!("{{\"problem\": \"{}\"}}", "a".repeat(1_000_000)),
             "f:1: field \"problem\": 1000000 bytes, at most 262144",
         ),
@@ -144,6 +188,13 @@ fn faults_name_file_line_and_field() {
         let got = message(&bytes);
         assert!(got.starts_with(want), "{got}");
     }
+    let got = message(b"\x1f\x8b\x08\x00\n");
+    assert!(
+        got.starts_with("f:1: compressed by gzip: unpack it"),
+        "{got}"
+    );
+    let got = message(b"PAR1\x15\x04");
+    assert!(got.contains("read_parquet"), "{got}");
     let got = message(b"What is 1?\nWhat \xff is 2?\n");
     assert!(got.starts_with("f:2: invalid UTF-8 at byte 5"), "{got}");
 }
