@@ -127,10 +127,10 @@ fn every_step_of_the_first_example_scores_above_0_8() {
             between(&read("README.md"), "solver.ask( \"", "\""),
         ),
         ("lib.rs", between(&crate_docs, "solver.ask( \"", "\"")),
-        ("--help", between(&help, "echo '", "'")),
+        ("--help", between(&help, "beamgen solve '", "'")),
     ] {
         assert!(problem.ends_with('?'), "{shown}: {problem}");
-        let ran = place.run_with_input(&["solve", "-", "--json"], &problem);
+        let ran = place.run(&["solve", &problem, "--json"]);
         let steps = ran.ok().json()[0]["steps"].clone();
         let steps = steps.as_array().expect("steps");
         assert!(steps.len() >= 4, "{shown}: {steps:?}");

@@ -100,28 +100,38 @@ mod built_in {
     }
 
     #[test]
+    fn bare_results_are_no_solutions() {
+        let place = Place::new();
+        place.write(
+            "data.jsonl",
+            place.run(&["problems", "--count", "9"]).ok().stdout,
+        );
+        let args = [
+            "train",
+            "sft",
+            "--from",
+            "bundled",
+            "--data",
+            "data.jsonl",
+            "--out",
+            "o",
+        ];
+        let words = ["data.jsonl", "only bare results", "`solution`"];
+        place.run(&args).assert_refused("answers alone", &words);
+        assert!(!place.path("o").exists());
+    }
+
+    #[test]
     fn a_trained_generator_solves_and_a_stopped_run_goes_on() {
         let place = Place::new();
-        let problems = place
-            .run(&["problems", "--count", "40", "--steps"])
-            .ok()
-            .stdout;
-        let mut data = String::new();
-        for line in problems.lines() {
-            let problem: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let text = &problem["problem"];
-            let answer = &problem["answer"];
-            data +=
-                &serde_json::json!({"problem": text, "solution": format!("{answer}")}).to_string();
-            data.push('\n');
-        }
-        place.write("data.jsonl", &data);
-        let run = |out: &str, more: &[&str]| {
+        let solutions = ["problems", "--count", "40", "--solutions"];
+        place.write("data.jsonl", place.run(&solutions).ok().stdout);
+        let run = |out: &str, from: &str, more: &[&str]| {
             let own = [
                 "train",
                 "sft",
                 "--from",
-                GENERATOR,
+                from,
                 "--data",
                 "data.jsonl",
                 "--out",
@@ -130,7 +140,8 @@ mod built_in {
             let rest = ["--train", "top=2", "--batch", "8", "--held-out", "0.2"];
             place.run(&[&own[..], &rest[..], more].concat())
         };
-        run("whole", &[]).ok();
+        run("whole", "bundled", &[]).ok();
+        let run = |out: &str, more: &[&str]| run(out, GENERATOR, more);
         run("parts", &["--stop-after", "2"]).ok();
         assert!(!place.path("parts/model.safetensors").exists());
         run("parts", &[]).assert_refused("an earlier run", &["parts/work", "--resume"]);
@@ -141,18 +152,17 @@ mod built_in {
             std::fs::read(file).expect("the weights")
         };
         assert!(weights("whole") == weights("parts"));
-        let solved = [
-            "solve",
-            "--limit",
-            "2",
-            "--generator",
-            "whole",
-            "--scorer",
-            "none",
-        ];
-        place
-            .run(&[&solved[..], &["--strategy", "majority", "-n", "2"]].concat())
+        // It writes what the bundled one writes, so the bundled reward model can score it.
+        let solved = ["solve", "--limit", "4", "--json", "--generator", "whole"];
+        let solved = place
+            .run(&[&solved[..], &["--prm", "bundled"]].concat())
             .ok();
+        let right = solved
+            .json()
+            .iter()
+            .filter(|row| row["correct"] == true)
+            .count();
+        assert!(right >= 3, "{}", solved.stdout);
     }
 
     /// `train KIND` from the bundled generator, on data.jsonl, into `out`.

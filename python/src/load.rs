@@ -21,8 +21,8 @@ pub fn solver<T: 'static>(
     let config = base.config.clone();
     let foreign = config.is_bundled_scorer_foreign() && scorer.is_none();
     if foreign && config.uses_scorer() {
-        let line = "the bundled reward model knows the bundled problems only, so it cannot score another generator: \
-                    name a prm, or give scorer=\"none\" with a strategy that needs no scores";
+        let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
+                    another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
         return Err(Error::Refused(line.to_owned()));
     }
     // A bundled scorer or a callable costs nothing, and requests may want it.

@@ -4,8 +4,11 @@
 //! The files are inside the program, so that an installed binary works in any folder and without a
 //! network. `beamgen train` made them; `models/abacus/` in the repository has the same bytes.
 
+use std::path::Path;
+
 use beamgen_engine::Checkpoint;
 use beamgen_eval::{Problems, ProblemsError};
+use beamgen_prm::same_tokenizer;
 use beamgen_world::Difficulty;
 
 type Files = &'static [(&'static str, &'static [u8])];
@@ -20,6 +23,7 @@ macro_rules! files {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bundled {
     name: &'static str,
+    folder: &'static str,
     pub(crate) files: Files,
 }
 
@@ -31,21 +35,38 @@ impl Bundled {
 
 pub(crate) const GENERATOR: Bundled = Bundled {
     name: "bundled generator",
+    folder: "generator",
     files: files!("generator": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
                   "tokenizer_config.json"),
 };
 
 pub(crate) const PRM: Bundled = Bundled {
     name: "bundled prm",
+    folder: "prm",
     files: files!("prm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
                   "tokenizer_config.json"),
 };
 
 pub(crate) const ORM: Bundled = Bundled {
     name: "bundled orm",
+    folder: "orm",
     files: files!("orm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
                   "tokenizer_config.json"),
 };
+
+/// The checkpoint of the bundled generator, for training.
+pub fn generator() -> Checkpoint {
+    GENERATOR.checkpoint()
+}
+
+/// The files of all bundled models: the folder of a model, the name of a file in it, its bytes.
+pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8])> {
+    let models = [GENERATOR, PRM, ORM].into_iter();
+    models.flat_map(|model| {
+        let files = model.files.iter();
+        files.map(move |&(name, bytes)| (model.folder, name, bytes))
+    })
+}
 
 const SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
 
@@ -55,6 +76,12 @@ const SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
 /// None with the file that is shipped; a test reads it.
 pub fn sample() -> Result<Problems, ProblemsError> {
     Problems::read(SAMPLE, "the bundled sample")
+}
+
+/// Whether a model on this machine has the tokenizer of the bundled ones, as one that was trained
+/// from them has.
+pub(crate) fn shares_tokenizer(model: &Path) -> bool {
+    model.exists() && same_tokenizer(model, generator()).unwrap_or(false)
 }
 
 /// Whether a problem is of the kind that the bundled models are trained on: who has how many of
@@ -90,11 +117,7 @@ mod tests {
 
     #[test]
     fn the_models_are_small_enough_to_carry() {
-        let bytes: usize = [GENERATOR, PRM, ORM]
-            .iter()
-            .flat_map(|b| b.files)
-            .map(|(_, bytes)| bytes.len())
-            .sum();
+        let bytes: usize = files().map(|(_, _, bytes)| bytes.len()).sum();
         assert!(
             bytes <= 9_000_000,
             "{bytes} bytes: at most 8 MB of weights and their tokenizers"

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use toml::{Table, Value};
 
-use crate::Error;
 use crate::calibrated::ScoreAs;
 use crate::checkers_config::CheckersConfig;
 use crate::judge_config::JudgeConfig;
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
+use crate::{Error, bundled};
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
 ///
@@ -270,11 +270,14 @@ impl Config {
         self.has_scorer() && self.search.uses_scores()
     }
 
-    /// Whether the bundled reward model would score what another generator than the bundled one
-    /// writes. It knows the bundled problems only, so its scores would mean nothing.
+    /// Whether the bundled reward model would score what a generator of another kind writes. It
+    /// knows the bundled problems only, so its scores would mean nothing. One that was trained from
+    /// the bundled generator has its tokenizer.
     pub fn is_bundled_scorer_foreign(&self) -> bool {
         let models = &self.models;
-        let other_generator = models.generator.is_some() || models.generator_server.is_some();
+        let other_model = models.generator.as_deref();
+        let other_generator = models.generator_server.is_some()
+            || other_model.is_some_and(|model| !bundled::shares_tokenizer(model));
         let bundled_scorer = models.prm.is_none() && models.prm_server.is_none();
         let is_model = matches!(models.scorer, ScorerKind::Prm | ScorerKind::Orm);
         let bundled_judge = models.judges.iter().any(JudgeConfig::is_bundled_model);

@@ -88,8 +88,8 @@ mod words;
 /// Checkers of steps: those that are built in, and external programs.
 pub use beamgen_checkers as checkers;
 pub use beamgen_engine::{
-    Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams, WeightType,
-    parse_size,
+    Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams,
+    WeightType, parse_size,
 };
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;

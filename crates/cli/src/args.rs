@@ -1,5 +1,6 @@
 //! Commands and their arguments. Nothing is read or built here.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use beamgen::{
@@ -99,7 +100,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::solve())]
 pub struct SolveArgs {
-    /// Problems, one a line; `-` is stdin [default: bundled]
+    /// Problems, one a line, or one question in quotes; `-` is stdin [default: bundled]
     pub file: Option<PathBuf>,
 
     /// beam, dvts, best-of-n, majority, and others
@@ -155,7 +156,7 @@ pub struct SolveArgs {
     /// Print JSON: a line for each problem, then a summary
     #[arg(long, help_heading = "Input and output")]
     pub json: bool,
-    /// Print the summary only
+    /// Print the summary only, and no progress
     #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
     pub quiet: bool,
     /// Show the effective settings on stderr
@@ -218,6 +219,18 @@ pub struct ModelsArgs {
         help_heading = "Models"
     )]
     pub generator_url: Vec<String>,
+    /// Write the bundled models as folders below DIR: generator, prm, orm
+    ///
+    /// They are what any checkpoint in Hugging Face layout is: to look at, to load elsewhere, to
+    /// train further. None of these folders may be there.
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["bundled", "DIR"],
+        exclusive = true,
+        help_heading = "Models"
+    )]
+    pub write: Vec<PathBuf>,
     /// Print one JSON object for each model
     #[arg(long)]
     pub json: bool,
@@ -370,6 +383,9 @@ pub struct LabelArgs {
     /// Print the summary as a JSON object
     #[arg(long, help_heading = "Input and output")]
     pub json: bool,
+    /// Print the summary only, and no progress
+    #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
+    pub quiet: bool,
 }
 
 /// A mode of `beamgen label` by its name.
@@ -408,6 +424,9 @@ pub struct ProblemsArgs {
     /// They are solutions with mistakes, and the label is the first wrong step.
     #[arg(long)]
     pub steps: bool,
+    /// Write the right solution of each problem, too, for `beamgen train sft`
+    #[arg(long, conflicts_with = "steps")]
+    pub solutions: bool,
 }
 
 /// A side of the world's train and test split.
@@ -497,6 +516,9 @@ pub struct BenchArgs {
     /// Print one JSON object for each row of the table
     #[arg(long, help_heading = "Input and output")]
     pub json: bool,
+    /// Print the table only, and no progress
+    #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
+    pub quiet: bool,
 }
 
 #[derive(Args, Debug)]
@@ -624,10 +646,24 @@ fn one_line(error: &clap::Error) -> String {
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let parts = parts.filter(|line| !line.starts_with("tip: to pass"));
     let message = parts.collect::<Vec<_>>().join(" ").replace(" tip: ", ", ");
+    let command = named(&definition(), std::env::args_os().skip(1));
     format!(
-        "{}: see `beamgen --help`",
+        "{}: see `{command} --help`",
         message.trim_start_matches("error: ")
     )
+}
+
+/// The command that arguments name, as it is typed: `beamgen labels convert`.
+fn named(definition: &clap::Command, arguments: impl Iterator<Item = OsString>) -> String {
+    let (mut command, mut typed) = (definition, definition.get_name().to_owned());
+    for argument in arguments {
+        let Some(inner) = command.find_subcommand(&argument) else {
+            break;
+        };
+        typed = format!("{typed} {}", inner.get_name());
+        command = inner;
+    }
+    typed
 }
 
 #[cfg(test)]
@@ -637,5 +673,19 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_is_that_of_the_command_that_was_typed() {
+        for (typed, command) in [
+            (&["solve", "bench", "--foo"][..], "beamgen solve"),
+            (&["labels", "convert", "a"], "beamgen labels convert"),
+            (&["slove"], "beamgen"),
+            (&["--foo", "solve"], "beamgen"),
+            (&[], "beamgen"),
+        ] {
+            let arguments = typed.iter().map(Into::into);
+            assert_eq!(super::named(&super::definition(), arguments), command);
+        }
     }
 }

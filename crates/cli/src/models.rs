@@ -1,8 +1,11 @@
 //! `beamgen models`: what is in the hub's cache, pairs by name, what is known to work, and what
 //! models need.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
+use beamgen::bundled;
 use beamgen::hub::{CachedModel, CachedRevision, HubError};
 use beamgen::{Fits, KNOWN_MODELS, ModelKind, Pair, Prepared, PrmSpec};
 use serde_json::json;
@@ -19,6 +22,9 @@ use crate::table::{Table, grouped};
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let flags = &args.models;
+    if let [model, folder] = &args.write[..] {
+        return write_bundled(model, folder);
+    }
     if !args.generator_url.is_empty() || !flags.prm_url.is_empty() {
         let roles = [("generator", &args.generator_url), ("prm", &flags.prm_url)];
         return servers::show(roles, args.json);
@@ -70,6 +76,37 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
          What other models need in memory: beamgen models --generator MODEL --prm MODEL",
         names.join(", ")
     )?;
+    Ok(out.flush()?)
+}
+
+/// Writes the bundled models' files below `folder`, over nothing that is there.
+fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
+    if model != "bundled" {
+        return Err(Failure::Input(format!(
+            "--write {}: only the models inside the program are written: --write bundled DIR",
+            model.display()
+        )));
+    }
+    let mut models: Vec<PathBuf> = bundled::files().map(|file| folder.join(file.0)).collect();
+    models.dedup();
+    if let Some(there) = models.iter().find(|model| model.exists()) {
+        let there = there.display();
+        return Err(Failure::Input(format!(
+            "{there}: exists already: remove it, or give another folder"
+        )));
+    }
+    for (model, name, bytes) in bundled::files() {
+        let model = folder.join(model);
+        let path = model.join(name);
+        fs::create_dir_all(model)
+            .and_then(|()| fs::write(&path, bytes))
+            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    }
+    let mut out = io::stdout().lock();
+    for model in models {
+        let model = model.display().to_string();
+        writeln!(out, "Written: {}", printable::line(&model))?;
+    }
     Ok(out.flush()?)
 }
 
@@ -244,7 +281,7 @@ fn pair_table() -> Table {
     ]);
     let bytes = |bytes: Option<u64>| bytes.map(size).unwrap_or_default();
     // Without the organisation, and without the file of a repository that has one in its name.
-    let short = |model: &std::path::Path| {
+    let short = |model: &Path| {
         let name = model.to_string_lossy();
         let name = name.split_once('/').map_or(&*name, |(_, name)| name);
         name.split(':').next().unwrap_or(name).to_owned()

@@ -5,6 +5,9 @@ mod numbers;
 mod rl;
 mod tune;
 
+use std::path::Path;
+
+use beamgen::{Checkpoint, bundled, is_word};
 use beamgen_train::Error;
 use beamgen_train::tune::labelled::Target;
 
@@ -25,6 +28,15 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
              beamgen train abacus: the bundled models, from scratch"
                 .to_owned(),
         )),
+    }
+}
+
+/// The checkpoint that a name stands for: a folder, a GGUF file, or the bundled generator.
+fn checkpoint(from: &Path) -> Checkpoint {
+    if is_word(Some(from), "bundled") {
+        bundled::generator()
+    } else {
+        Checkpoint::from(from)
     }
 }
 

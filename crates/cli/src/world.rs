@@ -22,15 +22,24 @@ pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
         }
         return Ok(out.flush()?);
     }
-    for problem in problems(args)? {
-        let line = serde_json::json!({
-            "id": problem.id,
-            "problem": problem.text,
-            "answer": problem.answer,
+    for (i, problem) in worlds(args)?.enumerate() {
+        let mut line = json!({
+            "id": id(args, i),
+            "problem": problem.text(),
+            "answer": problem.answer().to_string(),
         });
+        if args.solutions {
+            line["solution"] = solution(&problem).into();
+        }
         writeln!(out, "{line}")?;
     }
     Ok(out.flush()?)
+}
+
+/// The right solution as the bundled generator writes it: each line ends, the last one, too.
+fn solution(problem: &WorldProblem) -> String {
+    let lines = problem.solution();
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// The problems themselves, with their answers; each is drawn when it is asked for.

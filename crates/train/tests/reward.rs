@@ -247,7 +247,7 @@ fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job 
             labels: labels(Target::Process),
             head_warmup: 0.3,
         },
-        from: folder(from),
+        from: Checkpoint::from(&folder(from)),
         data: labelled_file(name, dir),
         out: dir.join("out"),
         recipe: Recipe {
@@ -319,13 +319,13 @@ fn what_is_written_scores_as_it_was_trained() {
         let dir = tempfile::tempdir().unwrap();
         let mut job = job(family, from, name, train, dir.path());
         if from == "reference" {
-            job.from = with_begin_token(&job.from, dir.path());
+            job.from = Checkpoint::from(&with_begin_token(job.from.path(), dir.path()));
         }
         assert!(run(&job, &mut |_| ()).unwrap());
         // The first loss of a run from what was written, over all chains at once.
         job.recipe.batch = 8;
         job.recipe.epochs = 1;
-        job.from = job.out;
+        job.from = Checkpoint::from(&job.out);
         job.out = dir.path().join("again");
         let mut first = f64::NAN;
         let finished = run(&job, &mut |report| {
@@ -334,7 +334,7 @@ fn what_is_written_scores_as_it_was_trained() {
             }
         });
         assert!(finished.unwrap());
-        let scored = loss_of_scores(&job.from, name);
+        let scored = loss_of_scores(job.from.path(), name);
         // Features of frozen layers are kept in bf16.
         let tolerance = if train == Trained::ALL { 1e-4 } else { 1e-2 };
         let difference = (scored - first).abs();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen_engine::{EngineConfig, ThreadPool};
+use beamgen_engine::{Checkpoint, EngineConfig, ThreadPool};
 use beamgen_prm::RewardModel;
 use beamgen_search::{Problem, Scorer};
 use beamgen_train::Error;
@@ -46,7 +46,7 @@ fn problems(seed: u64, count: usize, split: Split) -> Vec<Problem> {
 /// A small run.
 fn job(out: &Path, recipe: Recipe) -> Job {
     Job {
-        from: model("generator"),
+        from: Checkpoint::from(&model("generator")),
         problems: problems(5, 64, Split::Train),
         held_out: problems(6, 10, Split::Test),
         out: out.to_owned(),
@@ -281,7 +281,10 @@ fn what_cannot_be_run_is_refused() {
     refused(&|job| job.held_out.clear(), "no held-out problems");
     let measured = "no problems left";
     refused(&|job| job.held_out.clone_from(&job.problems), measured);
-    refused(&|job| job.from = "nowhere".into(), "nowhere");
+    refused(
+        &|job| job.from = Checkpoint::from(Path::new("nowhere")),
+        "nowhere",
+    );
     refused(
         &|job| job.recipe.training.train = "lora=1000".parse().unwrap(),
         "lora=1000",

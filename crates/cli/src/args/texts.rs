@@ -13,7 +13,7 @@ Examples:
   beamgen solve problems.jsonl --out run.jsonl --resume
                                        go on after an interruption
   beamgen bench --limit 100            compare search strategies
-  echo 'Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?' | beamgen solve -
+  beamgen solve 'Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?'
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or input.";
 
@@ -71,8 +71,9 @@ pub fn solve() -> String {
 }
 
 const SOLVE_INPUT: &str = "\
-FILE has one problem a line: plain text, or a JSON object with \"problem\" (or \"question\" or \
-\"prompt\") and, if known, \"answer\" and \"id\".
+FILE has one problem a line: plain text, or a JSON object with \"problem\" (or \"question\", \
+\"prompt\" or \"input\") and, if known, \"answer\" and \"id\". An argument with a blank in it that names no file \
+is a question.
 
 Flags on search, sampling and models are also keys of the configuration file; \
 configs/search/default.toml lists all keys. --set sets any of them: --set search.lookahead.steps=2.
@@ -147,7 +148,9 @@ Examples:
       the memory that a pair needs
   beamgen models --generator model.gguf --prm Qwen/Qwen2.5-Math-PRM-7B
       the memory that this pair needs
-  beamgen models --generator DIR --prm DIR --dtype bf16";
+  beamgen models --generator DIR --prm DIR --dtype bf16
+  beamgen models --write bundled abacus
+      the bundled models as folders";
 
 pub const SCORE: &str = "\
 Examples:
@@ -250,12 +253,15 @@ The label is the chain's `outcome`, read behind its last step. Chains without on
 
 pub const SFT: &str = "\
 Examples:
+  beamgen problems --count 4000 --split train --solutions > train.jsonl
+  beamgen train sft --from bundled --data train.jsonl --out my-generator
+      the bundled generator, on right solutions
   beamgen train sft --from DIR --data gsm8k_train.jsonl --out my-generator
       all weights of a checkpoint
   beamgen train sft --from model.gguf --data train.jsonl --train top=10 \\
         --restrict-vocabulary --epochs 3 --out my-generator
       the last ten layers: many times cheaper on a CPU
-  beamgen solve problems.jsonl --generator my-generator
+  beamgen solve problems.jsonl --generator my-generator --prm DIR
       what came out
 
 OUT/work/log.jsonl has the loss of every update. Setting MIMALLOC_PURGE_DELAY=-1 keeps large buffers \
@@ -265,7 +271,7 @@ pub const RL: &str = "\
 Examples:
   beamgen problems --count 4000 --split train --seed 1 > train.jsonl
   beamgen problems --count 200 --seed 2 > held-out.jsonl
-  beamgen train rl --from models/abacus/generator --problems train.jsonl --held-out-problems held-out.jsonl \\
+  beamgen train rl --from bundled --problems train.jsonl --held-out-problems held-out.jsonl \\
         --learning-rate 5e-4 --out my-generator
       right answers alone (RLVR), on the bundled generator, in minutes
   beamgen train rl --from DIR --problems gsm8k_train.jsonl --train lora=16 --learning-rate 1e-4 --out my-generator
@@ -290,7 +296,9 @@ Examples:
 pub const PROBLEMS: &str = "\
 Example:
   beamgen problems --count 500 > held-out.jsonl
-  beamgen bench held-out.jsonl";
+  beamgen bench held-out.jsonl
+  beamgen problems --count 4000 --split train --solutions > train.jsonl
+      for `beamgen train sft`";
 
 pub const COMPLETIONS: &str = "\
 Examples:

@@ -41,8 +41,8 @@ pub enum TrainCommand {
 pub struct SftArgs {
     /// Examples as JSON lines
     ///
-    /// Each has `problem` (or `question`) and `solution` (or `answer`), or `messages` of which the
-    /// last is the assistant's. The loss is on the solution and the token that ends it.
+    /// Each has `problem` (or `question`) and `solution` (or `answer`, as in GSM8K), or `messages` of
+    /// which the last is the assistant's. The loss is on the solution and the token that ends it.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
     #[command(flatten)]
@@ -99,7 +99,8 @@ pub struct RewardArgs {
 /// What every training from a checkpoint has.
 #[derive(Args, Debug)]
 pub struct TuneFlags {
-    /// The checkpoint to start from: a folder in Hugging Face layout or a GGUF file
+    /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
+    /// bundled generator)
     #[arg(long, value_name = "CHECKPOINT")]
     pub from: PathBuf,
     /// Folder for the trained checkpoint; the state of the run is in its folder work
@@ -171,7 +172,8 @@ pub struct TuneFlags {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::RL)]
 pub struct RlArgs {
-    /// The checkpoint to start from: a folder in Hugging Face layout or a GGUF file
+    /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
+    /// bundled generator)
     #[arg(long, value_name = "CHECKPOINT")]
     pub from: PathBuf,
     /// Problems with their answers, as for `beamgen solve`

@@ -88,6 +88,7 @@ fn names_the_world(set: &SetEntry) -> bool {
 fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
     let args = ProblemsArgs {
         steps: false,
+        solutions: false,
         count,
         seed: set.seed.unwrap_or(1),
         split: SplitFlag::Test,

@@ -299,7 +299,9 @@ impl Display {
         if std::io::stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(|| {
                 let bar = ProgressBar::new(p.steps as u64);
-                if let Ok(style) = ProgressStyle::with_template("  {bar:30} {pos}/{len}  {msg}") {
+                if let Ok(style) =
+                    ProgressStyle::with_template("  {bar:30} {pos}/{len}  {wide_msg}")
+                {
                     bar.set_style(style);
                 }
                 bar

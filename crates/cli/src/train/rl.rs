@@ -9,8 +9,8 @@ use beamgen::{Config, GeneratorConfig, Problem, Scorer, ScorerKind};
 use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
 use beamgen_train::tune;
 
-use super::failure;
 use super::numbers::{decay, not_negative, positive, share};
+use super::{checkpoint, failure};
 use crate::args::RlArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -30,7 +30,7 @@ pub fn main(args: &RlArgs) -> Result<(), Failure> {
     let recipe = recipe(args)?;
     let mut scorer = scorer(args, recipe.reward, &problems)?;
     let job = Job {
-        from: args.from.clone(),
+        from: checkpoint(&args.from),
         problems,
         held_out,
         out: args.out.clone(),

@@ -9,8 +9,8 @@ use beamgen_labels::Neutral;
 use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{Job, Recipe, Report, Task, run};
 
-use super::failure;
 use super::numbers::{decay, not_negative, positive, share};
+use super::{checkpoint, failure};
 use crate::args::{RewardArgs, SftArgs, TuneFlags};
 use crate::failure::Failure;
 use crate::output;
@@ -77,7 +77,7 @@ fn train(job: &Job) -> Result<(), Failure> {
 fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
     Ok(Job {
         task,
-        from: flags.from.clone(),
+        from: checkpoint(&flags.from),
         data: data.to_owned(),
         out: flags.out.clone(),
         recipe: Recipe {

@@ -31,8 +31,8 @@ const SAVE: Duration = Duration::from_secs(300);
 /// What is trained, on what.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The checkpoint: a folder or a GGUF file.
-    pub from: PathBuf,
+    /// The checkpoint to start from.
+    pub from: Checkpoint,
     /// Problems with their answers.
     pub problems: Vec<Problem>,
     /// Problems that are only measured.
@@ -90,7 +90,7 @@ impl Identity {
         }
         Self {
             kind: "rl".into(),
-            from: job.from.clone(),
+            from: job.from.path().to_owned(),
             recipe: job.recipe.clone(),
             problems: work::written(digest),
         }
@@ -115,7 +115,7 @@ pub fn run(
             None => "this reward needs a reward model".into(),
         }));
     }
-    let checkpoint = Checkpoint::from(&job.from);
+    let checkpoint = job.from.clone();
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;

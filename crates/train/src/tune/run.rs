@@ -20,8 +20,8 @@ use crate::{Error, Result};
 pub struct Job {
     /// What the checkpoint becomes.
     pub task: Task,
-    /// The checkpoint: a folder or a GGUF file.
-    pub from: PathBuf,
+    /// The checkpoint to start from.
+    pub from: Checkpoint,
     /// The examples.
     pub data: PathBuf,
     /// Where the trained checkpoint is written; the state of the run is in `work` below it.
@@ -96,7 +96,7 @@ struct Material {
 /// # Errors
 /// What is wrong with the checkpoint, a line of the data, or the files of an earlier run.
 pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
-    let checkpoint = Checkpoint::from(&job.from);
+    let checkpoint = job.from.clone();
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
@@ -142,7 +142,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let identity = Identity {
         kind: job.task.name().into(),
         format: format.clone(),
-        from: job.from.clone(),
+        from: job.from.path().to_owned(),
         recipe: recipe.clone(),
         held_out: job.held_out,
         frozen_type: job.frozen_type,
@@ -268,7 +268,7 @@ fn material(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Mat
             (read.examples, read.problems, read.too_long)
         }
         Task::Reward { spec, labels, .. } => {
-            let writer = ChainWriter::new(spec, Arc::clone(tokenizer), &job.from)?;
+            let writer = ChainWriter::new(spec, Arc::clone(tokenizer), job.from.path())?;
             let read = labels.read(&job.data, &writer, longest)?;
             note(read.rejected, "records that are no labelled chains are");
             note(read.unlabelled, "chains without a label are");

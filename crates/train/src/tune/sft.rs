@@ -11,6 +11,9 @@ use crate::{Error, Result};
 /// The largest data file.
 const MAX_BYTES: u64 = 4 << 30;
 
+/// An answer of fewer words is a result and no solution.
+const BARE_WORDS: usize = 10;
+
 /// How problems and solutions are written.
 #[derive(Debug)]
 pub struct Format<'a> {
@@ -44,11 +47,13 @@ impl Format<'_> {
     /// assistant's.
     ///
     /// # Errors
-    /// [`Error::Data`] with the line; [`Error::Empty`] if nothing is left.
+    /// [`Error::Data`] with the line; [`Error::Config`] if nothing is left, or if there are bare
+    /// answers only.
     pub fn read(&self, path: &Path) -> Result<Read> {
         let text = beamgen_files::read_text_file(path, MAX_BYTES)
             .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
         let mut read = Read::default();
+        let mut worked = false;
         for (i, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
                 continue;
@@ -60,6 +65,9 @@ impl Format<'_> {
             };
             let value = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
             let (before, solution) = turns(&value).map_err(bad)?;
+            let others = ["messages", "solution"];
+            let is_answer = others.iter().all(|other| value.get(other).is_none());
+            worked |= !(is_answer && is_bare(&solution));
             let example = self.example(&before, &solution).map_err(bad)?;
             if example.ids.len() > self.longest {
                 read.too_long += 1;
@@ -70,14 +78,19 @@ impl Format<'_> {
                 .push(problem.map(|turn| turn.1.clone()).unwrap_or_default());
             read.examples.push(example);
         }
-        match read.examples.is_empty() {
-            true => Err(Error::Config(format!(
-                "{}: no example of at most {} tokens",
-                path.display(),
-                self.longest
-            ))),
-            false => Ok(read),
+        let wrong = |what: String| Error::Config(format!("{}: {what}", path.display()));
+        if read.examples.is_empty() {
+            let longest = self.longest;
+            return Err(wrong(format!("no example of at most {longest} tokens")));
         }
+        if !worked {
+            return Err(wrong(
+                "only bare results, under `answer`: write worked solutions under `solution`, or the results, if nothing \
+                 else is to be learnt"
+                    .to_owned(),
+            ));
+        }
+        Ok(read)
     }
 
     /// The tokens of a conversation up to the assistant's turn, then of the `solution` and the
@@ -148,6 +161,11 @@ impl Format<'_> {
             .or_else(|| self.tokenizer.eos_ids().first().copied())
             .ok_or_else(|| "the checkpoint names no end-of-text token".into())
     }
+}
+
+/// Whether a text is a result without its way: a line of few words.
+fn is_bare(answer: &str) -> bool {
+    !answer.trim().contains('\n') && answer.split_whitespace().count() < BARE_WORDS
 }
 
 /// The turns before the solution, and the solution.
