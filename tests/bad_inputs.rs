@@ -45,6 +45,9 @@ fn problem_files() {
     );
     place.write("array.json", "[{\"problem\": \"p\"}]");
     place.write("mixed.jsonl", format!("# a comment\n\n{PROBLEM}"));
+    place.write("table.csv", "id,text\n1,What is 1 + 1?\n");
+    place.write("head.txt", "question,answer\nWhat is 1 + 1?,2\n");
+    place.write("packed.jsonl", b"\x1f\x8b\x08\x00\x00");
     let cases: &[(&str, &[&str])] = &[
         ("none.jsonl", &["none.jsonl", "No such file"]),
         (".", &["directory"]),
@@ -77,6 +80,9 @@ fn problem_files() {
         ("utf8.jsonl", &["utf8.jsonl:2:", "invalid UTF-8"]),
         ("array.json", &["array.json:1:", "JSON array"]),
         ("mixed.jsonl", &["mixed.jsonl:3:", "line 1 is plain text"]),
+        ("table.csv", &["table.csv:1:", "a table with commas"]),
+        ("head.txt", &["head.txt:1:", "a table with commas"]),
+        ("packed.jsonl", &["packed.jsonl:1:", "gzip", "gunzip"]),
     ];
     for (file, words) in cases {
         for command in ["solve", "bench"] {
@@ -88,6 +94,96 @@ fn problem_files() {
     place
         .run_with_input(&["solve", "-"], "")
         .assert_refused("stdin", &["<stdin>", "no problems"]);
+}
+
+#[test]
+fn a_question_is_solved_and_a_missing_file_is_told() {
+    let place = Place::new();
+    let question = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?";
+    let solved = place.run(&["solve", question, "--json"]).ok();
+    assert_eq!(solved.stderr, "");
+    assert_eq!(solved.json()[0]["answer"], "21");
+    assert_eq!(solved.json()[0]["problem"], question);
+    for name in ["none.jsonl", "my problems.jsonl", "no such/folder"] {
+        let words = [name, "No such file", "a question in quotes"];
+        place.run(&["solve", name]).assert_refused(name, &words);
+    }
+    // A file of that name is a file.
+    place.write("How many?", "What is 1 + 1?\n");
+    let solved = place.run(&["solve", "How many?", "-n", "1", "-m", "1", "--json"]);
+    assert_eq!(solved.ok().json()[0]["problem"], "What is 1 + 1?");
+}
+
+#[test]
+fn a_wrong_flag_points_to_the_help_of_its_command() {
+    let place = Place::new();
+    for (args, help) in [
+        (&["solve", "--nope"][..], "`beamgen solve --help`"),
+        (&["labels", "stat"], "`beamgen labels stat --help`"),
+        (&["slove"], "`beamgen --help`"),
+    ] {
+        place.run(args).assert_refused(help, &[help]);
+    }
+}
+
+/// A flag that is taken says that it acts.
+#[test]
+fn flags_that_change_nothing_are_refused() {
+    let place = Place::new();
+    for (args, words) in [
+        (
+            &["solve", "--combine", "min"][..],
+            ["--combine", "--judge or --checker"],
+        ),
+        (&["bench", "--combine", "min"], ["--combine", "--judge"]),
+        (
+            &["solve", "--checker-timeout", "1"],
+            ["--checker-timeout", "--checker-command"],
+        ),
+        (
+            &["solve", "--scorer", "exact", "--max-error", "0.1"],
+            ["--max-error", "--scorer prm or orm"],
+        ),
+        (
+            &["solve", "--scorer", "exact", "--prm", "models"],
+            ["--prm ", "--scorer prm or orm"],
+        ),
+        (
+            &["label", "--out", "l.jsonl", "--prm", "models"],
+            ["--prm ", "--mine"],
+        ),
+    ] {
+        place.run(args).assert_refused(&args.join(" "), &words);
+    }
+}
+
+/// The bundled models as folders are what the program carries.
+#[test]
+fn the_bundled_models_can_be_written() {
+    let place = Place::new();
+    place.run(&["models", "--write", "bundled", "out"]).ok();
+    for model in ["generator", "prm", "orm"] {
+        let written = std::fs::read_dir(place.path("out").join(model)).expect("a folder");
+        let mut count = 0;
+        for entry in written {
+            let name = entry.expect("an entry").file_name();
+            let bytes = |folder: PathBuf| std::fs::read(folder.join(model).join(&name));
+            let carried = bytes(root().join("models/abacus")).expect("a file");
+            assert!(
+                bytes(place.path("out")).expect("a file") == carried,
+                "{model} {name:?}"
+            );
+            count += 1;
+        }
+        let carried = std::fs::read_dir(root().join("models/abacus").join(model));
+        assert_eq!(count, carried.expect("a folder").count(), "{model}");
+    }
+    place
+        .run(&["models", "--write", "bundled", "out"])
+        .assert_refused("twice", &["out/generator", "exists already"]);
+    place
+        .run(&["models", "--write", "other", "new"])
+        .assert_refused("another model", &["--write other", "--write bundled DIR"]);
 }
 
 #[test]

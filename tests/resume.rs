@@ -341,3 +341,33 @@ fn what_a_checker_cost_is_said_marked_and_tried_again() {
         .ok();
     assert_eq!(done.json().len(), 1, "the summary alone");
 }
+
+/// A record belongs to the problem whose text it has.
+#[test]
+fn edited_records_are_refused_by_their_line() {
+    let place = Place::new();
+    let args = ["solve", "--limit", "3", "-n", "4", "--out", "run.jsonl"];
+    place.run(&args).ok();
+    let whole = place.read("run.jsonl");
+    let resume = || place.run(&[&args[..], &["--resume"]].concat());
+    let edit = |edit: &dyn Fn(&mut [Value])| {
+        let lines = whole.lines();
+        let mut lines: Vec<Value> = lines
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        edit(&mut lines);
+        let lines = lines.iter().map(|line| format!("{line}\n"));
+        place.write("run.jsonl", lines.collect::<String>());
+    };
+    edit(&|_| ());
+    resume().ok();
+    edit(&|lines| lines[2]["problem"] = "What is 1 + 1?".into());
+    resume().assert_refused("another text", &["run.jsonl:3:", "\"problem\""]);
+    edit(&|lines| lines[3]["id"] = "nobody".into());
+    resume().assert_refused("an unknown id", &["run.jsonl:4:", "\"id\"", "nobody"]);
+    edit(&|lines| {
+        let first = lines[1]["id"].take();
+        lines[1]["id"] = std::mem::replace(&mut lines[2]["id"], first);
+    });
+    resume().assert_refused("swapped ids", &["run.jsonl:2:", "\"problem\""]);
+}

@@ -180,6 +180,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A calibration that was not told how often the answers of searches are wrong.
+    #[error("{}: it has no answers of {of}", path.display())]
+    NoAnswers {
+        /// Its file.
+        path: PathBuf,
+        /// Of which searches, and for what.
+        of: &'static str,
+    },
     /// Calibrated scores are asked for, and the reward model has no calibration.
     #[error(
         "there is no calibration for calibrated scores: fit one to labelled chains of the generator, or name its file as models.calibration"

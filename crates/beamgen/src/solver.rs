@@ -230,6 +230,10 @@ impl Solver {
             path: path.to_owned(),
             reason,
         };
+        let no_answers = |of: &'static str| Error::NoAnswers {
+            path: path.to_owned(),
+            of,
+        };
         let at = |curve: &RiskCurve, error: f64, key: &str| -> Result<f32, Error> {
             let point = curve.point(error).ok_or_else(|| {
                 let error = 100.0 * error;
@@ -251,7 +255,7 @@ impl Solver {
         if error > 0.0 {
             let own = of(&settings);
             let curve = own.or(curves.last());
-            let curve = curve.ok_or_else(|| refuse("it has no answers of searches".to_owned()))?;
+            let curve = curve.ok_or_else(|| no_answers("searches, which max_error goes by"))?;
             threshold = Some(at(curve, error, "max_error")?);
             note = own.is_none().then(|| {
                 format!(
@@ -269,11 +273,8 @@ impl Solver {
             // The chain that ends the search is the first that reaches the threshold, not the best
             // of a number: it errs as single chains do that reach it.
             (search.n, search.confidence) = (1, 0.0);
-            let curve = of(&settings).ok_or_else(|| {
-                refuse(
-                    "it has no answers of this search with n = 1, which confidence asks for".into(),
-                )
-            })?;
+            let curve = of(&settings)
+                .ok_or_else(|| no_answers("this search with n = 1, which confidence goes by"))?;
             // An exact 0 would say that there is none.
             sure = Some(at(curve, error, "confidence")?.max(f32::MIN_POSITIVE));
         }

@@ -97,11 +97,11 @@ impl Display {
         let key = (model.to_owned(), file.to_owned());
         let bar = self.files.entry(key).or_insert_with(|| {
             let bar = bars.add(ProgressBar::new(total.unwrap_or(0)));
-            let style = "  {prefix}  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
+            let style = "  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(style) {
                 bar.set_style(style);
             }
-            bar.set_prefix(printable::line(file).into_owned());
+            bar.set_message(printable::line(file).into_owned());
             bar
         });
         bar.set_position(done);

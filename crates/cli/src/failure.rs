@@ -78,9 +78,10 @@ impl From<RunFileError> for Failure {
             RunFileError::Exists { .. } => ": continue it with --resume, or choose another --out",
             RunFileError::Locked { .. } => ": wait for it, or choose another --out",
             RunFileError::OtherRun { .. } => ": use the run's, or choose another --out",
-            RunFileError::Io { .. } | RunFileError::Line { .. } | RunFileError::Removed { .. } => {
-                ""
-            }
+            RunFileError::Io { .. }
+            | RunFileError::Line { .. }
+            | RunFileError::OtherProblem { .. }
+            | RunFileError::Removed { .. } => "",
         };
         match error.is_failure() {
             true => Self::Run(error.into()),
@@ -95,6 +96,13 @@ impl From<beamgen::Error> for Failure {
             beamgen::Error::Setting(ConfigError::NeedsScorer { .. }) => Self::Input(format!(
                 "{error}: take another --scorer, or a --strategy that needs none"
             )),
+            beamgen::Error::NoAnswers { ref path, .. } => {
+                let path = path.display();
+                Self::Input(format!(
+                    "{error}: add those of a run on other problems with answers (`beamgen solve FILE --out RUN`, then \
+                     `beamgen calibrate --runs RUN --out {path}`)"
+                ))
+            }
             beamgen::Error::UnknownPair { .. } => {
                 Self::Input(format!("{error}: `beamgen models` lists all"))
             }

@@ -61,7 +61,8 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
         }
     };
     let sets = [(&problems, count)];
-    let mut solver = settings::solver_with(config, &sets, ShowPlan::OwnModels, long)?;
+    let show = ShowPlan::unless(args.quiet);
+    let mut solver = settings::solver_with(config, &sets, show, long)?;
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
@@ -83,6 +84,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
             config.search.choose = Some(Choose::Majority);
         }
     }
+    settings::refuse_idle(&config, &args.settings, "--mine")?;
     config.search.n = args.chains;
     config.search.early_rejection = 0;
     config.search.speculate = false;
@@ -170,6 +172,11 @@ impl<'a> Writer<'a> {
             true => RunFile::resume::<Done>(&path, &header)?,
             false => (RunFile::create(&path, &header)?, Vec::new()),
         };
+        let texts = lines.iter().map(|done| {
+            let chain = done.chains.first();
+            (done.id.as_str(), chain.map(|chain| chain.problem.as_str()))
+        });
+        run_file.check_problems(problems, texts)?;
         // All of it is in the run file, from which it is written again.
         let labels = beamgen_files::append(&args.out)
             .and_then(|file| file.set_len(0).map(|()| file))
@@ -191,7 +198,7 @@ impl<'a> Writer<'a> {
             policy,
             run_file,
             labels,
-            progress: Progress::new(count - done.len(), "problems"),
+            progress: Progress::unless(args.quiet, count - done.len(), "problems"),
             resumed: done.len(),
             done,
             written: 0,

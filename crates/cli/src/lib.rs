@@ -47,6 +47,7 @@ mod verdicts;
 mod version;
 mod view;
 mod world;
+mod wrap;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

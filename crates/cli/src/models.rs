@@ -1,7 +1,6 @@
 //! `beamgen models`: what is in the hub's cache, pairs by name, what is known to work, and what
 //! models need.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plan::{self, size};
 use crate::printable;
+use crate::report::write::failed;
 use crate::servers;
 use crate::settings;
 use crate::table::{Table, grouped};
@@ -98,9 +98,9 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     for (model, name, bytes) in bundled::files() {
         let model = folder.join(model);
         let path = model.join(name);
-        fs::create_dir_all(model)
-            .and_then(|()| fs::write(&path, bytes))
-            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+        beamgen_files::create_folder(&model)
+            .and_then(|()| beamgen_files::write(&path, bytes))
+            .map_err(|error| failed(&path, error))?;
     }
     let mut out = io::stdout().lock();
     for model in models {

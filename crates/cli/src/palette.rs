@@ -1,10 +1,12 @@
-//! Colours on a terminal.
+//! Colours and lines on a terminal.
 
+use std::borrow::Cow;
 use std::fmt;
 
 pub use beamgen_view::{DOUBTFUL, SURE};
 
 use crate::printable;
+use crate::wrap::{columns, wrapped};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -18,10 +20,12 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Adds colours to text, if they are on.
+/// Adds colours to text, if they are on, and ends its lines where the terminal does.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     on: bool,
+    /// Of the terminal, if there is one.
+    columns: Option<usize>,
 }
 
 /// What a colour stands for.
@@ -73,7 +77,16 @@ impl Palette {
                 is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
         };
-        Self { on }
+        Self {
+            on,
+            columns: is_terminal.then(columns).flatten(),
+        }
+    }
+
+    /// Printable text, wrapped between words: its first line has `used` columns before it, each
+    /// other one begins with `hang`.
+    pub fn wrapped<'t>(self, text: &'t str, used: usize, hang: &str) -> Cow<'t, str> {
+        wrapped(text, self.columns, used, hang)
     }
 
     /// The text in that colour. Pad the text before: colour codes count as characters but have no

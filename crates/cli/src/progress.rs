@@ -18,6 +18,10 @@ const LINE: Duration = Duration::from_secs(15);
 /// passes have none.
 const SETTLED: Duration = Duration::from_secs(2);
 
+/// A line with a bar. What follows the bar is cut where the terminal ends, as a line that wraps leaves
+/// remains.
+const BAR: &str = "  {bar:20} {wide_msg}";
+
 /// The progress of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -43,12 +47,24 @@ pub struct Progress {
 impl Progress {
     /// For a run over `total` of what `unit` names.
     pub fn new(total: usize, unit: &'static str) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar =
-                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template(&format!(
-                "  {{prefix}}{{bar:20}} {{pos}}/{{len}} {unit}  {{msg}}",
-            )) {
+        let is_terminal = std::io::stderr().is_terminal();
+        Self::on(is_terminal.then(ProgressDrawTarget::stderr), total, unit)
+    }
+
+    /// As [`new`](Self::new), but nothing is shown of a run that is `quiet`.
+    pub fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
+        if quiet {
+            Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
+        } else {
+            Self::new(total, unit)
+        }
+    }
+
+    /// A bar on a terminal, or lines where there is none.
+    fn on(terminal: Option<ProgressDrawTarget>, total: usize, unit: &'static str) -> Self {
+        let bar = terminal.map(|terminal| {
+            let bar = ProgressBar::with_draw_target(Some(total as u64), terminal);
+            if let Ok(style) = ProgressStyle::with_template(BAR) {
                 bar.set_style(style);
             }
             bar
@@ -78,13 +94,10 @@ impl Progress {
         self
     }
 
-    /// Begins a part of the run: its name stands before the bar, each of what is done in it takes
-    /// `work_each`, and rates and shares are its own.
+    /// Begins a part of the run: its name is shown, each of what is done in it takes `work_each`,
+    /// and rates and shares are its own.
     pub fn part(&mut self, name: &str, work_each: f64) {
-        self.name = format!("{}  ", printable::line(name));
-        if let Some(bar) = &self.bar {
-            bar.set_prefix(self.name.clone());
-        }
+        self.name = printable::line(name).into_owned();
         self.work_each = work_each;
         (self.graded, self.correct) = (0, 0);
         self.pace.clear();
@@ -112,11 +125,9 @@ impl Progress {
         };
         if self.is_due() {
             let tokens = ledger.generated_tokens + ledger.scored_tokens;
-            let rate = rate(tokens, self.part_started.elapsed()).unwrap_or_default();
-            self.pace = match self.bar {
-                Some(_) => format!("{rows} chains alive{rate}"),
-                None => rate,
-            };
+            let rate = rate(tokens, self.part_started.elapsed());
+            let alive = self.bar.is_some().then(|| format!("{rows} chains alive"));
+            self.pace = joined(rate.into_iter().chain(alive));
             self.show();
         }
     }
@@ -132,24 +143,28 @@ impl Progress {
     }
 
     fn show(&self) {
-        let pace = &self.pace;
-        let accuracy = match self.graded {
-            0 => String::new(),
-            graded => format!(
-                "  {:.1} % right so far",
-                100.0 * self.correct as f64 / graded as f64
-            ),
-        };
+        match &self.bar {
+            Some(bar) => bar.set_message(self.told()),
+            None => output::note(self.told()),
+        }
+    }
+
+    /// All that is known, the most important first: a narrow terminal shows the beginning.
+    fn told(&self) -> String {
         let share = self.work_done / self.work;
         let left = left(self.done, self.total, share, self.started.elapsed());
-        let left = left.map_or(String::new(), |left| format!("  {} left", words(left)));
-        match &self.bar {
-            Some(bar) => bar.set_message(format!("{pace}{accuracy}{left}")),
-            None => output::note(format_args!(
-                "{}{}/{} {}{pace}{accuracy}{left}",
-                self.name, self.done, self.total, self.unit
-            )),
-        }
+        let accuracy = (self.graded > 0).then(|| {
+            let share = 100.0 * self.correct as f64 / self.graded as f64;
+            format!("{share:.1} % right so far")
+        });
+        let parts = [
+            Some(format!("{}/{} {}", self.done, self.total, self.unit)),
+            Some(self.name.clone()),
+            left.map(|left| format!("{} left", words(left))),
+            accuracy,
+            Some(self.pace.clone()),
+        ];
+        joined(parts.into_iter().flatten())
     }
 
     /// Runs `print`, which writes to the terminal, with the bar out of its way.
@@ -161,10 +176,16 @@ impl Progress {
     }
 }
 
+/// Those of the parts that say something, next to each other.
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    let said: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    said.join("  ")
+}
+
 /// How fast a part of the run is, once that can be said.
 fn rate(tokens: u64, elapsed: Duration) -> Option<String> {
     let rate = tokens as f64 / elapsed.as_secs_f64();
-    (elapsed >= SETTLED).then(|| format!("  {} tokens/s", grouped(rate as u64)))
+    (elapsed >= SETTLED).then(|| format!("{} tokens/s", grouped(rate as u64)))
 }
 
 /// The time that the rest takes at the pace so far, which did this share of the work. Many problems
@@ -196,6 +217,11 @@ impl Drop for Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
     use super::*;
 
     #[test]
@@ -218,7 +244,74 @@ mod tests {
     fn the_rate_is_told_once_steps_have_closed() {
         assert_eq!(rate(20, Duration::from_millis(900)), None);
         let told = rate(30_000, Duration::from_secs(4));
-        assert_eq!(told.as_deref(), Some("  7 500 tokens/s"));
+        assert_eq!(told.as_deref(), Some("7 500 tokens/s"));
+    }
+
+    /// A terminal of some columns that keeps what is written to it.
+    #[derive(Clone, Debug)]
+    struct Screen {
+        columns: u16,
+        written: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            self.columns
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.written.lock().unwrap().push(text.to_owned());
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_shown_of_a_quiet_run() {
+        let quiet = Progress::unless(true, 3, "problems");
+        assert!(quiet.bar.as_ref().is_some_and(ProgressBar::is_hidden));
+    }
+
+    #[test]
+    fn a_line_is_cut_where_the_terminal_ends() {
+        for columns in [30, 80, 200] {
+            let screen = Screen {
+                columns,
+                written: Arc::default(),
+            };
+            let terminal = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+            let mut progress = Progress::on(Some(terminal), 500, "problems");
+            progress.part("3/8 a run with a long name \u{6570}\u{6570}@16", 1.0);
+            (0..40).for_each(|_| progress.done(Some(true)));
+            progress.pace = "12 345 tokens/s  256 chains alive".to_owned();
+            progress.show();
+            let written = screen.written.lock().unwrap();
+            let widths = written.iter().map(|text| console::measure_text_width(text));
+            let widest = widths.max().unwrap();
+            assert!(widest <= usize::from(columns), "{written:?}");
+            let last = written.iter().rfind(|text| text.contains("40/500"));
+            let last = last.unwrap_or_else(|| panic!("{written:?}"));
+            assert_eq!(last.contains("chains alive"), columns == 200, "{last}");
+        }
     }
 
     /// Ten problems with one chain each, then ten with nine: after the first ten, nine tenths of

@@ -48,7 +48,40 @@ pub fn search_config(
         }
         config.models.scorer = scorer;
     }
+    refuse_idle(&config, flags, "--scorer prm or orm")?;
     Ok(config)
+}
+
+/// Refuses flags that change nothing beside the other settings. `scores` is what brings a reward
+/// model into a command that has none.
+pub fn refuse_idle(config: &Config, flags: &SettingFlags, scores: &str) -> Result<(), Failure> {
+    let has_judge = !config.models.judges.is_empty() || !config.checkers.is_empty();
+    let has_command = !config.checkers.commands.is_empty();
+    let has_model = matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
+    let models = &flags.models;
+    let names_prm = models.prm.is_some() && !is_word(models.prm.as_deref(), "none");
+    let timeout = flags.checkers.checker_timeout.is_some();
+    let of_model = [
+        ("--prm", names_prm),
+        ("--prm-url", !models.prm_url.is_empty()),
+        ("--prm-format", models.prm_format.is_some()),
+        ("--calibration", flags.calibration.is_some()),
+        ("--score-as", flags.score_as.is_some()),
+        ("--max-error", flags.max_error.is_some()),
+    ];
+    let of_model = of_model.map(|(flag, given)| (flag, given, has_model, scores));
+    let (judge, command) = ("--judge or --checker", "--checker-command");
+    let rows = [
+        ("--combine", flags.combine.is_some(), has_judge, judge),
+        ("--checker-timeout", timeout, has_command, command),
+    ];
+    let mut rows = rows.into_iter().chain(of_model);
+    match rows.find(|(_, given, acts, _)| *given && !acts) {
+        None => Ok(()),
+        Some((flag, _, _, needs)) => Err(Failure::Input(format!(
+            "{flag} changes nothing here without {needs}: add that, or leave {flag} out"
+        ))),
+    }
 }
 
 /// The configuration with the flags that were typed put over it.
@@ -194,6 +227,43 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
     Ok((problems, count))
 }
 
+/// As [`problems`], but in place of a file there may be a question.
+pub fn problems_or_question(
+    given: Option<&Path>,
+    limit: Option<usize>,
+) -> Result<(Problems, usize), Failure> {
+    let Some(given) = given.filter(|given| given.as_os_str() != "-" && is_absent(given)) else {
+        return problems(given, limit);
+    };
+    match given.to_str().filter(|text| is_question(text)) {
+        Some(text) => Ok((Problems::question(text)?, 1)),
+        None => Err(Failure::Input(format!(
+            "{}: No such file or directory: give a readable file of problems, `-` for stdin, or a question in quotes, \
+             such as \"How much is 2 + 2?\"",
+            given.display()
+        ))),
+    }
+}
+
+/// Whether there is no file of this name, nor can there be one.
+fn is_absent(path: &Path) -> bool {
+    use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    let found = std::fs::metadata(path);
+    found.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory | InvalidFilename))
+}
+
+/// Whether an argument that names no file is a question: it has a blank in it and is not written
+/// like a path or the name of a file. A question mark at its end is enough for `1/2` in it.
+fn is_question(text: &str) -> bool {
+    let text = text.trim();
+    let extension = Path::new(text).extension().unwrap_or_default();
+    let extension = extension.to_string_lossy();
+    let ends_as_file = extension.starts_with(|c: char| c.is_ascii_alphabetic())
+        && extension.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_path = ends_as_file || text.contains(std::path::is_separator);
+    text.contains(' ') && (text.ends_with('?') || !is_path)
+}
+
 /// What is shown of a run before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowPlan {
@@ -202,6 +272,13 @@ pub enum ShowPlan {
     /// What the models will need in memory, unless they are the bundled ones, which need little.
     OwnModels,
     Never,
+}
+
+impl ShowPlan {
+    /// Nothing of a run that is `quiet`, otherwise what models that are not bundled need.
+    pub fn unless(quiet: bool) -> Self {
+        if quiet { Self::Never } else { Self::OwnModels }
+    }
 }
 
 /// Loads the models of the configuration. First checks that the first `count` problems of each set
@@ -265,8 +342,8 @@ fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<P
     let config = builder.settings();
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
-        let message = "the bundled reward model knows the bundled problems only, so it cannot score another \
-                       --generator: add --prm MODEL, or --scorer none with a strategy that needs no scores";
+        let message = "the bundled reward model knows the bundled problems only, so it cannot score a --generator \
+                       with another tokenizer: give a --prm that can, or --scorer none with a strategy that needs no scores";
         return Err(Failure::Input(message.to_owned()));
     }
     let builder = download::attach(builder)?;
@@ -355,4 +432,32 @@ fn check_lengths(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_question;
+
+    #[test]
+    fn questions_are_told_from_names_of_files() {
+        for question in [
+            "What is 2+2?",
+            "Mia has 34 pens. Leo has 8 more. How many has he",
+            "How much is 1/2 + 1/3?",
+            "Add 1.5 and 2.5",
+            "Solve x^2 = 4.\nGive all solutions.",
+        ] {
+            assert!(is_question(question), "{question}");
+        }
+        for name in [
+            "problems.jsonl",
+            "my problems.jsonl",
+            "my data/problems",
+            "What?",
+            "",
+            " x ",
+        ] {
+            assert!(!is_question(name), "{name}");
+        }
+    }
 }

@@ -20,32 +20,27 @@ pub fn problem(
     record: &Record,
 ) -> io::Result<()> {
     let id = palette.paint(Ink::Dim, format!("[{}]", line(&record.id)));
-    writeln!(
-        out,
-        "{id} {}",
-        palette.paint(Ink::Bold, problem.text.trim())
-    )?;
+    let text = palette.paint(Ink::Bold, problem.text.trim());
+    writeln!(out, "{}", palette.wrapped(&format!("{id} {text}"), 0, ""))?;
     for step in &record.steps {
-        // The second and later lines of a step are aligned with its first.
-        let text = lines(&step.text).replace('\n', "\n          ");
         match step.score {
             Some(score) => {
                 let mark = mark(score);
                 let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
-                write!(out, "  {score} {text}")?;
+                write!(out, "  {score} ")?;
             }
-            None => write!(out, "      - {text}")?,
+            None => write!(out, "      - ")?,
         }
+        let mut text = lines(&step.text).into_owned();
         let sure = step.quantiles.and_then(sureness).map(str::to_owned);
         let said: Vec<String> = sure.into_iter().chain(judges(&step.judges)).collect();
-        match said.is_empty() {
-            false => writeln!(
-                out,
-                "  {}",
-                palette.paint(Ink::Dim, format!("({})", said.join("; ")))
-            )?,
-            true => writeln!(out)?,
+        if !said.is_empty() {
+            let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));
+            text = format!("{text}  {said}");
         }
+        // All lines of a step are aligned with its first.
+        let hang = " ".repeat(10);
+        writeln!(out, "{}", palette.wrapped(&text, hang.len(), &hang))?;
     }
     write!(out, "  = ")?;
     match (&record.answer, &record.withheld) {

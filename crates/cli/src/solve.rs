@@ -28,7 +28,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     }
     let config = settings::search_config(&args.settings, args.strategy, args.chains, args.scorer)?;
     config.check()?;
-    let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
+    let (problems, count) = settings::problems_or_question(args.file.as_deref(), args.limit)?;
     let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
         _ if args.verbose => ShowPlan::Always,
         (true, _) => ShowPlan::Never,
@@ -78,6 +78,12 @@ fn open_run_file(
         return Ok((Some(RunFile::create(path, &header)?), BTreeMap::new()));
     }
     let (file, records) = RunFile::resume::<Record>(path, &header)?;
+    let texts = records.iter().map(|record| {
+        // Files of older builds have none.
+        let text = Some(record.problem.as_str()).filter(|text| !text.is_empty());
+        (record.id.as_str(), text)
+    });
+    file.check_problems(problems, texts)?;
     // Of several lines of a problem the last one counts.
     let mut finished: BTreeMap<String, Record> = records
         .into_iter()
@@ -168,7 +174,7 @@ impl<'a> Report<'a> {
             todo,
             run_file,
             palette: Palette::new(args.color, io::stdout().is_terminal()),
-            progress: Progress::new(todo.len(), "problems"),
+            progress: Progress::unless(args.quiet, todo.len(), "problems"),
             waiting: BTreeMap::new(),
             printed: 0,
             marks: Marks::default(),

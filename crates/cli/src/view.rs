@@ -270,13 +270,17 @@ impl Drawing<'_> {
             true => "(no text)",
             false => &lines(node.text.trim()),
         };
-        let text = text.replace('\n', &format!("\n  {rest}         "));
         let text = match is_chosen {
             true => self.palette.paint(Ink::Bold, text).to_string(),
-            false => text,
+            false => text.to_owned(),
         };
         let remarks = self.palette.paint(Ink::Dim, self.remarks(id, node));
-        writeln!(out, "{star} {first}{score}  {text}{remarks}")
+        // Star, score and the blanks after them.
+        let used = first.chars().count() + 9;
+        let hang = format!("  {rest}         ");
+        let text = format!("{text}  {remarks}");
+        let text = self.palette.wrapped(&text, used, &hang);
+        writeln!(out, "{star} {first}{score}  {text}")
     }
 
     /// What became of a step, in words.
@@ -293,7 +297,7 @@ impl Drawing<'_> {
             State::Expanded | State::Duplicate => None,
             State::Open | State::Paused | State::Growing => Some("open".to_owned()),
         });
-        format!("  ({})", remarks.join("; "))
+        format!("({})", remarks.join("; "))
     }
 }
 

@@ -6,6 +6,7 @@
 //! that a resume with other settings can name the setting that differs. Settings that cannot change
 //! a result (threads, problems in flight) are not in it.
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Problems;
 use crate::fingerprint::is_of_older_kind;
 
 /// The longest line read. A line with a large search tree has some hundred MiB at most.
@@ -143,6 +145,21 @@ pub enum RunFileError {
         /// What is wrong.
         reason: String,
     },
+    /// A line that is not about a problem of the run.
+    #[error(
+        "{}:{line}: field \"{field}\": not that of a problem of the run ({id}): the file was changed: repair or remove it",
+        path.display()
+    )]
+    OtherProblem {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// `id` if no problem has the line's, `problem` if the one that has it has another text.
+        field: &'static str,
+        /// The line's id.
+        id: String,
+    },
     /// The run was made under other settings or on other problems.
     #[error(
         "{}:1: field \"{field}\": the run has {there}, this call {here}",
@@ -238,6 +255,37 @@ impl RunFile {
             run.append(header)?;
         }
         Ok((run, lines))
+    }
+
+    /// Refuses the first of a resumed run's lines that is not about one of its problems. Of each
+    /// line its problem's id, and the text if it has one.
+    ///
+    /// # Errors
+    /// [`RunFileError::OtherProblem`].
+    pub fn check_problems<'l>(
+        &self,
+        problems: &Problems,
+        lines: impl Iterator<Item = (&'l str, Option<&'l str>)>,
+    ) -> Result<(), RunFileError> {
+        let problems = problems.problems.iter();
+        let texts: HashMap<&str, &str> = problems
+            .map(|problem| (problem.id.as_str(), problem.text.as_str()))
+            .collect();
+        for (at, (id, text)) in lines.enumerate() {
+            let field = match texts.get(id) {
+                None => "id",
+                Some(&own) if text.is_some_and(|text| text != own) => "problem",
+                Some(_) => continue,
+            };
+            return Err(RunFileError::OtherProblem {
+                path: self.path.clone(),
+                // After the header.
+                line: at + 2,
+                field,
+                id: id.to_owned(),
+            });
+        }
+        Ok(())
     }
 
     /// Reads a run file without continuing it: its header and its lines. An incomplete last line is
@@ -446,6 +494,37 @@ mod tests {
         let refused = refused.to_string();
         assert!(refused.contains("\"problems\""), "{refused}");
         assert!(refused.contains("of an older beamgen"), "{refused}");
+    }
+
+    #[test]
+    fn lines_of_other_problems_are_refused_by_line_and_field() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunFile::create(&path(&dir), &header(16)).unwrap();
+        let file = "{\"problem\": \"p\", \"id\": \"a\"}\n{\"problem\": \"q\", \"id\": \"b\"}";
+        let problems = Problems::read(file.as_bytes(), "f").unwrap();
+        let checked = |lines: &[(&'static str, Option<&'static str>)]| {
+            let checked = run.check_problems(&problems, lines.iter().copied());
+            checked.map_err(|error| error.to_string())
+        };
+        let (a, b) = (("a", Some("p")), ("b", Some("q")));
+        assert_eq!(checked(&[b, a, ("a", None)]), Ok(()));
+        for (lines, wanted) in [
+            (
+                &[a, ("b", Some("p"))][..],
+                ":3: field \"problem\": not that of a problem of the run (b)",
+            ),
+            (
+                &[("b", Some("p")), ("a", Some("q"))],
+                ":2: field \"problem\"",
+            ),
+            (
+                &[("c", None)],
+                ":2: field \"id\": not that of a problem of the run (c)",
+            ),
+        ] {
+            let refused = checked(lines).unwrap_err();
+            assert!(refused.contains(wanted), "{refused}");
+        }
     }
 
     #[test]

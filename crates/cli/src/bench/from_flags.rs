@@ -33,6 +33,10 @@ pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
         [] => &[ScorerKind::Prm],
         given => given,
     };
+    let mut scored = base.clone();
+    let is_model = |scorer: &&ScorerKind| matches!(scorer, ScorerKind::Prm | ScorerKind::Orm);
+    scored.models.scorer = *scorers.iter().find(is_model).unwrap_or(&ScorerKind::None);
+    settings::refuse_idle(&scored, &args.settings, "--scorers prm or orm")?;
     let chains = match args.chains.as_slice() {
         [] => &[16],
         given => given,

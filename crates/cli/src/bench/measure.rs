@@ -28,10 +28,12 @@ pub struct Measurement<'a> {
     identities: Vec<Map<String, Value>>,
     /// The pair that was loaded last, by its index: with a single one it is loaded once.
     loaded: RefCell<Option<(usize, Solver)>>,
+    /// Whether the models' needs and the progress are not shown.
+    quiet: bool,
 }
 
 impl<'a> Measurement<'a> {
-    pub fn new(plan: &'a Plan) -> Result<Self, Failure> {
+    pub fn new(plan: &'a Plan, quiet: bool) -> Result<Self, Failure> {
         let executions = share::executions(&plan.outline.cells);
         let pairs = pairs(&executions);
         let mut measurement = Self {
@@ -40,6 +42,7 @@ impl<'a> Measurement<'a> {
             pairs,
             identities: vec![Map::new(); plan.outline.cells.len()],
             loaded: RefCell::new(None),
+            quiet,
         };
         for pair in 0..measurement.pairs.len() {
             // Its memory is wanted for the next one.
@@ -70,7 +73,7 @@ impl<'a> Measurement<'a> {
             .unwrap_or_default();
         let counts = self.plan.outline.sets.iter().map(|set| set.ids.len());
         let sets: Vec<_> = self.plan.problems.iter().zip(counts).collect();
-        settings::solver(config, &sets, ShowPlan::OwnModels)
+        settings::solver(config, &sets, ShowPlan::unless(self.quiet))
     }
 
     pub fn outline(&self) -> &Outline {
@@ -97,7 +100,8 @@ impl<'a> Measurement<'a> {
         let all = self.series(store);
         let total = all.iter().map(|(_, series)| series.todo.len()).sum();
         let work = all.iter().map(|(_, series)| series.work()).sum();
-        let progress = RefCell::new(Progress::new(total, "problems").with_work(work));
+        let progress = Progress::unless(self.quiet, total, "problems").with_work(work);
+        let progress = RefCell::new(progress);
         let mut done = 0;
         let mut loaded = self.loaded.take();
         for (number, (pair, series)) in all.iter().enumerate() {

@@ -55,9 +55,9 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     }
     let plan = plan(args)?;
     if args.plan {
-        return Ok(print_plan(&Measurement::new(&plan)?)?);
+        return Ok(print_plan(&Measurement::new(&plan, args.quiet)?)?);
     }
-    let measurement = Measurement::new(&plan)?;
+    let measurement = Measurement::new(&plan, args.quiet)?;
     let interrupt = Interrupt::watch();
     let mut store = match &args.out {
         Some(path) => Store::in_folder(path, args.resume)?,
