@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::address::{Address, ApiKey};
-use crate::error::{BadAnswer, Error, Failure, one_line, said};
-use crate::reply::Reply;
-use crate::stream::Completion;
+use crate::error::{BadAnswer, Error, Failure, one_line};
+use crate::reply::{Reply, said};
+use crate::stream::{Completion, Until};
 
 /// Bytes of an answer that do not grow with what was asked for, and those of a refusal.
 const FRAME: usize = 64 << 10;
@@ -31,15 +31,6 @@ pub(crate) struct Call {
     pub until: Option<Until>,
     /// Bytes of the longest answer that is read.
     pub most_bytes: usize,
-}
-
-/// Where a streamed text ends.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Until {
-    /// The end of any of them.
-    pub marks: Vec<String>,
-    /// Most pieces of text that the tokens come in.
-    pub pieces: usize,
 }
 
 impl Call {

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::reply::Reply;
-
 /// Servers that cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -119,46 +117,10 @@ pub enum Failure {
 /// Characters of what a server says that are repeated in an error.
 const MOST_SAID: usize = 300;
 
-/// Returns what a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
-/// a `detail`, or the text.
-pub(crate) fn said(text: &[u8]) -> String {
-    let message = Reply::parse(text).ok().and_then(|reply| {
-        let places = ["error.message", "error", "message", "detail"];
-        places
-            .into_iter()
-            .find_map(|place| reply.maybe::<String>(place))
-    });
-    let message = message.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned());
-    one_line(&message)
-}
-
 pub(crate) fn one_line(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(MOST_SAID) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_servers_say_is_one_line() {
-        for (text, expected) in [
-            (
-                r#"{"error":{"message":"no\nsuch model","code":404}}"#,
-                "no such model",
-            ),
-            (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
-            (r#"{"object":"error","message":"too long"}"#, "too long"),
-            (r#"{"detail":"Not Found"}"#, "Not Found"),
-            ("<html>\n502\n</html>", "<html> 502 </html>"),
-            ("", ""),
-        ] {
-            assert_eq!(said(text.as_bytes()), expected);
-        }
-        assert!(said("é".repeat(10_000).as_bytes()).chars().count() <= MOST_SAID + 1);
     }
 }

@@ -123,6 +123,19 @@ pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, BadAns
     }
 }
 
+/// Returns what a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
+/// a `detail`, or the text.
+pub(crate) fn said(text: &[u8]) -> String {
+    let message = Reply::parse(text).ok().and_then(|reply| {
+        let places = ["error.message", "error", "message", "detail"];
+        places
+            .into_iter()
+            .find_map(|place| reply.maybe::<String>(place))
+    });
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned());
+    one_line(&message)
+}
+
 /// Goes down a path and gives what is there to `seed`; passes over everything else.
 struct Walk<'p, S> {
     path: &'p str,
@@ -416,5 +429,23 @@ mod tests {
         for value in [f64::NAN, 1.1, -0.1, f64::INFINITY] {
             assert!(probability("x", value).is_err(), "{value}");
         }
+    }
+
+    #[test]
+    fn what_servers_say_is_one_line() {
+        for (text, expected) in [
+            (
+                r#"{"error":{"message":"no\nsuch model","code":404}}"#,
+                "no such model",
+            ),
+            (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
+            (r#"{"object":"error","message":"too long"}"#, "too long"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            ("<html>\n502\n</html>", "<html> 502 </html>"),
+            ("", ""),
+        ] {
+            assert_eq!(said(text.as_bytes()), expected);
+        }
+        assert!(said("é".repeat(10_000).as_bytes()).chars().count() <= 301);
     }
 }

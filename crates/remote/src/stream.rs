@@ -6,9 +6,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::Until;
-use crate::error::{BadAnswer, Failure, said};
-use crate::reply::Reply;
+use crate::error::{BadAnswer, Failure};
+use crate::reply::{Reply, said};
+
+/// Where a streamed text ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Until {
+    /// The end of any of them.
+    pub marks: Vec<String>,
+    /// Most pieces of text that the tokens come in.
+    pub pieces: usize,
+}
 
 /// The completion so far, in the shape of an answer that is not streamed.
 #[derive(Debug)]

@@ -9,9 +9,10 @@ use beamgen_engine::Tokenizer;
 use serde_json::json;
 
 use super::{About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Usage};
-use crate::client::{Call, Until};
+use crate::client::Call;
 use crate::error::BadAnswer;
 use crate::reply::{Reply, logprob};
+use crate::stream::Until;
 
 #[derive(Debug)]
 pub(crate) struct OpenAi;
