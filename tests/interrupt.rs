@@ -22,7 +22,7 @@ fn the_first_signal_ends_the_run_with_a_summary_and_says_how_to_go_on() {
 
 fn ends_with_what_it_has(signal: Signal, expected: i32) {
     let place = Place::new();
-    let problems = place.run(&["problems", "--count", "40"]).ok().stdout;
+    let problems = place.run(&["problems", "--count", "20"]).ok().stdout;
     place.write("p.jsonl", problems);
     let args = ["solve", "p.jsonl", "--out", "run.jsonl", "--in-flight", "2"];
     let args_json = [&args[..], &["--json"]].concat();
@@ -44,7 +44,7 @@ fn ends_with_what_it_has(signal: Signal, expected: i32) {
     assert_eq!(summary["summary"]["interrupted"], true);
     assert_eq!(summary["summary"]["problems"], problems.len());
     assert!(
-        !problems.is_empty() && problems.len() < 40,
+        !problems.is_empty() && problems.len() < 20,
         "{}",
         problems.len()
     );
@@ -56,7 +56,7 @@ fn ends_with_what_it_has(signal: Signal, expected: i32) {
         .run(&[&args[..], &["--resume", "--json"]].concat())
         .ok();
     let summary = ran.json().pop().expect("a summary");
-    assert_eq!(summary["summary"]["problems"], 40);
+    assert_eq!(summary["summary"]["problems"], 20);
     assert!(summary["summary"].get("interrupted").is_none());
 }
 
