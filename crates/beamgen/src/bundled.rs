@@ -19,7 +19,7 @@ macro_rules! files {
     };
 }
 
-/// A checkpoint inside the program.
+/// A checkpoint inside the program. A `static`, so that its bytes are there once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bundled {
     name: &'static str,
@@ -33,21 +33,21 @@ impl Bundled {
     }
 }
 
-pub(crate) const GENERATOR: Bundled = Bundled {
+pub(crate) static GENERATOR: Bundled = Bundled {
     name: "bundled generator",
     folder: "generator",
     files: files!("generator": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
                   "tokenizer_config.json"),
 };
 
-pub(crate) const PRM: Bundled = Bundled {
+pub(crate) static PRM: Bundled = Bundled {
     name: "bundled prm",
     folder: "prm",
     files: files!("prm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
                   "tokenizer_config.json"),
 };
 
-pub(crate) const ORM: Bundled = Bundled {
+pub(crate) static ORM: Bundled = Bundled {
     name: "bundled orm",
     folder: "orm",
     files: files!("orm": "config.json", "generation_config.json", "model.safetensors", "prm.json", "tokenizer.json",
@@ -68,7 +68,7 @@ pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8
     })
 }
 
-const SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
+static SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
 
 /// The sample problems, with their answers. None of them was trained on.
 ///
