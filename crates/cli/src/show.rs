@@ -223,8 +223,9 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
         )?,
         None => writeln!(
             out,
-            "{} problems, none with a reference answer",
-            graded.problems
+            "{} problem{}, none with a reference answer",
+            graded.problems,
+            if graded.problems == 1 { "" } else { "s" },
         )?,
     }
     if graded.withheld > 0 {

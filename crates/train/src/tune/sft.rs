@@ -85,8 +85,8 @@ impl Format<'_> {
         }
         if !worked {
             return Err(wrong(
-                "only bare results, under `answer`: write worked solutions under `solution`, or the results, if nothing \
-                 else is to be learnt"
+                "only bare results, under `answer`: write worked solutions under `solution`; to train on results \
+                 only, write these there"
                     .to_owned(),
             ));
         }
