@@ -195,7 +195,7 @@ fn a_download_that_breaks_off() {
     );
 }
 
-/// Its page is a model's name, too, and a limit of requests is waited for.
+/// The address of a model's page is its name, too, and a limit of requests is waited for.
 #[test]
 fn a_busy_hub_by_the_address_of_a_page() {
     let (place, server) = hub();

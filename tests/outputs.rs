@@ -1,4 +1,4 @@
-//! What becomes of the files that commands are told to write: every command over every kind of
+//! The files that commands are told to write: every command over every kind of
 //! target.
 #![cfg(unix)]
 

@@ -1,4 +1,4 @@
-//! What the program starts ends with it, whatever ends it.
+//! Programs of ours end with us, whatever ends us.
 
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ pub const HANGS: &str =
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 
-/// What [`HANGS`] wrote, once so many processes of it have begun.
+/// The processes that [`HANGS`] names, once so many of them have begun.
 pub fn begun(place: &Place, processes: usize) -> Vec<i32> {
     let started = Instant::now();
     loop {

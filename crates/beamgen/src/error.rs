@@ -183,9 +183,9 @@ pub enum Error {
     /// A calibration that was not told how often the answers of searches are wrong.
     #[error("{}: it has no answers of {of}", path.display())]
     NoAnswers {
-        /// Its file.
+        /// The file of the calibration.
         path: PathBuf,
-        /// Of which searches, and for what.
+        /// The searches that it lacks, and what they are needed for.
         of: &'static str,
     },
     /// Calibrated scores are asked for, and the reward model has no calibration.

@@ -89,7 +89,7 @@ impl Certificates {
     /// All certificates: [`own`](Self::own), and the system's as far as they can be read.
     ///
     /// # Errors
-    /// As [`own`](Self::own).
+    /// The errors of [`own`](Self::own).
     pub fn all(&self) -> Result<Vec<CertificateDer<'static>>, CertificatesError> {
         let mut all = self.own()?;
         all.extend(load_native_certs().certs);

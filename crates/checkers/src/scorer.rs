@@ -20,7 +20,7 @@ impl CheckerScorer {
     }
 }
 
-/// What a verdict says as a score; nothing if it abstains or is lost.
+/// The score of a verdict; nothing if it abstains or is lost.
 fn score(verdict: &Verdict) -> Option<f32> {
     match verdict {
         Verdict::Pass => Some(1.0),

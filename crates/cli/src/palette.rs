@@ -24,7 +24,7 @@ pub enum ColorChoice {
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     on: bool,
-    /// Of the terminal, if there is one.
+    /// The width of the terminal, if there is one.
     columns: Option<usize>,
 }
 

@@ -14,7 +14,7 @@ use crate::assign;
 use crate::failure::Failure;
 use crate::report::write::failed;
 
-/// What is written under a path.
+/// The kind of output that a path names.
 #[derive(Clone, Copy)]
 enum Kind {
     File,

@@ -51,7 +51,7 @@ impl Progress {
         Self::on(is_terminal.then(ProgressDrawTarget::stderr), total, unit)
     }
 
-    /// As [`new`](Self::new), but nothing is shown of a run that is `quiet`.
+    /// Works like [`new`](Self::new), but shows nothing of a run that is `quiet`.
     pub fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
         if quiet {
             Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
@@ -176,7 +176,7 @@ impl Progress {
     }
 }
 
-/// Those of the parts that say something, next to each other.
+/// Joins the parts that say something.
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let said: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     said.join("  ")

@@ -227,7 +227,7 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
     Ok((problems, count))
 }
 
-/// As [`problems`], but in place of a file there may be a question.
+/// Reads a file like [`problems`], or takes a question in place of a file.
 pub fn problems_or_question(
     given: Option<&Path>,
     limit: Option<usize>,

@@ -91,7 +91,7 @@ impl GivenChain {
     /// Reads a chain. Without an `id` it is called by its number.
     ///
     /// # Errors
-    /// What is wrong with it, with the field, and what to do.
+    /// The fault, with the field, and what to do.
     pub fn of(value: &Value, number: usize) -> Result<Self, String> {
         let Value::Object(object) = value else {
             return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());

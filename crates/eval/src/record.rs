@@ -378,7 +378,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is not finite is null there, and not a number when it is read.
+        /// A number that is not finite is written as null and read as not a number.
         #[test]
         fn any_record_can_be_read_again(numbers in prop::collection::vec(odd(), 16), some: bool) {
             let mut next = numbers.into_iter().cycle();

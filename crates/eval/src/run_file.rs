@@ -153,7 +153,7 @@ pub enum RunFileError {
     OtherProblem {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line of the record, from 1.
         line: usize,
         /// `id` if no problem has the line's, `problem` if the one that has it has another text.
         field: &'static str,

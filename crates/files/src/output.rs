@@ -41,7 +41,7 @@ impl Output {
     /// and a stream goes on.
     ///
     /// # Errors
-    /// Those of `fill` and of the system.
+    /// The errors of `fill` and of the system.
     pub fn write<E: From<io::Error>>(
         &mut self,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -64,7 +64,7 @@ impl Output {
 /// Writes a file whole or not at all.
 ///
 /// # Errors
-/// As [`Output::open`], or writing failed.
+/// The errors of [`Output::open`], and those of writing.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     Output(find(path)?).write(|out| out.write_all(bytes.as_ref()))
 }
@@ -72,7 +72,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Replaces a file by what `fill` writes under the path that it is given.
 ///
 /// # Errors
-/// As [`Output::open`], those of `fill`, and [`ErrorKind::InvalidInput`] for streams.
+/// The errors of [`Output::open`] and of `fill`, and [`ErrorKind::InvalidInput`] for streams.
 pub fn replace<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
@@ -87,7 +87,7 @@ pub fn replace<E: From<io::Error>>(
 /// value.
 ///
 /// # Errors
-/// As [`Output::open`], and [`ErrorKind::AlreadyExists`].
+/// The errors of [`Output::open`], and [`ErrorKind::AlreadyExists`].
 pub fn create_new(path: &Path) -> io::Result<(File, bool)> {
     match find(path)? {
         To::Stream(stream) => Ok((stream, true)),
@@ -118,7 +118,7 @@ pub fn append(path: &Path) -> io::Result<File> {
 /// Makes a folder and those above it, where they are missing. A link to a missing folder stays.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     match path.is_dir() {
         true => Ok(()),
@@ -150,7 +150,7 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
 /// The regular file that a path leads to, be it there yet or not; `None` for a stream.
 ///
 /// # Errors
-/// As [`Output::open`].
+/// The errors of [`Output::open`].
 pub fn place(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => missing(path).map(Some),
@@ -171,7 +171,7 @@ pub fn is_about_the_name(error: &io::Error) -> bool {
     )
 }
 
-/// What tells one file from another, whatever its names are.
+/// Tells one file from another, whatever names they have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     #[cfg(unix)]
@@ -394,7 +394,7 @@ mod stream {
 mod tests {
     use super::*;
 
-    /// What a folder has, by name.
+    /// The names in a folder, sorted.
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         let mut names: Vec<String> = entries

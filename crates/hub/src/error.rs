@@ -340,7 +340,7 @@ pub enum RequestError {
     /// No GGUF file has the quantisation, or several have it.
     #[error("{}", quantisation_text(.quantisation, .matching, .gguf))]
     Quantisation {
-        /// As it was given.
+        /// The quantisation that was asked for.
         quantisation: String,
         /// The files that have it.
         matching: Vec<String>,

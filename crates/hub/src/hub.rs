@@ -63,7 +63,7 @@ impl Hub {
     /// A hub that waits by another clock.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_clock(config: HubConfig, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         Ok(Self {
             client: Client::new(&config, clock)?,

@@ -1,4 +1,4 @@
-//! What a download tells while it goes, from its threads to the caller's.
+//! The news of a download, from its threads to the caller's.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};

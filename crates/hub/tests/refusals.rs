@@ -157,7 +157,7 @@ fn a_slow_download() {
     assert!(slow.contains("no answer within 200ms"), "{slow}");
 }
 
-/// What the store refuses says nothing of the repository: it is asked again by way of the hub,
+/// A refusal of the store says nothing of the repository: it is asked again by way of the hub,
 /// which signs again.
 #[test]
 fn a_store_that_refuses() {

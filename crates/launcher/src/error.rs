@@ -16,9 +16,9 @@ pub enum LaunchError {
     /// The launcher cannot be started, or cannot be told what to do.
     #[error("the launcher {} cannot be started: {source}", launcher.display())]
     Launcher {
-        /// Its program.
+        /// The launcher's program.
         launcher: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The launcher cannot start the program.
@@ -26,15 +26,15 @@ pub enum LaunchError {
     Program {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A limit cannot be set.
     #[error("cannot limit {what}: {source}")]
     Limit {
-        /// What is limited.
+        /// The thing that is limited.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A launcher was started with instructions that it cannot read.

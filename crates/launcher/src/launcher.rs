@@ -27,9 +27,9 @@ pub struct Launcher {
 pub struct Program {
     /// A path, or a name on the search path.
     pub path: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
-    /// What it may use.
+    /// The resources that it may use.
     pub limits: Limits,
 }
 
@@ -55,7 +55,7 @@ impl Launcher {
         }
     }
 
-    /// The same program with arguments of its own, which come before a launcher's instructions.
+    /// Gives the launcher's program arguments of its own, which come before a launcher's instructions.
     #[must_use]
     pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
@@ -131,11 +131,11 @@ impl Default for Launcher {
 /// A program that was started; dropped, it is killed with all its group.
 #[derive(Debug)]
 pub struct Running {
-    /// Its standard input.
+    /// The standard input of the program.
     pub input: Option<PipeWriter>,
-    /// Its standard output.
+    /// The standard output of the program.
     pub output: Option<ChildStdout>,
-    /// Its standard error.
+    /// The standard error of the program.
     pub errors: Option<ChildStderr>,
     guard: Child,
     control: sys::Control,
@@ -145,7 +145,7 @@ impl Running {
     /// How it ended, if it has.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.guard.try_wait()
     }
@@ -154,7 +154,7 @@ impl Running {
     /// second at most.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn end(mut self) -> io::Result<ExitStatus> {
         self.finish()
     }

@@ -1,4 +1,4 @@
-//! What a launcher does for the programs that it starts.
+//! Programs that a launcher starts: their ends, limits and pipes.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};

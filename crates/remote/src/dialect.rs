@@ -129,10 +129,10 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// `tokenizer` is for those to whom text is sent.
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call;
 
-    /// What was sampled, of the answer to `ask`.
+    /// The sampled tokens in the answer to `ask`.
     ///
     /// # Errors
-    /// What is missing in the answer, or wrong with it.
+    /// The answer lacks something, or has a value that cannot be.
     fn generated(
         &self,
         answer: Reply<'_>,
@@ -151,8 +151,8 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// The logits of `labels`, in their order.
     ///
     /// # Errors
-    /// What is missing in the answer: a label, say. There is no default for it. Or what is wrong
-    /// with it.
+    /// The answer lacks something, such as a label, for which there is no default. Or it has a value
+    /// that cannot be.
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer>;
 
     /// The tokens of a text, without those that are added to any text.
@@ -216,7 +216,7 @@ fn checked(generated: Generated) -> Result<Generated, BadAnswer> {
 mod tests {
     use super::*;
 
-    /// What an engine's answer to a request for labels 7 and 8 gives.
+    /// The values that an engine's answer to a request for labels 7 and 8 gives.
     fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
         let answer = Reply::parse(answer.as_bytes()).unwrap();
         let read = named(engine).unwrap().labels(answer, &[7, 8]);

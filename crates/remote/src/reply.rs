@@ -64,7 +64,7 @@ impl<'a> Reply<'a> {
         list.ok_or_else(|| format!("without `{path}`").into())
     }
 
-    /// As [`list`](Self::list), `None` if it is not there.
+    /// Reads like [`list`](Self::list); `None` if it is not there.
     pub fn maybe_list<T: DeserializeOwned>(
         self,
         path: &str,
@@ -76,14 +76,14 @@ impl<'a> Reply<'a> {
     /// The log-probabilities at a path, `most` at most.
     ///
     /// # Errors
-    /// As [`list`](Self::list), or one is none.
+    /// The errors of [`list`](Self::list), or a value is no log-probability.
     pub fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, BadAnswer> {
         let values = self.list::<f64>(path, most)?;
         let named = |(at, value): (usize, f64)| logprob(format_args!("{path}.{at}"), value);
         values.into_iter().enumerate().map(named).collect()
     }
 
-    /// How many values the list at a path has.
+    /// The number of values in the list at a path.
     pub fn length(self, path: &str) -> Option<usize> {
         let counted = self.walk(path, PhantomData::<Length>);
         counted.ok().flatten().map(|length| length.0)

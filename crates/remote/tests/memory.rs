@@ -19,7 +19,7 @@ use fake::{Fake, Reply, Seen};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// What this program takes for a connection and its threads.
+/// Bytes that this program takes for a connection and its threads.
 const OTHERS: usize = 2 << 20;
 
 /// The error of connecting to a server, and the most memory that it took.

@@ -60,9 +60,9 @@ pub enum GenError {
     /// tokens.
     #[error("the prompt has {bytes} bytes, and a context of {context} tokens holds {most} at most")]
     TextTooLong {
-        /// Of the problem and the system prompt.
+        /// Bytes of the problem and the system prompt.
         bytes: usize,
-        /// As many as the longest text has.
+        /// Bytes of the longest text.
         most: usize,
         /// Tokens that the model's context holds.
         context: usize,
@@ -110,7 +110,7 @@ pub enum ScoreError {
         steps: usize,
         /// Bytes of the problem or the steps.
         bytes: usize,
-        /// As many as the longest text has.
+        /// Bytes of the longest text.
         most: usize,
         /// Tokens that the model's context holds.
         context: usize,
@@ -235,7 +235,7 @@ pub enum ConfigError {
     Marks {
         /// The list.
         field: &'static str,
-        /// Its entries.
+        /// Entries of the list.
         count: usize,
         /// Bytes of all of them.
         bytes: usize,

@@ -15,7 +15,7 @@ pub enum Error {
     /// More connections than can be counted.
     #[error("{asked} connections are more than can be counted: at most {most} are taken")]
     Connections {
-        /// What was asked for.
+        /// The connections that were asked for.
         asked: usize,
         /// The most.
         most: usize,

@@ -67,7 +67,7 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
     Ok(json!({"object": "list", "data": data}))
 }
 
-/// What a chain is called: its number, counted from 1, where it has no name.
+/// The name of a chain, or its number, counted from 1.
 fn id(chain: &Value, index: usize) -> String {
     match &chain["id"] {
         Value::String(id) => id.clone(),

@@ -1,4 +1,4 @@
-//! What tests of several crates share. Most of it is how a test says that it cannot run on this machine. No test
+//! Shared by the tests of several crates. Most of it is how a test says that it cannot run on this machine. No test
 //! returns early without [`skip`]: each skip is printed, counted, and a failure where it must not happen.
 //!
 //! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets

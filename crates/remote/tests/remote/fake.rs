@@ -56,7 +56,7 @@ pub enum Reply {
     Zeros(&'static str, usize, &'static str),
 }
 
-/// Of a list of numbers.
+/// A piece of a list of numbers.
 const ZEROS: [u8; 4096] = {
     let mut zeros = [b'0'; 4096];
     let mut at = 1;
