@@ -138,7 +138,7 @@ fn mistakes_are_one_line() {
             &["--batch 1000000", "KV cache"],
         ),
         (
-            &["--batch", MOST],
+            &["--batch", MOST, "--prefix", "8"],
             &["--batch 18446744073709551615", "KV cache"],
         ),
         (

@@ -90,13 +90,8 @@ fn exit_codes_and_signals_pass() {
         let (status, ..) = ended(start(&format!("exit {code}")));
         assert_eq!(status.code(), Some(code));
     }
-    for signal in [
-        Signal::TERM,
-        Signal::KILL,
-        Signal::SEGV,
-        Signal::ABORT,
-        Signal::INT,
-    ] {
+    // Not INT and HUP, which whoever runs the tests may have told all programs to ignore.
+    for signal in [Signal::TERM, Signal::KILL, Signal::SEGV, Signal::ABORT] {
         let number = signal.as_raw();
         let (status, ..) = ended(start(&format!("kill -{number} $$")));
         assert_eq!(status.signal(), Some(number), "{status}");
