@@ -21,7 +21,7 @@ PROBLEM = (
 )
 MESSAGES = [{"role": "user", "content": PROBLEM}]
 # a search that takes seconds
-SLOW = {"beamgen": {"strategy": "best-of-n", "n": 400, "m": 1}}
+SLOW = {"beamgen": {"strategy": "best-of-n", "n": 500, "m": 1}}
 
 
 class Server:
@@ -147,7 +147,7 @@ def cancelled(server, client):
 
 
 def timed_out(server):
-    client = server.client(timeout=0.3, max_retries=0)
+    client = server.client(timeout=0.1, max_retries=0)
     call = lambda: client.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=SLOW)
     error = refused(call, openai.APITimeoutError)
     say("timed out", type(error).__name__, f"idle after {server.wait_until_idle():.3f} s")
