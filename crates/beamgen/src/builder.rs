@@ -171,7 +171,7 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets the launcher of checkers' programs. The default is the program `beamgen-launcher`, which lies next to the
+    /// Sets the launcher of checkers' programs. The default is `beamgen-launcher`, next to the
     /// program of this process or on the search path ([`Launcher::installed`]).
     #[must_use]
     pub fn launcher(mut self, launcher: Launcher) -> Self {

@@ -16,7 +16,7 @@ pub enum Verdict {
     },
     /// There is nothing to check, or it cannot be decided.
     Abstain,
-    /// It was to be checked, and the program that had to died, was late, or was given up.
+    /// A verdict was owed, but the checker's program died, was late, or was given up.
     Lost,
 }
 

@@ -7,11 +7,11 @@
 //!
 //! The guard is a program that calls [`run_if_asked`] first of all: the program `beamgen` itself
 //! ([`Launcher::this_program`]), the small program `beamgen-launcher` of this crate
-//! ([`Launcher::installed`]), or any other ([`Launcher::new`]). It runs twice: as the guard, and once more to set limits on itself
-//! before it becomes the program that was asked for. So the guard is under no limit of the program.
+//! ([`Launcher::installed`]), or any other ([`Launcher::new`]). The guard runs it a second time to set
+//! limits, and that process becomes the program. So the guard itself has no limits.
 //!
-//! A process that leaves its group (`setsid`) is not ended. On Linux the program itself also ends if its guard is
-//! killed; what the program started then stays.
+//! A process that leaves its group (`setsid`) is not ended. If the guard is killed, Linux ends the
+//! program, but not what the program started.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// The resources of a program and of each process that it starts; `None` leaves a limit as it is. A limit
-/// above the one that holds already changes nothing. A core file is never written.
+/// The resources of a program and of each process that it starts. `None` leaves a limit as it is. A
+/// limit above the one that holds already changes nothing. A core file is never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {

@@ -123,7 +123,7 @@ pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, BadAns
     }
 }
 
-/// Returns what a server says about a refusal: OpenAI's error object, that of vLLM's key check (a string),
+/// Returns a server's words about a refusal: OpenAI's error object, the string of vLLM's key check,
 /// a `detail`, or the text.
 pub(crate) fn said(text: &[u8]) -> String {
     let message = Reply::parse(text).ok().and_then(|reply| {

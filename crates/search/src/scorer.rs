@@ -47,7 +47,7 @@ pub struct Scored {
     pub reused_tokens: usize,
     /// Requests to a server that had to be made again.
     pub retries: u32,
-    /// Steps whose verdict was lost, as by a program that died: no score, which with it there might be.
+    /// Steps without a score because a checker's verdict was lost, as by a program that died.
     pub lost_verdicts: usize,
     /// What each judge said, if the scorer is [several](crate::Judges).
     pub judges: Vec<JudgeScores>,

@@ -1,5 +1,5 @@
-//! Shared by the tests of several crates. Most of it is how a test says that it cannot run on this machine. No test
-//! returns early without [`skip`]: each skip is printed, counted, and a failure where it must not happen.
+//! Tools that the tests of several crates share. [`skip`] is how a test says that it cannot run on
+//! this machine: each skip is printed, counted, and a failure where it must not happen.
 //!
 //! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets
 //! it); `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each skip.
