@@ -1,0 +1,348 @@
+"""Executes the kernels of PTX files with numpy: any number of warps at once, in an order that a seed chooses.
+
+Blocks are executed some at a time (they are resident together) in a random order. At each turn a random warp runs, with those
+that stand at the same instruction or without them, for a random number of instructions; lanes of a warp that have taken
+different branches meet again. Memory, shared memory and registers hold poison at first.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import accesses
+import operations
+import ptx_text
+from bits import widen
+from faults import KernelFault
+from global_memory import Memory, Threads
+from shared_memory import SharedMemory
+
+SHARED_LIMIT = 48 << 10
+MOST_LANES = 4096  # that are resident together
+PATIENCE = 400_000  # turns without an end
+NEVER = 1 << 40
+
+
+class Instruction:
+    """A statement, ready to be executed."""
+
+    __slots__ = ("text", "guard", "negated", "kind", "target", "execute")
+
+    def __init__(self, statement: ptx_text.Statement, names: operations.Names):
+        self.text = statement.text
+        self.negated = bool(statement.guard) and statement.guard.startswith("!")
+        self.guard = names.rows[statement.guard.lstrip("!")] if statement.guard else None
+        operation = statement.modifiers[0]
+        self.kind, self.target, self.execute = "plain", None, None
+        if operation in ("bra", "ret", "call", "exit"):
+            self.kind = "ret" if operation == "exit" else operation
+            self.target = statement.operands
+        elif operation == "bar" and statement.modifiers[1] == "sync":
+            if statement.operands != ["0"]:
+                raise operations.Unsupported(statement.text)
+            self.kind = "barrier"
+        else:
+            self.execute = operations.compile_statement(names, statement) or accesses.compile_statement(names, statement)
+            if self.execute is None:
+                raise operations.Unsupported(statement.text)
+            if operation in ("atom", "membar", "fence", "cp"):
+                self.kind = "ordered"
+
+
+class Kernel:
+    """A kernel with the functions that it calls, in one list of instructions."""
+
+    def __init__(self, module: ptx_text.Module, body: ptx_text.Body):
+        self.body, self.constants = body, module.constants
+        self.dynamic_at = -(-body.shared_bytes // 16) * 16
+        self.instructions: list[Instruction] = []
+        self.kinds: list[str] = []
+        self.entries: dict[str, int] = {}
+        self._add(body, module)
+        for function in module.functions.values():
+            if any(i.kind == "call" and i.target[1] == function.name for i in self.instructions):
+                self._add(function, module)
+        self.functions = module.functions
+
+    def _add(self, body, module):
+        symbols = body.shared | {name: self.dynamic_at for name in module.dynamic_shared} | body.local
+        names = operations.Names(body, len(self.kinds), symbols)
+        first = self.entries[body.name] = len(self.instructions)
+        self.kinds += body.registers.values()
+        for statement in body.statements:
+            instruction = Instruction(statement, names)
+            if instruction.kind == "bra":
+                instruction.target = first + body.labels[instruction.target[0]]
+            self.instructions.append(instruction)
+
+    def local_bytes(self) -> int:
+        return max(self.functions[name].local_bytes if name in self.functions else self.body.local_bytes for name in self.entries)
+
+
+class SharedLanes:
+    """Who accesses shared memory."""
+
+    def __init__(self, number, place, epoch, step):
+        self.number, self.place, self.epoch, self.step = number, place, epoch, step
+
+
+class Wave:
+    """Blocks that are resident together: their registers, their shared memory, and where each lane is."""
+
+    def __init__(self, machine, kernel: Kernel, memory: Memory, blocks: np.ndarray, grid, block: int, passed: dict, shared_bytes: int):
+        count = len(blocks) * block
+        self.memory, self.kernel, self.random, self.truncate = memory, kernel, machine.random, machine.truncate
+        self.lane, self.block_size = np.arange(count), block
+        self.place = self.lane // block
+        self.block = np.asarray(blocks)[self.place]
+        self.thread = self.block * block + self.lane % block
+        self.special = self._special_registers(grid, block)
+        self.passed = dict(passed)
+        self.shared = SharedMemory(len(blocks), shared_bytes, memory.poison)
+        self.rows = self._poisoned_registers(kernel.kinds, count, memory.poison)
+        self.carry = np.zeros(count, np.uint32)
+        self.local = np.full((count, kernel.local_bytes()), memory.poison, np.uint8)
+        self.epoch = np.zeros(len(blocks), np.int32)  # barriers that a block has passed
+        self.step = np.zeros(count // 32, np.int64)  # barriers that a warp has passed
+        self.acquired = np.zeros(count, np.int32)
+        self.group = np.zeros(count, np.int64)  # background copies
+        self.copies: list[tuple] = []
+        self.at = np.zeros(count, np.int64)
+        self.back = np.zeros(count, np.int64)  # where a function returns to
+        self.alive, self.waiting = np.ones(count, bool), np.zeros(count, bool)
+
+        self.constants = memory.constants
+
+    def _special_registers(self, grid, block) -> dict[str, np.ndarray]:
+        thread = self.lane % block
+        values = {"%tid.x": thread, "%ntid.x": block, "%laneid": thread % 32, "%ctaid.x": self.block % grid[0],
+                  "%ctaid.y": self.block // grid[0] % grid[1], "%ctaid.z": self.block // (grid[0] * grid[1])}
+        values |= {f"%nctaid.{axis}": size for axis, size in zip("xyz", grid)}
+        return {name: np.broadcast_to(np.asarray(value, np.uint32), self.lane.shape) for name, value in values.items()}
+
+    @staticmethod
+    def _poisoned_registers(kinds, count, poison) -> list[np.ndarray]:
+        banks: dict[np.dtype, int] = {}
+        places = []
+        for kind in kinds:
+            dtype = np.dtype(operations.DTYPES[kind])
+            places.append((dtype, banks.get(dtype, 0)))
+            banks[dtype] = banks.get(dtype, 0) + 1
+        memory = {dtype: np.full((rows, count * dtype.itemsize), 1 if dtype == np.bool_ else poison, np.uint8).view(dtype)
+                  for dtype, rows in banks.items()}
+        return [memory[dtype][row] for dtype, row in places]
+
+    # what instructions ask for
+
+    def threads(self, lanes) -> Threads:
+        return Threads(self.thread[lanes], self.block[lanes], self.epoch[self.place[lanes]], self.acquired[lanes])
+
+    def shared_lanes(self, lanes) -> SharedLanes:
+        lane = self.lane[lanes]
+        place = self.place[lanes]
+        return SharedLanes(lane, place, self.epoch[place], self.step[lane >> 5])
+
+    def fence(self, lanes) -> None:
+        self.acquired[lanes] = self.memory.fence(self.threads(lanes))
+
+    def local_values(self, lanes, at, width, what, value=None):
+        if (at < 0).any() or (at + width > self.local.shape[1]).any() or (at % width).any():
+            raise KernelFault(f"{what}: outside of local memory")
+        rows, columns = self.lane[lanes][:, None], at[:, None] + np.arange(width)
+        if value is not None:
+            self.local[rows, columns] = np.ascontiguousarray(value).view(np.uint8).reshape(-1, width)
+        return np.ascontiguousarray(self.local[rows, columns]).view(operations.UNSIGNED[width]).reshape(-1)
+
+    def begin_copies(self, lanes, to, source, sizes, what) -> None:
+        """The destination holds poison until the copy has been waited for."""
+        self.shared.fill(to, np.full((len(to), 16), self.memory.poison, np.uint8), self.shared_lanes(lanes), what)
+        self.copies.append((self.lane[lanes], to, source, sizes, self.group[lanes].copy()))
+
+    def finish_copies(self, lanes, left, what) -> None:
+        """Finishes what these lanes have begun, except for their last `left` groups."""
+        here = np.zeros(len(self.lane), bool)
+        here[lanes] = True
+        kept = []
+        for lane, to, source, sizes, group in self.copies:
+            done = here[lane] & (group < self.group[lane] - left)
+            if done.any():
+                data = self.memory.copied(source[done], sizes[done], what)
+                self.shared.fill(to[done], data, self.shared_lanes(lane[done]), what)
+                if done.all():
+                    continue
+                rest = ~done
+                lane, to, source, sizes, group = lane[rest], to[rest], source[rest], sizes[rest], group[rest]
+            kept.append((lane, to, source, sizes, group))
+        self.copies = kept
+
+    # turns
+
+    def run(self) -> int:
+        """Runs all blocks to their end. The number of instructions executed, each for any number of warps."""
+        executed = turns = 0
+        while self.alive.any():
+            turns += 1
+            if turns > PATIENCE:
+                raise KernelFault("the kernel does not end")
+            chosen, limit = self._choose()
+            executed += self._turn(chosen, limit)
+        return executed
+
+    def _choose(self) -> tuple[np.ndarray, int]:
+        """The lanes that run next, and for how many instructions."""
+        ready = self.alive & ~self.waiting
+        if not ready.any():
+            raise KernelFault("a barrier waits for threads that never come")
+        if self.random is None:
+            return np.flatnonzero(ready), NEVER
+        first = np.where(ready, self.at, NEVER).reshape(-1, 32).min(1)
+        warps = np.flatnonzero(first < NEVER)
+        one = self.random.choice(warps)
+        same = first == first[one]
+        # mostly all that stand at the same place, which costs as much as one
+        share = self.random.choice((1.0, 1.0, 0.5, 0.0))
+        if share < 1:
+            same &= self.random.random(len(same)) < share
+            same[one] = True
+        limit = int(2 ** self.random.uniform(2, 11))
+        return np.flatnonzero(ready & np.repeat(same, 32)), limit
+
+    def _turn(self, chosen: np.ndarray, limit: int) -> int:
+        executed, instructions, random = 0, self.kernel.instructions, self.random
+        at = rest = -1
+        lanes = chosen
+        while True:
+            if at < 0 or at >= rest:  # lanes go different ways, or meet
+                if at >= 0:
+                    self.at[lanes] = at
+                places = np.where(self.alive[chosen] & ~self.waiting[chosen], self.at[chosen], NEVER)
+                at = int(places.min())
+                if at == NEVER:
+                    return executed
+                here = places == at
+                rest = int(np.where(here, NEVER, places).min())
+                lanes = self._run_of(chosen[here])
+            instruction = instructions[at]
+            if executed >= limit or (executed and random is not None and instruction.kind in ("ordered", "barrier")
+                                     and random.random() < 0.5):
+                self.at[lanes] = at
+                return executed
+            executed += 1
+            active = lanes
+            if instruction.guard is not None:
+                guard = self.rows[instruction.guard][lanes] ^ instruction.negated
+                if not guard.any():
+                    at += 1
+                    continue
+                if not guard.all():
+                    active = self.lane[lanes][guard]
+            if instruction.execute is not None:
+                instruction.execute(self, active)
+                at += 1
+                continue
+            self.at[lanes] = at + 1
+            self._control(instruction, active, at)
+            at = -1 if active is not lanes or instruction.kind != "bra" else instruction.target
+
+    @staticmethod
+    def _run_of(lanes: np.ndarray):
+        """The lanes as a slice where they are neighbours, which numpy reads without copying."""
+        first, last = int(lanes[0]), int(lanes[-1])
+        return slice(first, last + 1) if last - first + 1 == len(lanes) else lanes
+
+    def _control(self, instruction, lanes, at) -> None:
+        if instruction.kind == "bra":
+            self.at[lanes] = instruction.target
+        elif instruction.kind == "call":
+            result, name, argument = (operand.strip("()") for operand in instruction.target)
+            formal = self.kernel.functions[name].parameters[0][0]
+            self.passed[formal] = self.passed[argument.strip()]
+            self.back[lanes] = at + 1
+            self.at[lanes] = self.kernel.entries[name]
+            self.returns_to = result.strip()
+        elif instruction.kind == "ret" and at >= min((e for e in self.kernel.entries.values() if e), default=NEVER):
+            self.at[lanes] = self.back[lanes]
+            for place in [p for p in self.passed if p.startswith("func_retval0")]:
+                self.passed[place.replace("func_retval0", self.returns_to)] = self.passed[place]
+        else:
+            if instruction.kind == "ret":
+                self.alive[lanes] = False
+            else:
+                self.waiting[lanes] = True
+            self._open_barriers(np.unique(self.place[lanes]))
+
+    def _open_barriers(self, places) -> None:
+        for place in places:
+            block = slice(place * self.block_size, (place + 1) * self.block_size)
+            alive = self.alive[block]
+            waiting = self.waiting[block]
+            if not waiting.any() or (waiting != alive).any():
+                continue
+            if len(set(self.at[block][alive])) != 1:
+                raise KernelFault("threads of a block wait at different barriers")
+            self.waiting[block] = False
+            self.epoch[place] += 1
+            self.acquired[block] = self.acquired[block].max()
+
+
+@lru_cache(maxsize=64)
+def compiled(text: str, name: str) -> Kernel:
+    """A kernel of a module's text. A process runs many cases of one kernel."""
+    module = ptx_text.parse(text, only=name)
+    return Kernel(module, module.kernels[name])
+
+
+class Machine:
+    """The kernels of a folder of PTX files. `seed` chooses the order of everything; None runs all warps in step."""
+
+    on_card = False
+
+    def __init__(self, folder: str | Path, seed: int | None = 0, truncate: bool = False):
+        texts = [path.read_text() for path in sorted(Path(folder).glob("*.ptx"))]
+        self.texts = {name: text for text in texts for name in ptx_text.entry_names(text)}
+        self.truncate = truncate
+        self.random = None if seed is None else np.random.default_rng(seed)
+        self.poison = 0xFF if seed is None or seed % 2 == 0 else 0x4B
+        self.executed = 0
+
+    def memory(self) -> Memory:
+        """Memory without buffers."""
+        return Memory(self.poison)
+
+    def product(self, x: np.ndarray, weight: np.ndarray, number: str) -> np.ndarray:
+        """x times the transposed weight in float64, of arrays as they are in memory."""
+        return widen(x, number).astype(np.float64) @ widen(weight, number).astype(np.float64).T
+
+    def launch(self, memory: Memory, name: str, grid, block: int, arguments, dynamic: int = 0) -> None:
+        """Runs a kernel on a grid; `dynamic` bytes of shared memory come after what it declares."""
+        kernel = compiled(self.texts[name], name)
+        if block > kernel.body.most_threads or block % 32:
+            raise KernelFault(f"{name}: blocks of {block} threads, {kernel.body.most_threads} are allowed")
+        shared = kernel.dynamic_at + dynamic
+        if shared > SHARED_LIMIT:
+            raise KernelFault(f"{name}: {shared} bytes of shared memory, {SHARED_LIMIT} are allowed")
+        grid = (*grid, 1, 1)[:3]
+        if max(grid[1:]) > 65535:
+            raise KernelFault(f"{name}: a grid of {grid}")
+        for symbol, data in kernel.constants.items():
+            if symbol not in memory.constants:
+                memory.constants[symbol] = memory.put(np.frombuffer(data, np.uint8))
+        passed = {place: operations.DTYPES[kind.lstrip(".")](value)
+                  for (place, kind), value in zip(kernel.body.parameters, arguments, strict=True)}
+        blocks = np.arange(int(np.prod(grid)))
+        most = max(MOST_LANES // block, 1)
+        if self.random is not None:
+            self.random.shuffle(blocks)
+            if self.random.random() < 0.25:
+                most = min(most, int(self.random.integers(2, 6)))
+        memory.begin(self.random)
+        try:
+            with np.errstate(all="ignore"):
+                for first in range(0, len(blocks), most):
+                    wave = Wave(self, kernel, memory, blocks[first:first + most], grid, block, passed, shared)
+                    self.executed += wave.run()
+        except KernelFault as fault:
+            raise KernelFault(f"{name}: {fault}") from None
+        finally:
+            memory.end()
