@@ -15,8 +15,8 @@ import OpenAI from "openai";
 const problem =
   "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?";
 const messages = [{ role: "user", content: problem }];
-// a search that takes seconds
-const slow = { strategy: "best-of-n", n: 400, m: 1 };
+// a search that takes a third of a second at least
+const slow = { strategy: "best-of-n", n: 500, m: 1 };
 const say = (what, ...saw) => console.log(what.padEnd(12), ...saw);
 
 async function start(...flags) {
@@ -109,7 +109,7 @@ abort.abort();
 assert((await ended).every((end) => end.reason instanceof OpenAI.APIUserAbortError));
 say("", "20 calls:", await untilIdle(server));
 
-const hasty = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", timeout: 300, maxRetries: 0 });
+const hasty = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", timeout: 50, maxRetries: 0 });
 const late = await refused(
   () => hasty.chat.completions.create({ model: "beamgen", messages, beamgen: slow }),
   OpenAI.APIConnectionTimeoutError,

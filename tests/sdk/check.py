@@ -20,7 +20,7 @@ PROBLEM = (
     "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?"
 )
 MESSAGES = [{"role": "user", "content": PROBLEM}]
-# a search that takes seconds
+# a search that takes a third of a second at least
 SLOW = {"beamgen": {"strategy": "best-of-n", "n": 500, "m": 1}}
 
 
@@ -147,7 +147,7 @@ def cancelled(server, client):
 
 
 def timed_out(server):
-    client = server.client(timeout=0.1, max_retries=0)
+    client = server.client(timeout=0.05, max_retries=0)
     call = lambda: client.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=SLOW)
     error = refused(call, openai.APITimeoutError)
     say("timed out", type(error).__name__, f"idle after {server.wait_until_idle():.3f} s")

@@ -63,6 +63,7 @@ mod exact;
 mod fingerprint;
 mod judge_config;
 mod known;
+mod long_texts;
 mod memory;
 mod nearest;
 mod own;

@@ -23,6 +23,7 @@ use self::plan::{device_choice, engine_config, on_device, plan, unpacked};
 use self::reward::RewardModels;
 use crate::calibrated::Calibrated;
 use crate::candle::{CandleClassifier, CandleGenerator};
+use crate::long_texts::TextLimits;
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
 use crate::served::Served;
@@ -307,7 +308,10 @@ impl Prepared {
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
         let has_chat_template = self.has_chat_template();
-        let text_limit = self.prompts.as_ref().map(Prompts::text_limit);
+        let limits = TextLimits {
+            generator: self.prompts.as_ref().map(Prompts::text_limit),
+            scorer: self.reward.as_ref().map(RewardModels::text_limit),
+        };
         let effective = self.effective()?;
         if let Some(generator) = &loaded.generator {
             self.notes.extend_from_slice(generator.notes());
@@ -355,7 +359,7 @@ impl Prepared {
             notes: self.notes,
             has_bundled,
             has_chat_template,
-            text_limit,
+            limits,
             effective,
             lost,
             #[cfg(feature = "remote")]

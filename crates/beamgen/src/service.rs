@@ -17,13 +17,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beamgen_checkers::LostSoFar;
-use beamgen_generator::TextLimit;
 use beamgen_search::{
     CancelToken, Cause, ConfigError, Event, GenError, GivenChain, Intake, Ledger, Next,
     ProblemResult, RunSummary, ScoreError, Settings, Sink, Stopped,
 };
 
 use crate::config::Defaults;
+use crate::long_texts::TextLimits;
 use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 use crate::solver::WallClock;
@@ -84,7 +84,7 @@ pub struct Service {
     _open: Arc<Open>,
     thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
     defaults: Arc<Settings>,
-    text_limit: Option<TextLimit>,
+    limits: TextLimits,
     /// Of the checkers that are commands.
     lost: Arc<[LostSoFar]>,
 }
@@ -104,7 +104,7 @@ impl Service {
             stats: Mutex::default(),
         });
         let defaults = Arc::new(solver.settings());
-        let text_limit = solver.text_limit;
+        let limits = solver.limits.clone();
         let lost = solver.lost.iter().map(|(_, lost)| lost.clone()).collect();
         let engine = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
@@ -134,7 +134,7 @@ impl Service {
             shared,
             thread: Arc::new(Mutex::new(Some(thread))),
             defaults,
-            text_limit,
+            limits,
             lost,
         }
     }
@@ -144,28 +144,28 @@ impl Service {
         Request::new(problem, (*self.defaults).clone())
     }
 
-    /// Queues a request. Never blocks.
+    /// Queues a request. Never waits for what is in flight.
     ///
     /// A problem that is longer than any that fits into the generator's context has its result at
-    /// once: the engine's thread would have to cut it into tokens to find out, and whatever is in
-    /// flight would wait.
+    /// once: if the engine's thread had to count its tokens, whatever is in flight would wait. The
+    /// caller's thread counts them, up to the context, where the text is long: a millisecond for
+    /// about 400 tokens.
     ///
     /// # Errors
     /// The queue is full, the service has ended, or the settings cannot be run.
     pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
         request.settings.validate()?;
-        let system = request.settings.generator.system_prompt.as_deref();
-        let limit = self.text_limit;
-        let checked = limit.map(|limit| limit.check(&request.problem.text, system));
-        match checked {
-            Some(Err(error)) => self.shared.refuse(request, &error),
-            Some(Ok(())) | None => self.shared.submit(request),
+        match self.limits.check_request(&request) {
+            Err(error) => self.shared.refuse(request, &error),
+            Ok(()) => self.shared.submit(request),
         }
     }
 
-    /// Queues given steps of a problem to be scored by the solver's scorer, beside whatever is being
-    /// solved: that goes on while a scorer elsewhere has not answered. `reply` is called with their scores on the engine's thread: it
-    /// should be quick. It is dropped without a call if the service ends before. Never blocks.
+    /// Queues given steps of a problem to be scored by the solver's scorer, next to whatever is
+    /// being solved: that continues while a scorer elsewhere has not answered. `reply` is called
+    /// with their scores on the engine's thread: it should be quick. It is dropped without a call if
+    /// the service ends before. Chains that are too long are refused as in
+    /// [`submit`](Self::submit), with `reply` called at once.
     ///
     /// # Errors
     /// The queue is full, or the service has ended.
@@ -175,11 +175,19 @@ impl Service {
         steps: Vec<String>,
         reply: impl FnOnce(Result<Vec<f32>, ScoreError>) + Send + 'static,
     ) -> Result<(), ServiceError> {
-        self.shared.queue_scoring(GivenChain {
-            problem: problem.into(),
-            steps,
-            reply: Box::new(reply),
-        })
+        let problem = problem.into();
+        match self.limits.check_chain(&problem, &steps) {
+            Err(error) => {
+                self.shared.lock().admit(0, usize::MAX)?;
+                reply(Err(error));
+                Ok(())
+            }
+            Ok(()) => self.shared.queue_scoring(GivenChain {
+                problem,
+                steps,
+                reply: Box::new(reply),
+            }),
+        }
     }
 
     /// Requests that wait in the queue.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use beamgen_checkers::{Lost, LostSoFar};
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
-use beamgen_generator::TextLimit;
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
     RequestList, RunSummary, Scorer, Settings, Sink,
@@ -16,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::calibrated::{ScoreAs, mismatches};
 use crate::config::Defaults;
+use crate::long_texts::TextLimits;
 use crate::request::Request;
 use crate::{Config, Error, ScorerKind};
 
@@ -32,8 +32,7 @@ pub struct Solver {
     pub(crate) notes: Vec<String>,
     pub(crate) has_bundled: bool,
     pub(crate) has_chat_template: bool,
-    /// A generator of one's own takes any text.
-    pub(crate) text_limit: Option<TextLimit>,
+    pub(crate) limits: TextLimits,
     pub(crate) effective: Map<String, Value>,
     /// By checker that is a command.
     pub(crate) lost: Vec<(String, LostSoFar)>,

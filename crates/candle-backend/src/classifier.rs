@@ -113,16 +113,16 @@ impl LoadedClassifier {
 impl StepScorer for LoadedClassifier {
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
         let chain = steps.concat();
-        let (bytes, most) = (
-            problem.text.len() + chain.len(),
-            self.tokenizer.longest_text(self.context),
-        );
-        ScoreError::check_text(steps.len(), bytes, most, self.context)?;
+        let context = self.context;
+        // A step has a token at least.
+        let texts = [problem.text.as_str(), &chain];
+        if steps.len() > context || self.tokenizer.exceeds(&texts, context) {
+            return Err(ScoreError::text_too_long(&problem.text, steps, context));
+        }
         let pair = self.tokenizer.encode_pair(&problem.text, chain.trim_end());
         let mut pair = pair.map_err(|error| ScoreError::Prompt(error.to_string()))?;
         let tokens = pair.tokens.len();
-        if tokens > self.context {
-            let context = self.context;
+        if tokens > context {
             return Err(ScoreError::TooLong { tokens, context });
         }
         if !self.has_types {

@@ -94,6 +94,6 @@ pub use rows::{Append, Output, Rows, Want};
 pub use sampling::{SampleRequest, SampleRow, Sampled, Sampler, SamplingParams, log_prob, sample};
 pub use sequences::SeqId;
 pub use size::{SizeError, parse_size};
-pub use tokenizer::{TokenPair, Tokenizer};
+pub use tokenizer::{TextLimit, TokenPair, Tokenizer};
 pub use weight_type::WeightType;
 pub use weights::{Tensor, Weights};

@@ -1,6 +1,7 @@
 //! Text to tokens and back, with what a chat needs to know beside it.
 
 mod declared;
+mod limit;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tokenizers::DecoderWrapper;
 
 use self::declared::Declared;
+pub use self::limit::TextLimit;
 use self::trust::Growth;
 use crate::generation::GenerationDefaults;
 use crate::json_file::JsonFile;
@@ -27,6 +29,7 @@ pub struct Tokenizer {
     /// Bytes of token `id` at `bytes[ends[id - 1]..ends[id]]`.
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Bytes of the longest token.
     longest: usize,
     special: Vec<bool>,
     eos_ids: Vec<u32>,
@@ -235,13 +238,6 @@ impl Tokenizer {
             Some(&end) => &self.bytes[if id == 0 { 0 } else { self.ends[id - 1] }..end],
             None => &[],
         }
-    }
-
-    /// The bytes of the longest text that can have fewer than `tokens` tokens: no token stands for
-    /// more than the longest one does. Longer texts need not be cut into tokens to be refused.
-    #[must_use]
-    pub fn longest_text(&self, tokens: usize) -> usize {
-        tokens.saturating_mul(self.longest)
     }
 
     /// Whether a token is marked special (end of text, roles of a chat).

@@ -30,5 +30,5 @@ pub use cut::Cuts;
 pub use error::Error;
 pub use lm::LmGenerator;
 pub use plan::{Plans, WritingPlan, sampling_params, sampling_settings};
-pub use prompts::{Prompt, Prompts, TextLimit};
+pub use prompts::{Prompt, Prompts, check_text};
 pub use step::{Closing, Step, StopRules, Verdict};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Tokenizer};
+use beamgen_engine::{ChatTemplate, TextLimit, Tokenizer};
 use beamgen_search::{GenError, GeneratorConfig, thoughts};
 
 use crate::error::Error;
@@ -14,36 +14,20 @@ pub struct Prompt {
     pub thought: Option<&'static str>,
 }
 
-/// The longest texts that can fit into a context. It refuses others without cutting them into
-/// tokens.
-#[derive(Debug, Clone, Copy)]
-pub struct TextLimit {
-    bytes: usize,
-    context: usize,
-}
-
-impl TextLimit {
-    fn new(tokenizer: &Tokenizer, context: usize) -> Self {
-        let bytes = tokenizer.longest_text(context);
-        Self { bytes, context }
+/// Refuses a problem and its system prompt if they cannot fit, without cutting them into tokens as
+/// a whole.
+///
+/// # Errors
+/// [`GenError::TextTooLong`]
+pub fn check_text(limit: &TextLimit, problem: &str, system: Option<&str>) -> Result<(), GenError> {
+    let texts = [problem, system.unwrap_or_default()];
+    if limit.is_exceeded_by(&texts) {
+        return Err(GenError::TextTooLong {
+            bytes: texts.map(str::len).into_iter().sum(),
+            context: limit.context(),
+        });
     }
-
-    /// Checks a problem and its system prompt. White space around them does not count: a template
-    /// may take it away.
-    ///
-    /// # Errors
-    /// [`GenError::TextTooLong`]
-    pub fn check(self, problem: &str, system: Option<&str>) -> Result<(), GenError> {
-        let bytes = problem.trim().len() + system.unwrap_or_default().trim().len();
-        match bytes > self.bytes {
-            false => Ok(()),
-            true => Err(GenError::TextTooLong {
-                bytes,
-                most: self.bytes,
-                context: self.context,
-            }),
-        }
-    }
+    Ok(())
 }
 
 /// Writes problems as prompts; needs no weights, so problems can be checked before a model is
@@ -96,7 +80,7 @@ impl Prompts {
 
     /// The longest texts that can be prompts.
     pub fn text_limit(&self) -> TextLimit {
-        TextLimit::new(&self.tokenizer, self.context)
+        TextLimit::new(Arc::clone(&self.tokenizer), self.context)
     }
 
     /// The prompt of a problem.
@@ -105,7 +89,7 @@ impl Prompts {
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
-        self.text_limit().check(problem, system)?;
+        check_text(&self.text_limit(), problem, system)?;
         let text = self
             .template
             .prompt(system, problem)

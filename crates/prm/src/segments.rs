@@ -107,17 +107,22 @@ impl Segments {
         }
     }
 
-    /// Refuses steps that cannot fit into a context, without cutting them into tokens.
+    /// Refuses steps that cannot fit into a context, without cutting all of them into tokens.
     pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
-        let bytes = steps.iter().map(|step| step.text.trim().len()).sum();
-        let most = self.tokenizer.longest_text(context);
-        ScoreError::check_text(steps.len(), bytes, most, context)
+        let texts: Vec<&str> = steps.iter().map(|step| step.text).collect();
+        // A step has a token at least.
+        if steps.len() > context || self.tokenizer.exceeds(&texts, context) {
+            return Err(ScoreError::text_too_long("", &texts, context));
+        }
+        Ok(())
     }
 
-    /// Refuses a problem that cannot fit into a context, without cutting it into tokens.
+    /// Refuses a problem that cannot fit into a context, without cutting all of it into tokens.
     pub fn check_problem(&self, problem: &str, context: usize) -> Result<(), ScoreError> {
-        let most = self.tokenizer.longest_text(context);
-        ScoreError::check_text(0, problem.trim().len(), most, context)
+        if self.tokenizer.exceeds(&[problem], context) {
+            return Err(ScoreError::text_too_long(problem, &[], context));
+        }
+        Ok(())
     }
 
     pub fn open(&self, problem: &str) -> Result<TokenisedPrompt, WriteError> {

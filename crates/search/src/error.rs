@@ -56,14 +56,12 @@ pub enum GenError {
         /// Tokens that the model's context holds.
         context: usize,
     },
-    /// The text alone is longer than any that fits into the model's context, and was not cut into
-    /// tokens.
-    #[error("the prompt has {bytes} bytes, and a context of {context} tokens holds {most} at most")]
+    /// The text is longer than any that fits into the model's context, and was not cut into tokens
+    /// as a whole.
+    #[error("the prompt has {bytes} bytes, more than a context of {context} tokens holds")]
     TextTooLong {
         /// Bytes of the problem and the system prompt.
         bytes: usize,
-        /// Bytes of the longest text.
-        most: usize,
         /// Tokens that the model's context holds.
         context: usize,
     },
@@ -100,18 +98,16 @@ pub enum ScoreError {
         /// Tokens that the model's context holds.
         context: usize,
     },
-    /// The text alone is longer than any that fits into the model's context, and was not cut into
-    /// tokens.
+    /// The text is longer than any that fits into the model's context, and was not cut into tokens
+    /// as a whole.
     #[error(
-        "the chain has {steps} steps and {bytes} bytes, and the scorer's context of {context} tokens holds {most} bytes at most"
+        "the chain has {steps} steps and {bytes} bytes, more than the scorer's context of {context} tokens holds"
     )]
     TextTooLong {
         /// Steps that were to be read.
         steps: usize,
         /// Bytes of the problem or the steps.
         bytes: usize,
-        /// Bytes of the longest text.
-        most: usize,
         /// Tokens that the model's context holds.
         context: usize,
     },
@@ -139,20 +135,12 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
-    /// Refuses texts that cannot fit into a context: `most` bytes are the longest that may. Each
-    /// step has a token at least.
-    ///
-    /// # Errors
-    /// [`TextTooLong`](Self::TextTooLong).
-    pub fn check_text(steps: usize, bytes: usize, most: usize, context: usize) -> Result<(), Self> {
-        match bytes > most || steps > context {
-            false => Ok(()),
-            true => Err(Self::TextTooLong {
-                steps,
-                bytes,
-                most,
-                context,
-            }),
+    /// Refuses a problem and steps that have more tokens than the context.
+    pub fn text_too_long(problem: &str, steps: &[&str], context: usize) -> Self {
+        Self::TextTooLong {
+            steps: steps.len(),
+            bytes: problem.len() + steps.iter().map(|step| step.len()).sum::<usize>(),
+            context,
         }
     }
 

@@ -7,6 +7,7 @@ use beamgen::{Service, Solver};
 use serde_json::{Value, json};
 
 use crate::access::Access;
+use crate::long_texts::LongTexts;
 use crate::metrics::Metrics;
 use crate::options::{Limits, ServeOptions};
 use crate::presets::Presets;
@@ -20,6 +21,7 @@ pub struct App {
     pub limits: Limits,
     pub metrics: Metrics,
     pub stop: Stop,
+    pub long_texts: LongTexts,
     pub options: ServeOptions,
     pub models: ModelFacts,
     /// Seconds since 1970 when the server started.
@@ -72,6 +74,7 @@ impl App {
             limits: options.limits,
             metrics: Metrics::default(),
             stop,
+            long_texts: LongTexts::default(),
             options,
             models,
             started: now(),

@@ -23,6 +23,7 @@ mod gate;
 mod histogram;
 mod labels;
 mod listen;
+mod long_texts;
 mod metrics;
 mod models;
 mod options;

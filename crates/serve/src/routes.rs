@@ -105,7 +105,7 @@ async fn solve(
     let answer = async {
         let body = body::object(&headers, body, &app.limits).await?;
         let ask = Ask::read(&app, shape, body)?;
-        let mut search = Search::begin(&app, &ask)?;
+        let mut search = Search::begin(&app, &ask).await?;
         if ask.stream {
             let stream = AnswerStream::new(&app, ask, search);
             let head = [

@@ -78,14 +78,17 @@ fn id(chain: &Value, index: usize) -> String {
 
 /// The scores of one chain, or why it has none.
 async fn one(
-    app: &App,
+    app: &Arc<App>,
     problem: String,
     steps: Vec<String>,
 ) -> Result<Result<Vec<f32>, String>, Refusal> {
     let (tell, told) = oneshot::channel();
     // Whoever asked may be gone by then.
     let reply = move |scores| drop(tell.send(scores));
-    let taken = app.service.score(problem, steps, reply);
+    let bytes = problem.len() + steps.iter().map(String::len).sum::<usize>();
+    let taker = Arc::clone(app);
+    let take = move || taker.service.score(problem, steps, reply);
+    let taken = app.long_texts.run(bytes, take).await?;
     taken.map_err(|error| not_taken(app, &error))?;
     let scores = tokio::time::timeout(app.limits.search_time, told);
     let scores = scores.await.map_err(|_| {

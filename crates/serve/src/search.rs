@@ -31,22 +31,36 @@ pub struct Search {
 
 impl Search {
     /// Queues the search that is asked for.
-    pub fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
+    pub async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
         let events = if ask.events { app.limits.events } else { 0 };
         let request = Request::new(ask.problem.clone(), ask.settings.clone())
             .timeout(ask.deadline)
             .keep_events(events);
-        let ticket = app
-            .service
-            .submit(request)
-            .map_err(|error| not_taken(app, &error))?;
+        let system = request.settings.generator.system_prompt.as_deref();
+        let bytes = request.problem.text.len() + system.unwrap_or_default().len();
+        let problem_field = ask.problem_field();
+        let date_field = ask.field_of("date").map(str::to_owned);
+        let taker = Arc::clone(app);
+        // If whoever asked is gone before it is taken, the search is dropped where it is made.
+        let begun = move || Self::queued(taker, request, problem_field, date_field);
+        app.long_texts.run(bytes, begun).await?
+    }
+
+    fn queued(
+        app: Arc<App>,
+        request: Request,
+        problem_field: &'static str,
+        date_field: Option<String>,
+    ) -> Result<Self, Refusal> {
+        let ticket = app.service.submit(request);
+        let ticket = ticket.map_err(|error| not_taken(&app, &error))?;
         let stop = app.stop.clone();
         Ok(Self {
-            app: Arc::clone(app),
+            app,
             ticket,
             started: Instant::now(),
-            problem_field: ask.problem_field(),
-            date_field: ask.field_of("date").map(str::to_owned),
+            problem_field,
+            date_field,
             cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
             is_done: false,
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Compute, EngineConfig, ThreadPool};
+use beamgen_engine::{ChatTemplate, Compute, EngineConfig, TextLimit, ThreadPool};
 use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel};
 use serde_json::{Map, Value};
 
@@ -106,6 +106,15 @@ impl RewardModels {
 
     pub(super) fn models(&self) -> impl Iterator<Item = &OpenedModel> {
         std::iter::once(&self.prm).chain(&self.reference)
+    }
+
+    /// The longest texts that fit into both models' contexts.
+    pub(super) fn text_limit(&self) -> TextLimit {
+        let context = self
+            .models()
+            .map(|m| m.config.max_position_embeddings)
+            .min();
+        TextLimit::new(Arc::clone(&self.prm.tokenizer), context.unwrap_or(0))
     }
 
     /// What decides the scores, for the run's identity.

@@ -1,8 +1,11 @@
 //! Requests as long as a body may be: they are refused by their length, and nobody waits for them.
 
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use beamgen::Config;
 use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};
 
@@ -71,7 +74,38 @@ fn longest_wait(server: &Running, wanted: &Value) -> Duration {
 
 #[test]
 fn nobody_waits_for_requests_that_are_too_long() {
-    let mut server = Running::start(ServeOptions::default());
+    nobody_waits(Config::default());
+}
+
+/// Their length in bytes says nothing where a context holds more than they have: the tokens of long
+/// texts are counted, on no thread that anybody waits for.
+#[test]
+fn nobody_waits_for_requests_that_are_too_long_for_a_long_context() {
+    let folder = tempfile::tempdir().unwrap();
+    nobody_waits(long_context(folder.path(), 1 << 17));
+}
+
+/// The bundled pair as models that hold `context` tokens, below a folder.
+fn long_context(folder: &Path, context: usize) -> Config {
+    for (model, file, bytes) in beamgen::bundled::files() {
+        let to = folder.join(model);
+        fs::create_dir_all(&to).unwrap();
+        let mut bytes = bytes.to_vec();
+        if file == "config.json" {
+            let mut config: Value = serde_json::from_slice(&bytes).unwrap();
+            config["max_position_embeddings"] = json!(context);
+            bytes = config.to_string().into_bytes();
+        }
+        fs::write(to.join(file), bytes).unwrap();
+    }
+    let mut config = Config::default();
+    config.models.generator = Some(folder.join("generator"));
+    config.models.prm = Some(folder.join("prm"));
+    config
+}
+
+fn nobody_waits(config: Config) {
+    let mut server = Running::with(config, ServeOptions::default());
     let body = ask(&problem(5), json!({"n": 4, "m": 2}));
     let wanted = essence(&server.chat(&body).ok());
     let calm = longest_wait(&server, &wanted);

@@ -1,0 +1,39 @@
+//! Requests that no model's context holds, refused before the engine's thread sees them.
+
+use beamgen_engine::TextLimit;
+use beamgen_generator::check_text;
+use beamgen_search::{GenError, ScoreError};
+
+use crate::request::Request;
+
+/// The longest texts that the models take. A generator or scorer of one's own, or a remote one,
+/// takes any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TextLimits {
+    pub(crate) generator: Option<TextLimit>,
+    pub(crate) scorer: Option<TextLimit>,
+}
+
+impl TextLimits {
+    /// Refuses a problem whose prompt cannot fit into the generator's context.
+    pub(crate) fn check_request(&self, request: &Request) -> Result<(), GenError> {
+        let system = request.settings.generator.system_prompt.as_deref();
+        match &self.generator {
+            Some(limit) => check_text(limit, &request.problem.text, system),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a chain that cannot fit into the scorer's context.
+    pub(crate) fn check_chain(&self, problem: &str, steps: &[String]) -> Result<(), ScoreError> {
+        let Some(limit) = &self.scorer else {
+            return Ok(());
+        };
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let texts = [&[problem], steps.as_slice()].concat();
+        if limit.is_exceeded_by(&texts) {
+            return Err(ScoreError::text_too_long(problem, &steps, limit.context()));
+        }
+        Ok(())
+    }
+}
