@@ -19,7 +19,8 @@ def _address(names: Names, operand: str):
 
 def _spread(values, wave, lanes):
     """One value a lane."""
-    return np.broadcast_to(values, wave.lane[lanes].shape)
+    shape = wave.lane[lanes].shape
+    return values if np.shape(values) == shape else np.broadcast_to(values, shape)
 
 
 def _space(modifiers: list[str]) -> str:

@@ -163,19 +163,20 @@ def _upto(count: int) -> list[int]:
 
 
 # heads that share a key-value head: Qwen2.5 1.5B 6, 7B and 0.5B 7, Llama-3.1-8B and Qwen3-8B 4, Qwen3-0.6B 2, Qwen3-14B 5
-QUICK = [
+QUICK = [  # each kernel over more than 64 positions, so that places of keys and values are used again
     Geometry("tensor", "bf16", 128, 12, 2, 16, [70, 77, 66], [(0, 77, _upto(3))]),
     Geometry("tensor", "f16", 128, 4, 1, 16, [65, 20], [(0, 65, _upto(2))]),
     Geometry("tensor", "bf16", 64, 14, 2, 16, [1, 2, 15, 16, 17, 31, 32, 33, 64], [(0, 64, _upto(9))]),
-    Geometry("tensor", "f16", 64, 7, 1, 32, [33, 40], [(0, 40, _upto(2))]),
+    Geometry("tensor", "bf16", 64, 6, 2, 16, [72, 140], [(0, 140, _upto(2))]),
+    Geometry("tensor", "f16", 64, 7, 1, 32, [33, 100, 99], [(0, 100, _upto(3))]),
     Geometry("tensor", "bf16", 96, 3, 1, 16, [20, 77], [(0, 77, _upto(2))]),
-    Geometry("tensor", "f16", 96, 4, 4, 16, [17], [(0, 17, [0])]),
+    Geometry("tensor", "f16", 96, 4, 4, 16, [130], [(0, 130, [0])]),
     Geometry("tensor", "bf16", 128, 4, 2, 16, [300, 280], [(175, 256, _upto(2)), (256, 300, _upto(2))], window=105),
     Geometry("any", "f32", 40, 6, 2, 8, [33, 20], [(0, 33, _upto(2))]),
     Geometry("any", "bf16", 80, 5, 1, 16, [33], [(0, 33, [0])], window=20),
-    Geometry("any", "f16", 256, 4, 2, 16, [20], [(0, 20, [0])]),
+    Geometry("any", "f16", 256, 5, 1, 16, [20], [(0, 20, [0])]),
 ]
-FULL = [
+GEOMETRIES = [
     Geometry("tensor", "bf16", 128, 12, 2, 16, [511 + i for i in range(10)],
              [(0, 256, _upto(10)), (256, 512, _upto(10)), (512, 520, list(range(2, 10)))]),
     Geometry("tensor", "bf16", 128, 28, 4, 16, [257, 300, 299, 258, 290, 400, 512, 259, 260], [(0, 256, _upto(9)), (256, 512, _upto(9))]),
@@ -202,19 +203,19 @@ def _cases_of(geometries, sets) -> list[Case]:
 
 def cases(on_card: bool) -> list[Case]:
     """All cases of attention."""
-    found = _cases_of(QUICK, ("quick", "full", "real")) + [
+    found = _cases_of(QUICK, ("small", "quick", "full", "real")) + [
         Case(f"{g.kernel} geometry {i}", (g.kernel, "attention_merge_f32"), g.shape(), _against_reference(g),
-             ("full", "real") if on_card else ("full",)) for i, g in enumerate(FULL)]
+             ("quick", "full", "real") if on_card else ("quick", "full")) for i, g in enumerate(GEOMETRIES)]
     # 3, 6 and 12 queries of each row: four, two and one way beside four alone
     for number, head_dim, heads, kv_heads, rows in (("bf16", 128, 6, 1, 5), ("f16", 64, 7, 1, 7), ("bf16", 96, 4, 2, 6)):
         geometry = Geometry("tensor", number, head_dim, heads, kv_heads, 16, [61 + 2 * i for i in range(rows)],
                             [(0, 61 + 2 * (rows - 1), _upto(rows))])
-        found.append(Case(f"{geometry.kernel} company", (geometry.kernel,), geometry.shape(), _company(geometry), ("quick", "full", "real")))
+        found.append(Case(f"{geometry.kernel} company", (geometry.kernel,), geometry.shape(), _company(geometry), ("small", "quick", "full", "real")))
     truncating = QUICK[1]
     found.append(Case(f"{truncating.kernel} truncating", (truncating.kernel,), truncating.shape(), _against_reference(truncating), truncate=True))
     for number in ("f32", "bf16", "f16"):
         for heads, head_dim in ((3, 96), (5, 40), (28, 128)):
-            sets = ("full", "real") if heads == 28 else ("quick", "full", "real")
+            sets = ("quick", "full", "real") if heads == 28 else ("small", "quick", "full", "real")
             found.append(Case(f"attention_merge_{number} {heads}x{head_dim}", (f"attention_merge_{number}",), "3, 0, 1, 9 parts",
                               _merge(number, heads, head_dim), sets))
     return found

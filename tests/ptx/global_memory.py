@@ -2,12 +2,15 @@
 
 A store is held back until a fence of its thread, or of a thread of its block that has passed a barrier since; until then other
 blocks read what was there before. A thread that has not passed a fence since another block's store was let go may still read
-the old value, and does. So a handover between blocks works only with both of its fences.
+the old value, and does. So a handover between blocks works only with both of its fences. Besides, a load of what another thread
+has stored gives poison unless something orders them: luck with the order of warps does not help a kernel. (It is no fault by
+itself: kernels read places again that they do not use.)
 """
 
 import numpy as np
 
 from faults import KernelFault
+from order import Order
 
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 GUARD = 1024
@@ -42,12 +45,12 @@ class Memory:
         units = size // UNIT
         if not len(self.bytes):
             self.shadow = self.before = np.zeros(0, np.uint16)
-            self.thread = self.block = self.visible_block = self.epoch = self.time = np.zeros(0, np.int32)
+            self.thread = self.block = self.visible_block = self.epoch = self.time = self.stamp = np.zeros(0, np.int32)
         self.bytes, self.inside = longer(self.bytes, size, self.poison), longer(self.inside, size, False)
         self.held, self.shadow, self.before = (longer(a, units, 0) for a in (self.held, self.shadow, self.before))
         # of the last store: its thread, block, and how many barriers its block had passed
         self.thread, self.block, self.visible_block = (longer(a, units, NOBODY) for a in (self.thread, self.block, self.visible_block))
-        self.epoch, self.time = longer(self.epoch, units, 0), longer(self.time, units, 0)
+        self.epoch, self.time, self.stamp = (longer(a, units, 0) for a in (self.epoch, self.time, self.stamp))
 
     def room(self, shape, dtype) -> int:
         """The address of an array that is not initialised."""
@@ -73,9 +76,9 @@ class Memory:
 
     # a launch
 
-    def begin(self, random) -> None:
-        """Begins a launch, whose stores become visible as `random` decides."""
-        self.random, self.now, self.pending, self.touched = random, 0, [], []
+    def begin(self, random, order: Order | None = None) -> None:
+        """Begins a launch, whose stores become visible as `random` decides. Without `order` its blocks tell each other nothing."""
+        self.random, self.now, self.pending, self.touched, self.order = random, 0, [], [], order
 
     def end(self) -> None:
         """Ends a launch: all stores are visible to the next one."""
@@ -117,12 +120,18 @@ class Memory:
         if constant:
             raise KernelFault(f"{what}: reads as constant what this launch writes")
         written_here = self.block[units] == threads.block[:, None]
-        own = self.thread[units] == threads.number[:, None]
+        writer, reader = self.thread[units], threads.number[:, None]
+        own = writer == reader
+        if self.order:
+            ordered = self.order.before(reader >> 5, writer >> 5, self.stamp[units])
+        else:
+            ordered = own | (written_here & (self.epoch[units] < threads.epoch[:, None]))
         seen_early = held & (own | (written_here & (self.epoch[units] < threads.epoch[:, None])))
         stale = (time > threads.acquired[:, None]) & (self.visible_block[units] != threads.block[:, None])
         parts = self.bytes.view(np.uint16)[units]
         parts = np.where(stale, self.before[units], parts)
         parts = np.where(seen_early, self.shadow[units], parts)
+        parts = np.where((writer == NOBODY) | ordered, parts, np.uint16(self.poison * 0x0101))
         return np.ascontiguousarray(parts).view(UNSIGNED[width]).reshape(-1)
 
     def store(self, at: np.ndarray, values: list[np.ndarray], width: int, threads: Threads, what: str) -> None:
@@ -140,6 +149,8 @@ class Memory:
             if unordered.any() or (self.thread[units] != own).any():
                 raise KernelFault(f"{what}: two threads write to one place without a barrier between")
             self.block[units], self.epoch[units] = here, threads.epoch[:, None]
+            if self.order:
+                self.stamp[units] = self.order.stamps(own >> 5)
             self.shadow[units] = np.ascontiguousarray(value).view(np.uint16).reshape(units.shape)
             self.held[units] = True
             flat = units.reshape(-1)
@@ -170,6 +181,8 @@ class Memory:
             mine = of_thread | (self.epoch[units] < barriers[self.block[units]])
             self._let_go(units[mine])
             self.pending = [units[~mine]]
+        if self.order:
+            self.order.fence(np.unique(threads.number >> 5))
         return self.now
 
     def atomic(self, at: np.ndarray, change, width: int, threads: Threads, what: str) -> np.ndarray:
@@ -179,6 +192,8 @@ class Memory:
         order = np.arange(len(at)) if self.random is None else self.random.permutation(len(at))
         for i in order:
             units = self._units(at[i:i + 1], width)[0]
+            if self.order:
+                self.order.atomic(int(threads.number[i]) >> 5, int(at[i]))
             self._let_go(units[self.block[units] == threads.block[i]])
             self.before[units] = self.bytes.view(np.uint16)[units]
             old[i] = memory[at[i] // width]

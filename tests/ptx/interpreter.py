@@ -1,8 +1,8 @@
 """Executes the kernels of PTX files with numpy: any number of warps at once, in an order that a seed chooses.
 
-Blocks are executed some at a time (they are resident together) in a random order. At each turn a random warp runs, with those
-that stand at the same instruction or without them, for a random number of instructions; lanes of a warp that have taken
-different branches meet again. Memory, shared memory and registers hold poison at first.
+Blocks are executed some at a time (they are resident together) in a random order. At each turn some run for a random number of
+instructions: one block, or a random warp with all, some or none of those that stand at the same place. Lanes of a warp that have
+taken different branches meet again. Memory, shared memory and registers hold poison at first.
 """
 
 from functools import lru_cache
@@ -16,6 +16,7 @@ import ptx_text
 from bits import widen
 from faults import KernelFault
 from global_memory import Memory, Threads
+from order import Order
 from shared_memory import SharedMemory
 
 SHARED_LIMIT = 48 << 10
@@ -46,8 +47,8 @@ class Instruction:
             self.execute = operations.compile_statement(names, statement) or accesses.compile_statement(names, statement)
             if self.execute is None:
                 raise operations.Unsupported(statement.text)
-            if operation in ("atom", "membar", "fence", "cp"):
-                self.kind = "ordered"
+            if operation in ("atom", "membar", "fence") and "shared" not in statement.modifiers:
+                self.kind = "handover"
 
 
 class Kernel:
@@ -108,6 +109,8 @@ class Wave:
         self.acquired = np.zeros(count, np.int32)
         self.group = np.zeros(count, np.int64)  # background copies
         self.copies: list[tuple] = []
+        self.favourite = -1
+        self.late = np.zeros(count // 32, bool)
         self.at = np.zeros(count, np.int64)
         self.back = np.zeros(count, np.int64)  # where a function returns to
         self.alive, self.waiting = np.ones(count, bool), np.zeros(count, bool)
@@ -190,23 +193,34 @@ class Wave:
         return executed
 
     def _choose(self) -> tuple[np.ndarray, int]:
-        """The lanes that run next, and for how many instructions."""
+        """The lanes of the warps that run next, and for how many instructions. Lanes that wait go on when their barrier opens."""
         ready = self.alive & ~self.waiting
         if not ready.any():
             raise KernelFault("a barrier waits for threads that never come")
         if self.random is None:
-            return np.flatnonzero(ready), NEVER
+            return self.lane, NEVER
+        random, prompt = self.random, ready & ~np.repeat(self.late, 32)
+        if prompt.any():
+            ready = prompt
+        else:
+            self.late[:] = False
+        blocks = np.unique(self.place[ready])
+        if random.random() < 0.2 or self.favourite not in blocks:
+            self.favourite = random.choice(blocks)
+        kind = random.random()
+        if kind < 0.35:
+            # one block goes on while the others stand still
+            return np.flatnonzero((self.place == self.favourite) & ~np.repeat(self.late, 32)), int(2 ** random.uniform(2, 11))
         first = np.where(ready, self.at, NEVER).reshape(-1, 32).min(1)
-        warps = np.flatnonzero(first < NEVER)
-        one = self.random.choice(warps)
-        same = first == first[one]
-        # mostly all that stand at the same place, which costs as much as one
-        share = self.random.choice((1.0, 1.0, 0.5, 0.0))
-        if share < 1:
-            same &= self.random.random(len(same)) < share
-            same[one] = True
-        limit = int(2 ** self.random.uniform(2, 11))
-        return np.flatnonzero(ready & np.repeat(same, 32)), limit
+        one = random.choice(np.flatnonzero(first < NEVER))
+        # all that stand at the same place cost as much as one warp
+        share, most = (1.0, 11) if kind < 0.85 else (0.5, 9) if kind < 0.95 else (0.0, 6)
+        same = (first == first[one]) & (random.random(len(first)) < share)
+        same[one] = True
+        if self.kernel.instructions[first[one]].kind == "handover":
+            # blocks come to it one after the other
+            same &= self.place[::32] == self.place[32 * one]
+        return np.flatnonzero(np.repeat(same, 32)), int(2 ** random.uniform(2, most))
 
     def _turn(self, chosen: np.ndarray, limit: int) -> int:
         executed, instructions, random = 0, self.kernel.instructions, self.random
@@ -224,8 +238,7 @@ class Wave:
                 rest = int(np.where(here, NEVER, places).min())
                 lanes = self._run_of(chosen[here])
             instruction = instructions[at]
-            if executed >= limit or (executed and random is not None and instruction.kind in ("ordered", "barrier")
-                                     and random.random() < 0.5):
+            if executed >= limit or (executed and random is not None and self._pauses(instruction, lanes)):
                 self.at[lanes] = at
                 return executed
             executed += 1
@@ -242,8 +255,15 @@ class Wave:
                 at += 1
                 continue
             self.at[lanes] = at + 1
-            self._control(instruction, active, at)
+            if self._control(instruction, active, at):
+                return executed
             at = -1 if active is not lanes or instruction.kind != "bra" else instruction.target
+
+    def _pauses(self, instruction, lanes) -> bool:
+        """Whether others may go first: what several blocks tell each other is tried in many orders."""
+        if instruction.kind == "handover" and self.place[lanes][0] != self.place[lanes][-1]:
+            return True
+        return instruction.kind in ("handover", "barrier") and self.random.random() < 0.5
 
     @staticmethod
     def _run_of(lanes: np.ndarray):
@@ -251,7 +271,8 @@ class Wave:
         first, last = int(lanes[0]), int(lanes[-1])
         return slice(first, last + 1) if last - first + 1 == len(lanes) else lanes
 
-    def _control(self, instruction, lanes, at) -> None:
+    def _control(self, instruction, lanes, at) -> bool:
+        """Executes a branch, a call, a return or a barrier. Whether some warps stand still after it."""
         if instruction.kind == "bra":
             self.at[lanes] = instruction.target
         elif instruction.kind == "call":
@@ -270,9 +291,13 @@ class Wave:
                 self.alive[lanes] = False
             else:
                 self.waiting[lanes] = True
-            self._open_barriers(np.unique(self.place[lanes]))
+            return self._open_barriers(np.unique(self.place[lanes]))
+        return False
 
-    def _open_barriers(self, places) -> None:
+    def _open_barriers(self, places) -> bool:
+        """Lets blocks go on of which all threads wait. After one of three barriers some warps stand still until nobody else can
+        go on: what they have yet to do has not happened."""
+        some_late = False
         for place in places:
             block = slice(place * self.block_size, (place + 1) * self.block_size)
             alive = self.alive[block]
@@ -284,6 +309,14 @@ class Wave:
             self.waiting[block] = False
             self.epoch[place] += 1
             self.acquired[block] = self.acquired[block].max()
+            if self.memory.order:
+                first = int(self.thread[block.start]) // 32
+                self.memory.order.barrier(slice(first, first + self.block_size // 32))
+            if self.random is not None and self.random.random() < 1 / 3:
+                warps = slice(block.start // 32, block.stop // 32)
+                self.late[warps] = self.random.random(self.block_size // 32) < 0.5
+                some_late = True
+        return some_late
 
 
 @lru_cache(maxsize=64)
@@ -336,7 +369,8 @@ class Machine:
             self.random.shuffle(blocks)
             if self.random.random() < 0.25:
                 most = min(most, int(self.random.integers(2, 6)))
-        memory.begin(self.random)
+        hands_over = any(instruction.kind == "handover" for instruction in kernel.instructions)
+        memory.begin(self.random, Order(len(blocks) * block // 32) if hands_over else None)
         try:
             with np.errstate(all="ignore"):
                 for first in range(0, len(blocks), most):

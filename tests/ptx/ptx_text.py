@@ -86,10 +86,11 @@ def parse(text: str, only: str | None = None) -> Module:
 def _closing(text: str, at: int) -> int:
     """Where the brace is that closes the one before `at`."""
     depth = 1
-    while depth:
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        at += 1
-    return at - 1
+    for brace in re.compile(r"[{}]").finditer(text, at):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    raise ValueError("a body that does not end")
 
 
 def _pieces(text: str):

@@ -172,7 +172,7 @@ def cases(on_card: bool) -> list[Case]:
     for number, width in (("bf16", 1536), ("f16", 896), ("f32", 3584), ("bf16", 1), ("f32", 31), ("f16", 130)):
         found.append(Case(f"rmsnorm_{number} {width}", (f"rmsnorm_{number}",), f"3 rows of {width}", _norm(number, width)))
     for heads, kv_heads, head_dim in ((5, 1, 40), (32, 8, 128), (40, 8, 128)):
-        sets = ("quick", "full") if heads < 40 else ("full",)
+        sets = ("small", "quick", "full") if heads < 40 else ("quick", "full")
         found.append(Case(f"rmsnorm_heads {heads}:{kv_heads}", ("rmsnorm_heads",), f"2 rows, head_dim {head_dim}",
                           _norm_heads(heads, kv_heads, head_dim), sets))
     for geometry in (("bf16", 28, 4, 128, 64, 16), ("f16", 14, 2, 64, 32, 32), ("f32", 5, 1, 96, 36, 16), ("bf16", 3, 3, 40, 20, 16)):

@@ -2,7 +2,7 @@
 
     python3 tests/ptx/run.py [--set quick|full|real] [--only PATTERN] [--card] [--seed N] [--ptx FOLDER] [--json FILE] [--jobs N]
 
-Prints a table; the exit code is 1 if a case fails.
+Prints a table; the exit code is 1 if a case fails. Planted faults (mutants.py) show that the cases can: three in the set quick, all in full.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import re
 import sys
 import time
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 # a worker uses one core; several workers share the machine
@@ -21,19 +20,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 
 import attention_cases  # noqa: E402
+import bits_cases  # noqa: E402
 import linear_cases  # noqa: E402
+import mutants  # noqa: E402
 import ptx_text  # noqa: E402
 import row_cases  # noqa: E402
 import sample_cases  # noqa: E402
 from checks import Case, Check  # noqa: E402
 from faults import KernelFault  # noqa: E402
+from workers import Workers  # noqa: E402
 
+# seconds that a case may take
+LIMIT, CARD_LIMIT = 1800.0, 90.0
 SHIPPED = Path(__file__).resolve().parents[2] / "kernels" / "ptx"
 
 
 def all_cases(on_card: bool) -> list[Case]:
     """Every case, those that take longest first."""
-    return [case for module in (sample_cases, linear_cases, attention_cases, row_cases) for case in module.cases(on_card)]
+    return [case for module in (sample_cases, linear_cases, attention_cases, row_cases, bits_cases) for case in module.cases(on_card)]
 
 
 def kernels_of(folder: Path) -> set[str]:
@@ -41,8 +45,24 @@ def kernels_of(folder: Path) -> set[str]:
     return {name for path in folder.glob("*.ptx") for name in ptx_text.entry_names(path.read_text())}
 
 
-def run_case(case: Case, folder: Path, seed: int, on_card: bool) -> dict:
+def seeds_of(case: Case, chosen: str) -> int:
+    """With how many seeds a case runs: an odd one has other poison than an even one."""
+    if chosen == "real":
+        return 1
+    if chosen == "full":
+        return 5 if "small" in case.sets else 2 if "quick" in case.sets else 1
+    return 2 if "small" in case.sets else 1
+
+
+def row_of(case: Case, check: Check, began: float, instructions: int = 0) -> dict:
     """What came of a case, as it is in the JSON file."""
+    return {"case": case.name, "kernel": check.kernel or ", ".join(case.kernels), "shape": case.shape, "ok": check.ok,
+            "error": check.error, "bound": check.bound, "first_wrong": check.wrong, "seconds": round(time.monotonic() - began, 2),
+            "message": check.message, "instructions": instructions}
+
+
+def run_case(case: Case, folder: Path, seed: int, on_card: bool) -> dict:
+    """Runs a case. Its row."""
     if on_card:
         from card import Machine
     else:
@@ -56,15 +76,25 @@ def run_case(case: Case, folder: Path, seed: int, on_card: bool) -> dict:
     except KernelFault as fault:
         check.fail(str(fault).split(":")[0], str(fault))
     except Exception as error:  # a case that breaks is a failure, and the other cases run
-        check.fail(case.kernels[0], f"{type(error).__name__}: {error}")
-    return {"case": case.name, "kernel": check.kernel or ", ".join(case.kernels), "shape": case.shape, "ok": check.ok,
-            "error": check.error, "bound": check.bound, "first_wrong": check.wrong, "seconds": round(time.monotonic() - began, 2),
-            "message": check.message, "instructions": machine.executed}
+        check.fail(", ".join(case.kernels), f"{type(error).__name__}: {error}")
+    return row_of(case, check, began, machine.executed)
 
 
-def _run_named(arguments) -> dict:
-    name, folder, seed, on_card = arguments
-    return run_case(next(case for case in all_cases(on_card) if case.name == name), folder, seed, on_card)
+def case_named(name: str, on_card: bool) -> Case:
+    return next(case for case in all_cases(on_card) if case.name == name)
+
+
+def run_named(work) -> dict:
+    """A case by its name: closures do not travel to other processes."""
+    name, folder, seed, on_card = work
+    return run_case(case_named(name, on_card), folder, seed, on_card)
+
+
+def not_run(work, message: str) -> dict:
+    """The row of a case whose process did not answer."""
+    case, check = case_named(work[0], work[3]), Check()
+    check.fail(", ".join(case.kernels), message)
+    return row_of(case, check, time.monotonic())
 
 
 def line_of(result: dict) -> str:
@@ -99,22 +129,31 @@ def main() -> int:
         return 2
 
     began, results = time.monotonic(), []
-    work = [(case.name, options.ptx, options.seed, options.card) for case in chosen]
-    # a card's memory and its faults are those of one process at a time
-    with ProcessPoolExecutor(1 if options.card else options.jobs) as pool:
-        for result in pool.map(_run_named, work):
-            results.append(result)
-            print(line_of(result), flush=True)
-    lacking = kernels ^ covered
-    for kernel in sorted(lacking):
-        fault = "no case runs this kernel" if kernel in kernels else "there is no such kernel"
-        results.append({"case": "coverage", "kernel": kernel, "shape": "", "ok": False, "error": 0.0, "bound": 0.0, "first_wrong": None,
-                        "seconds": 0.0, "message": fault})
-        print(f"{kernel}: {fault}")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+    def keep(result: dict, line: str) -> None:
+        results.append(result)
+        print(line, flush=True)
+        if options.json:  # what is done stays, whatever happens to the rest
+            options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+    work = [(case.name, options.ptx, options.seed + more, options.card) for case in chosen for more in range(seeds_of(case, options.set))]
+    # a card's memory is for one process at a time, and its context does not survive every fault
+    with Workers(1 if options.card else options.jobs, CARD_LIMIT if options.card else LIMIT) as workers:
+        for result in workers.map(run_named, work, not_run, lambda result: options.card and not result["ok"]):
+            keep(result, line_of(result))
+        # that the cases can fail
+        if not options.card and not options.only and options.set != "real":
+            faults = [fault for fault in mutants.FAULTS if fault.in_quick or options.set == "full"]
+            tries = list(mutants.SEEDS) if options.set == "full" else [options.seed]
+            for row in mutants.hunt(workers, options.ptx, faults, tries):
+                keep(row, mutants.line_of(row, len(tries)))
+    planted = len(results) - len(work)
+    for kernel in sorted(kernels ^ covered):
+        check = Check()
+        check.fail(kernel, "no case runs this kernel" if kernel in kernels else "there is no such kernel")
+        keep(row_of(Case("coverage", (kernel,), "", None), check, time.monotonic()), f"{kernel}: {check.message}")
     wrong = sum(not result["ok"] for result in results)
-    print(f"{len(chosen)} cases over {len(covered)} of {len(kernels)} kernels, {wrong} wrong, {time.monotonic() - began:.0f} s")
+    print(f"{len(work)} runs of {len(chosen)} cases over {len(covered)} of {len(kernels)} kernels, {planted} planted faults, {wrong} wrong, {time.monotonic() - began:.0f} s")
     return 1 if wrong else 0
 
 

@@ -140,7 +140,7 @@ def _grid(vocabulary: int, every: int):
         settings = [(row, temperature, top_k, top_p, min_p) for row in range(4) for temperature in (0.0, 0.8, 1.0) for top_k in (0, 5, 700)
                     for top_p, min_p in ((1.0, 0.0), (0.9, 0.0), (1.0, 0.05), (0.5, 0.02))]
         for i, (row, temperature, top_k, top_p, min_p) in enumerate(settings):
-            penalised = i % 5 == 0
+            penalised = i % 5 < 2
             requests.append(Request(row, (i % 2, 5) if penalised else (0, 0), top_k, 1.3 if penalised else 1.0, temperature, top_p, min_p,
                                     counter=(int(random.integers(1 << 32)), i, 7, 3)))
         chosen = [request for i, request in enumerate(requests) if (i + int(random.integers(every))) % every == 0]
@@ -177,13 +177,13 @@ def _log_probs(vocabulary: int):
 def cases(on_card: bool) -> list[Case]:
     """All cases of sampling."""
     found = [Case(f"sample {vocabulary}", ("sample",), f"{-(-144 // every)} requests of 144, vocabulary {vocabulary}", _grid(vocabulary, every),
-                  ("quick", "full", "real"))
-             for vocabulary, every in ((33, 6), (1500, 6))]
+                  ("small", "quick", "full", "real"))
+             for vocabulary, every in ((33, 6), (1500, 9), (5000, 9))]
     found += [Case(f"sample {vocabulary} all settings", ("sample",), f"144 requests, vocabulary {vocabulary}", _grid(vocabulary, 1),
                    ("full", "real") if on_card else ("full",))
               for vocabulary in (33, 1500, 5000)]
     found.append(Case("sample 151936", ("sample",), "a vocabulary of Qwen2.5", _real_vocabulary(151936, 4 if on_card else 2),
                       ("full", "real") if on_card else ("full",), in_step=True))
-    found += [Case(f"log_prob {vocabulary}", ("log_prob",), "4 rows", _log_probs(vocabulary), ("quick", "full", "real"))
-              for vocabulary in (33, 700)]
+    found += [Case(f"log_prob {vocabulary}", ("log_prob",), "4 rows", _log_probs(vocabulary), ("small", "quick", "full", "real"))
+              for vocabulary in (33, 3000)]
     return found
