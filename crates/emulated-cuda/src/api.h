@@ -18,6 +18,7 @@ enum Result : int {
   INVALID_CONTEXT = 201,
   INVALID_PTX = 218,
   UNSUPPORTED_PTX_VERSION = 222,
+  CONTAINED = 226,
   INVALID_HANDLE = 400,
   ILLEGAL_STATE = 401,
   NOT_FOUND = 500,
@@ -47,6 +48,9 @@ Result wait_for_all();
 // Stops the program if queued work uses this memory of the device.
 void check_unused(uint64_t at, size_t bytes);
 
+// The error that EMULATED_CUDA_ERROR plants in this call of the API, or SUCCESS.
+Result planted(const char* call);
+
 // Whether a capture forbids calls that wait or take memory; such a call ends the capture, too.
 bool capture_forbids();
 
@@ -57,8 +61,9 @@ struct Locked {
 };
 
 // Begins a call that needs a context.
-#define IN_CONTEXT()  \
-  Locked locked;      \
-  if (const Result failed = check_context()) return failed;
+#define IN_CONTEXT()                                        \
+  Locked locked;                                            \
+  if (const Result failed = check_context()) return failed; \
+  if (const Result failed = planted(__func__)) return failed;
 
 }  // namespace emulated

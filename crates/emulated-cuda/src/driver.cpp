@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "api.h"
+#include "block.h"
 #include "memory.h"
 
 using namespace emulated;
@@ -43,6 +44,7 @@ constexpr struct {
     {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CONTAINED, "CUDA_ERROR_CONTAINED", "Invalid access of peer GPU memory over nvlink or a hardware error"},
     {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
@@ -66,6 +68,16 @@ Locked::~Locked() { mutex().unlock(); }
 Result check_context() {
   if (!initialised) return NOT_INITIALIZED;
   return current_context ? broken : INVALID_CONTEXT;
+}
+Result planted(const char* call) {
+  const char* text = getenv("EMULATED_CUDA_ERROR");
+  const size_t name = strlen(call);
+  if (!text || strncmp(text, call, name) != 0 || text[name] != ':') return SUCCESS;
+  int code;
+  unsigned long first = 1;
+  if (sscanf(text + name, ":%d:%lu", &code, &first) < 1) fail("EMULATED_CUDA_ERROR=%s: write CALL:CODE or CALL:CODE:FIRST", text);
+  static unsigned long calls;
+  return ++calls >= first ? (Result)code : SUCCESS;
 }
 Result break_context(Result error) { return broken = error; }
 Result context_error() { return broken; }

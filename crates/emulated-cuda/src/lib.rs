@@ -15,6 +15,8 @@
 //! threads. `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel
 //! whose name begins so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes a
 //! number of what these kernels compute, from the seventh launch on.
+//! `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` returns this code from the seventh call of this
+//! function of the API on (without the second number, from the first on), and does nothing else.
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 

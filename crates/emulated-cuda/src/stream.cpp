@@ -355,11 +355,14 @@ API cuStreamBeginCapture_v2(Stream* handle, int mode) {
   return SUCCESS;
 }
 API cuStreamEndCapture(Stream* handle, Graph** graph) {
-  IN_CONTEXT()
+  Locked locked;
+  if (const Result failed = check_context()) return failed;
   Stream* stream = stream_of(handle);
   *graph = nullptr;
   if (!stream->capturing) return ILLEGAL_STATE;
+  // The capture ends whatever becomes of it.
   stream->capturing = false;
+  if (const Result failed = planted(__func__)) return failed;
   if (stream->broken) {
     stream->broken = false;
     return STREAM_CAPTURE_INVALIDATED;

@@ -327,7 +327,12 @@ fn errors_stop_the_program() {
 fn on_a_faulty_device() {
     let fixture = Fixture::new().expect("a device");
     let launch = || fixture.launch("planted_increment", 2, 128, 256);
-    if std::env::var_os("EMULATED_CUDA_WRONG").is_some() {
+    if std::env::var_os("EMULATED_CUDA_ERROR").is_some() {
+        let contained = DriverError(sys::CUresult::CUDA_ERROR_CONTAINED);
+        launch().expect("kept");
+        assert_eq!(launch(), Err(contained));
+        assert_eq!(fixture.numbers()[..3], [1, 2, 3], "only that call fails");
+    } else if std::env::var_os("EMULATED_CUDA_WRONG").is_some() {
         launch().expect("kept");
         assert_eq!(fixture.numbers()[..3], [1, 2, 3]);
         launch().expect("kept");
@@ -347,10 +352,14 @@ fn faults_that_were_asked_for_come() {
     if beamgen_emulated_cuda::library().is_none() {
         return;
     }
-    for variable in ["EMULATED_CUDA_FAIL", "EMULATED_CUDA_WRONG"] {
+    for (variable, fault) in [
+        ("EMULATED_CUDA_FAIL", "planted_inc:2"),
+        ("EMULATED_CUDA_WRONG", "planted_inc:2"),
+        ("EMULATED_CUDA_ERROR", "cuLaunchKernel:226:2"),
+    ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "on_a_faulty_device", "--ignored"])
-            .env(variable, "planted_inc:2")
+            .env(variable, fault)
             .output()
             .expect("this program runs");
         assert!(output.status.success(), "{variable}: {output:?}");

@@ -42,20 +42,19 @@ pub enum CudaError {
 
 impl CudaError {
     pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Self {
-        move |error| {
-            let text = |text: Result<&std::ffi::CStr, DriverError>| {
-                text.map_or_else(
-                    |_| format!("{:?}", error.0),
-                    |text| text.to_string_lossy().into_owned(),
-                )
-            };
-            let reason = format!(
-                "{} ({})",
-                text(error.error_string()),
-                text(error.error_name())
-            );
-            Self::Failed { what, reason }
+        move |error| Self::Failed {
+            what,
+            reason: reason(error),
         }
+    }
+}
+
+/// What the driver says of an error, in one line. A code newer than `CUresult` has no `Debug`, so
+/// that is not asked for.
+pub(super) fn reason(error: DriverError) -> String {
+    match (error.error_string(), error.error_name()) {
+        (Ok(text), Ok(name)) => format!("{} ({})", text.to_string_lossy(), name.to_string_lossy()),
+        _ => format!("error {}, which the driver has no name for", error.0 as u32),
     }
 }
 

@@ -57,6 +57,17 @@ fn what_is_missing_is_said() {
             "100",
             "the CUDA device has 100 bytes free, 4 were asked for",
         ),
+        // Codes that came with CUDA 12.8 and 13.4.
+        (
+            "EMULATED_CUDA_ERROR",
+            "cuLaunchKernel:226",
+            "CUDA: rmsnorm_f32: Invalid access of peer GPU memory over nvlink or a hardware error (CUDA_ERROR_CONTAINED)",
+        ),
+        (
+            "EMULATED_CUDA_ERROR",
+            "cuLaunchKernel:919",
+            "CUDA: rmsnorm_f32: error 919, which the driver has no name for",
+        ),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
             .args([
