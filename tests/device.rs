@@ -172,6 +172,38 @@ fn a_device_that_fails_at_load_is_left_for_the_cpu_unless_it_was_named() {
 }
 
 #[test]
+fn graphs_that_fail_are_done_without() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    let model = root().join("tests/fixtures/formats/llama.gguf");
+    let args = few_tokens(model.to_str().expect("a path in UTF-8"), "cuda");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let Some(recorded) = emulated(&place, &args, &[]) else {
+        return;
+    };
+    let fails = ("EMULATED_CUDA_ERROR", "cuStreamEndCapture:901");
+    let off = ("BEAMGEN_CUDA_GRAPHS", "0");
+    let at_load = ("EMULATED_CUDA_ERROR", "cuGraphInstantiateWithFlags:2");
+    // After loading: the fourth call is the first one of the search.
+    let later = ("EMULATED_CUDA_ERROR", "cuGraphLaunch:2:6");
+    for (faults, notes) in [
+        (&[fails][..], 1),
+        (&[at_load], 1),
+        (&[later], 1),
+        (&[fails, off], 0),
+    ] {
+        let ran = emulated(&place, &args, faults).expect("there is a compiler");
+        assert_eq!(ran.code, Some(0), "{faults:?}: {}", ran.stderr);
+        assert_eq!(chain(&ran), chain(&recorded), "{faults:?}");
+        let noted = ran.stderr.matches("no CUDA graphs").count();
+        assert_eq!(noted, notes, "{faults:?}: {}", ran.stderr);
+    }
+    let other = [("BEAMGEN_CUDA_GRAPHS", "no")];
+    let ran = emulated(&place, &args, &other).expect("there is a compiler");
+    assert_one_line(&ran, &["BEAMGEN_CUDA_GRAPHS", "no", "0 or 1"]);
+}
+
+#[test]
 fn bundled_models_stay_on_the_cpu_unless_a_device_is_named() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);

@@ -59,7 +59,7 @@ impl Engine {
             generator: solver.settings().generator,
             has_bundled: solver.has_bundled(),
         };
-        let notes = solver.notes().to_vec();
+        let notes = solver.notes();
         // Whoever submits waits for the result, so as many wait as there are callers; events go
         // through channels of their own.
         let service = solver.spawn(ServiceOptions {

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use beamgen::launcher::Launcher;
-use beamgen::{Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
+use beamgen::{Config, Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
 
 use crate::download::{self, News};
 use crate::scorer::PythonScorer;
@@ -29,8 +29,7 @@ pub fn solver<T: 'static>(
     let costs_nothing = scorer.is_some()
         || (!foreign && config.models.prm.is_none() && config.models.prm_server.is_none());
     let kind = config.models.scorer;
-    let builder = Solver::builder().config(config).launcher(launcher);
-    let mut builder = with_keys(builder)?;
+    let mut builder = builder(config)?.launcher(launcher);
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
     } else if kind == ScorerKind::Exact {
@@ -54,10 +53,16 @@ pub fn reward_model<T: 'static>(
         ScorerKind::None => config.models.scorer = ScorerKind::Prm,
         ScorerKind::Prm | ScorerKind::Orm => {}
     }
-    let builder = with_keys(Solver::builder().config(config))?;
+    let builder = builder(config)?;
     let mut prepared = download::attach(builder, tell)?.prepare_reward_model()?;
     let is_bundled = prepared.has_bundled();
     Ok((prepared.reward_model()?, is_bundled))
+}
+
+/// A builder with these settings and what the environment says, as in the program.
+fn builder(config: Config) -> Result<SolverBuilder, Error> {
+    let builder = Solver::builder().config(config);
+    with_keys(builder.settings_from(|name| std::env::var(name).ok())?)
 }
 
 /// Gives the builder the servers' keys and certificates, which come from the environment as in the

@@ -55,6 +55,27 @@ impl SolverBuilder {
         self
     }
 
+    /// What the environment says of the settings, over what is set: `BEAMGEN_CUDA_GRAPHS=0` switches
+    /// graphs on CUDA devices off, 1 on. `lookup` is `|name| std::env::var(name).ok()` in a program.
+    ///
+    /// # Errors
+    /// [`Error::Key`] if it says anything else.
+    pub fn settings_from(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        const GRAPHS: &str = "BEAMGEN_CUDA_GRAPHS";
+        match lookup(GRAPHS).as_deref() {
+            None | Some("") => {}
+            Some("0") => self.config.engine.cuda_graphs = false,
+            Some("1") => self.config.engine.cuda_graphs = true,
+            Some(other) => {
+                return Err(Error::Key {
+                    key: GRAPHS.to_owned(),
+                    reason: format!("{other:?} in the environment, expected 0 or 1"),
+                });
+            }
+        }
+        Ok(self)
+    }
+
     /// The models and settings of a pair, by its name or the path of its TOML file (see
     /// [`Pair::find`]); what was set before is dropped, what is set after this takes its place. The
     /// models of the pairs that every build knows come from a [hub](Self::hub).

@@ -149,9 +149,10 @@ impl EngineBench {
         &self.name
     }
 
-    /// What the user should know, a line each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What the user should know by now, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        let noted = self.notes.iter().cloned();
+        noted.chain(self.engine.model().compute().note()).collect()
     }
 
     /// What computes.

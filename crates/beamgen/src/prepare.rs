@@ -248,9 +248,10 @@ impl Prepared {
         &self.plan
     }
 
-    /// What the user should know, a line each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What the user should know by now, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        let noted = self.notes.iter().cloned();
+        noted.chain(self.compute.note()).collect()
     }
 
     /// Whether the generator takes a problem; any is taken where there is none.
@@ -357,6 +358,7 @@ impl Prepared {
             answers: self.own.answers,
             models,
             notes: self.notes,
+            compute: self.compute,
             has_bundled,
             has_chat_template,
             limits,
@@ -380,6 +382,10 @@ impl Prepared {
         effective.insert("isa".into(), isa.into());
         let kv: u64 = self.plan.models.iter().map(|model| model.kv).sum();
         effective.insert("kv_bytes".into(), kv.into());
+        if !self.compute.is_cpu() {
+            let graphs = self.config.engine.cuda_graphs && self.compute.note().is_none();
+            effective.insert("cuda_graphs".into(), graphs.into());
+        }
         #[cfg(feature = "remote")]
         for (role, connection, facts) in &self.served.connections {
             let mut facts = serde_json::to_value(facts).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use beamgen_checkers::{Lost, LostSoFar};
+use beamgen_engine::Compute;
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
@@ -30,6 +31,7 @@ pub struct Solver {
     pub(crate) answers: Box<dyn Answers + Send>,
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
+    pub(crate) compute: Compute,
     pub(crate) has_bundled: bool,
     pub(crate) has_chat_template: bool,
     pub(crate) limits: TextLimits,
@@ -50,10 +52,11 @@ impl Solver {
         &self.config
     }
 
-    /// What the user should know of the models, a line each: what a checkpoint asks for and does
-    /// not get, weights that are shared, a hub that was not asked.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What the user should know by now, a line each: what a checkpoint asks for and does not get,
+    /// weights that are shared, a hub that was not asked, what a device lost in a run.
+    pub fn notes(&self) -> Vec<String> {
+        let noted = self.notes.iter().cloned();
+        noted.chain(self.compute.note()).collect()
     }
 
     /// Whether one of the models is bundled: it knows the problems of [the bundled

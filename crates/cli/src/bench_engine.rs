@@ -90,15 +90,13 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let rates = ceilings.map_err(beamgen::Error::from)?;
     forget_peak_rss();
     let dtype = config.models.dtype;
-    let builder = download::attach(settings::builder(config))?;
+    let builder = download::attach(settings::builder(config)?)?;
     let mut bench = builder.engine_bench(longest, args.random)?;
     let rates = Ceilings {
         machine: rates,
         card: bench.copy_rate()?.map(|rate| rate / 1e9),
     };
-    for note in bench.notes() {
-        output::note(format_args!("note: {note}"));
-    }
+    tell_notes(&bench);
     let mut points = Vec::new();
     for &prefix in &args.prefix {
         for &batch in &args.batch {
@@ -151,6 +149,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
             table.row(row.cells(dtype));
         }
     }
+    tell_notes(&bench);
     if !args.json {
         table.write(&mut out)?;
         // What a card holds is not resident here.
@@ -164,6 +163,13 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// The notes that were not told before.
+fn tell_notes(bench: &EngineBench) {
+    for note in bench.notes() {
+        output::note_once(format_args!("note: {note}"));
+    }
 }
 
 fn head(

@@ -68,7 +68,7 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
     foreign::note(solver.has_bundled(), "problems", texts);
     let summary = writer.run(&mut solver, &interrupt);
-    lost::tell(solver.lost_verdicts());
+    lost::tell_of(&solver);
     writer.finish(&summary?, &interrupt)
 }
 

@@ -1,9 +1,23 @@
-//! What checkers that are commands lost, told to people.
+//! What was lost in a run that went on without it, told to people.
 
+use beamgen::Solver;
 use beamgen::checkers::Lost;
 
 use crate::output;
 use crate::printable;
+
+/// What a solver's checkers lost, and what became of its device.
+pub fn tell_of(solver: &Solver) {
+    tell(solver.lost_verdicts());
+    tell_notes(solver);
+}
+
+/// The notes that were not told before.
+pub fn tell_notes(solver: &Solver) {
+    for note in solver.notes() {
+        output::note_once(format_args!("note: {note}"));
+    }
+}
 
 /// A line for each checker that lost something, and one for each that was given up.
 pub fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {

@@ -134,7 +134,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         config.models.scorer = beamgen::ScorerKind::None;
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
-    let builder = download::attach(settings::builder(config))?;
+    let builder = download::attach(settings::builder(config)?)?;
     let prepared = match has_generator {
         true => builder.prepare(),
         false => builder.prepare_reward_model(),

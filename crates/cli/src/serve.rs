@@ -39,7 +39,7 @@ pub fn main(args: &ServeArgs) -> Result<(), Failure> {
     let address = server.address()?;
     output::note(format_args!("beamgen serves on http://{address}"));
     let (solver, summary) = server.run(solver, presets, &stop)?;
-    lost::tell(solver.lost_verdicts());
+    lost::tell_of(&solver);
     output::note(format_args!(
         "beamgen has stopped: {} problems, {} tokens sampled",
         grouped(summary.problems as u64),

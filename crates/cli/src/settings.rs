@@ -15,6 +15,7 @@ use crate::download;
 use crate::effective;
 use crate::failure::Failure;
 use crate::foreign;
+use crate::lost;
 use crate::output;
 use crate::plan;
 use crate::scorer;
@@ -312,7 +313,7 @@ pub fn solver_with(
     show: ShowPlan,
     long: LongProblems,
 ) -> Result<Solver, Failure> {
-    let prepared = prepare(builder(config), Config::uses_scorer)?;
+    let prepared = prepare(builder(config)?, Config::uses_scorer)?;
     for (problems, count) in sets {
         if let LongProblems::Refuse(advice) = long {
             check_lengths(&prepared, problems, *count, advice)?;
@@ -325,15 +326,15 @@ pub fn solver_with(
 /// settings themselves do not use it.
 #[cfg(feature = "serve")]
 pub fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
-    let builder = builder(config).load_scorer();
+    let builder = builder(config)?.load_scorer();
     load(prepare(builder, |_| true)?, show)
 }
 
-/// A builder with these settings, whose programs this program starts.
-pub fn builder(config: Config) -> SolverBuilder {
-    Solver::builder()
-        .config(config)
-        .launcher(Launcher::this_program())
+/// A builder with these settings and the environment's, whose programs this program starts.
+pub fn builder(config: Config) -> Result<SolverBuilder, Failure> {
+    let builder = Solver::builder().config(config);
+    let builder = builder.settings_from(|name| std::env::var(name).ok())?;
+    Ok(builder.launcher(Launcher::this_program()))
 }
 
 /// Finds and checks the models. A reward model that cannot judge the generator is refused if it
@@ -358,9 +359,7 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
         // A closed stderr does not stop the run.
         let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
     }
-    for note in solver.notes() {
-        output::note_once(format_args!("note: {note}"));
-    }
+    lost::tell_notes(&solver);
     Ok(solver)
 }
 
@@ -369,7 +368,7 @@ pub fn reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
-    let builder = download::attach(builder(config))?;
+    let builder = download::attach(builder(config)?)?;
     let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
@@ -397,7 +396,7 @@ pub fn observed_reward_model<'a>(
     problems: impl Iterator<Item = &'a str>,
     observer: QuantileReader,
 ) -> Result<(Box<dyn Scorer + Send>, String), Failure> {
-    let builder = download::attach(builder(config))?;
+    let builder = download::attach(builder(config)?)?;
     let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);

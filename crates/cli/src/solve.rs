@@ -52,7 +52,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
     let summary = report.run(&mut solver, &interrupt);
-    lost::tell(solver.lost_verdicts());
+    lost::tell_of(&solver);
     let summary = summary?;
     let resumed = problems.problems[..count]
         .iter()

@@ -130,6 +130,18 @@ impl Compute {
         }
     }
 
+    /// A note for the user of what the device has lost so far and does without.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Self::Cpu => None,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => device.graphs_lost().map(|reason| {
+                format!("no CUDA graphs: every kernel is launched by itself, which takes longer and changes no result ({reason})")
+            }),
+        }
+    }
+
     /// Whether it is the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {

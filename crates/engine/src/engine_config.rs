@@ -22,6 +22,8 @@ pub struct EngineConfig {
     pub max_rows: usize,
     /// What computes. An engine computes where its model is; this says where models are loaded.
     pub device: DeviceChoice,
+    /// Whether passes on a CUDA device may be recorded as graphs, which changes their speed only.
+    pub cuda_graphs: bool,
     /// Threads; 0 is one for each physical core.
     pub threads: usize,
     /// Instructions of the processor to use.
@@ -36,6 +38,7 @@ impl Default for EngineConfig {
             kv_dtype: KvType::Auto,
             max_rows: 512,
             device: DeviceChoice::Auto,
+            cuda_graphs: true,
             threads: 0,
             isa: IsaChoice::Auto,
         }

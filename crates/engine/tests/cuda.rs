@@ -4,7 +4,9 @@
 
 mod common;
 
+use std::hash::Hasher;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
@@ -12,6 +14,7 @@ use beamgen_engine::{
     Append, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Output,
     SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights, log_prob,
 };
+use beamgen_test_support::{Missing, skip};
 use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
 
 const BYTES: usize = 4 << 20;
@@ -178,6 +181,66 @@ fn a_row_does_not_depend_on_the_others() {
                 assert_same_bits(rows.row(at), whole.row(i));
             }
         }
+    }
+}
+
+/// For the test below: bits of a tree, and what the device has lost.
+#[test]
+#[ignore = "on a device that the environment describes"]
+fn says_bits_of_a_tree() {
+    let compute = device().unwrap();
+    let config = tiny_config();
+    let model = model(&compute, &config, WeightType::F32);
+    let graphs = std::env::var_os("WITHOUT_GRAPHS").is_none();
+    let rows = tree(&mut engine(&model, |c| c.cuda_graphs = graphs), &config);
+    let mut hash = std::hash::DefaultHasher::new();
+    for value in rows.iter().flatten() {
+        hash.write_u32(value.to_bits());
+    }
+    println!("\nbits {:x}", hash.finish());
+    println!("note {}", compute.note().unwrap_or_default());
+}
+
+/// Wherever a graph fails, the pass is launched without it, with the same bits and a note.
+#[test]
+fn graphs_that_fail_change_no_bit() {
+    if device().is_none() {
+        return;
+    }
+    if beamgen_emulated_cuda::uses_real_device() {
+        skip(Missing::Gpu, "graphs of a real device do not fail");
+        return;
+    }
+    let run = |variables: &[(&str, &str)]| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "says_bits_of_a_tree", "--ignored", "--nocapture"])
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{variables:?}: {text}");
+        let line = |begin| {
+            let found = text.lines().find_map(|line| line.strip_prefix(begin));
+            found.unwrap_or_else(|| panic!("{text}")).to_owned()
+        };
+        (line("bits "), line("note "))
+    };
+    let (bits, note) = run(&[]);
+    assert_eq!(note, "");
+    for (fault, says) in [
+        ("cuStreamBeginCapture_v2:800", "recording a graph"),
+        ("cuStreamEndCapture:901", "previous error during capture"),
+        ("cuGraphInstantiateWithFlags:2", "out of memory"),
+        ("cuGraphLaunch:2", "launching a graph: out of memory"),
+        ("cuGraphLaunch:2:12", "launching a graph: out of memory"),
+    ] {
+        let fault = ("EMULATED_CUDA_ERROR", fault);
+        let (without, note) = run(&[fault]);
+        assert_eq!(without, bits, "{fault:?}");
+        assert!(note.contains(says), "{fault:?}: {note}");
+        // Who wants no graphs meets none of this.
+        let off = run(&[fault, ("WITHOUT_GRAPHS", "1")]);
+        assert_eq!(off, (bits.clone(), String::new()), "{fault:?}");
     }
 }
 

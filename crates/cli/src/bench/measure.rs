@@ -375,7 +375,7 @@ fn without_scorer(config: &Config) -> Config {
 
 /// A pair of models that nothing more is asked of: tells what its checkers lost.
 fn report_lost((pair, solver): (usize, Solver)) -> (usize, Solver) {
-    lost::tell(solver.lost_verdicts());
+    lost::tell_of(&solver);
     (pair, solver)
 }
 

@@ -4,7 +4,8 @@
 //! lists (tokens, positions, what each row attends to) and queues its kernels; it waits for no
 //! result. A pass in which every row is wanted, as in decoding, is rounded up to a size that comes
 //! again, recorded as a graph for that size, and replayed. The rows that pad it write their keys
-//! and values to a scratch page.
+//! and values to a scratch page. Graphs change no bit: where they fail, or are not wanted, every
+//! kernel is launched by itself.
 
 mod draw;
 mod lists;
@@ -28,6 +29,9 @@ const GRAPH_ROWS: usize = 256;
 /// Most graphs that are kept. When there are more, all are dropped and recorded again.
 const GRAPHS: usize = 64;
 
+/// By the size of the pass; `None` after its first run, which loads the kernels.
+type Graphs = HashMap<Key, Option<Graph>>;
+
 /// Keys, values and activations on a device.
 #[derive(Debug)]
 pub(crate) struct CudaRunner {
@@ -36,8 +40,9 @@ pub(crate) struct CudaRunner {
     kv: Buffer,
     activations: Activations,
     lists: Lists,
-    /// By the size of the pass; `None` after its first run, which loads the kernels.
-    graphs: HashMap<Key, Option<Graph>>,
+    /// Whether passes may be recorded.
+    records: bool,
+    graphs: Graphs,
     /// Rows of the last call, float32.
     out: Buffer,
     drawing: Drawing,
@@ -99,7 +104,8 @@ impl CudaRunner {
             lists: Lists::new(&device, c, config)?,
             drawing: Drawing::new(&device, config.max_rows, 0)?,
             out: device.alloc(0)?,
-            graphs: HashMap::new(),
+            records: config.cuda_graphs,
+            graphs: Graphs::new(),
             device,
             shape,
             kv,
@@ -184,7 +190,9 @@ impl CudaCall<'_> {
     /// Queues a chunk.
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
-        let decoding = chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
+        let records = runner.records && runner.device.graphs_lost().is_none();
+        let decoding =
+            records && chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
         let written = runner
             .lists
             .write(chunk, self.tables, runner.shape, decoding);
@@ -203,23 +211,7 @@ impl CudaCall<'_> {
         };
         match key {
             None => steps.layers()?,
-            Some(key) => {
-                if runner.graphs.len() >= GRAPHS && !runner.graphs.contains_key(&key) {
-                    runner.graphs.clear();
-                }
-                match runner.graphs.get_mut(&key) {
-                    None => {
-                        steps.layers()?;
-                        runner.graphs.insert(key, None);
-                    }
-                    Some(graph) => {
-                        if graph.is_none() {
-                            *graph = Some(Graph::record(&runner.device, || steps.layers())?);
-                        }
-                        graph.as_mut().expect("just recorded").launch()?;
-                    }
-                }
-            }
+            Some(key) => recorded(&runner.device, &mut runner.graphs, key, || steps.layers())?,
         }
         let wanted = chunk.wanted.len();
         if wanted > 0 {
@@ -235,4 +227,33 @@ impl CudaCall<'_> {
         let width = self.output.width(self.config);
         self.runner.read_rows(0, width, out)
     }
+}
+
+/// Queues the layers of a pass: launch by launch the first time that its size comes, then as a
+/// graph. If that fails they are launched all the same, which no more than repeats what was done,
+/// and nothing is recorded on this device again.
+fn recorded(
+    device: &Device,
+    graphs: &mut Graphs,
+    key: Key,
+    layers: impl Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
+    if graphs.len() >= GRAPHS && !graphs.contains_key(&key) {
+        graphs.clear();
+    }
+    let Some(graph) = graphs.get_mut(&key) else {
+        layers()?;
+        graphs.insert(key, None);
+        return Ok(());
+    };
+    let queued = match graph {
+        Some(graph) => graph.launch().map_err(Error::from),
+        None => Graph::record(device, &layers).and_then(|new| Ok(graph.insert(new).launch()?)),
+    };
+    if let Err(error) = queued {
+        layers()?;
+        device.lose_graphs(error.to_string());
+        graphs.clear();
+    }
+    Ok(())
 }

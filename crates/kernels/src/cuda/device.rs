@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
@@ -24,6 +24,8 @@ struct Inner {
     uploads: Mutex<Uploads>,
     /// A graph is being recorded on the stream.
     recording: AtomicBool,
+    /// Why graphs are not used any more.
+    graphs_lost: OnceLock<String>,
 }
 
 /// A kernel. Its module stays loaded until the process ends.
@@ -145,6 +147,7 @@ impl Device {
                 kernels: Mutex::default(),
                 uploads: Mutex::new(uploads),
                 recording: AtomicBool::new(false),
+                graphs_lost: OnceLock::new(),
             }),
         };
         // Fails now if the driver cannot compile the kernels.
@@ -156,6 +159,18 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    /// Why graphs are not used any more, after one failed here. They only save time, so launches can
+    /// do without.
+    #[must_use]
+    pub fn graphs_lost(&self) -> Option<&str> {
+        self.inner.graphs_lost.get().map(String::as_str)
+    }
+
+    /// Says that graphs are not used any more. The first reason stays.
+    pub fn lose_graphs(&self, reason: String) {
+        let _ = self.inner.graphs_lost.set(reason);
     }
 
     /// Free memory in bytes.
