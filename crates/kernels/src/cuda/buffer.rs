@@ -150,13 +150,15 @@ impl Buffer {
         if values.is_empty() {
             return device.synchronize();
         }
+        const WHAT: &str = "copying from the device";
         device.bind()?;
+        let turn = device.turn(WHAT)?;
         let from = self.pointer() + offset as u64;
         // SAFETY: inside the buffer, checked; every bit pattern is a value; the call below waits
         // for the copy.
         unsafe { result::memcpy_dtoh_async(values, from, device.stream()) }
-            .map_err(CudaError::failed("copying from the device"))?;
-        device.synchronize()
+            .map_err(CudaError::failed(WHAT))?;
+        device.wait(&turn)
     }
 
     /// Copies `bytes` bytes within the buffer; the two places must not overlap.
@@ -171,12 +173,14 @@ impl Buffer {
         if bytes == 0 {
             return Ok(());
         }
+        const WHAT: &str = "copying on the device";
         let device = self.device();
         device.bind()?;
+        let _turn = device.turn(WHAT)?;
         let [from, to] = [from, to].map(|offset| self.pointer() + offset as u64);
         // SAFETY: inside the buffer and apart, checked.
         unsafe { result::memcpy_dtod_async(to, from, bytes, device.stream()) }
-            .map_err(CudaError::failed("copying on the device"))
+            .map_err(CudaError::failed(WHAT))
     }
 
     /// Fills it with zero bytes.
@@ -187,11 +191,13 @@ impl Buffer {
         if self.bytes == 0 {
             return Ok(());
         }
+        const WHAT: &str = "clearing memory";
         let device = self.device();
         device.bind()?;
+        let _turn = device.turn(WHAT)?;
         // SAFETY: the whole buffer.
         unsafe { result::memset_d8_async(self.pointer(), 0, self.bytes, device.stream()) }
-            .map_err(CudaError::failed("clearing memory"))
+            .map_err(CudaError::failed(WHAT))
     }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::{self, ThreadId};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
@@ -9,8 +9,8 @@ use super::ptx::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element};
 
-/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. Only
-/// one thread at a time may queue work, because a graph that is being recorded records all of it.
+/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. While a
+/// thread records a graph, others cannot queue work, because it would be recorded, too.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -22,11 +22,15 @@ struct Inner {
     info: DeviceInfo,
     kernels: Mutex<HashMap<&'static str, Kernel>>,
     uploads: Mutex<Uploads>,
-    /// A graph is being recorded on the stream.
-    recording: AtomicBool,
+    /// The thread that records a graph on the stream. Whoever queues work holds a [`Turn`].
+    recording: RwLock<Option<ThreadId>>,
     /// Why graphs are not used any more.
     graphs_lost: OnceLock<String>,
 }
+
+/// The right to queue work: no other thread records a graph, nor begins to while this lives. To be
+/// held by a thread once at a time, or it may wait for itself.
+pub(super) type Turn<'a> = RwLockReadGuard<'a, Option<ThreadId>>;
 
 /// A kernel. Its module stays loaded until the process ends.
 #[derive(Clone, Copy)]
@@ -146,7 +150,7 @@ impl Device {
                 info,
                 kernels: Mutex::default(),
                 uploads: Mutex::new(uploads),
-                recording: AtomicBool::new(false),
+                recording: RwLock::default(),
                 graphs_lost: OnceLock::new(),
             }),
         };
@@ -204,17 +208,28 @@ impl Device {
     /// Waits for all queued work.
     ///
     /// # Errors
-    /// What went wrong with work queued before.
+    /// What went wrong with work queued before, or [`CudaError::Recording`].
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        self.inner
-            .stream
-            .synchronize()
-            .map_err(CudaError::failed("running kernels"))
+        let turn = self.turn("running kernels")?;
+        self.wait(&turn)
+    }
+
+    /// Waits for all queued work.
+    pub(super) fn wait(&self, _: &Turn<'_>) -> Result<(), CudaError> {
+        let waited = self.inner.stream.synchronize();
+        waited.map_err(CudaError::failed("running kernels"))
     }
 
     /// Waits for all queued work, before memory or a graph that it may use is given back. What
     /// failed shows at the next call that can report it.
     pub(super) fn drain(&self) {
+        // A recording lasts no longer than its launches take to be queued.
+        let _turn = loop {
+            match self.turn("") {
+                Ok(turn) => break turn,
+                Err(_) => thread::yield_now(),
+            }
+        };
         // The first call may only report, and forget, an error of an earlier call.
         let _ = self.bind().or_else(|_| self.bind());
         let _ = self.inner.stream.synchronize();
@@ -231,10 +246,10 @@ impl Device {
     ) -> Result<(), CudaError> {
         const WHAT: &str = "copying to the device";
         self.bind()?;
-        if self.inner.recording.load(Ordering::Relaxed) {
+        let turn = self.turn(WHAT)?;
+        if turn.is_some() {
             // A replay would read a slot that others have used since.
-            let reason = "a graph is being recorded".into();
-            return Err(CudaError::Failed { what: WHAT, reason });
+            return Err(CudaError::Recording { what: WHAT });
         }
         let uploads = self.inner.uploads.lock();
         let mut uploads = uploads.unwrap_or_else(PoisonError::into_inner);
@@ -242,9 +257,23 @@ impl Device {
         unsafe { uploads.copy(to, bytes) }.map_err(CudaError::failed(WHAT))
     }
 
-    /// Says that what is queued from now on is recorded, or no more.
-    pub(super) fn set_recording(&self, recording: bool) {
-        self.inner.recording.store(recording, Ordering::Relaxed);
+    /// Lets this thread queue work, as long as what is returned lives.
+    ///
+    /// # Errors
+    /// [`CudaError::Recording`], if another thread records a graph.
+    pub(super) fn turn(&self, what: &'static str) -> Result<Turn<'_>, CudaError> {
+        let turn = self.inner.recording.read();
+        let turn = turn.unwrap_or_else(PoisonError::into_inner);
+        match *turn {
+            Some(thread) if thread != thread::current().id() => Err(CudaError::Recording { what }),
+            _ => Ok(turn),
+        }
+    }
+
+    /// Waits until nobody queues work. What is returned says who records a graph.
+    pub(super) fn recording(&self) -> RwLockWriteGuard<'_, Option<ThreadId>> {
+        let recording = self.inner.recording.write();
+        recording.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn shared_stream(&self) -> &Arc<CudaStream> {
@@ -275,6 +304,7 @@ impl Device {
             return Ok(());
         }
         self.bind()?;
+        let _turn = self.turn(kernel)?;
         let function = self.kernel(kernel)?;
         // The driver reads as many bytes of each argument as the kernel declares, at most eight.
         let mut words = [0u64; Self::ARGS];

@@ -31,6 +31,11 @@ pub enum CudaError {
         /// Bytes that are free.
         free: usize,
     },
+    /// A graph is being recorded on the device, and this would be recorded with it or break it.
+    Recording {
+        /// What was attempted.
+        what: &'static str,
+    },
     /// A call of the driver failed.
     Failed {
         /// What was attempted.
@@ -84,6 +89,10 @@ impl std::fmt::Display for CudaError {
             Self::OutOfMemory { needed, free } => write!(
                 f,
                 "the CUDA device has {free} bytes free, {needed} were asked for"
+            ),
+            Self::Recording { what } => write!(
+                f,
+                "CUDA: {what}: a graph is being recorded on the device: wait until that is done"
             ),
             Self::Failed { what, reason } => write!(f, "CUDA: {what}: {reason}"),
         }

@@ -1,3 +1,5 @@
+use std::thread;
+
 use cudarc::driver::{CudaGraph, DriverError, sys};
 
 use super::{CudaError, Device};
@@ -20,7 +22,8 @@ impl Capture<'_> {
         let Some(device) = self.0.take() else {
             return Ok(None);
         };
-        device.set_recording(false);
+        let mut recording = device.recording();
+        *recording = None;
         let flags = sys::CUgraphInstantiate_flags(0);
         device.shared_stream().end_capture(flags)
     }
@@ -45,23 +48,27 @@ impl Graph {
     /// launched once before.
     ///
     /// # Errors
-    /// What `record` or the driver says.
+    /// What `record` or the driver says, or [`CudaError::Recording`].
     pub fn record<E: From<CudaError>>(
         device: &Device,
         record: impl FnOnce() -> Result<(), E>,
     ) -> Result<Self, E> {
-        let failed = CudaError::failed("recording a graph");
+        const WHAT: &str = "recording a graph";
+        let failed = CudaError::failed(WHAT);
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        device
-            .shared_stream()
-            .begin_capture(mode)
-            .map_err(&failed)?;
-        device.set_recording(true);
+        let mut recording = device.recording();
+        if recording.is_some() {
+            return Err(CudaError::Recording { what: WHAT }.into());
+        }
+        let begun = device.shared_stream().begin_capture(mode);
+        begun.map_err(&failed)?;
+        *recording = Some(thread::current().id());
+        drop(recording);
         let mut capture = Capture(Some(device));
         record()?;
         let graph = capture.end().map_err(&failed);
         let nothing = || CudaError::Failed {
-            what: "recording a graph",
+            what: WHAT,
             reason: "nothing was recorded".into(),
         };
         Ok(Self {
@@ -75,9 +82,9 @@ impl Graph {
     /// # Errors
     /// What the driver says.
     pub fn launch(&mut self) -> Result<(), CudaError> {
-        self.graph
-            .launch()
-            .map_err(CudaError::failed("launching a graph"))
+        const WHAT: &str = "launching a graph";
+        let _turn = self.device.turn(WHAT)?;
+        self.graph.launch().map_err(CudaError::failed(WHAT))
     }
 }
 

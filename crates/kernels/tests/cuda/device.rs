@@ -155,10 +155,88 @@ fn a_copy_from_the_host_cannot_be_recorded() {
     };
     let mut buffer = device.upload(&[1u32]).expect("memory");
     let error = Graph::record(device, || buffer.write(0, &[2u32])).expect_err("refused");
-    assert!(error.to_string().contains("recorded"), "{error}");
+    assert!(matches!(error, CudaError::Recording { .. }), "{error}");
     // The stream goes on.
     buffer.write(0, &[3u32]).expect("a copy");
     let mut value = [0];
     buffer.read(0, &mut value).expect("a copy");
     assert_eq!(value, [3]);
+}
+
+#[test]
+fn other_threads_queue_nothing_while_a_graph_is_recorded() {
+    let Some(device) = &own_device() else {
+        return;
+    };
+    let x = upload(device, Number::F32, &[3.0, -4.0]);
+    let ones = upload(device, Number::F32, &[1.0; 2]);
+    let mut out = device.alloc(8).expect("memory");
+    let mut other = upload(device, Number::F32, &[5.0, 6.0]);
+    let twin = other.from(0);
+    rmsnorm(&mut out, Number::F32, &x, &ones, 1, 2, 0.0).expect("a launch");
+    let mut elsewhere = || {
+        let mut values = [0.0f32; 2];
+        let tried = [
+            rmsnorm(&mut other, Number::F32, &x, &ones, 1, 2, 0.0),
+            other.write(0, &[7.0f32]),
+            other.copy_within(0, 4, 4),
+            other.clear(),
+            other.read(0, &mut values),
+            device.synchronize(),
+            Graph::record(device, || Ok::<_, CudaError>(())).map(|_| ()),
+        ];
+        for (i, result) in tried.into_iter().enumerate() {
+            assert!(
+                matches!(result, Err(CudaError::Recording { .. })),
+                "{i}: {result:?}"
+            );
+        }
+    };
+    let mut graph = Graph::record(device, || {
+        rmsnorm(&mut out, Number::F32, &x, &ones, 1, 2, 0.0)?;
+        std::thread::scope(|scope| {
+            let joined = scope.spawn(&mut elsewhere).join();
+            joined.expect("the other thread is refused everything");
+        });
+        Ok::<_, CudaError>(())
+    })
+    .expect("a graph");
+    // What the others tried is not in the graph, and they may go on now.
+    graph.launch().expect("a replay");
+    assert_same_bits(&download(&twin, Number::F32, 2), &[5.0, 6.0]);
+    let y = download(&out, Number::F32, 2);
+    assert!(y[0] > 0.8 && y[1] < -1.1, "{y:?}");
+    let turned = std::thread::scope(|scope| {
+        let launch = || rmsnorm(&mut other, Number::F32, &x, &ones, 1, 2, 0.0);
+        scope.spawn(launch).join().expect("no panic")
+    });
+    turned.expect("a launch");
+    assert_same_bits(&download(&twin, Number::F32, 2), &y);
+}
+
+/// Memory may be given back at any time: it waits for the end of a recording.
+#[test]
+fn memory_given_back_elsewhere_does_not_end_a_recording() {
+    let Some(device) = &own_device() else {
+        return;
+    };
+    let x = upload(device, Number::F32, &[3.0, -4.0]);
+    let ones = upload(device, Number::F32, &[1.0; 2]);
+    let (mut out, unused) = (device.alloc(8).expect("memory"), device.alloc(8));
+    let mut launch = || rmsnorm(&mut out, Number::F32, &x, &ones, 1, 2, 0.0);
+    launch().expect("a launch");
+    std::thread::scope(|scope| {
+        let (recording, begun) = std::sync::mpsc::channel();
+        let dropping = scope.spawn(move || {
+            begun.recv().expect("a recording");
+            drop(unused);
+        });
+        let graph = Graph::record(device, || {
+            recording.send(()).expect("somebody listens");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(!dropping.is_finished());
+            launch()
+        });
+        graph.expect("a graph").launch().expect("a replay");
+    });
 }

@@ -20,7 +20,7 @@ pub fn device() -> Option<&'static Device> {
 }
 
 /// A device with its own stream, for tests that record a graph. The other tests share a stream, and
-/// their work would be recorded, too.
+/// would be refused meanwhile.
 pub fn own_device() -> Option<Device> {
     device().map(|_| Device::open(0).expect("a device"))
 }
