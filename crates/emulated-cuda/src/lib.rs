@@ -17,6 +17,8 @@
 //! number of what these kernels compute, from the seventh launch on.
 //! `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` returns this code from the seventh call of this
 //! function of the API on (without the second number, from the first on), and does nothing else.
+//! `EMULATED_CUDA_REFUSE=ptx` is a driver without its compiler, `cubin` one that loads no machine
+//! code; `EMULATED_CUDA_PTX_LOG` is what its compiler finds wrong with any PTX.
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 

@@ -1,4 +1,4 @@
-// Modules: PTX text that names kernels of the library.
+// Modules: code that names kernels of the library.
 #pragma once
 #include "registry.h"
 
@@ -8,6 +8,7 @@ namespace emulated {
 struct Function {
   const Kernel* kernel;
   unsigned shared_limit;  // of dynamic shared memory
+  int carveout;           // of shared memory, in percent; -1 is for the driver to choose
 };
 
 }  // namespace emulated

@@ -1,8 +1,9 @@
 //! The operations on a CUDA device: the same as on the CPU, on [`Buffer`]s in its memory.
 //!
 //! The driver is opened when [`Device::open`] asks for it, so a program with this module starts and
-//! runs on machines without one. The kernels are portable PTX (`kernels/ptx`, made from
-//! `kernels/*.cu` by `kernels/build.sh`), which the driver compiles for its card.
+//! runs on machines without one. The kernels (`kernels/code`, made from `kernels/*.cu` by
+//! `kernels/build.sh`) are machine code for some architectures, and portable PTX, which the driver
+//! compiles, for all others.
 //!
 //! Calls queue work on one stream, where it runs in the order of the calls while the host goes on.
 //! Only [`Buffer::read`], [`Device::synchronize`] and whatever frees memory wait for it. If queued
@@ -10,6 +11,7 @@
 
 mod attention;
 mod buffer;
+mod code;
 mod device;
 mod embed;
 mod error;
@@ -17,8 +19,8 @@ mod gather;
 mod graph;
 mod kv;
 mod linear;
+mod modules;
 mod prm;
-mod ptx;
 mod rmsnorm;
 mod rope;
 mod sample;
@@ -31,6 +33,7 @@ pub use attention::{
     attention_merge,
 };
 pub use buffer::{Buffer, Element};
+pub use code::Loaded;
 pub use device::{Arg, Device, DeviceInfo, Launch};
 pub use embed::embed;
 pub use error::CudaError;

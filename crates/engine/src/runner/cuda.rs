@@ -191,8 +191,7 @@ impl CudaCall<'_> {
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let records = runner.records && runner.device.graphs_lost().is_none();
-        let decoding =
-            records && chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
+        let decoding = records && chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
         let written = runner
             .lists
             .write(chunk, self.tables, runner.shape, decoding);

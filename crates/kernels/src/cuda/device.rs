@@ -1,11 +1,14 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::thread::{self, ThreadId};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
 
-use super::ptx::MODULES;
+use super::code::{Code, Loaded};
+use super::modules::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element};
 
@@ -20,7 +23,7 @@ struct Inner {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     info: DeviceInfo,
-    kernels: Mutex<HashMap<&'static str, Kernel>>,
+    kernels: Mutex<Kernels>,
     uploads: Mutex<Uploads>,
     /// The thread that records a graph on the stream. Whoever queues work holds a [`Turn`].
     recording: RwLock<Option<ThreadId>>,
@@ -31,6 +34,12 @@ struct Inner {
 /// The right to queue work: no other thread records a graph, nor begins to while this lives. To be
 /// held by a thread once at a time, or it may wait for itself.
 pub(super) type Turn<'a> = RwLockReadGuard<'a, Option<ThreadId>>;
+
+/// The kernels loaded so far, and the code of all.
+struct Kernels {
+    code: Code,
+    functions: HashMap<&'static str, Kernel>,
+}
 
 /// A kernel. Its module stays loaded until the process ends.
 #[derive(Clone, Copy)]
@@ -143,18 +152,22 @@ impl Device {
         }
         let stream = context.new_stream().map_err(&failed)?;
         let uploads = Uploads::new(&context, &stream).map_err(&failed)?;
+        let kernels = Kernels {
+            code: Code::new(info.capability, version),
+            functions: HashMap::new(),
+        };
         let device = Self {
             inner: Arc::new(Inner {
                 context,
                 stream,
                 info,
-                kernels: Mutex::default(),
+                kernels: Mutex::new(kernels),
                 uploads: Mutex::new(uploads),
                 recording: RwLock::default(),
                 graphs_lost: OnceLock::new(),
             }),
         };
-        // Fails now if the driver cannot compile the kernels.
+        // Fails now if the driver can neither load nor compile the kernels.
         device.kernel("gather_rows")?;
         Ok(device)
     }
@@ -163,6 +176,12 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    /// How the modules that were needed so far were loaded.
+    #[must_use]
+    pub fn loaded(&self) -> Loaded {
+        self.kernels().code.loaded
     }
 
     /// Why graphs are not used any more, after one failed here. They only save time, so launches can
@@ -337,27 +356,25 @@ impl Device {
 
     /// A kernel, loaded with its module at its first use.
     fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
-        let mut kernels = self
-            .inner
-            .kernels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = kernels.get(name) {
+        let mut kernels = self.kernels();
+        if let Some(kernel) = kernels.functions.get(name) {
             return Ok(*kernel);
         }
         let module = MODULES.iter().find(|module| module.kernels.contains(&name));
         let module = module.unwrap_or_else(|| panic!("no module has the kernel {name}"));
-        let failed = CudaError::failed("loading kernels");
-        // SAFETY: PTX with a zero at its end.
-        let loaded =
-            unsafe { result::module::load_data(module.text.as_ptr().cast()) }.map_err(&failed)?;
+        let loaded = kernels.code.load(module.name)?;
         for kernel in module.kernels {
             let symbol = CString::new(*kernel).expect("a name without zeros");
             // SAFETY: the module is loaded and stays so.
-            let function =
-                unsafe { result::module::get_function(loaded, symbol) }.map_err(&failed)?;
-            kernels.insert(kernel, Kernel(function));
+            let function = unsafe { result::module::get_function(loaded, symbol) };
+            let function = function.map_err(CudaError::failed("loading kernels"))?;
+            kernels.functions.insert(kernel, Kernel(function));
         }
-        Ok(kernels[name])
+        Ok(kernels.functions[name])
+    }
+
+    fn kernels(&self) -> MutexGuard<'_, Kernels> {
+        let kernels = self.inner.kernels.lock();
+        kernels.unwrap_or_else(PoisonError::into_inner)
     }
 }

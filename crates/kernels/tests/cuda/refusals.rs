@@ -2,17 +2,24 @@
 
 use std::process::Command;
 
-use beamgen_kernels::cuda::{CudaError, Device, Number, rmsnorm};
+use beamgen_kernels::cuda::{CudaError, Device, Loaded, Number, rmsnorm};
 
 use beamgen_test_support::{Missing, skip};
 
-use crate::helpers::device;
+use crate::helpers::{device, download};
 
-fn first_launch() -> Result<(), CudaError> {
+const AS_MACHINE_CODE: &str = "it runs: 2 modules of machine code, 0 of PTX";
+const AS_PTX: &str = "it runs: 0 modules of machine code, 2 of PTX";
+
+/// How the modules of a first launch were loaded.
+fn first_launch() -> Result<Loaded, CudaError> {
     assert!(beamgen_emulated_cuda::load());
     let device = Device::open(0)?;
-    let (mut out, x) = (device.alloc(4)?, device.upload(&[1.0f32])?);
-    rmsnorm(&mut out, Number::F32, &x, &x, 1, 1, 1e-6)
+    let (mut out, x) = (device.alloc(4)?, device.upload(&[-3.0f32])?);
+    let one = device.upload(&[1.0f32])?;
+    rmsnorm(&mut out, Number::F32, &x, &one, 1, 1, 0.0)?;
+    assert_eq!(download(&out, Number::F32, 1), [-1.0]);
+    Ok(device.loaded())
 }
 
 /// For `what_is_missing_is_said`.
@@ -20,7 +27,9 @@ fn first_launch() -> Result<(), CudaError> {
 #[ignore = "of a device that the environment describes"]
 fn says_what_is_missing() {
     match first_launch() {
-        Ok(()) => println!("\nit runs"),
+        Ok(Loaded { machine_code, ptx }) => {
+            println!("\nit runs: {machine_code} modules of machine code, {ptx} of PTX");
+        }
         Err(error) => println!("\n{error}"),
     }
 }
@@ -35,7 +44,7 @@ fn what_is_missing_is_said() {
         return;
     }
     for (variable, value, says) in [
-        ("EMULATED_CUDA_DEVICES", "1", "it runs"),
+        ("EMULATED_CUDA_DEVICES", "1", AS_MACHINE_CODE),
         (
             "EMULATED_CUDA_DEVICES",
             "0",
@@ -51,7 +60,18 @@ fn what_is_missing_is_said() {
             "11.0",
             "the driver is for CUDA 11.0; 11.4 or later is needed (driver 470)",
         ),
-        ("EMULATED_CUDA_DRIVER", "11.4", "it runs"),
+        // Machine code is for drivers of CUDA 12 and later, and for architectures that there were.
+        ("EMULATED_CUDA_DRIVER", "11.4", AS_PTX),
+        ("EMULATED_CUDA_DRIVER", "12.0", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_CAPABILITY", "8.6", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_CAPABILITY", "9.0", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_CAPABILITY", "10.3", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_CAPABILITY", "11.0", AS_PTX),
+        ("EMULATED_CUDA_CAPABILITY", "12.1", AS_MACHINE_CODE),
+        // Either is enough.
+        ("EMULATED_CUDA_REFUSE", "ptx", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_PTX_LOG", "bad", AS_MACHINE_CODE),
+        ("EMULATED_CUDA_REFUSE", "cubin", AS_PTX),
         (
             "EMULATED_CUDA_MEMORY",
             "100",
@@ -69,20 +89,67 @@ fn what_is_missing_is_said() {
             "CUDA: rmsnorm_f32: error 919, which the driver has no name for",
         ),
     ] {
-        let output = Command::new(std::env::current_exe().expect("this program"))
-            .args([
-                "--exact",
-                "refusals::says_what_is_missing",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env(variable, value)
-            .output()
-            .expect("this program runs");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            text.lines().any(|line| line == says),
-            "{variable}={value}: {text}"
-        );
+        assert_says(&[(variable, value)], says);
     }
+}
+
+/// Neither machine code nor PTX: what the driver and its compiler say, and what to do.
+#[test]
+fn what_is_wrong_with_code_is_said() {
+    if device().is_none() || beamgen_emulated_cuda::uses_real_device() {
+        return;
+    }
+    let of_hopper =
+        "CUDA: loading kernels: gather (compute capability 9.0, driver for CUDA 11.8): ";
+    let new = [
+        ("EMULATED_CUDA_CAPABILITY", "9.0"),
+        ("EMULATED_CUDA_DRIVER", "11.8"),
+    ];
+    for (variable, value, says) in [
+        (
+            "EMULATED_CUDA_REFUSE",
+            "ptx",
+            "PTX JIT compiler library not found (CUDA_ERROR_JIT_COMPILER_NOT_FOUND): \
+             install the driver's libnvidia-ptxjitcompiler.so.1",
+        ),
+        (
+            "EMULATED_CUDA_PTX_LOG",
+            "ptxas application ptx input, line 9; error: a\n  \n  ptxas fatal: b\n",
+            "a PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX); \
+             ptxas application ptx input, line 9; error: a; ptxas fatal: b",
+        ),
+    ] {
+        let says = format!("{of_hopper}{says}");
+        assert_says(&[&new[..], &[(variable, value)]].concat(), &says);
+    }
+    let both = [
+        ("EMULATED_CUDA_REFUSE", "cubin"),
+        ("EMULATED_CUDA_PTX_LOG", "bad"),
+    ];
+    assert_says(
+        &both,
+        "CUDA: loading kernels: gather (compute capability 8.0, driver for CUDA 12.4): \
+         a PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX); bad; \
+         its machine code: no kernel image is available for execution on the device (CUDA_ERROR_NO_BINARY_FOR_GPU)",
+    );
+}
+
+/// Whether a first launch in this environment says this, in a line of its own.
+#[track_caller]
+fn assert_says(environment: &[(&str, &str)], says: &str) {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args([
+            "--exact",
+            "refusals::says_what_is_missing",
+            "--ignored",
+            "--nocapture",
+        ])
+        .envs(environment.iter().copied())
+        .output()
+        .expect("this program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.lines().any(|line| line == says),
+        "{environment:?}: {text}"
+    );
 }
