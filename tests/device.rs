@@ -172,6 +172,29 @@ fn a_device_that_fails_at_load_is_left_for_the_cpu_unless_it_was_named() {
 }
 
 #[test]
+fn the_card_is_named_in_full() {
+    let place = Place::new();
+    place.write("p.jsonl", PROBLEM);
+    let model = root().join("tests/fixtures/formats/llama.gguf");
+    let args = few_tokens(model.to_str().expect("a path in UTF-8"), "cuda:1");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let args = [&args[..], &["--verbose", "--out", "run.jsonl"]].concat();
+    let Some(ran) = emulated(&place, &args, &[("EMULATED_CUDA_DEVICES", "2")]) else {
+        return;
+    };
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let named = "Emulated CUDA device (CUDA, compute capability 8.0, PCI 0000:66:00.0, \
+                 UUID a1a2a3a4-a5a6-a7a8-a9aa-abacadaeafb0)";
+    let header = place.read("run.jsonl");
+    let header: Value =
+        serde_json::from_str(header.lines().next().expect("a header")).expect("JSON");
+    assert_eq!(header["effective"]["device"], named, "{header}");
+    assert_eq!(header["effective"]["cuda_graphs"], true, "{header}");
+    let device = format!("device: {named}");
+    assert!(ran.stderr.contains(&device), "{}", ran.stderr);
+}
+
+#[test]
 fn graphs_that_fail_are_done_without() {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);

@@ -166,7 +166,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     if let Some(prepared) = &prepared {
         plan::write(&mut out, prepared.plan())?;
         for note in prepared.notes() {
-            writeln!(out, "  note: {}", printable::line(note))?;
+            writeln!(out, "  note: {}", printable::line(&note))?;
         }
     }
     Ok(out.flush()?)

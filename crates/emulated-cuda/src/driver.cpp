@@ -123,6 +123,14 @@ API cuDeviceGetName(char* name, int length, int) {
   snprintf(name, (size_t)length, "Emulated CUDA device");
   return SUCCESS;
 }
+API cuDeviceGetPCIBusId(char* id, int length, int device) {
+  snprintf(id, (size_t)length, "0000:%02X:00.0", 0x65 + device);
+  return SUCCESS;
+}
+API cuDeviceGetUuid_v2(unsigned char* bytes, int device) {
+  for (int i = 0; i < 16; i++) bytes[i] = (unsigned char)(0xA0 + i + device);
+  return SUCCESS;
+}
 API cuDeviceTotalMem_v2(size_t* bytes, int) {
   *bytes = total_memory();
   return SUCCESS;

@@ -20,7 +20,7 @@ pub enum DeviceChoice {
     Auto,
     /// The CPU.
     Cpu,
-    /// This CUDA device, counted as `nvidia-smi` does.
+    /// This CUDA device: the fastest is 0, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
     Cuda(usize),
 }
 
@@ -157,11 +157,13 @@ impl fmt::Display for Compute {
             Self::Cuda(device) => {
                 let info = device.info();
                 let (major, minor) = info.capability;
-                write!(
-                    f,
-                    "{} (CUDA, compute capability {major}.{minor})",
-                    info.name
-                )
+                write!(f, "{} (CUDA, compute capability {major}.{minor}", info.name)?;
+                for (name, id) in [("PCI", &info.bus_id), ("UUID", &info.uuid)] {
+                    if !id.is_empty() {
+                        write!(f, ", {name} {id}")?;
+                    }
+                }
+                f.write_str(")")
             }
         }
     }

@@ -65,7 +65,7 @@ class Settings(SearchSettings, total=False):
     dtype: str | None
     """Weights as auto, f32, bf16, f16 or int8."""
     device: str | None
-    """auto, cpu, cuda or cuda:N."""
+    """auto, cpu, cuda or cuda:N, the fastest card first unless CUDA_DEVICE_ORDER is PCI_BUS_ID."""
     kv_dtype: str | None
     kv_memory: str | int | None
     """Most memory for KV caches of both models: "2GiB", or bytes."""

@@ -266,7 +266,8 @@ pub struct ModelFlags {
     /// Compute on auto, cpu, cuda or cuda:N
     ///
     /// auto is the cpu for the bundled models. For others it is CUDA device 0 if the device passes
-    /// a test and can have them, else the cpu [default: auto]
+    /// a test and can have them, else the cpu. N counts from 0, the fastest card first; with
+    /// CUDA_DEVICE_ORDER=PCI_BUS_ID in the environment it counts as nvidia-smi does [default: auto]
     #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub device: Option<DeviceChoice>,
     /// Keys and values as auto, f32, bf16 or f16

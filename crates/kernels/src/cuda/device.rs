@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -53,6 +53,10 @@ unsafe impl Send for Kernel {}
 pub struct DeviceInfo {
     /// Its name.
     pub name: String,
+    /// Its place in the machine, such as `0000:65:00.0`; empty if the driver does not say.
+    pub bus_id: String,
+    /// Its UUID, or its part's; empty if the driver does not say.
+    pub uuid: String,
     /// Its compute capability.
     pub capability: (i32, i32),
     /// Its memory in bytes.
@@ -118,7 +122,8 @@ impl Device {
         }
     }
 
-    /// Device `ordinal`, counted from 0 as `nvidia-smi` and `CUDA_VISIBLE_DEVICES` have it.
+    /// Device `ordinal`, counted from 0 among those of `CUDA_VISIBLE_DEVICES`. The fastest is the
+    /// first, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, which is the order of `nvidia-smi`.
     ///
     /// # Errors
     /// What is missing: the driver, the device, its instructions.
@@ -140,6 +145,8 @@ impl Device {
         let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let info = DeviceInfo {
             name: context.name().map_err(&failed)?,
+            bus_id: bus_id(&context).unwrap_or_default(),
+            uuid: context.uuid().map_or_else(|_| String::new(), hyphenated),
             capability: context.compute_capability().map_err(&failed)?,
             memory: context.total_mem().map_err(&failed)?,
             multiprocessors: context.attribute(attribute).map_err(&failed)? as usize,
@@ -377,4 +384,31 @@ impl Device {
         let kernels = self.inner.kernels.lock();
         kernels.unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn bus_id(context: &CudaContext) -> Option<String> {
+    let mut text = [0u8; 32];
+    // SAFETY: the driver writes no more than it is told, a zero at the end included.
+    let said = unsafe {
+        sys::cuDeviceGetPCIBusId(
+            text.as_mut_ptr().cast(),
+            text.len() as i32,
+            context.cu_device(),
+        )
+    };
+    said.result().ok()?;
+    let text = CStr::from_bytes_until_nul(&text).ok()?;
+    Some(text.to_string_lossy().to_ascii_lowercase())
+}
+
+/// A UUID as people write it.
+fn hyphenated(uuid: sys::CUuuid) -> String {
+    let mut text = String::new();
+    for (i, byte) in uuid.bytes.into_iter().enumerate() {
+        if [4, 6, 8, 10].contains(&i) {
+            text.push('-');
+        }
+        text += &format!("{:02x}", byte as u8);
+    }
+    text
 }

@@ -1,6 +1,6 @@
 //! Memory, copies and launches.
 
-use beamgen_kernels::cuda::{CudaError, Graph, Number, Staging, rmsnorm};
+use beamgen_kernels::cuda::{CudaError, Device, Graph, Number, Staging, rmsnorm};
 
 use crate::helpers::{assert_same_bits, device, download, noise, own_device, upload};
 
@@ -19,6 +19,28 @@ fn what_is_written_is_read() {
     buffer.clear().expect("a fill");
     buffer.read(20, &mut values).expect("a copy");
     assert_eq!(values, [0; 3]);
+}
+
+#[test]
+fn a_card_is_told_from_others() {
+    let Some(device) = device() else { return };
+    let info = device.info();
+    let is = |text: &str, form: &str| {
+        text.len() == form.len()
+            && text.chars().zip(form.chars()).all(|(c, form)| match form {
+                'x' => c.is_ascii_hexdigit() && !c.is_ascii_uppercase(),
+                form => c == form,
+            })
+    };
+    assert!(is(&info.bus_id, "xxxx:xx:xx.x"), "{info:?}");
+    assert!(
+        is(&info.uuid, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
+        "{info:?}"
+    );
+    if !beamgen_emulated_cuda::uses_real_device() {
+        assert_eq!(info.bus_id, "0000:65:00.0");
+        assert_eq!(info.uuid, "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf");
+    }
 }
 
 #[test]
