@@ -34,7 +34,7 @@ pub use attention::{
 };
 pub use buffer::{Buffer, Element};
 pub use code::Loaded;
-pub use device::{Arg, Device, DeviceInfo, Launch};
+pub use device::{Arg, Device, DeviceInfo, KernelInfo, Launch};
 pub use embed::embed;
 pub use error::CudaError;
 pub use gather::{Gather, gather_rows};

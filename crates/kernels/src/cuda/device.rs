@@ -35,6 +35,17 @@ struct Inner {
 /// held by a thread once at a time, or it may wait for itself.
 pub(super) type Turn<'a> = RwLockReadGuard<'a, Option<ThreadId>>;
 
+/// The attribute of a function that says how much of a multiprocessor's memory should be shared.
+const CARVEOUT: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+
+/// Whether a second block on a multiprocessor needs all shared memory that this can have. The
+/// driver, left alone, may give more to the cache.
+fn takes_shared_memory(kernel: &str) -> bool {
+    kernel.contains("_many_")
+        || kernel.starts_with("attention_") && !kernel.starts_with("attention_merge")
+}
+
 /// The kernels loaded so far, and the code of all.
 struct Kernels {
     code: Code,
@@ -63,6 +74,20 @@ pub struct DeviceInfo {
     pub memory: usize,
     /// How many multiprocessors it has.
     pub multiprocessors: usize,
+}
+
+/// What a kernel takes of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Registers of a thread.
+    pub registers: i32,
+    /// Bytes of local memory of a thread: what registers had no room for.
+    pub local: i32,
+    /// Bytes of shared memory of a block that the kernel declares.
+    pub shared: i32,
+    /// The part of a multiprocessor's memory that should be shared, in percent; -1 if the driver
+    /// chooses.
+    pub carveout: i32,
 }
 
 /// The grid of a launch.
@@ -189,6 +214,37 @@ impl Device {
     #[must_use]
     pub fn loaded(&self) -> Loaded {
         self.kernels().code.loaded
+    }
+
+    /// What a kernel takes of the card.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    pub fn kernel_info(&self, kernel: &'static str) -> Result<KernelInfo, CudaError> {
+        use sys::CUfunction_attribute as Attribute;
+        self.bind()?;
+        let function = self.kernel(kernel)?;
+        let ask = |attribute| {
+            let mut value = 0;
+            // SAFETY: writes an int; a function of a loaded module.
+            let said =
+                unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function.0) }.result();
+            said.map(|()| value).map_err(CudaError::failed(kernel))
+        };
+        Ok(KernelInfo {
+            registers: ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local: ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            shared: ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            carveout: ask(CARVEOUT)?,
+        })
+    }
+
+    /// The names of all kernels.
+    pub fn kernel_names() -> impl Iterator<Item = &'static str> {
+        MODULES.iter().flat_map(|module| module.kernels).copied()
     }
 
     /// Why graphs are not used any more, after one failed here. They only save time, so launches can
@@ -375,6 +431,11 @@ impl Device {
             // SAFETY: the module is loaded and stays so.
             let function = unsafe { result::module::get_function(loaded, symbol) };
             let function = function.map_err(CudaError::failed("loading kernels"))?;
+            if takes_shared_memory(kernel) {
+                // A wish: the kernel runs without it, too.
+                // SAFETY: a function of a loaded module.
+                let _ = unsafe { sys::cuFuncSetAttribute(function, CARVEOUT, 100) };
+            }
             kernels.functions.insert(kernel, Kernel(function));
         }
         Ok(kernels.functions[name])

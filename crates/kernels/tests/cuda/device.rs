@@ -43,6 +43,31 @@ fn a_card_is_told_from_others() {
     }
 }
 
+/// Two blocks of these on a multiprocessor need nearly all shared memory that there is.
+#[test]
+fn large_kernels_ask_for_all_shared_memory() {
+    let Some(device) = device() else { return };
+    let asks =
+        |kernel: &&'static str| device.kernel_info(kernel).expect("a kernel").carveout == 100;
+    let asking: Vec<&str> = Device::kernel_names().filter(asks).collect();
+    let large = [
+        "attention_64_bf16",
+        "attention_96_bf16",
+        "attention_128_bf16",
+        "attention_64_f16",
+        "attention_96_f16",
+        "attention_128_f16",
+        "attention_any_f32",
+        "attention_any_bf16",
+        "attention_any_f16",
+        "linear_many_bf16",
+        "linear_silu_many_bf16",
+        "linear_many_f16",
+        "linear_silu_many_f16",
+    ];
+    assert_eq!(asking, large);
+}
+
 #[test]
 fn memory_ends() {
     let Some(device) = device() else { return };

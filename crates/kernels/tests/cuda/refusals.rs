@@ -77,6 +77,12 @@ fn what_is_missing_is_said() {
             "100",
             "the CUDA device has 100 bytes free, 4 were asked for",
         ),
+        // What is only a wish.
+        (
+            "EMULATED_CUDA_ERROR",
+            "cuFuncSetAttribute:1",
+            AS_MACHINE_CODE,
+        ),
         // Codes that came with CUDA 12.8 and 13.4.
         (
             "EMULATED_CUDA_ERROR",
