@@ -13,3 +13,4 @@ mod rope;
 mod rows;
 mod sample;
 mod silu;
+mod timing;
