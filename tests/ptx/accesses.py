@@ -216,7 +216,7 @@ def _multiply(names, statement):
     def execute(wave, lanes):
         _whole_warps(wave, lanes, what)
         parts = [[_spread(read(wave, lanes), wave, lanes) for read in reads] for reads in (read_a, read_b, read_c)]
-        for write, value in zip(writes, tensor_core.multiply(*parts, number, wave.truncate)):
+        for write, value in zip(writes, tensor_core.multiply(*parts, number, wave.sums)):
             write(wave, lanes, value)
 
     return execute

@@ -6,6 +6,7 @@ import numpy as np
 
 from bits import TYPES, narrow, widen
 from checks import Case, rounding, values
+from tensor_core import CARDS
 
 THREADS = 128
 
@@ -211,8 +212,8 @@ def cases(on_card: bool) -> list[Case]:
         geometry = Geometry("tensor", number, head_dim, heads, kv_heads, 16, [61 + 2 * i for i in range(rows)],
                             [(0, 61 + 2 * (rows - 1), _upto(rows))])
         found.append(Case(f"{geometry.kernel} company", (geometry.kernel,), geometry.shape(), _company(geometry), ("small", "quick", "full", "real")))
-    truncating = QUICK[1]
-    found.append(Case(f"{truncating.kernel} truncating", (truncating.kernel,), truncating.shape(), _against_reference(truncating), truncate=True))
+    cut = QUICK[1]
+    found += [Case(f"{cut.kernel} sums of an {card}", (cut.kernel,), cut.shape(), _against_reference(cut), sums=sums) for card, sums in CARDS.items()]
     for number in ("f32", "bf16", "f16"):
         for heads, head_dim in ((3, 96), (5, 40), (28, 128)):
             sets = ("quick", "full", "real") if heads == 28 else ("small", "quick", "full", "real")

@@ -57,7 +57,7 @@ class Machine:
 
     on_card = True
 
-    def __init__(self, folder: str | Path, seed: int | None = 0, truncate: bool = False):
+    def __init__(self, folder: str | Path, seed: int | None = 0, sums=None):
         self.parsed = {path.stem: ptx_text.parse(path.read_text()) for path in sorted(Path(folder).glob("*.ptx"))}
         self.paths = {stem: path if (path := Path(folder, f"{stem}.cubin")).exists() else Path(folder, f"{stem}.ptx") for stem in self.parsed}
         self.where = {name: stem for stem, module in self.parsed.items() for name in module.kernels}

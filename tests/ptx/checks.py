@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensor_core import Sums
+
 
 @dataclass
 class Check:
@@ -72,7 +74,8 @@ class Case:
     sets: tuple[str, ...] = ("small", "quick", "full")
     # None: all warps in step, which is faster; the order of warps does not matter to what is compared
     in_step: bool = False
-    truncate: bool = False
+    # what the sums of tensor cores are like; None: exact, and rounded once
+    sums: Sums | None = None
 
 
 def values(random: np.random.Generator, shape, number: str) -> np.ndarray:

@@ -18,6 +18,7 @@ from faults import KernelFault
 from global_memory import Memory, Threads
 from order import Order
 from shared_memory import SharedMemory
+from tensor_core import Sums
 
 SHARED_LIMIT = 48 << 10
 MOST_LANES = 4096  # that are resident together
@@ -93,7 +94,7 @@ class Wave:
 
     def __init__(self, machine, kernel: Kernel, memory: Memory, blocks: np.ndarray, grid, block: int, passed: dict, shared_bytes: int):
         count = len(blocks) * block
-        self.memory, self.kernel, self.random, self.truncate = memory, kernel, machine.random, machine.truncate
+        self.memory, self.kernel, self.random, self.sums = memory, kernel, machine.random, machine.sums
         self.lane, self.block_size = np.arange(count), block
         self.place = self.lane // block
         self.block = np.asarray(blocks)[self.place]
@@ -319,7 +320,7 @@ class Wave:
         return some_late
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=24)
 def compiled(text: str, name: str) -> Kernel:
     """A kernel of a module's text. A process runs many cases of one kernel."""
     module = ptx_text.parse(text, only=name)
@@ -331,10 +332,10 @@ class Machine:
 
     on_card = False
 
-    def __init__(self, folder: str | Path, seed: int | None = 0, truncate: bool = False):
+    def __init__(self, folder: str | Path, seed: int | None = 0, sums: Sums | None = None):
         texts = [path.read_text() for path in sorted(Path(folder).glob("*.ptx"))]
         self.texts = {name: text for text in texts for name in ptx_text.entry_names(text)}
-        self.truncate = truncate
+        self.sums = sums
         self.random = None if seed is None else np.random.default_rng(seed)
         self.poison = 0xFF if seed is None or seed % 2 == 0 else 0x4B
         self.executed = 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from bits import widen
 from checks import Case, Check, rounding, values
+from tensor_core import CARDS
 
 TILES = ("8", "16", "32", "64", "many")
 TILE_OUTPUTS, MANY_OUTPUTS, MANY_ROWS, CHUNK = 64, 128, 64, 32
@@ -220,12 +221,12 @@ def cases(on_card: bool) -> list[Case]:
                       _same_bits(small, [("16", 9), ("8", 3)])))
     for label, number, inputs, groups, gated in (("qkv", "bf16", 1536, 6, False), ("gate_up", "f16", 1536, 1, True)):
         layer = Layer(number, inputs, 64, groups, gated)
-        found.append(Case(f"linear truncating {label}", (layer.kernel("8"),), f"{number}, {inputs} to 64, {groups} groups",
-                          _against_reference(layer, "8", 8), truncate=True))
+        found += [Case(f"linear sums of an {card} {label}", (layer.kernel("8"),), f"{number}, {inputs} to 64, {groups} groups",
+                       _against_reference(layer, "8", 8), sums=sums) for card, sums in CARDS.items()]
     for label, number, inputs, groups in (("7B down", "bf16", 18944, 5), ("1.5B down", "bf16", 8960, 11), ("7B qkv", "f16", 3584, 4)):
         layer = Layer(number, inputs, 64, groups)
-        found.append(Case(f"linear truncating {label}", (layer.kernel("8"), layer.kernel("many")), f"{number}, {inputs} to 64",
-                          _same_bits(layer, [("many", 8), ("8", 8)]), ("quick", "full"), truncate=True))
+        found += [Case(f"linear sums of an {card} {label}", (layer.kernel("8"), layer.kernel("many")), f"{number}, {inputs} to 64",
+                       _same_bits(layer, [("many", 8), ("8", 8)]), ("full",), sums=sums) for card, sums in CARDS.items()]
     found.append(Case("linear_silu large f16", tuple(f"linear_silu_{tile}_f16" for tile in TILES), "3 rows, 64 to 4", _large_gate))
     for i, number in enumerate(("f32", "bf16", "f16")):
         found.append(Case(f"linear_any_{number}", (f"linear_any_{number}",), "11 rows, 333 to 19",

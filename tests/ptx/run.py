@@ -1,6 +1,6 @@
 """Runs the shipped PTX: in the interpreter of this folder, or on a card.
 
-    python3 tests/ptx/run.py [--set quick|full|real] [--only PATTERN] [--card] [--seed N] [--ptx FOLDER] [--json FILE] [--jobs N]
+    python3 tests/ptx/run.py [--set quick|full|real] [--only PATTERN] [--card] [--seed N] [--seeds N] [--ptx FOLDER] [--json FILE] [--jobs N]
 
 Prints a table; the exit code is 1 if a case fails. Planted faults (mutants.py) show that the cases can: three in the set quick, all in full.
 """
@@ -45,15 +45,6 @@ def kernels_of(folder: Path) -> set[str]:
     return {name for path in folder.glob("*.ptx") for name in ptx_text.entry_names(path.read_text())}
 
 
-def seeds_of(case: Case, chosen: str) -> int:
-    """With how many seeds a case runs: an odd one has other poison than an even one."""
-    if chosen == "real":
-        return 1
-    if chosen == "full":
-        return 5 if "small" in case.sets else 2 if "quick" in case.sets else 1
-    return 2 if "small" in case.sets else 1
-
-
 def row_of(case: Case, check: Check, began: float, instructions: int = 0) -> dict:
     """What came of a case, as it is in the JSON file."""
     return {"case": case.name, "kernel": check.kernel or ", ".join(case.kernels), "shape": case.shape, "ok": check.ok,
@@ -70,7 +61,7 @@ def run_case(case: Case, folder: Path, seed: int, on_card: bool) -> dict:
     began, check = time.monotonic(), Check()
     # each case has numbers of its own
     random = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    machine = Machine(folder, None if case.in_step else seed, case.truncate)
+    machine = Machine(folder, None if case.in_step else seed, case.sums)
     try:
         case.run(machine, random, check)
     except KernelFault as fault:
@@ -113,7 +104,8 @@ def main() -> int:
     parser.add_argument("--set", choices=("quick", "full", "real"), default="quick")
     parser.add_argument("--only", default="", help="cases whose name or kernels have this regular expression")
     parser.add_argument("--card", action="store_true", help="run on a card")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="chooses numbers and the order of warps; an odd one has other poison than an even one")
+    parser.add_argument("--seeds", type=int, default=1, help="so many seeds, one after the other")
     parser.add_argument("--ptx", type=Path, default=SHIPPED, help="folder of PTX files (for a card also cubins)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time; a card runs one")
@@ -136,7 +128,7 @@ def main() -> int:
         if options.json:  # what is done stays, whatever happens to the rest
             options.json.write_text(json.dumps(results, indent=1) + "\n")
 
-    work = [(case.name, options.ptx, options.seed + more, options.card) for case in chosen for more in range(seeds_of(case, options.set))]
+    work = [(case.name, options.ptx, options.seed + more, options.card) for more in range(options.seeds) for case in chosen]
     # a card's memory is for one process at a time, and its context does not survive every fault
     with Workers(1 if options.card else options.jobs, CARD_LIMIT if options.card else LIMIT) as workers:
         for result in workers.map(run_named, work, not_run, lambda result: options.card and not result["ok"]):
