@@ -24,8 +24,8 @@ class Sums:
         return f"sums of {self.together} products, {self.extra} extra bits, rounded toward {self.toward}"
 
 
-# What the interpreter of tests/ptx does in its truncating cases (tensor_core.py): no addend is cut before the sum is.
-INTERPRETED = Sums(8, 99, "zero")
+# One of the two kinds that the interpreter of tests/ptx has (CARDS in tensor_core.py); the other is Sums(16, 2, "zero").
+INTERPRETED = Sums(8, 1, "zero")
 
 
 def bits(value):
@@ -45,8 +45,9 @@ def dot(sums, left, right, start):
     """One element of a multiply, by integers. Products have the exponent of their factors' sum, as hardware has it."""
     total = start
     for first in range(0, 16, sums.together):
-        products = [l * r for l, r in zip(left[first : first + sums.together], right[first : first + sums.together])]
-        scales = [exponent(l) + exponent(r) for l, r in zip(left[first:], right[first:]) if l * r] + ([exponent(total)] if total else [])
+        factors = list(zip(left[first : first + sums.together], right[first : first + sums.together]))
+        products = [l * r for l, r in factors]
+        scales = [exponent(l) + exponent(r) for l, r in factors if l * r] + ([exponent(total)] if total else [])
         if not scales:
             continue
         # the unit of the last bit that is kept
