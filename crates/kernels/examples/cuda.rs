@@ -81,7 +81,7 @@ fn main() -> Result<(), CudaError> {
         calls: if dry { 1 } else { CALLS },
         repeats: if dry { 1 } else { REPEATS },
         rows: match dry {
-            true => &[16, 64, 130],
+            true => &[16, 130],
             false => &[16, 32, 64, 128, 256, 512, 1024, 2048],
         },
         json,
@@ -99,7 +99,9 @@ fn main() -> Result<(), CudaError> {
     for rows in bench.rows {
         bench.rowwise(*rows)?;
     }
-    for rows in bench.rows.iter().filter(|rows| **rows <= 256) {
+    // A draw takes longer on the emulated device than all else.
+    let most = if dry { 16 } else { 256 };
+    for rows in bench.rows.iter().filter(|rows| **rows <= most) {
         bench.sampling(*rows)?;
         bench.head(*rows)?;
     }
