@@ -10,24 +10,24 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import probe
-from narrow import narrow
+from narrow import Failed, narrow
 from programs import ROOT
 from report import objects, run
 
 HERE = Path(__file__).parent
 DRIVER = [sys.executable, str(HERE / "driver.py")]
 # Seconds that are kept for what has failed.
-KEPT = 60
+KEPT = 90
 
 
 def first(report, world):
     failed = []
     for part in [part for part in (facts, modules, tests, ptx, scored, solved) if part.__name__ in world.parts]:
         failed += report.attempt(part, world) or []
-    for what, command, narrower in failed[: world.narrowed]:
-        report.attempt(narrow, world.programs, world.test_limit, what, command, narrower)
-    for what, _, _ in failed[world.narrowed :]:
-        report.add("narrow", what, "left out", f"{world.narrowed} others are narrowed down")
+    for one in failed[: world.narrowed]:
+        report.attempt(narrow, world.programs, world.narrow_limit, one)
+    for one in failed[world.narrowed :]:
+        report.add("narrow", one.what, "left out", f"{world.narrowed} others are narrowed down")
     report.attempt(sums, world)
 
 
@@ -90,7 +90,7 @@ def tests(report, world):
                 continue
             report.add("tests", what, ran.result, "" if ran.result == "ok" else ran.says(), ran.seconds)
             if ran.result != "ok":
-                failed.append((what, command, None))
+                failed.append(Failed(what, command, ran))
     return failed
 
 
@@ -120,9 +120,7 @@ def ptx_of(report, world, kind, arguments, limit):
         where = f"row {place['row']}, column {place['column']}: {place['got']:.6g}, wanted {place['wanted']:.6g}: " if place else ""
         report.add("ptx", f"{kind}, {case['case']}", "differs", f"{case['kernel']}: {where}{case['message']}", case["seconds"], kernel=case["kernel"], first=place)
     result = "ok" if ran.result == "ok" and cases else "fails" if wrong or ran.result == "ok" else ran.result
-    # the file comes at the end
-    right = sum(line.endswith("OK") for line in ran.output.splitlines())
-    says = f"{len(cases)} cases, {len(wrong)} wrong" if cases else f"{right} cases are right, then {ran.says()}"
+    says = f"{len(cases)} cases, {len(wrong)} wrong" + ("" if cases and (result == "ok" or wrong) else f", then {ran.says()}")
     report.add("ptx", kind, result, says, ran.seconds)
     return cases
 
@@ -153,7 +151,7 @@ def scored(report, world):
             says = f"{len(got)} of {len(wanted)} steps, largest difference {largest:.1e} of {most:.0e}"
         report.add("pair", what, result, says, ran.seconds)
         if result != "ok":
-            failed.append((what, [*command, *flags], [*command, *EXACT] if flags != EXACT else None))
+            failed.append(Failed(what, [*command, *flags], ran, [*command, *EXACT] if flags != EXACT else None))
     return failed
 
 
@@ -173,7 +171,7 @@ def solved(report, world):
         result = "ok" if len(wanted) == len(got) > 0 and same >= 0.9 * len(wanted) else "differs"
         says = f"{same} of {len(wanted)} chains are the cpu's"
     report.add("pair", "solve", result, says, ran.seconds)
-    return [] if result == "ok" else [("solve", [*command, *ON_CARD], None)]
+    return [] if result == "ok" else [Failed("solve", [*command, *ON_CARD], ran)]
 
 
 def chains_of(output):
@@ -195,8 +193,9 @@ def sums(report, world):
         return
     d, wide = answer
     kind = probe.infer(d)
-    parts = [100 * probe.explained(sums, a, b, c, d) for sums in (kind, probe.INTERPRETED)]
-    says = f"{kind}, which gives {parts[0]:.1f} % of the results of random numbers bit for bit; the interpreter's truncating sums give {parts[1]:.1f} %"
+    says = f"{kind}, which gives {100 * probe.explained(kind, a, b, c, d):.1f} % of the results of random numbers bit for bit"
+    for card, known in probe.INTERPRETED.items():
+        says += f"; the interpreter's {card} {100 * probe.explained(known, a, b, c, d):.1f} %"
     report.add("sums", "mma.sync", "ok", says, sums=vars(kind))
     if np.isnan(wide).all():
         report.add("sums", "wgmma", "left out", "this card has none")

@@ -1,11 +1,22 @@
 """What a test or program that fails does under other conditions, and the first launch in which it and the CPU part."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from report import run
+from report import Ran, run
 from launches import first_difference
+
+@dataclass
+class Failed:
+    """A command that failed on the card. `narrower` is the same with the `any` kernels, where a flag selects these."""
+
+    what: str
+    command: list
+    ran: Ran
+    narrower: list | None = None
+
 
 CONDITIONS = [("again", {}), ("without graphs", {"TRACE_GRAPHS": "0"}), ("blocking launches", {"CUDA_LAUNCH_BLOCKING": "1"})]
 
@@ -38,21 +49,21 @@ def compare(programs, command, limit):
         return difference
 
 
-def narrow(report, programs, limit, what, command, narrower=None):
-    """A row for a command that failed. `narrower` is the same with the `any` kernels, where a flag selects these."""
-    conditions = [(name, command, more) for name, more in CONDITIONS]
-    if narrower:
-        conditions.append(("the `any` kernels", narrower, {}))
-    told = []
-    for name, tried, more in conditions:
-        if not report.has_time("narrow", f"{what}, {name}", 5):
-            return
-        ran = run(tried, programs.card(traced="TRACE_GRAPHS" in more, **more), min(limit, report.left()))
-        told.append(f"{name}: {ran.result}")
-    if report.has_time("narrow", f"{what}, compute-sanitizer", 10):
-        told.append(under_sanitizer(command, programs.card(), min(60, report.left())))
-    difference = None
-    if report.has_time("narrow", f"{what}, operation by operation", 10):
-        difference = compare(programs, command, min(2 * limit, report.left() / 2))
+def narrow(report, programs, most, failed):
+    """A row for what has failed; a try of it takes at most so many seconds."""
+    limit = min(most, 3 * failed.ran.seconds + 2)
+    tries = [(name, failed.command, more) for name, more in CONDITIONS]
+    if failed.narrower:
+        tries.append(("the `any` kernels", failed.narrower, {}))
+    told, difference = [], None
+    for name, tried, more in tries:
+        # time is kept for the comparison, which tells most
+        ran = run(tried, programs.card(traced="TRACE_GRAPHS" in more, **more), limit) if report.left() > limit + 20 else None
+        told.append(f"{name}: {ran.result if ran else 'no time is left'}")
+    if report.left() > 4 * limit + 20:
+        told.append(under_sanitizer(failed.command, programs.card(), 4 * limit))
+    if report.left() > 5:
+        difference = compare(programs, failed.command, min(4 * limit, report.left() / 2))
         told.append(difference["says"] if difference else "every launch is the cpu's")
-    report.add("narrow", what, "differs" if difference and difference["kernel"] else "fails", "; ".join(told), first=difference)
+    found = difference and difference["kernel"]
+    report.add("narrow", failed.what, "differs" if found else "fails", "; ".join(told), first=difference)

@@ -24,8 +24,8 @@ class Sums:
         return f"sums of {self.together} products, {self.extra} extra bits, rounded toward {self.toward}"
 
 
-# One of the two kinds that the interpreter of tests/ptx has (CARDS in tensor_core.py); the other is Sums(16, 2, "zero").
-INTERPRETED = Sums(8, 1, "zero")
+# The kinds that the interpreter of tests/ptx has (CARDS in tensor_core.py).
+INTERPRETED = {"A100": Sums(8, 1, "zero"), "H100": Sums(16, 2, "zero")}
 
 
 def bits(value):

@@ -31,7 +31,7 @@ def sources():
     for source in SOURCES:
         path = ROOT / source
         for file in [path] if path.is_file() else sorted(path.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":
                 files[str(file.relative_to(ROOT))] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     return files
 

@@ -25,7 +25,7 @@ class World:
 
     parts = ["facts", "modules", "tests", "ptx", "scored", "solved"]
     at_once = 4
-    test_limit = 40
+    test_limit, narrow_limit = 40, 15
     tests = TESTS
     ptx = ["--card", "--set"]
     ptx_limit = 110
