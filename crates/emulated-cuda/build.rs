@@ -33,7 +33,9 @@ fn compile() -> Result<PathBuf, String> {
         return Err("it needs Linux".to_owned());
     }
     let compiler = env::var_os("CXX").unwrap_or_else(|| "g++".into());
-    let sources = ["block", "driver", "kernels", "memory", "module", "stream"];
+    let sources = [
+        "block", "driver", "fault", "kernels", "memory", "module", "stream",
+    ];
     let sources = sources.map(|name| format!("src/{name}.cpp"));
     // The directory is its own, so that it can be put on LD_LIBRARY_PATH.
     let library = Path::new(&env::var_os("OUT_DIR").expect("set by cargo")).join("libcuda.so");

@@ -1,4 +1,6 @@
 // The library, the device, contexts, memory.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +14,7 @@ using namespace emulated;
 
 namespace {
 
-bool initialised = false;
+pid_t started_by = 0;  // the process that has initialised the driver; 0 for none
 int context;  // there is one; its address is its handle
 thread_local void* current_context = nullptr;
 Result broken = SUCCESS;  // what a kernel did to the context
@@ -21,6 +23,9 @@ std::recursive_mutex& mutex() {
   static auto& one = *new std::recursive_mutex;  // lives as long as the process
   return one;
 }
+
+// Not in a process that was forked later: there a real driver answers nothing but that it is not initialised.
+bool initialised() { return started_by == getpid(); }
 
 // The number before and behind the dot of a variable.
 int part(const char* variable, const char* otherwise, int which) {
@@ -69,7 +74,7 @@ Locked::Locked() { mutex().lock(); }
 Locked::~Locked() { mutex().unlock(); }
 
 Result check_context() {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   return current_context ? broken : INVALID_CONTEXT;
 }
 Result planted(const char* call) {
@@ -90,7 +95,8 @@ Result context_error() { return broken; }
 API cuInit(unsigned) {
   Locked locked;
   if (device_count() == 0) return NO_DEVICE;
-  initialised = true;
+  if (started_by == 0) started_by = getpid();
+  if (!initialised()) return NOT_INITIALIZED;
   return SUCCESS;
 }
 API cuDriverGetVersion(int* version) {
@@ -109,12 +115,12 @@ API cuGetErrorString(Result code, const char** text) {
 }
 
 API cuDeviceGetCount(int* count) {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   *count = device_count();
   return SUCCESS;
 }
 API cuDeviceGet(int* device, int ordinal) {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   if (ordinal < 0 || ordinal >= device_count()) return INVALID_DEVICE;
   *device = ordinal;
   return SUCCESS;
@@ -151,19 +157,19 @@ API cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 
 API cuDevicePrimaryCtxRetain(void** out, int) {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   *out = &context;
   return SUCCESS;
 }
 API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 API cuCtxSetCurrent(void* handle) {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   if (handle && handle != &context) return INVALID_CONTEXT;
   current_context = handle;
   return SUCCESS;
 }
 API cuCtxGetCurrent(void** handle) {
-  if (!initialised) return NOT_INITIALIZED;
+  if (!initialised()) return NOT_INITIALIZED;
   *handle = current_context;
   return SUCCESS;
 }

@@ -17,6 +17,12 @@
 #include "planted.cu"
 
 namespace emulated {
+
+template <>
+inline constexpr Number number_of<bf16> = {2, 6};
+template <>
+inline constexpr Number number_of<f16> = {2, 9};
+
 namespace {
 
 #define REGISTER(name) Signature<name>::kernel(#name),

@@ -13,8 +13,10 @@
 //! `EMULATED_CUDA_CAPABILITY=7.5` it is old, `EMULATED_CUDA_DRIVER=11.0` its driver is,
 //! `EMULATED_CUDA_MEMORY` it has so many bytes (512 MiB); `EMULATED_CUDA_SEED` is the order of
 //! threads. `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel
-//! whose name begins so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes a
-//! number of what these kernels compute, from the seventh launch on.
+//! whose name begins so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes one
+//! number of what these kernels write at each launch from the seventh on: the first, or with
+//! `rmsnorm:7@middle` or `rmsnorm:7@last` another. `rope_kv@last.1` is the last number that is
+//! written through argument 1, not 0. [`plant_wrong`] does it within a process.
 //! `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` returns this code from the seventh call of this
 //! function of the API on (without the second number, from the first on), and does nothing else.
 //! `EMULATED_CUDA_REFUSE=ptx` is a driver without its compiler, `cubin` one that loads no machine
@@ -66,6 +68,51 @@ pub fn load() -> bool {
 #[must_use]
 pub fn uses_real_device() -> bool {
     std::env::var_os("BEAMGEN_TEST_CUDA").is_some_and(|value| value == "real")
+}
+
+/// Has the results of kernels spoilt from now on, as `EMULATED_CUDA_WRONG` has it, whatever that
+/// says; nothing ends that. Concerns all threads of the process.
+///
+/// # Panics
+///
+/// If the emulated driver was not [loaded](load).
+#[cfg(target_os = "linux")]
+pub fn plant_wrong(fault: &str) {
+    use std::ffi::{CString, c_char};
+    assert!(
+        !uses_real_device() && load(),
+        "faults are for the emulated device"
+    );
+    let fault = CString::new(fault).expect("a fault without zeros");
+    // SAFETY: the name ends with a zero; the library was opened for all to see, and stays.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"emulated_cuda_plant".as_ptr()) };
+    assert!(!address.is_null(), "the emulated driver plants faults");
+    // SAFETY: src/fault.cpp has this function, with this signature.
+    let plant: extern "C" fn(*const c_char) = unsafe { std::mem::transmute(address) };
+    plant(fault.as_ptr());
+}
+
+/// Whether `test` returns true in a process that is forked for it. To be called where no other
+/// thread of the process does anything.
+///
+/// # Panics
+///
+/// If there is no process to be had.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn in_a_fork(test: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs the test and ends; who calls promises that no thread holds a lock.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "a process");
+    if child == 0 {
+        let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(false);
+        // SAFETY: ends the child at once, without what was meant for the parent's end.
+        unsafe { libc::_exit(i32::from(!passed)) };
+    }
+    let mut status = -1;
+    // SAFETY: writes an int.
+    let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    ended == child && status == 0
 }
 
 fn built() -> Option<&'static Path> {

@@ -104,6 +104,13 @@ bool inside_memory(uint64_t at, size_t bytes) {
   return at - piece->first <= piece->second && bytes <= piece->second - (at - piece->first);
 }
 
+size_t memory_from(uint64_t at) {
+  auto piece = pieces().upper_bound(at);
+  if (piece == pieces().begin()) return 0;
+  --piece;
+  return at - piece->first <= piece->second ? piece->second - (at - piece->first) : 0;
+}
+
 void check_guards(const char* after) {
   for (const auto& [at, bytes] : pieces()) check_guard(at, bytes, after);
 }

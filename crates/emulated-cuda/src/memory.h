@@ -16,6 +16,8 @@ bool give_memory(uint64_t at);
 
 // Whether these bytes lie in one piece of memory that is taken.
 bool inside_memory(uint64_t at, size_t bytes);
+// Bytes from there to the end of the piece of memory that it lies in; 0 if it lies in none.
+size_t memory_from(uint64_t at);
 
 // Stops the program if somebody has written outside of what was taken.
 void check_guards(const char* after);

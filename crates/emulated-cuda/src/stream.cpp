@@ -13,6 +13,7 @@
 
 #include "api.h"
 #include "block.h"
+#include "fault.h"
 #include "memory.h"
 #include "module.h"
 
@@ -156,32 +157,21 @@ void for_pending(Each each) {
     for (const Operation& operation : stream->pending) each(operation);
 }
 
-// Whether `name` begins with what the variable says; `number` is what comes behind a colon, or 1.
-bool is_meant(const char* variable, const char* name, unsigned long* number) {
-  const char* text = getenv(variable);
-  if (!text || !*text) return false;
-  const char* colon = strchr(text, ':');
-  *number = colon ? strtoul(colon + 1, nullptr, 10) : 1;
-  return strncmp(name, text, colon ? (size_t)(colon - text) : strlen(text)) == 0;
-}
-
 Result Call::run() const {
   const Kernel& kernel = *function->kernel;
-  unsigned long number;
-  static unsigned long failing;
-  if (is_meant("EMULATED_CUDA_FAIL", kernel.name, &number) && ++failing == number) return break_context(ILLEGAL_ADDRESS);
-  std::vector<void*> pointers;
+  if (breaks(kernel.name)) return break_context(ILLEGAL_ADDRESS);
+  std::vector<void*> values;
+  std::vector<uint64_t> places;
   size_t word = 0;
   for (size_t i = 0; i < kernel.arguments; i++) {
-    pointers.push_back(const_cast<uint64_t*>(&arguments[word]));
+    values.push_back(const_cast<uint64_t*>(&arguments[word]));
+    places.push_back(kernel.sizes[i] == 8 ? arguments[word] : 0);
     word += words(kernel.sizes[i]);
   }
-  emulated::run({kernel.name, kernel.call, pointers.data(), grid, block, shared});
+  const Wrong wrong(kernel, places);
+  emulated::run({kernel.name, kernel.call, values.data(), grid, block, shared});
   check_guards(kernel.name);
-  // The first argument is where the results go: another bit in the fraction of the first number, whatever its type.
-  static unsigned long wrong;
-  if (is_meant("EMULATED_CUDA_WRONG", kernel.name, &number) && ++wrong >= number && inside_memory(arguments[0], 4))
-    *reinterpret_cast<uint32_t*>(arguments[0]) ^= 0x00400040;
+  wrong.spoil();
   return SUCCESS;
 }
 

@@ -332,11 +332,16 @@ fn on_a_faulty_device() {
         launch().expect("kept");
         assert_eq!(launch(), Err(contained));
         assert_eq!(fixture.numbers()[..3], [1, 2, 3], "only that call fails");
-    } else if std::env::var_os("EMULATED_CUDA_WRONG").is_some() {
+    } else if let Ok(fault) = std::env::var("EMULATED_CUDA_WRONG") {
+        let place = [("@middle", 127), ("@last", 255)];
+        let place = place.iter().find(|(place, _)| fault.ends_with(place));
+        let mut expected: Vec<u32> = (1..=256).collect();
         launch().expect("kept");
-        assert_eq!(fixture.numbers()[..3], [1, 2, 3]);
+        assert_eq!(fixture.numbers(), expected);
         launch().expect("kept");
-        assert_eq!(fixture.numbers()[..3], [2 ^ 0x0040_0040, 3, 4]);
+        expected.iter_mut().for_each(|number| *number += 1);
+        expected[place.map_or(0, |(_, at)| *at)] ^= 1;
+        assert_eq!(fixture.numbers(), expected);
     } else {
         let broken = DriverError(sys::CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
         launch().expect("kept");
@@ -355,6 +360,8 @@ fn faults_that_were_asked_for_come() {
     for (variable, fault) in [
         ("EMULATED_CUDA_FAIL", "planted_inc:2"),
         ("EMULATED_CUDA_WRONG", "planted_inc:2"),
+        ("EMULATED_CUDA_WRONG", "planted_increment:2@middle"),
+        ("EMULATED_CUDA_WRONG", "planted_increment:2@last"),
         ("EMULATED_CUDA_ERROR", "cuLaunchKernel:226:2"),
     ] {
         let output = Command::new(std::env::current_exe().expect("this program"))
@@ -362,6 +369,33 @@ fn faults_that_were_asked_for_come() {
             .env(variable, fault)
             .output()
             .expect("this program runs");
-        assert!(output.status.success(), "{variable}: {output:?}");
+        assert!(output.status.success(), "{variable}={fault}: {output:?}");
     }
+}
+
+/// In a process that was forked after the driver had started, it answers that it has not.
+#[test]
+#[ignore = "forks"]
+fn in_a_forked_process() {
+    let fixture = Fixture::new().expect("a device");
+    let refused = DriverError(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);
+    assert!(beamgen_emulated_cuda::in_a_fork(|| {
+        fixture.launch("planted_increment", 2, 128, 256) == Err(refused)
+            && result::init() == Err(refused)
+    }));
+    fixture
+        .launch("planted_increment", 2, 128, 256)
+        .expect("kept");
+}
+
+#[test]
+fn a_forked_process_has_no_driver() {
+    if beamgen_emulated_cuda::library().is_none() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "in_a_forked_process", "--ignored"])
+        .output()
+        .expect("this program runs");
+    assert!(output.status.success(), "{output:?}");
 }
