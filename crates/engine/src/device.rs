@@ -99,7 +99,10 @@ impl Compute {
         match self {
             Self::Cpu => Ok(None),
             #[cfg(feature = "cuda")]
-            Self::Cuda(device) => Ok(Some(device.free_bytes()?)),
+            Self::Cuda(device) => {
+                self.check_process()?;
+                Ok(Some(device.free_bytes()?))
+            }
         }
     }
 
@@ -139,6 +142,18 @@ impl Compute {
             Self::Cuda(device) => device.graphs_lost().map(|reason| {
                 format!("no CUDA graphs: every kernel is launched by itself, which takes longer and changes no result ({reason})")
             }),
+        }
+    }
+
+    /// Refuses a CUDA device that was opened before this process was forked.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        match self {
+            Self::Cpu => Ok(()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => Ok(cuda::check_process()?),
         }
     }
 

@@ -367,6 +367,8 @@ impl Engine {
 
     /// Everything that can be wrong with a call but the memory; counts the wanted rows.
     fn check(&mut self, items: &[Append<'_>], output: Output) -> Result<usize, Error> {
+        // Once for each call: a system call, where a launch should have none.
+        self.model.compute().check_process()?;
         if output == Output::Logits && !self.model.has_head() {
             return Err(Error::NoHead);
         }

@@ -3,7 +3,8 @@
 use std::thread;
 
 use beamgen_kernels::cuda::{
-    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, linear, linear_silu,
+    Buffer, Device, Element, LinearShape, LinearWorkspace, Number, check_process, linear,
+    linear_silu,
 };
 use beamgen_kernels::{Epilogue, ThreadPool, WeightFormat};
 use half::slice::HalfFloatSliceExt;
@@ -139,6 +140,7 @@ pub(super) fn load(
     pool: &ThreadPool,
 ) -> Result<CudaDecoder, Error> {
     check(loader.weight_type)?;
+    check_process()?;
     let threads = pool.threads();
     let decoder = loader.decoder(config, &OnDevice { device, threads })?;
     device.synchronize()?;

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use super::code::{Code, Loaded};
 use super::modules::MODULES;
 use super::upload::Uploads;
-use super::{Buffer, CudaError, Element};
+use super::{Buffer, CudaError, Element, process};
 
 /// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. While a
 /// thread records a graph, others cannot queue work, because it would be recorded, too.
@@ -135,15 +135,24 @@ impl Device {
     /// # Errors
     /// [`CudaError::NoDriver`], or what the driver says.
     pub fn count() -> Result<usize, CudaError> {
+        process::check_process()?;
         // SAFETY: opening the driver's library runs its initialisers, as every CUDA program does.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver);
         }
-        let none = sys::CUresult::CUDA_ERROR_NO_DEVICE;
         match CudaContext::device_count() {
-            Ok(devices) => Ok(devices as usize),
-            Err(error) if error.0 == none => Ok(0),
-            Err(error) => Err(CudaError::failed("starting the driver")(error)),
+            Ok(devices) => {
+                process::started();
+                Ok(devices as usize)
+            }
+            Err(error) => match error.0 {
+                sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(0),
+                // Another library has started the driver before the fork.
+                sys::CUresult::CUDA_ERROR_NOT_INITIALIZED => {
+                    Err(CudaError::Forked { process: None })
+                }
+                _ => Err(CudaError::failed("starting the driver")(error)),
+            },
         }
     }
 

@@ -24,6 +24,11 @@ pub enum CudaError {
         /// Its compute capability.
         capability: (i32, i32),
     },
+    /// This process was forked after the driver had started.
+    Forked {
+        /// The process that has started it, if that is known.
+        process: Option<u32>,
+    },
     /// The device has not enough free memory.
     OutOfMemory {
         /// Bytes asked for.
@@ -86,6 +91,15 @@ impl std::fmt::Display for CudaError {
                 f,
                 "{name} has compute capability {major}.{minor}; 8.0 (Ampere) or later is needed"
             ),
+            Self::Forked { process } => {
+                f.write_str("CUDA was opened before this process was forked")?;
+                if let Some(process) = process {
+                    write!(f, " from process {process}")?;
+                }
+                f.write_str(
+                    "; open it in the process that uses it (multiprocessing: start method spawn)",
+                )
+            }
             Self::OutOfMemory { needed, free } => write!(
                 f,
                 "the CUDA device has {free} bytes free, {needed} were asked for"

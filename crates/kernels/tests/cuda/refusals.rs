@@ -159,3 +159,31 @@ fn assert_says(environment: &[(&str, &str)], says: &str) {
         "{environment:?}: {text}"
     );
 }
+
+/// For `a_forked_process_is_told`.
+#[test]
+#[ignore = "forks"]
+fn in_a_forked_process() {
+    assert!(beamgen_emulated_cuda::load());
+    let other = |process| move || Device::count() == Err(CudaError::Forked { process });
+    // As another library of the process would.
+    cudarc::driver::result::init().expect("an emulated driver");
+    assert!(beamgen_emulated_cuda::in_a_fork(other(None)));
+    Device::open(0).expect("a device");
+    let parent = Some(std::process::id());
+    assert!(beamgen_emulated_cuda::in_a_fork(other(parent)));
+    assert_eq!(Device::count(), Ok(1));
+}
+
+#[test]
+fn a_forked_process_is_told() {
+    if beamgen_emulated_cuda::library().is_none() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "refusals::in_a_forked_process", "--ignored"])
+        .env_remove("BEAMGEN_TEST_CUDA")
+        .output()
+        .expect("this program runs");
+    assert!(output.status.success(), "{output:?}");
+}
