@@ -110,8 +110,8 @@ const FAULTS: [(&str, &str, &str); 12] = [
     ("EMULATED_CUDA_WRONG", "linear_any", "wrong numbers: linear"),
     (
         "EMULATED_CUDA_WRONG",
-        "linear_many_bf16",
-        "wrong numbers: linear",
+        "linear_64_bf16@last",
+        "wrong numbers: linear of 61 rows",
     ),
     ("EMULATED_CUDA_WRONG", "rope_kv_f16", "wrong numbers: rope"),
     (
@@ -122,10 +122,14 @@ const FAULTS: [(&str, &str, &str); 12] = [
     ("EMULATED_CUDA_WRONG", "sample", "wrong numbers: sample"),
     ("EMULATED_CUDA_FAIL", "silu", "an illegal memory access"),
     // Found by the first passes of the model, which is loaded then.
-    ("EMULATED_CUDA_FAIL", "embed:2", "an illegal memory access"),
+    (
+        "EMULATED_CUDA_FAIL",
+        "embed_f32:2",
+        "an illegal memory access",
+    ),
     (
         "EMULATED_CUDA_WRONG",
-        "embed:2",
+        "embed_f32:2",
         "wrong numbers: two passes",
     ),
     ("EMULATED_CUDA_MEMORY", "1000000", "free"),

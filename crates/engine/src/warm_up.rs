@@ -2,25 +2,37 @@
 
 use std::slice;
 
-use crate::runner::Runner;
+use crate::model::{CudaDecoder, Packed};
 use crate::{Append, Engine, Error, Output, Rows, Want};
 
-/// Tokens of the text: enough that a decode pass of one row is run, recorded and replayed.
-const TOKENS: usize = 6;
+/// Rows of passes that together run every kernel of layers on tensor cores. For other layers there
+/// is one kernel, and the last is enough.
+const PASSES: [usize; 4] = [33, 17, 9, 8];
+/// Passes of one row after them: the first is run, the second recorded, the third replayed.
+const SINGLE: usize = 3;
 
 impl Engine {
-    /// If the model is on a device: a text of a few tokens in one pass, and again token by token.
-    /// Loads the kernels of these passes, and finds out whether the model computes there: rows have
-    /// to be finite and the same, to the last bit, in both ways.
+    /// Most rows of the text that a device reads when an engine is made there.
+    pub const FIRST_ROWS: usize = 33 + 17 + 9 + 8 + SINGLE;
+
+    /// If the model is on a device: a text in one pass, and again in passes of other sizes, which
+    /// run other kernels. Loads the kernels of these passes, and finds out whether the model
+    /// computes there: rows have to be finite and the same, to the last bit, in all ways.
     ///
     /// # Errors
     /// [`Error::Device`]
     pub(crate) fn warm_up(&mut self) -> Result<(), Error> {
-        if matches!(self.runner, Runner::Cpu(_)) {
+        let Packed::Cuda(decoder) = self.model().packed() else {
             return Ok(());
-        }
+        };
+        let sizes = match on_tensor_cores(decoder) {
+            true => &PASSES[..],
+            false => &PASSES[3..],
+        };
         let config = self.model().config();
-        let count = TOKENS.min(config.max_position_embeddings);
+        let room = self.kv().pages_total * self.page_size();
+        let passes = passes(sizes, config.max_position_embeddings.min(room));
+        let count = passes.iter().sum();
         let text: Vec<u32> = (0..count)
             .map(|i| ((7 * i + 1) % config.vocab_size) as u32)
             .collect();
@@ -28,45 +40,106 @@ impl Engine {
             true => Output::Logits,
             false => Output::Hidden,
         };
-        let whole = self.rows_of_text(&text, count, Want::All, output)?;
-        let last = self.rows_of_text(&text, count, Want::Last, output)?;
-        let single = self.rows_of_text(&text, 1, Want::Last, output)?;
-        let last = [(count - 1, &last[0])];
-        for (i, rows) in last.into_iter().chain(single.iter().enumerate()) {
-            same(whole[0].row(i), rows.row(0))?;
+        let whole = &self.rows_of_text(&text, &[count], Want::All, output)?[0];
+        // Where not all are wanted, the last layer has fewer rows, and nothing is recorded.
+        let mut some = vec![0, count / 2, count - 1];
+        some.dedup();
+        let chosen = &self.rows_of_text(&text, &[count], Want::At(&some), output)?[0];
+        for (at, row) in some.into_iter().zip(chosen.iter()) {
+            same(at, whole, row, format!("{count} with a few wanted"))?;
+        }
+        let mut all = 0..count;
+        for rows in self.rows_of_text(&text, &passes, Want::All, output)? {
+            for (row, at) in rows.iter().zip(all.by_ref()) {
+                same(at, whole, row, rows.len().to_string())?;
+            }
         }
         Ok(())
     }
 
-    /// The wanted rows of a text that is read `at_once` tokens at a time.
+    /// The wanted rows of a text that is read in passes of so many tokens.
     fn rows_of_text(
         &mut self,
         text: &[u32],
-        at_once: usize,
+        passes: &[usize],
         want: Want<'_>,
         output: Output,
     ) -> Result<Vec<Rows>, Error> {
         let seq = self.create();
-        let append = |tokens| Append { seq, tokens, want };
-        let passes = text.chunks(at_once).map(append);
-        let rows = passes
-            .map(|item| self.forward(slice::from_ref(&item), output))
-            .collect();
+        let mut rest = text;
+        let read = |count: &usize| {
+            let tokens;
+            (tokens, rest) = rest.split_at(*count);
+            self.forward(slice::from_ref(&Append { seq, tokens, want }), output)
+        };
+        let rows = passes.iter().map(read).collect();
         self.free(seq);
         rows
     }
 }
 
-/// The same row of two passes.
-fn same(prefilled: &[f32], decoded: &[f32]) -> Result<(), Error> {
+fn on_tensor_cores(decoder: &CudaDecoder) -> bool {
+    decoder.layers.iter().any(|layer| {
+        let matrices = [
+            &layer.qkv,
+            &layer.attention_out,
+            &layer.gate_up,
+            &layer.down,
+        ];
+        matrices.iter().any(|matrix| matrix.shape.on_tensor_cores())
+    })
+}
+
+/// Passes of these sizes, as far as they and those of one row are no more than `most` rows.
+fn passes(sizes: &[usize], most: usize) -> Vec<usize> {
+    let mut left = most;
+    let mut passes = sizes.to_vec();
+    passes.retain(|size| {
+        let fits = left >= size + SINGLE;
+        left -= if fits { *size } else { 0 };
+        fits
+    });
+    passes.extend(std::iter::repeat_n(1, left.min(SINGLE)));
+    passes
+}
+
+/// Compares row `at` of a pass over the whole text with what another pass gives.
+fn same(at: usize, whole: &Rows, row: &[f32], other: String) -> Result<(), Error> {
     let wrong = |what: String| Err(Error::Device(format!("it computes wrong numbers: {what}")));
-    for (a, b) in prefilled.iter().zip(decoded) {
+    let count = whole.len();
+    for (i, (a, b)) in whole.row(at).iter().zip(row).enumerate() {
         if !a.is_finite() {
-            return wrong(format!("a pass over a few tokens gives {a}"));
+            return wrong(format!(
+                "row {at} of a pass of {count} rows has {a} in column {i}"
+            ));
         }
         if a.to_bits() != b.to_bits() {
-            return wrong(format!("two passes over the same tokens give {a} and {b}"));
+            return wrong(format!(
+                "two passes over the same tokens differ, of {count} rows at once and of {other}: \
+                 row {at} of the text has {a} and {b} in column {i}"
+            ));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_fit_the_context() {
+        for (most, expected) in [
+            (1, vec![1]),
+            (10, vec![1, 1, 1]),
+            (11, vec![8, 1, 1, 1]),
+            (40, vec![33, 1, 1, 1]),
+            (48, vec![33, 9, 1, 1, 1]),
+            (1000, vec![33, 17, 9, 8, 1, 1, 1]),
+        ] {
+            assert_eq!(passes(&PASSES, most), expected, "{most}");
+        }
+        let most: usize = passes(&PASSES, 1000).iter().sum();
+        assert_eq!(most, Engine::FIRST_ROWS);
+    }
 }

@@ -1,0 +1,116 @@
+//! Linear layers.
+
+use beamgen_kernels::cuda::{self, Buffer, Device, LinearShape, LinearWorkspace, Number};
+use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
+
+use super::values::{check, download, name, noise, rounded, tolerance, upload};
+use crate::Error;
+
+/// Inputs, and rows for each kernel: on tensor cores up to 8, 16, 32, 64, and many. Many inputs are
+/// cut among blocks; the last layer cannot run on tensor cores. No number of rows fills its tile.
+const LAYERS: [(usize, &[usize]); 3] = [(544, &[5, 12, 29, 61]), (64, &[260]), (77, &[5, 12])];
+/// No whole tile, but for any kernel an even number.
+const OUTPUTS: usize = 70;
+
+/// Every layer that `number` has kernels for.
+pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
+    for (inputs, rows) in LAYERS {
+        let shape = LinearShape {
+            inputs,
+            outputs: OUTPUTS,
+            number,
+        };
+        // The kernel without tensor cores is the same for all inputs.
+        if !shape.on_tensor_cores() && inputs != 77 {
+            continue;
+        }
+        let layer = Layer::new(device, shape, rows[rows.len() - 1])?;
+        for rows in rows {
+            layer.check(device, *rows)?;
+        }
+    }
+    Ok(())
+}
+
+struct Layer {
+    shape: LinearShape,
+    workspace: LinearWorkspace,
+    weight: Buffer,
+    /// Of a first row, a second, ...
+    x: Buffer,
+    bias: Vec<f32>,
+    bias_there: Buffer,
+    /// The results for each row, without the bias.
+    expected: Vec<f64>,
+}
+
+impl Layer {
+    fn new(device: &Device, shape: LinearShape, rows: usize) -> Result<Self, Error> {
+        let LinearShape { inputs, number, .. } = shape;
+        // Neither the sums nor what comes through a gate are often so small that a large part of
+        // them is within the tolerance.
+        let around = |values: Vec<f32>, by: f32, mean: f32| {
+            let values = values.iter().map(|x| by * x + mean);
+            rounded(number, values.collect())
+        };
+        let weight = around(noise(inputs * OUTPUTS, 4), 0.15, 0.01);
+        let x = around(noise(inputs * rows, 5), 1.0, 0.5);
+        let bias = noise(OUTPUTS, 6);
+        let each = x.chunks(inputs);
+        Ok(Self {
+            shape,
+            workspace: LinearWorkspace::new(device, &[shape], rows)?,
+            weight: upload(device, number, &weight)?,
+            x: upload(device, number, &x)?,
+            bias_there: upload(device, Number::F32, &bias)?,
+            bias,
+            expected: each
+                .flat_map(|x| linear_reference(x, &weight, None))
+                .collect(),
+        })
+    }
+
+    /// The first `rows` rows: added to others with a bias, by themselves, and on tensor cores with
+    /// the gate.
+    fn check(&self, device: &Device, rows: usize) -> Result<(), Error> {
+        let Self { shape, x, .. } = self;
+        let number = shape.number;
+        let expected = &self.expected[..rows * OUTPUTS];
+        let what = |operation: &str| {
+            let (inputs, number) = (shape.inputs, name(number));
+            format!("{operation} of {rows} rows with {inputs} inputs in {number}")
+        };
+        let added_to = noise(expected.len(), 7);
+        let mut out = upload(device, Number::F32, &added_to)?;
+        let (weight, workspace) = (&self.weight, &mut self.workspace.share());
+        for epilogue in [Epilogue::Add, Epilogue::Store] {
+            let adds = epilogue == Epilogue::Add;
+            let bias = adds.then_some(&self.bias_there);
+            cuda::linear(&mut out, x, shape, weight, bias, rows, epilogue, workspace)?;
+            let term = |i: usize| match adds {
+                true => f64::from(self.bias[i % OUTPUTS]) + f64::from(added_to[i]),
+                false => 0.0,
+            };
+            let expected = expected.iter().enumerate();
+            let expected: Vec<f64> = expected.map(|(i, sum)| sum + term(i)).collect();
+            let got = download(&out, Number::F32, expected.len())?;
+            let tolerance = tolerance(Number::F32);
+            check(what("linear"), OUTPUTS, &got, &expected, tolerance)?;
+        }
+        if !shape.on_tensor_cores() {
+            return Ok(());
+        }
+        let gated = |row: &[f64]| -> Vec<f64> {
+            let (gate, up) = row.split_at(OUTPUTS / 2);
+            let pairs = gate.iter().zip(up);
+            pairs
+                .map(|(gate, up)| silu_mul_reference(*gate as f32, *up as f32))
+                .collect()
+        };
+        let expected: Vec<f64> = expected.chunks(OUTPUTS).flat_map(gated).collect();
+        cuda::linear_silu(&mut out, x, shape, weight, rows, workspace)?;
+        let got = download(&out, number, expected.len())?;
+        let (what, tolerance) = (what("linear_silu"), tolerance(number));
+        check(what, OUTPUTS / 2, &got, &expected, tolerance)
+    }
+}

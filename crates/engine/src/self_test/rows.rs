@@ -1,0 +1,53 @@
+//! Rows that are looked up.
+
+use beamgen_kernels::cuda::{self, Device, Gather, Number};
+
+use super::values::{check, download, name, noise, rounded, upload, widened};
+use crate::Error;
+
+/// Tokens of a table of seven, and one outside of it, which gives zeros.
+pub(super) fn embed(device: &Device, number: Number) -> Result<(), Error> {
+    const WIDTH: usize = 301;
+    let tokens = [6u32, 0, 7, 3];
+    let table = rounded(number, noise(7 * WIDTH, 11));
+    let row = |token: &u32| {
+        let found = table.chunks(WIDTH).nth(*token as usize);
+        widened(found.unwrap_or(&[0.0; WIDTH]))
+    };
+    let expected: Vec<f64> = tokens.iter().flat_map(row).collect();
+    let source = upload(device, number, &table)?;
+    let mut out = device.alloc(4 * expected.len())?;
+    let places = device.upload(&tokens)?;
+    cuda::embed(&mut out, number, &source, &places, tokens.len(), WIDTH)?;
+    let got = download(&out, Number::F32, expected.len())?;
+    check(
+        format_args!("embed in {}", name(number)),
+        WIDTH,
+        &got,
+        &expected,
+        0.0,
+    )
+}
+
+/// The first columns of rows of a matrix, and of one that it has not, which gives zeros.
+pub(super) fn gather(device: &Device) -> Result<(), Error> {
+    let (width, stride, room) = (301, 310, 305);
+    let rows = [4u32, 0, 5, 2];
+    let matrix = noise(5 * stride, 12);
+    let mut expected = vec![0.5; rows.len() * room];
+    for (expected, row) in expected.chunks_mut(room).zip(rows) {
+        let found = matrix.chunks(stride).nth(row as usize);
+        let found = found.map_or(vec![0.0; width], |row| row[..width].to_vec());
+        expected[..width].copy_from_slice(&found);
+    }
+    let x = upload(device, Number::F32, &matrix)?;
+    let mut out = upload(device, Number::F32, &vec![0.5; expected.len()])?;
+    let shape = Gather {
+        width,
+        x_stride: stride,
+        out_stride: room,
+    };
+    cuda::gather_rows(&mut out, &x, &device.upload(&rows)?, rows.len(), shape)?;
+    let got = download(&out, Number::F32, expected.len())?;
+    check("gather_rows", room, &got, &widened(&expected), 0.0)
+}

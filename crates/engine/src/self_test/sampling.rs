@@ -1,0 +1,87 @@
+//! Tokens that are drawn, and log-probabilities.
+
+use beamgen_kernels::cuda::{self, Device, Number, SampleRequest, Samples};
+
+use super::values::{check, download, noise, tolerance, wrong};
+use crate::rng::Key;
+use crate::{Error, Sampler, SamplingParams, log_prob};
+
+const VOCAB: usize = 1300;
+/// Logits of a row, some of which stand for no token.
+const STRIDE: usize = 1310;
+/// Tokens that a penalty is for, one of them twice.
+const SAID: [u32; 3] = [640, 7, 640];
+const KEY: Key = Key {
+    seed: 1,
+    problem: 2,
+    chain: 3,
+};
+
+/// Each setting on each of two rows, the same tokens as the CPU samples; then log-probabilities of
+/// given tokens.
+pub(super) fn run(device: &Device) -> Result<(), Error> {
+    let logits: Vec<f32> = noise(2 * STRIDE, 10).iter().map(|x| 8.0 * x).collect();
+    let there = device.upload(&logits)?;
+    let settings = [
+        (0.0, 0, 1.0, 0.0, 1.0),
+        (1.0, 0, 1.0, 0.0, 1.0),
+        (0.7, 5, 1.0, 0.0, 1.3),
+        (1.0, 0, 0.9, 0.0, 1.0),
+        (1.2, 50, 0.95, 0.05, 1.1),
+    ];
+    let params =
+        settings.map(
+            |(temperature, top_k, top_p, min_p, repetition_penalty)| SamplingParams {
+                temperature,
+                top_k,
+                top_p,
+                min_p,
+                repetition_penalty,
+            },
+        );
+    let draws: Vec<(usize, SamplingParams)> = (0..2)
+        .flat_map(|row| params.map(|params| (row, params)))
+        .collect();
+    let requests: Vec<SampleRequest> = draws.iter().enumerate().map(request).collect();
+    let mut samples = Samples::new(device, requests.len(), SAID.len())?;
+    samples.request(&requests, &SAID)?;
+    samples.draw(&there, VOCAB, STRIDE)?;
+    let mut sampler = Sampler::new();
+    for ((i, (row, params)), (token, logprob)) in draws.iter().enumerate().zip(samples.read()?) {
+        let logits = &logits[row * STRIDE..][..VOCAB];
+        let mut draw = KEY.at(i as u32);
+        let expected = sampler.sample_after(&SAID, logits, params, &mut draw);
+        if token != expected.token {
+            let [got, expected] = [token, expected.token].map(|token| format!("token {token}"));
+            return Err(wrong("sample", got, expected));
+        }
+        let (what, expected) = ("sample's log-probability", f64::from(expected.logprob));
+        check(what, 1, &[logprob], &[expected], tolerance(Number::F32))?;
+    }
+
+    let tokens = [1299u32, 4];
+    let mut out = device.alloc(8)?;
+    cuda::log_probs(&mut out, &there, &device.upload(&tokens)?, 2, VOCAB, STRIDE)?;
+    let rows = logits.chunks(STRIDE).zip(tokens);
+    let expected: Vec<f64> = rows
+        .map(|(row, token)| f64::from(log_prob(&row[..VOCAB], token)))
+        .collect();
+    let got = download(&out, Number::F32, 2)?;
+    check("log_prob", 1, &got, &expected, tolerance(Number::F32))
+}
+
+fn request((position, (row, params)): (usize, &(usize, SamplingParams))) -> SampleRequest {
+    let (key, counter) = KEY.at(position as u32).key_and_counter();
+    SampleRequest {
+        row: *row as u32,
+        said_first: 0,
+        said_count: SAID.len() as u32,
+        top_k: params.top_k as u32,
+        penalty: params.repetition_penalty,
+        temperature: params.temperature,
+        top_p: params.top_p,
+        min_p: params.min_p,
+        key,
+        counter,
+    }
+}
