@@ -75,8 +75,11 @@ class Machine:
             self.modules[stem] = cupy.RawModule(path=str(self.paths[stem]))
         kinds = [kind.lstrip(".") for _, kind in self.parsed[stem].kernels[name].parameters]
         typed = tuple(ARGUMENTS[kind](argument) for kind, argument in zip(kinds, arguments, strict=True))
-        self.modules[stem].get_function(name)((*grid, 1, 1)[:3], (block, 1, 1), typed, shared_mem=dynamic)
-        cupy.cuda.runtime.deviceSynchronize()
+        try:
+            self.modules[stem].get_function(name)((*grid, 1, 1)[:3], (block, 1, 1), typed, shared_mem=dynamic)
+            cupy.cuda.runtime.deviceSynchronize()
+        except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+            raise KernelFault(f"{name}: {error}") from None
         memory.check_guards(name)
         self.executed += 1
 

@@ -172,11 +172,13 @@ GEOMETRIES = [
     ("Qwen3-8B gate_up", "f16", 4096, 68, 24576, True), ("Llama-3.1-8B o", "bf16", 4096, 66, 4096, False),
     ("Llama-3.1-8B down", "f16", 14336, 64, 4096, False), ("Qwen3-0.6B o", "bf16", 2048, 64, 1024, False),
 ]
-# full sizes, on a card: inputs, outputs, gated
+# full sizes, on a card: inputs, outputs, gated; the smaller ones in both formats
+BOTH = ("bf16", "f16")
 REAL = [
-    ("Qwen2.5-1.5B qkv", 1536, 2048, False), ("Qwen2.5-1.5B gate_up", 1536, 17920, True), ("Qwen2.5-1.5B down", 8960, 1536, False),
-    ("Qwen2.5-7B gate_up", 3584, 37888, True), ("Qwen2.5-7B down", 18944, 3584, False), ("Qwen2.5-7B head", 3584, 152064, False),
-    ("Llama-3.1-8B qkv", 4096, 6144, False),
+    ("Qwen2.5-1.5B qkv", 1536, 2048, False, BOTH), ("Qwen2.5-1.5B gate_up", 1536, 17920, True, BOTH),
+    ("Qwen2.5-1.5B down", 8960, 1536, False, BOTH), ("Qwen2.5-7B gate_up", 3584, 37888, True, BOTH[:1]),
+    ("Qwen2.5-7B down", 18944, 3584, False, BOTH), ("Qwen2.5-7B head", 3584, 152064, False, BOTH[:1]),
+    ("Llama-3.1-8B qkv", 4096, 6144, False, BOTH[:1]),
 ]
 REAL_RUNS = [("many", 512), ("many", 65), ("64", 256), ("64", 33), ("32", 32), ("32", 17), ("16", 16), ("16", 9), ("8", 8), ("8", 1)]
 # what the interpreter does of it
@@ -186,10 +188,10 @@ RUNS = [("many", 66), ("8", 1), ("8", 7), ("16", 9), ("32", 17), ("64", 33), ("6
 
 def _real_cases(on_card: bool) -> list[Case]:
     cases = []
-    for label, inputs, outputs, gated in REAL:
-        for number in ("bf16", "f16") if outputs < 4000 else ("bf16",):
+    for label, inputs, outputs, gated, numbers in REAL:
+        for number in numbers:
             groups = groups_of(inputs, outputs)
-            cut = (inputs, outputs) if on_card else (min(inputs, 32 * groups), min(outputs, 66))
+            cut = (inputs, outputs) if on_card else (min(inputs, 64 * groups), 66)
             runs = REAL_RUNS if on_card else CUT_RUNS
             layer = Layer(number, *cut, groups, gated)
             shape = f"{cut[0]} to {cut[1]}, {groups} groups, rows {', '.join(str(n) for _, n in runs)}"

@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--set", choices=("quick", "full", "real"), default="quick")
     parser.add_argument("--only", default="", help="cases whose name or kernels have this regular expression")
     parser.add_argument("--card", action="store_true", help="run on a card")
-    parser.add_argument("--seed", type=int, default=0, help="chooses numbers and the order of warps; an odd one has other poison than an even one")
+    parser.add_argument("--seed", type=int, default=0, help="chooses numbers and the order of warps; odd ones have other poison")
     parser.add_argument("--seeds", type=int, default=1, help="so many seeds, one after the other")
     parser.add_argument("--ptx", type=Path, default=SHIPPED, help="folder of PTX files (for a card also cubins)")
     parser.add_argument("--json", type=Path)
@@ -145,7 +145,8 @@ def main() -> int:
         check.fail(kernel, "no case runs this kernel" if kernel in kernels else "there is no such kernel")
         keep(row_of(Case("coverage", (kernel,), "", None), check, time.monotonic()), f"{kernel}: {check.message}")
     wrong = sum(not result["ok"] for result in results)
-    print(f"{len(work)} runs of {len(chosen)} cases over {len(covered)} of {len(kernels)} kernels, {planted} planted faults, {wrong} wrong, {time.monotonic() - began:.0f} s")
+    print(f"{len(work)} runs of {len(chosen)} cases over {len(covered & kernels)} of {len(kernels)} kernels, {planted} planted faults, {wrong} wrong,"
+          f" {time.monotonic() - began:.0f} s")
     return 1 if wrong else 0
 
 
