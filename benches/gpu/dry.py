@@ -82,7 +82,7 @@ class DryWorld(World):
         super().__init__(programs, scratch)
         self.every_test = every_test
         if every_test:
-            self.tests = World.tests
+            self.tests, self.test_limit, self.narrow_limit = World.tests, 90, 60
         self.peers = scratch / "peer.py"
         self.peers.write_text(PEER)
 
