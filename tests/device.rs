@@ -280,6 +280,43 @@ fn blocks_are_unpacked_with_a_note() {
     }
 }
 
+/// The cache takes what is left, so the logits of the first passes and of all chains have to be in
+/// the plan: here they are more than the tenth of the memory that is left to what is not.
+#[test]
+fn logits_are_in_the_plan() {
+    let place = Place::new();
+    let shape = serde_json::json!({
+        "model_type": "llama", "vocab_size": 20_000, "hidden_size": 64, "intermediate_size": 64,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
+    });
+    place.write("wide/config.json", shape.to_string());
+    for (batch, memory) in [("1", "24000000"), ("128", "32000000")] {
+        let args = [
+            "bench-engine",
+            "--model",
+            "wide",
+            "--random",
+            "--device",
+            "cuda",
+            "--dtype",
+            "bf16",
+            "--batch",
+            batch,
+            "--prefix",
+            "1",
+            "--new",
+            "1",
+            "--repeat",
+            "1",
+        ];
+        let Some(ran) = emulated(&place, &args, &[("EMULATED_CUDA_MEMORY", memory)]) else {
+            return;
+        };
+        assert_eq!(ran.code, Some(0), "{batch}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
 /// Answer and steps of the first problem.
 fn chain(ran: &Ran) -> [Value; 2] {
     let result = &results(ran)[0];

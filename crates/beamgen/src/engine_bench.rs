@@ -10,8 +10,8 @@ use beamgen_engine::{
 };
 use beamgen_search::ConfigError;
 
-use crate::memory::{MemoryPlan, ModelMemory, kept_as};
-use crate::prepare::plan::{device_choice, on_device};
+use crate::memory::MemoryPlan;
+use crate::prepare::plan::{Returned, device_choice, memory, on_device};
 use crate::source::{Downloads, Source};
 use crate::{Config, Error, bundled};
 
@@ -98,18 +98,10 @@ impl EngineBench {
             let beyond = (positions > context).then_some(context);
             shape.max_position_embeddings = context.max(positions);
             let plan = |compute: &Compute| -> Result<MemoryPlan, Error> {
-                let footprint = shape.footprint(&weights, dtype, &config.engine, compute)?;
+                let returned = Returned::Logits;
+                let model = memory("generator", &shape, &weights, config, compute, returned)?;
                 let mut plan = MemoryPlan::new(compute, &config.engine)?;
-                plan.models.push(ModelMemory {
-                    role: "generator".into(),
-                    name: String::new(),
-                    kept_as: kept_as(&weights, dtype),
-                    weights: footprint.weights as u64,
-                    buffers: footprint.buffers as u64,
-                    kv: 0,
-                    kv_per_token: footprint.kv_per_token as u64,
-                    context: shape.max_position_embeddings,
-                });
+                plan.models.push(model);
                 plan.fit(positions, 2 * config.engine.page_size)?;
                 Ok(plan)
             };

@@ -6,7 +6,7 @@ use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
 
 use crate::Error;
 
-/// Of the memory that is free, what is left to everything that is not planned: trees, logits,
+/// Of the memory that is free, what is left to everything that is not planned: trees, logits of the CPU,
 /// tokenizers, the file cache.
 const SPARE: u64 = 10;
 

@@ -83,6 +83,9 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     if let Some(bytes) = args.kv_memory {
         config.engine.kv_bytes = bytes;
     }
+    // Chains at a time, whose logits are planned for.
+    config.search.n = args.batch.iter().copied().max().unwrap_or(1);
+    config.search.in_flight = 1;
     let longest = args.prefix.iter().max().unwrap_or(&0);
     let longest = longest.saturating_add(args.new);
 

@@ -18,6 +18,8 @@ pub struct Footprint {
     /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes). The rows that a call returns come
     /// on top, `4 * vocab_size` bytes for each row of logits.
     pub buffers: usize,
+    /// The rows that the first passes of an engine on a device return there, at once.
+    pub first_rows: usize,
 }
 
 impl ModelConfig {
@@ -77,6 +79,7 @@ impl ModelConfig {
                 .page_bytes(page)
                 .div_ceil(page.page_size),
             buffers: rope.saturating_add(Buffers::bytes_for(self, int8_inputs, engine.max_rows)),
+            first_rows: 0,
         })
     }
 }
@@ -92,6 +95,7 @@ fn on_device(
 ) -> Result<Footprint, Error> {
     use beamgen_kernels::cuda::Number;
 
+    use crate::Engine;
     use crate::model::device::{check, number};
     use crate::runner::CudaRunner;
 
@@ -108,10 +112,16 @@ fn on_device(
         last = number;
     }
     let kv = engine.kv_dtype.number(last);
+    let width = match c.gives_logits(weights) {
+        true => c.vocab_size,
+        false => c.hidden_size,
+    };
+    let first = Engine::FIRST_ROWS.min(c.max_position_embeddings);
     let per_token = 2 * kv.bytes() * c.num_hidden_layers * c.kv_width();
     Ok(Footprint {
         weights: bytes,
         kv_per_token: per_token,
         buffers: CudaRunner::bytes_for(c, engine),
+        first_rows: 4 * first * width,
     })
 }

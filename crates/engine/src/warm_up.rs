@@ -13,7 +13,7 @@ const SINGLE: usize = 3;
 
 impl Engine {
     /// Most rows of the text that a device reads when an engine is made there.
-    pub const FIRST_ROWS: usize = 33 + 17 + 9 + 8 + SINGLE;
+    pub(crate) const FIRST_ROWS: usize = 33 + 17 + 9 + 8 + SINGLE;
 
     /// If the model is on a device: a text in one pass, and again in passes of other sizes, which
     /// run other kernels. Loads the kernels of these passes, and finds out whether the model

@@ -213,6 +213,11 @@ fn memory(engine: &Engine) -> Memory {
     }
 }
 
+/// Most rows of logits that are held at once.
+pub fn most_logits(vocab: usize) -> usize {
+    (LOGIT_BYTES / (size_of::<f32>() * vocab)).max(1)
+}
+
 /// Log-probabilities, read a slice of rows at a time: a vocabulary of 152 000 has 0.6 MB of logits
 /// a row.
 fn log_probs(
@@ -221,8 +226,7 @@ fn log_probs(
     reads: &[Read],
     targets: &[&[u32]],
 ) -> Result<Vec<Vec<f64>>, Error> {
-    let row_bytes = size_of::<f32>() * engine.model().config().vocab_size;
-    let most = (LOGIT_BYTES / row_bytes).max(1);
+    let most = most_logits(engine.model().config().vocab_size);
     let mut all: Vec<Vec<f64>> = vec![Vec::new(); reads.len()];
     let mut logs = Vec::new();
     let (mut at, mut from) = (0, 0);

@@ -4,7 +4,7 @@ use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
 use beamgen_search::{ScoreError, ScoreId, score_chains};
 
 use crate::chains::Chains;
-use crate::engines::Engines;
+use crate::engines::{Engines, most_logits};
 use crate::error::Error;
 use crate::head::{Head, NO_LOGITS};
 use crate::quantiles::{QuantileReader, Quantiles};
@@ -117,6 +117,12 @@ impl RewardModel {
     /// text again. For all others this changes nothing.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.segments.share(same_tokenizer);
+    }
+
+    /// Most bytes of logits that a log-ratio over this vocabulary is read from at a time.
+    #[must_use]
+    pub fn logit_bytes(vocab: usize) -> usize {
+        size_of::<f32>() * vocab * most_logits(vocab)
     }
 
     /// Lets this model use the cache memory that a generator has no use for, beside its own. What

@@ -8,7 +8,7 @@ use beamgen_engine::{Compute, ModelConfig, WeightType, Weights};
 use serde_json::json;
 
 use super::*;
-use crate::prepare::plan::{longest_chain, memory};
+use crate::prepare::plan::{Returned, longest_chain, memory};
 use crate::{KNOWN_MODELS, KnownModel, ModelKind};
 use crate::{MemoryPlan, human_size};
 
@@ -179,7 +179,15 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
             weights.remove("lm_head.weight");
             shape.causal_lm = false;
         }
-        let memory = memory(role, &shape, &weights, &config, &Compute::Cpu).unwrap();
+        let memory = memory(
+            role,
+            &shape,
+            &weights,
+            &config,
+            &Compute::Cpu,
+            Returned::Hidden,
+        )
+        .unwrap();
         plan.models.push(memory);
     }
     let (longest, spare) = longest_chain(&config);

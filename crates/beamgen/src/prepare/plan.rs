@@ -1,6 +1,7 @@
 //! On which device the models are and how much of its memory they take.
 
 use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
+use beamgen_prm::{HeadSpec, RewardModel};
 
 use super::judges::PreparedJudge;
 use super::reward::RewardModels;
@@ -48,10 +49,10 @@ pub(super) fn plan(
     judges: &[PreparedJudge],
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
-    let needs =
-        |role: &str, model: &OpenedModel, shares| needs(role, model, config, compute, shares);
+    let needs = |role: &str, model: &OpenedModel, read| needs(role, model, config, compute, read);
     if let Some(generator) = generator {
-        plan.models.push(needs("generator", generator, false)?);
+        let read = (Returned::Logits, false);
+        plan.models.push(needs("generator", generator, read)?);
     }
     let scorer = reward.map(|reward| ("prm".to_owned(), "reference".to_owned(), reward));
     let judges = judges.iter().filter_map(|judge| {
@@ -59,11 +60,12 @@ pub(super) fn plan(
         Some((role.clone(), format!("{role} reference"), judge.reward()?))
     });
     for (role, reference_role, reward) in scorer.into_iter().chain(judges) {
-        let mut prm = needs(&role, &reward.prm, reward.prm_shares)?;
-        let reference = reward
-            .reference
-            .as_ref()
-            .map(|reference| needs(&reference_role, reference, reward.reference_shares));
+        let returned = Returned::by(&reward.spec.head);
+        let mut prm = needs(&role, &reward.prm, (returned, reward.prm_shares))?;
+        let reference = reward.reference.as_ref().map(|reference| {
+            let read = (returned, reward.reference_shares);
+            needs(&reference_role, reference, read)
+        });
         let reference = reference.transpose()?.map(|mut reference| {
             // The two read the same tokens, out of one share.
             prm.kv_per_token += reference.kv_per_token;
@@ -102,14 +104,44 @@ pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> E
     }
 }
 
+/// What a call of a model returns. On a device that stays there.
+#[derive(Clone, Copy)]
+pub(crate) enum Returned {
+    /// A row of logits for each chain.
+    Logits,
+    /// A hidden state for each chain.
+    Hidden,
+    /// Logits of every token, some at a time.
+    EveryLogit,
+}
+
+impl Returned {
+    fn by(head: &HeadSpec) -> Self {
+        match head {
+            HeadSpec::LogRatio(_) => Self::EveryLogit,
+            HeadSpec::Linear(_) | HeadSpec::Tokens(_) => Self::Hidden,
+        }
+    }
+
+    /// Bytes of what a call for so many chains returns.
+    fn bytes(self, model: &ModelConfig, chains: usize) -> usize {
+        match self {
+            Self::Logits => 4 * model.vocab_size * chains,
+            Self::Hidden => 4 * model.hidden_size * chains,
+            Self::EveryLogit => RewardModel::logit_bytes(model.vocab_size),
+        }
+    }
+}
+
 fn needs(
     role: &str,
     model: &OpenedModel,
     config: &Config,
     compute: &Compute,
-    shares: bool,
+    (returned, shares): (Returned, bool),
 ) -> Result<ModelMemory, Error> {
-    let mut memory = memory(role, &model.config, &model.weights, config, compute)
+    let (shape, weights) = (&model.config, &model.weights);
+    let mut memory = memory(role, shape, weights, config, compute, returned)
         .map_err(|error| model.blame(error))?;
     memory.name = model.checkpoint.path().display().to_string();
     if shares {
@@ -125,12 +157,15 @@ pub(crate) fn memory(
     weights: &Weights,
     config: &Config,
     compute: &Compute,
+    returned: Returned,
 ) -> Result<ModelMemory, beamgen_engine::Error> {
     let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
-    // On a device the logits of a pass stay there.
-    let rows = match !compute.is_cpu() && role == "generator" {
-        true => 4 * model.vocab_size * config.search.n * config.search.in_flight,
-        false => 0,
+    let rows = match compute.is_cpu() {
+        true => 0,
+        false => {
+            let chains = config.search.n * config.search.in_flight;
+            footprint.first_rows.max(returned.bytes(model, chains))
+        }
     };
     Ok(ModelMemory {
         role: role.to_owned(),
