@@ -6,8 +6,8 @@ use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
 
 use crate::Error;
 
-/// Of the memory that is free, what is left to everything that is not planned: trees, logits of the CPU,
-/// tokenizers, the file cache.
+/// The part of the free memory, one in so many, that is left to what is not planned: trees, logits
+/// on the CPU, tokenizers, the file cache.
 const SPARE: u64 = 10;
 
 /// As much as there is.
