@@ -72,7 +72,7 @@ fn places(kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is said of a device with a fault, if anything is.
+/// The error of opening a device with a fault, if there is one.
 fn said<T>(result: Result<T, Error>) -> Option<String> {
     match result {
         Ok(_) => None,

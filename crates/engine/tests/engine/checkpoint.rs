@@ -1,15 +1,13 @@
 //! Checkpoints that are broken, or not what their configuration says.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{append, engine, fixture, random_weights, tiny_config, tokens};
 use beamgen_engine::{
     Append, Compute, Engine, EngineConfig, Error, Model, ModelConfig, Output, Tensor, Want,
     WeightType, Weights,
 };
-use common::{append, engine, fixture, random_weights, tiny_config, tokens};
 
 fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

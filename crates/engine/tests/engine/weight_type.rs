@@ -1,16 +1,14 @@
 //! Weights in narrow types, and what a model takes.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{
+    append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
+    tiny_config, tokens,
+};
 use beamgen_engine::{
     Compute, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Rows, Tensor, Want,
     WeightType, Weights,
-};
-use common::{
-    append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
-    tiny_config, tokens,
 };
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 

@@ -1,17 +1,15 @@
 //! GGUF files and those of `torch.save` against what Python reads from them
 //! (tests/fixtures/make_format_fixtures.py).
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::common::fixture;
 use beamgen_engine::{
     Append, Checkpoint, Encoding, Engine, EngineConfig, Error, Model, ModelConfig, Output,
     Tokenizer, Want, WeightType, Weights,
 };
-use common::fixture;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -92,7 +90,7 @@ fn int8_keeps_blocks() {
         let bytes = model.bytes();
         let mut engine = Engine::new(model.into(), EngineConfig::default()).unwrap();
         let seq = engine.create();
-        let rows = common::append(&mut engine, seq, &[3, 1, 4, 1, 5, 9, 2, 6], Want::All);
+        let rows = crate::common::append(&mut engine, seq, &[3, 1, 4, 1, 5, 9, 2, 6], Want::All);
         let logits: Vec<f32> = rows.iter().flatten().copied().collect();
         (logits, bytes)
     };

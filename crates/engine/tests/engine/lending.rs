@@ -1,11 +1,9 @@
 //! Two engines with one budget: what one has no use for, the other may take, and gives back.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
 use beamgen_engine::{Append, Engine, Error, IdleKv, Output, SeqId, Want};
-use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
 
 const PAGE: usize = 4;
 

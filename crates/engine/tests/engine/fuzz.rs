@@ -1,11 +1,9 @@
 //! Random lives of sequences against one vector of tokens a sequence, down to an empty pool.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{assert_same_bits, engine, fresh, random_model, tiny_config};
 use beamgen_engine::{Append, Engine, Error, Model, ModelConfig, Output, SeqId, Want};
-use common::{assert_same_bits, engine, fresh, random_model, tiny_config};
 use proptest::prelude::*;
 
 const PAGE: usize = 4;

@@ -5,8 +5,6 @@
 //! is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there the
 //! larger one in `shared/data` beside the repository.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

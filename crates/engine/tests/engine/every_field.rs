@@ -1,14 +1,10 @@
 //! Every field of `config.json`, changed in turn: other logits, a refusal, or a reason why not.
 
-mod common;
-#[path = "common/every_field.rs"]
-mod every_field;
-
 use std::sync::Arc;
 
+use crate::common::{FAMILIES, engine, fixture, tokens};
+use crate::fields::{DECODERS, EVERYWHERE, Inert, Tally};
 use beamgen_engine::{Append, Model, ModelConfig, Output, Want, WeightType, Weights};
-use common::{FAMILIES, engine, fixture, tokens};
-use every_field::{DECODERS, EVERYWHERE, Inert, Tally};
 use serde_json::Value;
 
 #[rustfmt::skip]

@@ -1,13 +1,11 @@
 //! The tokenizer wrapper on the fixture's byte-level BPE.
 
-mod common;
-
 use std::fs;
 
+use crate::common::{fixture, tiny_config};
 use beamgen_engine::{
     ChatTemplate, Error, GenerationDefaults, ModelConfig, SamplingSettings, Tokenizer,
 };
-use common::{fixture, tiny_config};
 use serde_json::{Value, json};
 
 fn load() -> Tokenizer {

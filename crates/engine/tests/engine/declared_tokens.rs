@@ -1,12 +1,10 @@
 //! Tokens that stand beside `tokenizer.json`, as `transformers` 5 reads them.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{fixture, tiny_config};
 use beamgen_engine::{Error, ModelConfig, Tokenizer};
-use common::{fixture, tiny_config};
 use serde_json::{Value, json};
 
 /// The first free id after the vocabulary and the three tokens that the file adds itself.

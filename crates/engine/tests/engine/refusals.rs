@@ -1,11 +1,9 @@
 //! What the engine refuses, and that it changes nothing then.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
 use beamgen_engine::{Append, Engine, EngineConfig, Error, IsaChoice, KvType, Output, Want};
-use common::{append, assert_same_bits, engine, fresh, random_model, tiny_config, tokens};
 
 #[test]
 fn a_refused_call_changes_nothing() {

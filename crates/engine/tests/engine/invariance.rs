@@ -1,15 +1,13 @@
 //! A row depends on its sequence's tokens alone, to the last bit.
 
-mod common;
-
 use std::sync::Arc;
 
-use beamgen_engine::{
-    Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
-};
-use common::{
+use crate::common::{
     append, assert_same_bits, engine, even_config, fresh, random_model, random_model_as,
     tiny_config, tokens,
+};
+use beamgen_engine::{
+    Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
 };
 
 /// With the arithmetic of float32, and with that of bytes.
@@ -262,7 +260,7 @@ fn branches_of_a_long_prompt_are_as_alone() {
                 .collect();
             let rows = engine.forward(&items, Output::Logits).unwrap();
             for (i, ((_, before), step)) in branches.iter().zip(&steps).enumerate() {
-                let mut alone = common::engine(&model, |c| c.kv_dtype = kv_dtype);
+                let mut alone = crate::common::engine(&model, |c| c.kv_dtype = kv_dtype);
                 let seq = alone.create();
                 for piece in [before.clone(), step.clone()].concat().chunks(400) {
                     append(&mut alone, seq, piece, Want::None);

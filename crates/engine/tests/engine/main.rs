@@ -1,0 +1,21 @@
+//! The tests of the engine that can share a process: the others count allocations, or fork, or have a
+//! device to themselves.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/every_field.rs"]
+mod fields;
+
+mod chat;
+mod checkpoint;
+mod declared_tokens;
+mod every_field;
+mod formats;
+mod fuzz;
+mod invariance;
+mod lending;
+mod refusals;
+mod sampling;
+mod smollm2;
+mod tokenizer;
+mod weight_type;
