@@ -55,8 +55,8 @@ impl SolverBuilder {
         self
     }
 
-    /// What the environment says of the settings, over what is set: `BEAMGEN_CUDA_GRAPHS=0` switches
-    /// graphs on CUDA devices off, 1 on. `lookup` is `|name| std::env::var(name).ok()` in a program.
+    /// Applies the settings of the environment, which win over what is set: `BEAMGEN_CUDA_GRAPHS=0`
+    /// switches graphs on CUDA devices off, 1 on. `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
     /// [`Error::Key`] if it says anything else.

@@ -141,7 +141,7 @@ impl EngineBench {
         &self.name
     }
 
-    /// What the user should know by now, a line each.
+    /// Notes for the user so far, a line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.engine.model().compute().note()).collect()

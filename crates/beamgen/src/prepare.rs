@@ -248,7 +248,7 @@ impl Prepared {
         &self.plan
     }
 
-    /// What the user should know by now, a line each.
+    /// Notes for the user so far, a line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.compute.note()).collect()

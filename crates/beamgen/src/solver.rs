@@ -52,7 +52,7 @@ impl Solver {
         &self.config
     }
 
-    /// What the user should know by now, a line each: what a checkpoint asks for and does not get,
+    /// Notes for the user so far, a line each: what a checkpoint asks for and does not get,
     /// weights that are shared, a hub that was not asked, what a device lost in a run.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();

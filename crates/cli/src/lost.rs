@@ -1,4 +1,4 @@
-//! What was lost in a run that went on without it, told to people.
+//! Notes on what a run lost and continued without.
 
 use beamgen::Solver;
 use beamgen::checkers::Lost;
@@ -6,7 +6,7 @@ use beamgen::checkers::Lost;
 use crate::output;
 use crate::printable;
 
-/// What a solver's checkers lost, and what became of its device.
+/// Prints what a solver's checkers lost and what became of its device.
 pub fn tell_of(solver: &Solver) {
     tell(solver.lost_verdicts());
     tell_notes(solver);

@@ -199,7 +199,7 @@ impl Bench {
         Ok(2.0 * bytes as f64 / seconds)
     }
 
-    /// What the device is and each kernel takes of it, and the heads of the columns.
+    /// Prints the device, what each kernel takes of it, and the heads of the columns.
     fn facts(&self, copies: f64) -> Result<(), CudaError> {
         let info = self.device.info();
         if !self.json {
@@ -368,7 +368,7 @@ impl Bench {
         })
     }
 
-    /// What is done to each row by itself.
+    /// The operations that read each row by itself.
     fn rowwise(&self, rows: usize) -> Result<(), CudaError> {
         let (hidden, width) = (self.size(1536), self.size(8960));
         let bf16 = Number::Bf16;

@@ -104,7 +104,7 @@ pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> E
     }
 }
 
-/// What a call of a model returns. On a device that stays there.
+/// The result of a model's call, which stays on its device.
 #[derive(Clone, Copy)]
 pub(crate) enum Returned {
     /// A row of logits for each chain.

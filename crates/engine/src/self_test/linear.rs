@@ -36,7 +36,7 @@ struct Layer {
     shape: LinearShape,
     workspace: LinearWorkspace,
     weight: Buffer,
-    /// Of a first row, a second, ...
+    /// The inputs, row after row.
     x: Buffer,
     bias: Vec<f32>,
     bias_there: Buffer,

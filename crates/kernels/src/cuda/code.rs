@@ -38,9 +38,9 @@ const LOG: usize = 8192;
 /// How many modules a device has loaded in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// As machine code.
+    /// Modules loaded as machine code.
     pub machine_code: usize,
-    /// As PTX, which the driver compiled.
+    /// Modules loaded as PTX, which the driver compiled.
     pub ptx: usize,
 }
 

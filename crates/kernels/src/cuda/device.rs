@@ -64,9 +64,9 @@ unsafe impl Send for Kernel {}
 pub struct DeviceInfo {
     /// Its name.
     pub name: String,
-    /// Its place in the machine, such as `0000:65:00.0`; empty if the driver does not say.
+    /// The PCI address, such as `0000:65:00.0`; empty if the driver does not say.
     pub bus_id: String,
-    /// Its UUID, or its part's; empty if the driver does not say.
+    /// The UUID of the card or of the MIG instance; empty if the driver does not say.
     pub uuid: String,
     /// Its compute capability.
     pub capability: (i32, i32),
@@ -76,7 +76,7 @@ pub struct DeviceInfo {
     pub multiprocessors: usize,
 }
 
-/// What a kernel takes of a card.
+/// The resources of a card that a kernel takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelInfo {
     /// Registers of a thread.
@@ -225,10 +225,10 @@ impl Device {
         self.kernels().code.loaded
     }
 
-    /// What a kernel takes of the card.
+    /// Returns the resources of the card that a kernel takes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
     /// If there is no such kernel.
@@ -271,7 +271,7 @@ impl Device {
     /// Free memory in bytes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn free_bytes(&self) -> Result<usize, CudaError> {
         let info = self.inner.context.mem_get_info();
         info.map(|(free, _)| free)
@@ -299,7 +299,7 @@ impl Device {
     /// Waits for all queued work.
     ///
     /// # Errors
-    /// What went wrong with work queued before, or [`CudaError::Recording`].
+    /// An error of work queued before, or [`CudaError::Recording`].
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let turn = self.turn("running kernels")?;
         self.wait(&turn)

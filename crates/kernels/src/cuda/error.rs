@@ -38,12 +38,12 @@ pub enum CudaError {
     },
     /// A graph is being recorded on the device, and this would be recorded with it or break it.
     Recording {
-        /// What was attempted.
+        /// The operation that was attempted.
         what: &'static str,
     },
     /// A call of the driver failed.
     Failed {
-        /// What was attempted.
+        /// The operation that was attempted.
         what: &'static str,
         /// What the driver says.
         reason: String,
@@ -59,8 +59,8 @@ impl CudaError {
     }
 }
 
-/// What the driver says of an error, in one line. A code newer than `CUresult` has no `Debug`, so
-/// that is not asked for.
+/// Returns the driver's description of an error, in one line. A code newer than `CUresult` has no
+/// `Debug`, so `Debug` is not used.
 pub(super) fn reason(error: DriverError) -> String {
     match (error.error_string(), error.error_name()) {
         (Ok(text), Ok(name)) => format!("{} ({})", text.to_string_lossy(), name.to_string_lossy()),

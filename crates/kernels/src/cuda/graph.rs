@@ -48,7 +48,7 @@ impl Graph {
     /// launched once before.
     ///
     /// # Errors
-    /// What `record` or the driver says, or [`CudaError::Recording`].
+    /// An error of `record` or of the driver, or [`CudaError::Recording`].
     pub fn record<E: From<CudaError>>(
         device: &Device,
         record: impl FnOnce() -> Result<(), E>,

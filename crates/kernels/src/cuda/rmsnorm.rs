@@ -4,7 +4,7 @@ use super::{Arg, Buffer, CudaError, Launch, Number};
 /// eps) * weight`.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -56,7 +56,7 @@ pub struct HeadColumns {
 /// [`rmsnorm`] of each head by itself, in place: the norm of queries and keys of Qwen3.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, or the heads do not fit into a row.
