@@ -217,7 +217,7 @@ fn work_runs_when_somebody_waits_for_it() {
 
 /// Runs in a process of its own, for `errors_stop_the_program`.
 #[test]
-#[ignore = "stops the program"]
+#[ignore = "stops its process, so errors_stop_the_program starts it in one of its own"]
 fn with_an_error() {
     let fixture = Fixture::new().expect("a device");
     let stream = fixture.stream.cu_stream();
@@ -323,7 +323,7 @@ fn errors_stop_the_program() {
 
 /// Runs in a process of its own, for the test below.
 #[test]
-#[ignore = "breaks the device"]
+#[ignore = "breaks the device, so the test below starts it in a process of its own"]
 fn on_a_faulty_device() {
     let fixture = Fixture::new().expect("a device");
     let launch = || fixture.launch("planted_increment", 2, 128, 256);
@@ -375,7 +375,7 @@ fn faults_that_were_asked_for_come() {
 
 /// In a process that was forked after the driver had started, it answers that it has not.
 #[test]
-#[ignore = "forks"]
+#[ignore = "forks, so a_forked_process_has_no_driver starts it in a process of its own"]
 fn in_a_forked_process() {
     let fixture = Fixture::new().expect("a device");
     let refused = DriverError(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);

@@ -186,7 +186,7 @@ fn a_row_does_not_depend_on_the_others() {
 
 /// For the test below: bits of a tree, and what the device has lost.
 #[test]
-#[ignore = "on a device that the environment describes"]
+#[ignore = "needs an environment, so graphs_that_fail_change_no_bit starts it in a process with one"]
 fn says_bits_of_a_tree() {
     let compute = device().unwrap();
     let config = tiny_config();

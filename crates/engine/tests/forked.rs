@@ -14,7 +14,7 @@ use common::{even_config, random_weights};
 
 /// For the test below, in a process where nothing else runs.
 #[test]
-#[ignore = "forks"]
+#[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
     assert!(beamgen_emulated_cuda::load());
     let compute = DeviceChoice::Cuda(0).open().unwrap();

@@ -24,7 +24,7 @@ fn first_launch() -> Result<Loaded, CudaError> {
 
 /// For `what_is_missing_is_said`.
 #[test]
-#[ignore = "of a device that the environment describes"]
+#[ignore = "needs an environment, so assert_says starts it in a process with one"]
 fn says_what_is_missing() {
     match first_launch() {
         Ok(Loaded { machine_code, ptx }) => {
@@ -162,7 +162,7 @@ fn assert_says(environment: &[(&str, &str)], says: &str) {
 
 /// For `a_forked_process_is_told`.
 #[test]
-#[ignore = "forks"]
+#[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
     assert!(beamgen_emulated_cuda::load());
     let other = |process| move || Device::count() == Err(CudaError::Forked { process });
