@@ -148,7 +148,7 @@ fn progress_comes_as_an_iterator_and_through_a_callback() {
     let scored = of(|e| matches!(e, Progress::StepScored { .. }));
     assert!(scored > 0 && of(|e| matches!(e, Progress::StepClosed { .. })) >= scored);
     assert_eq!(
-        (ticket.missed(), seen.load(Ordering::Relaxed)),
+        (ticket.dropped_events(), seen.load(Ordering::Relaxed)),
         (0, events.len())
     );
     assert!(ticket.is_done());
@@ -166,7 +166,7 @@ fn a_slow_reader_loses_events_and_no_result() {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(ticket.events().count(), 3);
-    assert!(ticket.missed() > 0);
+    assert!(ticket.dropped_events() > 0);
     assert!(ticket.wait().unwrap().answer.is_some());
 }
 
@@ -217,7 +217,7 @@ fn a_request_that_keeps_no_events_makes_none_and_what_was_held_is_counted_back()
     let service = solver().spawn(ServiceOptions::default());
     let request = service.request(&problems(1)[0]).keep_events(0);
     let ticket = service.submit(request).unwrap();
-    assert_eq!((ticket.events().count(), ticket.missed()), (0, 0));
+    assert_eq!((ticket.events().count(), ticket.dropped_events()), (0, 0));
     let result = ticket.wait().unwrap();
     let stats = service.stats();
     assert_eq!((stats.in_flight, stats.cache_bytes), (0, 0));

@@ -73,7 +73,7 @@ impl Search {
 
     /// Events that were dropped because nobody took them in time.
     pub fn missed(&self) -> u64 {
-        self.ticket.missed()
+        self.ticket.dropped_events()
     }
 
     /// What happened since the last call; `None` when all of it was told.
@@ -89,7 +89,7 @@ impl Search {
             return Poll::Pending;
         };
         self.is_done = true;
-        let missed = self.ticket.missed();
+        let missed = self.ticket.dropped_events();
         let metrics = &self.app.metrics;
         metrics.missed_events.fetch_add(missed, Ordering::Relaxed);
         let result = result.map_err(|error| not_taken(&self.app, &error));

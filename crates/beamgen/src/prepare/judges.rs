@@ -1,24 +1,23 @@
-//! The judges beside the scorer: found and checked before a weight is read, as the scorer is.
+//! The judges next to the scorer, found and checked before a weight is read.
 
 use beamgen_checkers::LostSoFar;
-use beamgen_engine::Checkpoint;
-use beamgen_search::{Judge, Scorer};
+use beamgen_search::{Combine, Judge, Judges, Scorer};
 use serde_json::{Map, Value};
 
+use super::generator::FoundGenerator;
 use super::reward::RewardModels;
+use super::{Inputs, Wanted};
 use crate::candle::{self, CandleClassifier};
-use crate::checkers_config::OpenedChecker;
 use crate::judge_config::{JudgeConfig, numbered};
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
-use crate::served::Served;
-use crate::source::{Downloads, OpenedModel};
+use crate::source::OpenedModel;
 use crate::{Config, Error, ExactScorer, ScorerKind};
 
 /// A judge that was found and fits.
 pub(super) struct PreparedJudge {
     pub(super) name: String,
-    pub(super) part: Part,
+    part: Part,
     veto: bool,
     at_end: bool,
     /// What it loses, of a checker that is a command.
@@ -26,7 +25,7 @@ pub(super) struct PreparedJudge {
 }
 
 /// What a judge is.
-pub(super) enum Part {
+enum Part {
     /// A reward model of this process.
     Model(Box<RewardModels>),
     Classifier(Box<CandleClassifier>),
@@ -34,97 +33,120 @@ pub(super) enum Part {
     Scorer(Identity, Box<dyn Scorer + Send>),
 }
 
-/// What judges are found with.
-pub(super) struct Finding<'a> {
-    pub(super) config: &'a Config,
-    pub(super) served: &'a mut Served,
-    pub(super) generator: Option<&'a OpenedModel>,
-    /// Where the generator's tokenizer is.
-    pub(super) tokens_of: Option<&'a Checkpoint>,
-    pub(super) downloads: &'a mut Option<Downloads>,
-    pub(super) notes: &'a mut Vec<String>,
+/// Finds the judges of the settings, then its checkers, then the builder's own judges, if any scores
+/// are asked for.
+pub(super) fn find_judges(
+    inputs: &mut Inputs,
+    wanted: Wanted,
+    generator: &FoundGenerator,
+) -> Result<Vec<PreparedJudge>, Error> {
+    if wanted == Wanted::RewardModel || !inputs.asks_scorer() {
+        return Ok(Vec::new());
+    }
+    let name = scorer_name(&inputs.config, &inputs.own).map(str::to_owned);
+    let mut names: Vec<String> = name.into_iter().collect();
+    let mut judges = Vec::new();
+    for judge in inputs.config.models.judges.clone() {
+        let name = judge.name_beside(&names);
+        names.push(name.clone());
+        judges.push(PreparedJudge {
+            name,
+            part: find_part(inputs, &judge, generator)?,
+            veto: judge.veto,
+            at_end: judge.judges_ends(),
+            lost: None,
+        });
+    }
+    let Inputs { config, own, .. } = inputs;
+    let checkers = config.checkers.scorers(&own.launcher)?.into_iter();
+    let checkers = checkers.map(|opened| (opened.name, opened.scorer, true, opened.lost));
+    let owned = std::mem::take(&mut own.judges).into_iter();
+    let owned = owned.map(|judge| (judge.name, judge.scorer, judge.veto, None));
+    for (name, scorer, veto, lost) in checkers.chain(owned) {
+        let name = numbered(name, &names);
+        names.push(name.clone());
+        judges.push(PreparedJudge {
+            part: Part::Scorer(Identity::Named(name.clone()), scorer),
+            name,
+            veto,
+            at_end: false,
+            lost,
+        });
+    }
+    Ok(judges)
 }
 
-impl Finding<'_> {
-    /// The judges of the settings, then its checkers, then the builder's own judges. `scorer` is the
-    /// scorer's name.
-    pub(super) fn judges(
-        mut self,
-        scorer: Option<String>,
-        own: &mut OwnParts,
-    ) -> Result<Vec<PreparedJudge>, Error> {
-        let mut names: Vec<String> = scorer.into_iter().collect();
-        let mut judges = Vec::new();
-        for judge in &self.config.models.judges {
-            let name = judge.name_beside(&names);
-            names.push(name.clone());
-            judges.push(PreparedJudge {
-                name,
-                part: self.part(judge, own)?,
-                veto: judge.veto,
-                at_end: judge.judges_ends(),
-                lost: None,
-            });
-        }
-        let mut of_scorer = |name: String, scorer, veto, lost| {
-            let name = numbered(name, &names);
-            names.push(name.clone());
-            judges.push(PreparedJudge {
-                part: Part::Scorer(Identity::Named(name.clone()), scorer),
-                name,
-                veto,
-                at_end: false,
-                lost,
-            });
-        };
-        for OpenedChecker { name, scorer, lost } in self.config.checkers.scorers(&own.launcher)? {
-            of_scorer(name, scorer, true, lost);
-        }
-        for judge in std::mem::take(&mut own.judges) {
-            of_scorer(judge.name, judge.scorer, judge.veto, None);
-        }
-        Ok(judges)
+fn find_part(
+    inputs: &mut Inputs,
+    judge: &JudgeConfig,
+    generator: &FoundGenerator,
+) -> Result<Part, Error> {
+    if judge.is("exact") {
+        let name = judge.judge.display().to_string();
+        let checker = Box::new(ExactScorer::default());
+        return Ok(Part::Scorer(Identity::Named(name), checker));
     }
+    let Inputs {
+        config,
+        own,
+        downloads,
+        served,
+        notes,
+    } = inputs;
+    // The settings as if the judge were the scorer.
+    let mut config = config.clone();
+    let models = &mut config.models;
+    models.scorer = if judge.is("orm") {
+        ScorerKind::Orm
+    } else {
+        ScorerKind::Prm
+    };
+    models.prm = (!judge.is("prm") && !judge.is("orm")).then(|| judge.judge.clone());
+    models.prm_format.clone_from(&judge.format);
+    models.prm_reference.clone_from(&judge.reference);
+    models.prm_server.clone_from(&judge.server);
+    let tokens_of = generator.tokens_of.as_ref();
+    if let Some((identity, scorer)) =
+        served.scorer("judge", &config, tokens_of, own, downloads, notes)?
+    {
+        return Ok(Part::Scorer(identity, scorer));
+    }
+    let source = RewardModels::find(&config, downloads, notes)?;
+    let checkpoint = source.checkpoint();
+    if let Some(family) = candle::classifier(&checkpoint) {
+        let opened = CandleClassifier::open(&source, &checkpoint, family, &config, notes)?;
+        return Ok(Part::Classifier(Box::new(opened)));
+    }
+    let generator = generator.opened.as_ref();
+    let opened = RewardModels::open(&source, &config, generator, downloads, notes)?;
+    Ok(Part::Model(Box::new(opened)))
+}
 
-    fn part(&mut self, judge: &JudgeConfig, own: &OwnParts) -> Result<Part, Error> {
-        if let Some(checker) = checker(judge) {
-            let name = judge.judge.display().to_string();
-            return Ok(Part::Scorer(Identity::Named(name), checker));
-        }
-        // The settings as if the judge were the scorer.
-        let mut config = self.config.clone();
-        let models = &mut config.models;
-        models.scorer = match judge.is("orm") {
-            true => ScorerKind::Orm,
-            false => ScorerKind::Prm,
-        };
-        models.prm = (!judge.is("prm") && !judge.is("orm")).then(|| judge.judge.clone());
-        models.prm_format.clone_from(&judge.format);
-        models.prm_reference.clone_from(&judge.reference);
-        models.prm_server.clone_from(&judge.server);
-        let (downloads, notes) = (&mut *self.downloads, &mut *self.notes);
-        let served = self
-            .served
-            .scorer("judge", &config, self.tokens_of, own, downloads, notes)?;
-        if let Some((identity, scorer)) = served {
-            return Ok(Part::Scorer(identity, scorer));
-        }
-        let source = RewardModels::find(&config, downloads, notes)?;
-        let checkpoint = source.checkpoint();
-        if let Some(family) = candle::classifier(&checkpoint) {
-            let opened = CandleClassifier::open(&source, &checkpoint, family, &config, notes)?;
-            return Ok(Part::Classifier(Box::new(opened)));
-        }
-        let opened = RewardModels::open(&source, &config, self.generator, downloads, notes)?;
-        Ok(Part::Model(Box::new(opened)))
+/// The scorer's name among judges, if there is one.
+pub(super) fn scorer_name<'a>(config: &Config, own: &'a OwnParts) -> Option<&'a str> {
+    match (&own.scorer, config.models.scorer) {
+        (Some((Identity::Named(name), _)), _) => Some(name),
+        (_, ScorerKind::None) => None,
+        (_, kind) => Some(kind.name()),
     }
 }
 
-/// A judge that is no model, by its word.
-fn checker(judge: &JudgeConfig) -> Option<Box<dyn Scorer + Send>> {
-    judge
-        .is("exact")
-        .then(|| Box::new(ExactScorer::default()) as Box<dyn Scorer + Send>)
+/// Joins the scorer and the judges, with the reward models that were loaded for them.
+pub(super) fn joined(
+    scorer: Option<Box<dyn Scorer + Send>>,
+    name: String,
+    judges: impl IntoIterator<Item = (PreparedJudge, Option<Box<dyn Scorer + Send>>)>,
+    plan: &MemoryPlan,
+    rule: Combine,
+) -> Result<Option<Box<dyn Scorer + Send>>, Error> {
+    let mut judges = judges.into_iter().peekable();
+    if judges.peek().is_none() {
+        return Ok(scorer);
+    }
+    let scorer = scorer.map(|scorer| Ok(Judge::boxed(name, scorer)));
+    let judges = judges.map(|(judge, model)| judge.judge(model, plan));
+    let all: Result<Vec<Judge>, Error> = scorer.into_iter().chain(judges).collect();
+    Ok(Some(Box::new(Judges::new(all?, rule))))
 }
 
 impl PreparedJudge {

@@ -40,22 +40,66 @@ pub(crate) fn on_device<T>(
     }
 }
 
-/// What the models will need.
+/// The models of this process's engine.
+pub(super) struct Opened<'a> {
+    pub(super) generator: Option<&'a OpenedModel>,
+    pub(super) reward: Option<&'a RewardModels>,
+    pub(super) judges: &'a [PreparedJudge],
+}
+
+impl<'a> Opened<'a> {
+    pub(super) fn models(&self) -> impl Iterator<Item = &'a OpenedModel> + use<'a> {
+        let rewards = self.reward.into_iter().flat_map(RewardModels::models);
+        let judges = self.judges.iter().flat_map(PreparedJudge::models);
+        self.generator.into_iter().chain(rewards).chain(judges)
+    }
+}
+
+/// The device of the models, and what they take of its memory.
+pub(super) struct PlannedMemory {
+    pub(super) compute: Compute,
+    pub(super) plan: MemoryPlan,
+}
+
+/// Chooses the device and plans its memory. Notes say which models are unpacked there.
+pub(super) fn plan_memory(
+    config: &Config,
+    opened: &Opened<'_>,
+    notes: &mut Vec<String>,
+) -> Result<PlannedMemory, Error> {
+    let bundled = opened.models().all(|model| model.bundled);
+    let choice = device_choice(config, bundled);
+    let (compute, plan) = on_device(choice, notes, |compute| plan(config, compute, opened))?;
+    if config.models.dtype == WeightType::Auto {
+        for model in opened.models() {
+            if compute.is_cpu() {
+                notes.extend(unpacked(model, config, &compute)?);
+            } else if model.weights.has_blocks() {
+                let path = model.checkpoint.path().display();
+                notes.push(format!(
+                    "{path}: unpacked to float32 on a CUDA device; dtype bf16 takes half of that and is faster"
+                ));
+            }
+        }
+    }
+    Ok(PlannedMemory { compute, plan })
+}
+
+/// The memory that the models need on a device.
 pub(super) fn plan(
     config: &Config,
     compute: &Compute,
-    generator: Option<&OpenedModel>,
-    reward: Option<&RewardModels>,
-    judges: &[PreparedJudge],
+    opened: &Opened<'_>,
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
     let needs = |role: &str, model: &OpenedModel, read| needs(role, model, config, compute, read);
-    if let Some(generator) = generator {
+    if let Some(generator) = opened.generator {
         let read = (Returned::Logits, false);
         plan.models.push(needs("generator", generator, read)?);
     }
-    let scorer = reward.map(|reward| ("prm".to_owned(), "reference".to_owned(), reward));
-    let judges = judges.iter().filter_map(|judge| {
+    let scorer = opened.reward;
+    let scorer = scorer.map(|reward| ("prm".to_owned(), "reference".to_owned(), reward));
+    let judges = opened.judges.iter().filter_map(|judge| {
         let role = judge.role();
         Some((role.clone(), format!("{role} reference"), judge.reward()?))
     });
@@ -180,7 +224,7 @@ pub(crate) fn memory(
 }
 
 /// A hint for a model whose quantised blocks are unpacked although they could be kept.
-pub(super) fn unpacked(
+fn unpacked(
     model: &OpenedModel,
     config: &Config,
     compute: &Compute,

@@ -1,0 +1,76 @@
+//! The generator that the settings name.
+
+use std::sync::Arc;
+
+use beamgen_engine::Checkpoint;
+use beamgen_generator::Prompts;
+
+use super::Inputs;
+use crate::candle::{self, CandleGenerator};
+use crate::source::{OpenedModel, Source};
+use crate::{Config, Error, bundled};
+
+/// A generator that was found and fits. All is empty for one of the builder's own.
+#[derive(Default)]
+pub(super) struct FoundGenerator {
+    /// A model of this process's engine.
+    pub(super) opened: Option<OpenedModel>,
+    /// A model of candle.
+    pub(super) candle: Option<CandleGenerator>,
+    pub(super) prompts: Option<Prompts>,
+    /// The files of its tokenizer.
+    pub(super) tokens_of: Option<Checkpoint>,
+}
+
+/// Finds the generator on servers, among the builder's own parts, or as a checkpoint.
+pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Error> {
+    let Inputs {
+        config,
+        own,
+        downloads,
+        served,
+        notes,
+    } = inputs;
+    if let Some((prompts, checkpoint)) = served.generator(config, own, downloads, notes)? {
+        return Ok(FoundGenerator {
+            prompts: Some(prompts),
+            tokens_of: Some(checkpoint),
+            ..FoundGenerator::default()
+        });
+    }
+    if own.generator.is_some() {
+        return Ok(FoundGenerator::default());
+    }
+    let name = config.models.generator.as_deref();
+    let source = Source::find(name, bundled::GENERATOR, downloads, notes)?;
+    let checkpoint = source.checkpoint();
+    let Some(family) = candle::generator(&checkpoint) else {
+        let opened = OpenedModel::open(&source)?;
+        return Ok(FoundGenerator {
+            prompts: Some(prompts_of(&opened, config)?),
+            tokens_of: Some(checkpoint),
+            opened: Some(opened),
+            candle: None,
+        });
+    };
+    let candle = CandleGenerator::open(&source, &checkpoint, family, config, notes)?;
+    Ok(FoundGenerator {
+        prompts: Some(candle.prompts()?),
+        tokens_of: Some(checkpoint),
+        opened: None,
+        candle: Some(candle),
+    })
+}
+
+/// The prompts of a generator that can be one.
+fn prompts_of(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
+    let write = || {
+        if !generator.gives_logits() {
+            return Err(beamgen_generator::Error::NoHead);
+        }
+        let tokenizer = Arc::clone(&generator.tokenizer);
+        let context = generator.config.max_position_embeddings;
+        Prompts::new(tokenizer, context, &config.generator)
+    };
+    write().map_err(|error| generator.blame(error))
+}

@@ -1,0 +1,89 @@
+//! The facts of a run that its run file keeps.
+
+use beamgen_engine::{KvType, WeightType};
+use serde_json::{Map, Value};
+
+use super::Prepared;
+use super::judges::PreparedJudge;
+use crate::own::Identity;
+use crate::{Error, ScorerKind};
+
+impl Prepared {
+    /// The facts of a run with these models that its settings leave open.
+    pub(super) fn effective(&self) -> Result<Map<String, Value>, Error> {
+        let mut effective = Map::new();
+        effective.insert("device".into(), self.memory.compute.to_string().into());
+        let isa = self.config.engine.isa.resolved()?;
+        effective.insert("isa".into(), isa.into());
+        let kv: u64 = self.memory.plan.models.iter().map(|model| model.kv).sum();
+        effective.insert("kv_bytes".into(), kv.into());
+        if !self.memory.compute.is_cpu() {
+            let graphs = self.config.engine.cuda_graphs && self.memory.compute.note().is_none();
+            effective.insert("cuda_graphs".into(), graphs.into());
+        }
+        #[cfg(feature = "remote")]
+        for (role, connection, facts) in &self.served.connections {
+            let mut facts = serde_json::to_value(facts).unwrap_or_default();
+            let addresses = connection.addresses().map(ToString::to_string);
+            facts["urls"] = addresses.collect::<Vec<_>>().into();
+            effective.insert(format!("{role}_server"), facts);
+        }
+        Ok(effective)
+    }
+
+    /// The facts that decide the results next to the settings that a run file has.
+    pub(super) fn identity(&self) -> Result<Map<String, Value>, Error> {
+        let mut models = Map::new();
+        let written_by = match (&self.generator.opened, &self.own.generator) {
+            (Some(generator), _) => generator.fingerprint.clone().into(),
+            (None, Some((Identity::Named(name), _))) => name.clone().into(),
+            (None, Some((Identity::Facts(facts), _))) => Value::Object(facts.clone()),
+            (None, None) => return Err(Error::NoGenerator),
+        };
+        models.insert("generator".into(), written_by);
+        match (&self.own.scorer, &self.scorer.reward) {
+            (Some((Identity::Named(name), _)), _) => {
+                models.insert("scorer".into(), name.clone().into());
+            }
+            (Some((Identity::Facts(facts), _)), _) => models.extend(facts.clone()),
+            (None, reward) => {
+                let kind = match reward {
+                    Some(_) => self.config.models.scorer,
+                    None => ScorerKind::None,
+                };
+                models.insert("scorer".into(), kind.name().into());
+            }
+        }
+        if let Some(reward) = &self.scorer.reward {
+            reward.identify(&mut models);
+        }
+        if !self.judges.is_empty() {
+            let judges = self.judges.iter().map(PreparedJudge::identify);
+            models.insert("judges".into(), judges.collect());
+            let rule = self.config.models.combine.to_string();
+            models.insert("combine".into(), rule.into());
+        }
+        if let Some(found) = &self.scorer.calibration {
+            let mut facts = Map::new();
+            let score_as = self.config.models.score_as.to_string();
+            facts.insert("fitted".into(), found.calibration.name().into());
+            facts.insert("score_as".into(), score_as.into());
+            models.insert("calibration".into(), facts.into());
+        }
+        // On the processor these hold the checkpoints' own values, all of them, and any other
+        // rounds. A device rounds what meets the weights to what they are.
+        let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
+        let cpu = self.memory.compute.is_cpu();
+        if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
+            models.insert("dtype".into(), dtype.to_string().into());
+        }
+        if kv_dtype != KvType::Auto && !(cpu && kv_dtype == KvType::F32) {
+            models.insert("kv_dtype".into(), kv_dtype.to_string().into());
+        }
+        // Sums in another order, and by default keys and values in fewer bits.
+        if !self.memory.compute.is_cpu() {
+            models.insert("device".into(), "cuda".into());
+        }
+        Ok(models)
+    }
+}

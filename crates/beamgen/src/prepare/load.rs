@@ -1,0 +1,142 @@
+//! The weights of the models, read to their device.
+
+use std::sync::Arc;
+
+use beamgen_engine::{Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, ThreadPool};
+use beamgen_generator::LmGenerator;
+use beamgen_prm::{RewardModel, same_tokenizer};
+use beamgen_search::Scorer;
+
+use super::Prepared;
+use super::plan::{engine_config, plan};
+use super::reward::RewardModels;
+use crate::source::OpenedModel;
+use crate::{Config, Error};
+
+/// A generator that was loaded.
+struct Loaded {
+    generator: LmGenerator,
+    model: Arc<beamgen_engine::Model>,
+    checkpoint: Checkpoint,
+}
+
+/// All models, loaded.
+pub(super) struct LoadedModels {
+    pub(super) config: Config,
+    pub(super) generator: Option<LmGenerator>,
+    pub(super) scorer: Option<Box<dyn Scorer + Send>>,
+    /// The reward model of each judge that is one.
+    pub(super) judges: Vec<Option<Box<dyn Scorer + Send>>>,
+}
+
+impl Loaded {
+    fn new(
+        opened: &OpenedModel,
+        config: &Config,
+        compute: &Compute,
+        engine: EngineConfig,
+        pool: &ThreadPool,
+    ) -> Result<Self, Error> {
+        let checkpoint = opened.checkpoint.clone();
+        let place = checkpoint.path().display().to_string();
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let model = Arc::new(opened.model(config.models.dtype, compute, pool)?);
+        let load = || -> Result<LmGenerator, Error> {
+            let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
+            Ok(LmGenerator::new(
+                engine,
+                tokenizer,
+                config.generator.clone(),
+            )?)
+        };
+        let generator = load().map_err(|error| error.at(place))?;
+        Ok(Self {
+            generator,
+            model,
+            checkpoint,
+        })
+    }
+}
+
+impl Prepared {
+    /// Loads generator and reward model to the device of the memory plan.
+    pub(super) fn load(&self) -> Result<LoadedModels, Error> {
+        let pool = ThreadPool::new(self.config.engine.threads);
+        let engine = engine_config(&self.memory.plan, &self.config, "generator");
+        let mut config = self.config.clone();
+        let compute = &self.memory.compute;
+        let mut loaded = match &self.generator.opened {
+            Some(checkpoint) => Some(Loaded::new(checkpoint, &config, compute, engine, &pool)?),
+            None => None,
+        };
+        if let Some(loaded) = &loaded {
+            config.generator.clone_from(loaded.generator.config());
+        }
+        let load = |reward: &RewardModels, role: &str| -> Result<RewardModel, Error> {
+            let place = reward.prm.checkpoint.clone();
+            let weights = loaded.as_ref().map(|loaded| &loaded.model);
+            let engine = engine_config(&self.memory.plan, &config, role);
+            let mut prm = reward.load(&config, compute, engine, weights, pool.clone())?;
+            if let Some(loaded) = &loaded {
+                prm.share_tokens(same_tokenizer(place, loaded.checkpoint.clone())?);
+            }
+            Ok(prm)
+        };
+        let reward = self
+            .scorer
+            .reward
+            .as_ref()
+            .map(|reward| load(reward, "prm"));
+        let mut reward = reward.transpose()?;
+        let mut judges = Vec::with_capacity(self.judges.len());
+        for judge in &self.judges {
+            let model = judge.reward().map(|reward| load(reward, &judge.role()));
+            judges.push(model.transpose()?);
+        }
+        if let (Some(model), Some(found)) = (&mut reward, &self.scorer.calibration)
+            && let Some(head) = found.calibration.quantiles.clone()
+        {
+            model.read_quantiles(Box::new(move |step| {
+                head.apply(step.hidden, step.score, step.lowest)
+            }));
+        }
+        if let Some(loaded) = loaded.as_mut().filter(|_| self.memory.plan.lends) {
+            let borrowers = || reward.iter().chain(judges.iter().flatten());
+            if borrowers().next().is_some() {
+                let page_bytes = borrowers().map(RewardModel::page_bytes).sum();
+                let idle = Arc::new(IdleKv::default());
+                loaded.generator.lend(Arc::clone(&idle));
+                for model in reward.iter_mut().chain(judges.iter_mut().flatten()) {
+                    model.borrow_beside(&idle, page_bytes);
+                }
+            }
+        }
+        let boxed = |model: RewardModel| Box::new(model) as Box<dyn Scorer + Send>;
+        Ok(LoadedModels {
+            scorer: reward.map(boxed),
+            judges: judges.into_iter().map(|model| model.map(boxed)).collect(),
+            generator: loaded.map(|loaded| loaded.generator),
+            config,
+        })
+    }
+
+    /// Returns what `load` loads. On a device that nobody asked for by name, a failure moves it to
+    /// the CPU, with a note.
+    pub(super) fn or_on_cpu<T>(
+        &mut self,
+        load: impl Fn(&Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let error = match load(self) {
+            Err(error) if self.config.engine.device == DeviceChoice::Auto => error,
+            loaded => return loaded,
+        };
+        if self.memory.compute.is_cpu() {
+            return Err(error);
+        }
+        let note = format!("the cpu computes, not the {}: {error}", self.memory.compute);
+        self.memory.compute = Compute::Cpu;
+        self.memory.plan = plan(&self.config, &Compute::Cpu, &self.opened())?;
+        self.notes.push(note);
+        load(self)
+    }
+}

@@ -1,0 +1,64 @@
+//! The scorer that the settings name.
+
+use super::calibration::{self, Found};
+use super::generator::FoundGenerator;
+use super::reward::RewardModels;
+use super::{Inputs, Wanted};
+use crate::candle::{self, CandleClassifier};
+use crate::{Error, ScorerKind};
+
+/// A scorer that was found and fits. One of the builder's own or of a server is among the own parts.
+#[derive(Default)]
+pub(super) struct FoundScorer {
+    /// A reward model of this process's engine.
+    pub(super) reward: Option<RewardModels>,
+    /// A model of candle.
+    pub(super) classifier: Option<CandleClassifier>,
+    pub(super) calibration: Option<Found>,
+}
+
+/// Finds the scorer on servers, among the builder's own parts, or as a checkpoint, if it is asked.
+pub(super) fn find_scorer(
+    inputs: &mut Inputs,
+    wanted: Wanted,
+    generator: &FoundGenerator,
+) -> Result<FoundScorer, Error> {
+    let has_kind = inputs.config.models.scorer != ScorerKind::None;
+    let asks = inputs.asks_scorer();
+    let Inputs {
+        config,
+        own,
+        downloads,
+        served,
+        notes,
+    } = inputs;
+    let mut found = FoundScorer::default();
+    if wanted == Wanted::Pair && !(has_kind && asks) {
+        own.scorer = None;
+        return Ok(found);
+    }
+    let tokens_of = generator.tokens_of.as_ref();
+    if let Some(scorer) = served.scorer("prm", config, tokens_of, own, downloads, notes)? {
+        own.scorer = Some(scorer);
+    }
+    let mut source = None;
+    if own.scorer.is_none() {
+        let source = source.insert(RewardModels::find(config, downloads, notes)?);
+        let checkpoint = source.checkpoint();
+        if let Some(family) = candle::classifier(&checkpoint) {
+            let opened = CandleClassifier::open(source, &checkpoint, family, config, notes)?;
+            found.classifier = Some(opened);
+        } else {
+            let generator = generator.opened.as_ref();
+            let opened = RewardModels::open(source, config, generator, downloads, notes)?;
+            found.reward = Some(opened);
+        }
+    }
+    if wanted == Wanted::Pair {
+        found.calibration = calibration::find(config, source.as_ref())?;
+    }
+    if let Some(calibration) = &found.calibration {
+        calibration.check(config.models.score_as, found.reward.as_ref())?;
+    }
+    Ok(found)
+}

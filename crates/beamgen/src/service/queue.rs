@@ -1,0 +1,212 @@
+//! The queue between the threads that ask and the one that searches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use beamgen_search::{GivenChain, Intake, Next, ProblemResult, Stopped};
+
+use super::ticket::{Ticket, TicketState};
+use super::{ServiceError, ServiceOptions, ServiceStats, lock, wait};
+use crate::config::Defaults;
+use crate::request::Request;
+use crate::solver::WallClock;
+
+/// The state that all handles of a service share with its thread.
+pub(super) struct Shared {
+    pub(super) clock: WallClock,
+    options: ServiceOptions,
+    state: Mutex<QueueState>,
+    /// Notified when a request came or the queue was closed.
+    arrived: Condvar,
+    next_ticket: AtomicU64,
+    pub(super) stats: Mutex<ServiceStats>,
+}
+
+/// The requests that wait, and the tickets of those in flight.
+#[derive(Default)]
+pub(super) struct QueueState {
+    pub(super) queue: VecDeque<Waiting>,
+    /// Steps to be scored next to the search.
+    scoring: VecDeque<GivenChain>,
+    /// Tickets of the problems in flight, by their place in the run.
+    pub(super) in_flight: BTreeMap<usize, Arc<TicketState>>,
+    /// The place in the run of the next request.
+    next: usize,
+    closed: bool,
+    /// The reason that nothing is taken any more.
+    pub(super) ended: Option<ServiceError>,
+}
+
+/// A request in the queue.
+pub(super) struct Waiting {
+    request: Request,
+    deadline: Option<Duration>,
+    ticket: Arc<TicketState>,
+}
+
+impl QueueState {
+    /// Refuses a request if the service has ended or `most` wait already.
+    pub(super) fn admit(&self, waiting: usize, most: usize) -> Result<(), ServiceError> {
+        match &self.ended {
+            Some(ended) => Err(ended.clone()),
+            None if self.closed => Err(ServiceError::Closed),
+            None if waiting >= most => Err(ServiceError::Full { waiting }),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the requests whose deadline passed while they waited.
+    fn give_up_overdue(&mut self, now: Duration) {
+        let overdue = |w: &Waiting| w.deadline.is_some_and(|deadline| deadline <= now);
+        while let Some(at) = self.queue.iter().position(overdue) {
+            if let Some(waiting) = self.queue.remove(at) {
+                waiting.give_up(Stopped::Deadline);
+            }
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(options: ServiceOptions) -> Self {
+        Self {
+            clock: WallClock::start(),
+            options,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            next_ticket: AtomicU64::new(0),
+            stats: Mutex::default(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
+        lock(&self.state)
+    }
+
+    fn ticket(&self, request: &mut Request) -> Arc<TicketState> {
+        let number = self.next_ticket.fetch_add(1, Ordering::Relaxed);
+        Arc::new(TicketState::new(number, request, self.options.events))
+    }
+
+    /// A ticket whose result is known already. It takes no place in the queue.
+    pub(super) fn answer(
+        self: &Arc<Self>,
+        mut request: Request,
+        result: ProblemResult,
+    ) -> Result<Ticket, ServiceError> {
+        self.lock().admit(0, usize::MAX)?;
+        let state = self.ticket(&mut request);
+        state.finish(Ok(result));
+        let shared = Arc::clone(self);
+        Ok(Ticket { state, shared })
+    }
+
+    pub(super) fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
+        let mut queued = self.lock();
+        queued.admit(queued.queue.len(), self.options.queue)?;
+        let state = self.ticket(&mut request);
+        let now = self.clock.elapsed();
+        let deadline = request.timeout.map(|timeout| now.saturating_add(timeout));
+        queued.queue.push_back(Waiting {
+            request,
+            deadline,
+            ticket: Arc::clone(&state),
+        });
+        drop(queued);
+        self.arrived.notify_one();
+        let shared = Arc::clone(self);
+        Ok(Ticket { state, shared })
+    }
+
+    pub(super) fn queue_scoring(&self, given: GivenChain) -> Result<(), ServiceError> {
+        let mut state = self.lock();
+        state.admit(state.scoring.len(), self.options.queue)?;
+        state.scoring.push_back(given);
+        drop(state);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Ends all tickets: nothing more is solved.
+    pub(super) fn end(&self, why: &ServiceError) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.ended.get_or_insert_with(|| why.clone());
+        let queued = std::mem::take(&mut state.queue);
+        let scoring = std::mem::take(&mut state.scoring);
+        let in_flight = std::mem::take(&mut state.in_flight);
+        drop(state);
+        drop(scoring);
+        let queued = queued.into_iter().map(|waiting| waiting.ticket);
+        for ticket in queued.chain(in_flight.into_values()) {
+            ticket.finish(Err(why.clone()));
+        }
+    }
+
+    /// Ends a request that still waits in the queue.
+    pub(super) fn withdraw(&self, ticket: u64) {
+        let mut state = self.lock();
+        let at = state.queue.iter().position(|w| w.ticket.number == ticket);
+        let waiting = at.and_then(|at| state.queue.remove(at));
+        drop(state);
+        if let Some(waiting) = waiting {
+            waiting.give_up(Stopped::Cancelled);
+        }
+    }
+}
+
+impl Waiting {
+    /// Ends a request that was never begun.
+    fn give_up(self, stopped: Stopped) {
+        let mut result = ProblemResult::unsearched(0, self.request.problem);
+        result.stopped = Some(stopped);
+        self.ticket.finish(Ok(result));
+    }
+}
+
+/// The queue as the search takes requests from it.
+pub(super) struct QueueIntake {
+    pub(super) shared: Arc<Shared>,
+    pub(super) solver: Defaults,
+}
+
+impl Intake for QueueIntake {
+    fn next(&mut self, idle: bool) -> Next {
+        let mut state = self.shared.lock();
+        loop {
+            let now = self.shared.clock.elapsed();
+            state.give_up_overdue(now);
+            if let Some(waiting) = state.queue.pop_front() {
+                let index = state.next;
+                state.next += 1;
+                state.in_flight.insert(index, waiting.ticket);
+                drop(state);
+                let settings = self.solver.resolve(waiting.request.settings.clone());
+                let mut request = waiting.request.for_search(Arc::new(settings), now);
+                request.deadline = waiting.deadline;
+                return Next::Request(Box::new(request));
+            }
+            // Given steps are taken before the next turn.
+            let busy = !idle || !state.scoring.is_empty();
+            if state.closed && state.scoring.is_empty() {
+                return Next::Closed;
+            }
+            if busy {
+                return Next::Waiting;
+            }
+            state = wait(&self.shared.arrived, state);
+        }
+    }
+
+    fn given(&mut self) -> Option<GivenChain> {
+        let mut state = self.shared.lock();
+        state.give_up_overdue(self.shared.clock.elapsed());
+        state.scoring.pop_front()
+    }
+}

@@ -1,0 +1,242 @@
+//! Tickets: how the threads that ask learn what becomes of their requests.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use beamgen_search::{CancelToken, Event, ProblemResult, Sink};
+
+use super::queue::Shared;
+use super::{ServiceError, ServiceStats, lock, wait};
+use crate::progress::Progress;
+use crate::request::{OnProgress, Request};
+
+/// Hands the events and results of the search to the tickets.
+pub(super) struct TicketSink(pub(super) Arc<Shared>);
+
+impl Sink for TicketSink {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Pass {
+                in_flight,
+                cache_bytes,
+                ledger,
+                ..
+            } => {
+                *lock(&self.0.stats) = ServiceStats {
+                    in_flight,
+                    cache_bytes,
+                    ledger: ledger.clone(),
+                    ..ServiceStats::default()
+                };
+            }
+            Event::ProblemDone { cache_bytes, .. } => {
+                lock(&self.0.stats).cache_bytes = cache_bytes;
+            }
+            _ => {}
+        }
+        let Some(index) = Progress::index(&event) else {
+            return;
+        };
+        let ticket = self.0.lock().in_flight.get(&index).cloned();
+        if let Some(ticket) = ticket.filter(|ticket| ticket.has_reader())
+            && let Some(progress) = Progress::of(&event)
+        {
+            ticket.tell(progress);
+        }
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        let mut state = self.0.lock();
+        let ticket = state.in_flight.remove(&result.index);
+        let in_flight = state.in_flight.len();
+        drop(state);
+        lock(&self.0.stats).in_flight = in_flight;
+        if let Some(ticket) = ticket {
+            ticket.finish(Ok(result));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The part of a ticket that the engine's thread has, too.
+pub(super) struct TicketState {
+    pub(super) number: u64,
+    cancel: CancelToken,
+    most_events: usize,
+    has_callback: bool,
+    on_progress: Mutex<Option<OnProgress>>,
+    inner: Mutex<Outcome>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    events: VecDeque<Progress>,
+    /// Events dropped because nobody took them in time.
+    dropped_events: u64,
+    result: Option<Result<ProblemResult, ServiceError>>,
+    done: bool,
+    waker: Option<Waker>,
+}
+
+impl TicketState {
+    pub(super) fn new(number: u64, request: &mut Request, events: usize) -> Self {
+        Self {
+            number,
+            cancel: request.cancel.get_or_insert_default().clone(),
+            most_events: request.most_events.unwrap_or(events),
+            has_callback: request.on_progress.is_some(),
+            on_progress: Mutex::new(request.on_progress.take()),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Whether anybody is told what happens.
+    fn has_reader(&self) -> bool {
+        self.most_events > 0 || self.has_callback
+    }
+
+    fn tell(&self, progress: Progress) {
+        if let Some(observe) = &mut *lock(&self.on_progress) {
+            observe(&progress);
+        }
+        let mut inner = lock(&self.inner);
+        if inner.events.len() >= self.most_events {
+            inner.events.pop_front();
+            inner.dropped_events += 1;
+        }
+        if self.most_events > 0 {
+            inner.events.push_back(progress);
+        }
+        self.wake(inner);
+    }
+
+    /// Gives the ticket its result, unless it has one.
+    pub(super) fn finish(&self, result: Result<ProblemResult, ServiceError>) {
+        let mut inner = lock(&self.inner);
+        if !inner.done {
+            inner.done = true;
+            inner.result = Some(result);
+            self.wake(inner);
+        }
+    }
+
+    /// Wakes whoever waits for a change.
+    fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
+        let waker = inner.waker.take();
+        drop(inner);
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A request that was taken. It is also a [`Future`] of its result, for any async runtime.
+/// Dropping it changes nothing: the search goes on unless it is [cancelled](Self::cancel).
+#[must_use = "the result is here"]
+pub struct Ticket {
+    pub(super) state: Arc<TicketState>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Ticket {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// The service ended before.
+    pub fn wait(self) -> Result<ProblemResult, ServiceError> {
+        let mut inner = lock(&self.state.inner);
+        loop {
+            if let Some(result) = inner.result.take() {
+                return result;
+            }
+            inner = wait(&self.state.changed, inner);
+        }
+    }
+
+    /// The result if it is there; the first call that finds it takes it.
+    ///
+    /// # Errors
+    /// The service ended before.
+    pub fn try_take(&mut self) -> Option<Result<ProblemResult, ServiceError>> {
+        lock(&self.state.inner).result.take()
+    }
+
+    /// Whether the problem is done.
+    pub fn is_done(&self) -> bool {
+        lock(&self.state.inner).done
+    }
+
+    /// Ends the search, or takes the request out of the queue. The result says
+    /// [`Stopped::Cancelled`](crate::Stopped::Cancelled), unless it was done before. Memory is free at the next pass.
+    pub fn cancel(&self) {
+        self.state.cancel.cancel();
+        self.shared.withdraw(self.state.number);
+    }
+
+    /// What happens, until the problem is done; waits for it. A slow reader loses the oldest
+    /// events, never the result.
+    pub fn events(&self) -> impl Iterator<Item = Progress> + '_ {
+        std::iter::from_fn(|| {
+            let mut inner = lock(&self.state.inner);
+            loop {
+                if let Some(event) = inner.events.pop_front() {
+                    return Some(event);
+                }
+                if inner.done {
+                    return None;
+                }
+                inner = wait(&self.state.changed, inner);
+            }
+        })
+    }
+
+    /// [`events`](Self::events) for an async runtime: what happened since the last call, `None` once
+    /// the problem is done and all was taken. As a future, the ticket then has its result.
+    pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
+        let mut inner = lock(&self.state.inner);
+        if !inner.events.is_empty() {
+            return Poll::Ready(Some(inner.events.drain(..).collect()));
+        }
+        if inner.done {
+            return Poll::Ready(None);
+        }
+        inner.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Events that were dropped because nobody took them in time.
+    pub fn dropped_events(&self) -> u64 {
+        lock(&self.state.inner).dropped_events
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<ProblemResult, ServiceError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = lock(&self.state.inner);
+        match inner.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                inner.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket")
+            .field("number", &self.state.number)
+            .field("done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
