@@ -49,7 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["beamgen-eval", "beamgen-launcher", "beamgen-search"],
     ),
     ("beamgen-launcher", &[]),
-    ("beamgen-hub", &["beamgen-certificates"]),
+    ("beamgen-hub", &["beamgen-certificates", "beamgen-files"]),
     ("beamgen-world", &[]),
     (
         "beamgen",
@@ -68,7 +68,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "beamgen-world",
         ],
     ),
-    ("beamgen-serve", &["beamgen", "beamgen-view"]),
+    (
+        "beamgen-serve",
+        &["beamgen", "beamgen-files", "beamgen-view"],
+    ),
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
     ("beamgen-program", &["beamgen-cli"]),

@@ -9,7 +9,7 @@ use crate::size::human_size;
 #[non_exhaustive]
 pub enum Error {
     /// A settings file cannot be read.
-    #[error("{}: {}", path.display(), plain(source))]
+    #[error("{}: {}", path.display(), beamgen_files::reason(source))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -200,12 +200,6 @@ pub enum Error {
     /// [`Solver::check`](crate::Solver::check).
     #[error("{0}")]
     Refused(String),
-}
-
-/// An operating system's message without its error number.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl Error {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
+use beamgen_files::{json_reason, read_line};
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
@@ -430,13 +431,6 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What serde_json says, with its column but without its line, which is always 1 here.
-fn json_reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let reason = text.split(" at line ").next().unwrap_or(&text);
-    format!("{reason} at column {}", error.column())
-}
-
 /// Lines of UTF-8 text, each bounded in memory whatever the file holds.
 struct Lines<'a, R> {
     input: R,
@@ -452,14 +446,12 @@ struct Line<'a> {
 
 impl<R: BufRead> Lines<'_, R> {
     fn next(&mut self) -> Result<Option<Line<'_>>, ProblemsError> {
-        self.buffer.clear();
-        let limit = MAX_LINE_BYTES as u64 + 1;
-        let read = (&mut self.input)
-            .take(limit)
-            .read_until(b'\n', &mut self.buffer)
-            .map_err(|error| ProblemsError::Unreadable {
-                source_name: self.source.to_owned(),
-                error,
+        let read =
+            read_line(&mut self.input, &mut self.buffer, MAX_LINE_BYTES).map_err(|error| {
+                ProblemsError::Unreadable {
+                    source_name: self.source.to_owned(),
+                    error,
+                }
             })?;
         if read == 0 {
             return Ok(None);

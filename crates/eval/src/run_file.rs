@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -383,11 +383,7 @@ impl RunFile {
         let (mut header, mut lines) = (None, Vec::new());
         let (mut whole, mut number, mut buffer) = (0u64, 0usize, Vec::new());
         loop {
-            buffer.clear();
-            let read = reader
-                .by_ref()
-                .take(MAX_LINE_BYTES as u64 + 1)
-                .read_until(b'\n', &mut buffer)
+            let read = beamgen_files::read_line(&mut reader, &mut buffer, MAX_LINE_BYTES)
                 .map_err(|error| self.io(error))?;
             if read > MAX_LINE_BYTES {
                 return Err(RunFileError::Line {

@@ -16,8 +16,10 @@ pub use output::{
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 use std::path::Path;
+
+use serde::Serialize;
 
 /// Opens a regular file for reading; links are followed.
 ///
@@ -62,6 +64,42 @@ pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
             format!("larger than {} MiB", cap >> 20),
         )),
     }
+}
+
+/// Reads a line with its newline into `line`, in place of what was there, and returns its length.
+/// Of a line of more than `cap` bytes, `cap + 1` are read.
+///
+/// # Errors
+/// The error of the system.
+pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, cap: usize) -> io::Result<usize> {
+    line.clear();
+    input.take(cap as u64 + 1).read_until(b'\n', line)
+}
+
+/// Writes a file of indented JSON with a final newline, whole or not at all.
+///
+/// # Errors
+/// The errors of [`write`], and a value that JSON cannot have.
+pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec_pretty(value)?;
+    bytes.push(b'\n');
+    write(path, bytes)
+}
+
+/// Returns an operating system's message without its error number.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Returns the message of the JSON parser about a text of one line: with its column, without its
+/// line.
+#[must_use]
+pub fn json_reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    format!("{reason} at column {}", error.column())
 }
 
 /// Bytes as text.

@@ -55,19 +55,14 @@ impl RepoDir {
         Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// Stores the commit that a revision means now. Written to another name first and renamed, so
-    /// that no reader sees half of it.
+    /// Stores the commit that a revision means now. No reader sees half of it.
     pub fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
         }
         let path = self.root.join("refs").join(id.revision());
         make_parent(&path)?;
-        let mut aside = path.clone().into_os_string();
-        aside.push(format!(".{}.tmp", std::process::id()));
-        fs::write(&aside, commit)
-            .and_then(|()| fs::rename(&aside, &path))
-            .map_err(HubError::io(&path))
+        beamgen_files::write(&path, commit).map_err(HubError::io(&path))
     }
 
     /// Links a file of the snapshot to its blob.

@@ -31,13 +31,7 @@ const QKV: usize = (HEADS + 2 * KV_HEADS) * HEAD_DIM;
 const ROWS: usize = 64;
 
 fn noise(n: usize) -> Vec<f32> {
-    let mut state = 1u32;
-    (0..n)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
+    beamgen_test_support::numbers::noise(n, 1)
 }
 
 fn bytes_of(floats: usize) -> Throughput {

@@ -50,13 +50,7 @@ struct Load {
 }
 
 fn noise(n: usize) -> Vec<f32> {
-    let mut seed = 1u32;
-    (0..n)
-        .map(|_| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 8) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
+    beamgen_test_support::numbers::noise(n, 1)
 }
 
 impl Setup {

@@ -10,7 +10,7 @@ use crate::Reason;
 #[derive(Debug, thiserror::Error)]
 pub enum LabelsError {
     /// It cannot be opened or read.
-    #[error("{source_name}: {}: give a readable file of labelled chains, or `-` for stdin", plain(.error))]
+    #[error("{source_name}: {}: give a readable file of labelled chains, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
         /// The file.
         source_name: String,
@@ -90,10 +90,4 @@ fn further(count: usize) -> String {
         0 => String::new(),
         count => format!("; the {count} records behind it are of no use either"),
     }
-}
-
-/// An operating system's message without its error number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

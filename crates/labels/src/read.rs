@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use beamgen_eval::Place;
+use beamgen_files::json_reason;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
@@ -57,11 +58,8 @@ pub fn records(
     let mut line = Vec::new();
     let mut number = 0;
     loop {
-        line.clear();
-        let read = (&mut input)
-            .take(MAX_LINE_BYTES as u64 + 1)
-            .read_until(b'\n', &mut line)
-            .map_err(unreadable)?;
+        let read = beamgen_files::read_line(&mut input, &mut line, MAX_LINE_BYTES);
+        let read = read.map_err(unreadable)?;
         if read == 0 {
             return Ok(());
         }
@@ -96,17 +94,11 @@ pub fn records(
         }
         // A line may hold several records: files are put together without a newline between them.
         for record in serde_json::Deserializer::from_slice(bytes).into_iter() {
-            let record = record.map_err(|error| fault(format!("not JSON ({})", reason(&error))))?;
+            let record =
+                record.map_err(|error| fault(format!("not JSON ({})", json_reason(&error))))?;
             each(Place::Line(number), record)?;
         }
     }
-}
-
-/// What the parser said, with its column but without its line, which is always 1 here.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let reason = text.split(" at line ").next().unwrap_or(&text);
-    format!("{reason} at column {}", error.column())
 }
 
 fn array(

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 #[non_exhaustive]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {}", plain(source))]
+    #[error("cannot listen on {address}: {}", beamgen_files::reason(source))]
     Bind {
         /// What was asked for.
         address: SocketAddr,
@@ -37,15 +37,9 @@ pub enum Error {
         reason: String,
     },
     /// There is no thread or timer to run on.
-    #[error("the server cannot run: {}", plain(.0))]
+    #[error("the server cannot run: {}", beamgen_files::reason(.0))]
     Runtime(std::io::Error),
     /// A model was lost, and the server with it.
     #[error(transparent)]
     Lost(#[from] beamgen::Error),
-}
-
-/// An operating system's message without its error number.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

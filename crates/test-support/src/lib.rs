@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod numbers;
+
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;

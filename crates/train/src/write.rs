@@ -10,8 +10,7 @@ use crate::{Error, Result};
 
 /// Pretty JSON with a final newline.
 pub fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Empty(e.to_string()))?;
-    write(path, text + "\n")
+    beamgen_files::write_json(path, value).map_err(|e| Error::Io(path.to_owned(), e))
 }
 
 /// Writes a file.

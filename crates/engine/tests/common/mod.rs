@@ -8,6 +8,7 @@ use beamgen_engine::{
     Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, Rows, SeqId, Tensor, Want,
     WeightType, Weights,
 };
+pub use beamgen_test_support::numbers::noise;
 
 /// Folders of the fixtures. Between them: untied heads and tied, all biases, grouped heads, heads
 /// narrower and wider than `hidden_size / heads`, per-head norms, windows in all layers and in
@@ -25,19 +26,6 @@ pub const FAMILIES: [&str; 10] = [
     "phi3",
     "phi3-partial",
 ];
-
-/// Uniform in -1..1, the same for the same seed.
-pub fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
-    (0..n)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 /// `n` tokens below `vocab`, the same for the same seed.
 pub fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {

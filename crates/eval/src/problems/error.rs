@@ -8,7 +8,7 @@ use super::{MAX_LINE_BYTES, MAX_PROBLEM_BYTES};
 #[derive(Debug, thiserror::Error)]
 pub enum ProblemsError {
     /// The file cannot be opened or read.
-    #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", plain(.error))]
+    #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
         /// The file.
         source_name: String,
@@ -167,10 +167,4 @@ impl Table {
             Self::Tabs => "\\t",
         }
     }
-}
-
-/// An operating system's message without its error number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use beamgen_kernels::cuda::{Buffer, Device, Number};
+pub use beamgen_test_support::numbers::{assert_close, assert_same_bits, noise};
 use half::{bf16, f16};
 
 /// All types of weights, activations, keys and values.
@@ -23,19 +24,6 @@ pub fn device() -> Option<&'static Device> {
 /// would be refused meanwhile.
 pub fn own_device() -> Option<Device> {
     device().map(|_| Device::open(0).expect("a device"))
-}
-
-/// Uniform in -1..1, the same for the same seed.
-pub fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
-    (0..n)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
 }
 
 /// The values as the type keeps them.
@@ -88,27 +76,5 @@ pub fn rounding(number: Number) -> f64 {
         Number::F32 => 0.0,
         Number::Bf16 => 1.0 / 256.0,
         Number::F16 => 1.0 / 2048.0,
-    }
-}
-
-/// `|a - b| <= tolerance * (1 + |b|)` for every element.
-#[track_caller]
-pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        let difference = (f64::from(*a) - b).abs();
-        assert!(
-            difference <= tolerance * (1.0 + b.abs()),
-            "at {i}: {a} instead of {b}"
-        );
-    }
-}
-
-/// Bitwise equality, for what is batch-invariant.
-#[track_caller]
-pub fn assert_same_bits(a: &[f32], b: &[f32]) {
-    assert_eq!(a.len(), b.len());
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert_eq!(a.to_bits(), b.to_bits(), "at {i}: {a} instead of {b}");
     }
 }

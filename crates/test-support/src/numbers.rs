@@ -1,0 +1,37 @@
+//! Random numbers for tests, and how their results are compared.
+
+/// Uniform in -1..1, the same for the same seed.
+#[must_use]
+pub fn noise(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// `|a - b| <= tolerance * (1 + |b|)` for every element.
+#[track_caller]
+pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let difference = (f64::from(*a) - b).abs();
+        assert!(
+            difference <= tolerance * (1.0 + b.abs()),
+            "at {i}: {a} instead of {b}"
+        );
+    }
+}
+
+/// Bitwise equality, for results that may not depend on other rows.
+#[track_caller]
+pub fn assert_same_bits(a: &[f32], b: &[f32]) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert_eq!(a.to_bits(), b.to_bits(), "at {i}: {a} instead of {b}");
+    }
+}
