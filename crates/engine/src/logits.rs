@@ -2,9 +2,7 @@
 
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
-use crate::{
-    Append, Engine, Error, Output, Rows, SampleRequest, SampleRow, Sampled, Sampler, log_prob,
-};
+use crate::{Append, Engine, Error, Output, Rows, SampleRow, Sampled, Sampler, log_prob};
 
 /// Logits of one call. Those on a device are there until the engine's next call.
 #[derive(Debug, Default)]
@@ -80,18 +78,9 @@ impl Engine {
         }
         let rows = &logits.host;
         let request = |i| {
-            let SampleRow {
-                row,
-                history,
-                params,
-                draw,
-            } = choice(i);
-            SampleRequest {
-                logits: &rows.row(row)[..tokens],
-                history,
-                params,
-                draw,
-            }
+            let choice = choice(i);
+            let logits = &rows.row(choice.row)[..tokens];
+            choice.of(logits)
         };
         sampler.sample_batch(self.pool(), count, request, out);
         Sampled::check(out)

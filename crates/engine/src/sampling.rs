@@ -3,6 +3,9 @@
 mod distribution;
 mod sampler;
 
+#[cfg(feature = "cuda")]
+use std::ops::Range;
+
 use beamgen_kernels::{Isa, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +70,31 @@ impl SamplingParams {
         }
         Ok(())
     }
+
+    /// Returns the request for a token of row `row` on a CUDA device, where `said` are the places of
+    /// the tokens that the repetition penalty is for.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    pub fn on_device(
+        &self,
+        row: usize,
+        said: Range<usize>,
+        draw: &Draw,
+    ) -> beamgen_kernels::cuda::SampleRequest {
+        let (key, counter) = draw.key_and_counter();
+        beamgen_kernels::cuda::SampleRequest {
+            row: row as u32,
+            said_first: said.start as u32,
+            said_count: said.len() as u32,
+            top_k: u32::try_from(self.top_k).unwrap_or(0),
+            penalty: self.repetition_penalty,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            key,
+            counter,
+        }
+    }
 }
 
 /// A token to sample from one row of [`Logits`](crate::Logits).
@@ -80,6 +108,19 @@ pub struct SampleRow<'a> {
     pub params: SamplingParams,
     /// The random numbers.
     pub draw: Draw,
+}
+
+impl<'a> SampleRow<'a> {
+    /// Returns the request for a token from this row of logits.
+    #[must_use]
+    pub fn of(self, logits: &'a [f32]) -> SampleRequest<'a> {
+        SampleRequest {
+            logits,
+            history: self.history,
+            params: self.params,
+            draw: self.draw,
+        }
+    }
 }
 
 /// A sampled token.

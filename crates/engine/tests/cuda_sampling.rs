@@ -60,19 +60,7 @@ fn a_device_draws_the_same_tokens() {
                     chain: chain as u64,
                 };
                 let mut draw = key.at(position);
-                let (key, counter) = draw.key_and_counter();
-                requests.push(SampleRequest {
-                    row: row as u32,
-                    said_first: 0,
-                    said_count: said.len() as u32,
-                    top_k: params.top_k as u32,
-                    penalty: params.repetition_penalty,
-                    temperature: params.temperature,
-                    top_p: params.top_p,
-                    min_p: params.min_p,
-                    key,
-                    counter,
-                });
+                requests.push(params.on_device(row, 0..said.len(), &draw));
                 want.push(sampler.sample_after(&said, logits, params, &mut draw));
             }
         }

@@ -42,6 +42,9 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
     let draws: Vec<(usize, SamplingParams)> = (0..2)
         .flat_map(|row| params.map(|params| (row, params)))
         .collect();
+    let request = |(i, (row, params)): (usize, &(usize, SamplingParams))| {
+        params.on_device(*row, 0..SAID.len(), &KEY.at(i as u32))
+    };
     let requests: Vec<SampleRequest> = draws.iter().enumerate().map(request).collect();
     let mut samples = Samples::new(device, requests.len(), SAID.len())?;
     samples.request(&requests, &SAID)?;
@@ -68,20 +71,4 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
         .collect();
     let got = download(&out, Number::F32, 2)?;
     check("log_prob", 1, &got, &expected, tolerance(Number::F32))
-}
-
-fn request((position, (row, params)): (usize, &(usize, SamplingParams))) -> SampleRequest {
-    let (key, counter) = KEY.at(position as u32).key_and_counter();
-    SampleRequest {
-        row: *row as u32,
-        said_first: 0,
-        said_count: SAID.len() as u32,
-        top_k: params.top_k as u32,
-        penalty: params.repetition_penalty,
-        temperature: params.temperature,
-        top_p: params.top_p,
-        min_p: params.min_p,
-        key,
-        counter,
-    }
 }

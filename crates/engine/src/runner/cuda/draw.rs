@@ -54,23 +54,12 @@ impl CudaRunner {
                 params,
                 draw,
             } = choice(i);
-            let (key, counter) = draw.key_and_counter();
             let history = match params.repetition_penalty == 1.0 {
                 true => &[],
                 false => history,
             };
-            requests.push(SampleRequest {
-                row: row as u32,
-                said_first: all.len() as u32,
-                said_count: history.len() as u32,
-                top_k: u32::try_from(params.top_k).unwrap_or(0),
-                penalty: params.repetition_penalty,
-                temperature: params.temperature,
-                top_p: params.top_p,
-                min_p: params.min_p,
-                key,
-                counter,
-            });
+            let said = all.len()..all.len() + history.len();
+            requests.push(params.on_device(row, said, &draw));
             all.extend_from_slice(history);
         }
         if !all.is_empty() && tokens > Samples::MOST_PENALISED {
