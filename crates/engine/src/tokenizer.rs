@@ -13,9 +13,9 @@ use tokenizers::DecoderWrapper;
 use self::declared::Declared;
 pub use self::limit::TextLimit;
 use self::trust::Growth;
+use crate::error::Malformed;
 use crate::generation::GenerationDefaults;
 use crate::json_file::JsonFile;
-use crate::malformed::Malformed;
 use crate::panics::caught;
 use crate::{Checkpoint, Error, ModelConfig};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use crate::Encoding;
-use crate::malformed::Malformed;
+use crate::error::Malformed;
 
 const MAGIC: &[u8] = b"GGUF";
 /// The name of a type of numbers that is not read.

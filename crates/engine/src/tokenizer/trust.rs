@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::malformed::Malformed;
+use crate::error::Malformed;
 
 /// No published vocabulary has a million tokens. Tables are as long as the highest id.
 pub(super) const MOST_TOKENS: u32 = 1 << 22;

@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive};
 use self::pickle::{StoredTensor, Type};
 use super::{Entry, Numbers, Weights};
 use crate::bytes::Bytes;
-use crate::malformed::Malformed;
+use crate::error::Malformed;
 use crate::{Encoding, Error};
 
 pub(super) const SINGLE: &str = "pytorch_model.bin";

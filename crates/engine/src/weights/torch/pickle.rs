@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::opcode;
-use crate::malformed::Malformed;
+use crate::error::Malformed;
 
 /// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
 const MOST_VALUES: usize = 1 << 21;
