@@ -6,6 +6,7 @@ use beamgen_engine::{Checkpoint, ModelConfig};
 use beamgen_prm::PrmSpec;
 use serde::Serialize;
 
+use self::ModelKind::{Generator, Prm};
 use crate::Error;
 
 /// What a model is used for.
@@ -113,33 +114,6 @@ const LLAMA: Vocabulary = (128_256, false);
 const QWEN_TIED: Vocabulary = (151_936, true);
 const QWEN: Vocabulary = (152_064, false);
 
-const fn generator(
-    name: &'static str,
-    read_as: &'static str,
-    context: usize,
-    layers: Layers,
-    vocabulary: Vocabulary,
-) -> KnownModel {
-    known(
-        ModelKind::Generator,
-        name,
-        read_as,
-        context,
-        layers,
-        vocabulary,
-    )
-}
-
-const fn prm(
-    name: &'static str,
-    read_as: &'static str,
-    context: usize,
-    layers: Layers,
-    vocabulary: Vocabulary,
-) -> KnownModel {
-    known(ModelKind::Prm, name, read_as, context, layers, vocabulary)
-}
-
 const fn known(
     kind: ModelKind,
     name: &'static str,
@@ -170,44 +144,44 @@ const fn known(
 /// The list.
 #[rustfmt::skip] // a row for each
 pub const KNOWN_MODELS: &[KnownModel] = &[
-    generator("HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192, SMOLLM2_135M, (49_152, true)),
-    generator("meta-llama/Llama-3.2-1B-Instruct", "llama", 131_072, LLAMA_1B, LLAMA_TIED),
-    generator("meta-llama/Llama-3.2-3B-Instruct", "llama", 131_072, LLAMA_3B, LLAMA_TIED),
-    generator("meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072, LLAMA_8B, LLAMA),
-    generator("mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768, LLAMA_8B, (32_768, false)),
-    generator("Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768, QWEN2_0_5B, QWEN_TIED),
+    known(Generator, "HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192, SMOLLM2_135M, (49_152, true)),
+    known(Generator, "meta-llama/Llama-3.2-1B-Instruct", "llama", 131_072, LLAMA_1B, LLAMA_TIED),
+    known(Generator, "meta-llama/Llama-3.2-3B-Instruct", "llama", 131_072, LLAMA_3B, LLAMA_TIED),
+    known(Generator, "meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072, LLAMA_8B, LLAMA),
+    known(Generator, "mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768, LLAMA_8B, (32_768, false)),
+    known(Generator, "Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768, QWEN2_0_5B, QWEN_TIED),
     // The file has a head of its own beside the embedding.
-    generator(
-        "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
+    known(
+        Generator, "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
         "qwen2", 32_768, QWEN2_0_5B, (151_936, false),
     ),
-    generator("Qwen/Qwen2.5-1.5B-Instruct", "qwen2", 32_768, QWEN2_1_5B, QWEN_TIED),
-    generator("Qwen/Qwen2.5-7B-Instruct", "qwen2", 32_768, QWEN2_7B, QWEN),
-    generator("Qwen/Qwen2.5-Math-1.5B-Instruct", "qwen2", 4096, QWEN2_1_5B, QWEN_TIED),
-    generator("Qwen/Qwen2.5-Math-7B-Instruct", "qwen2", 4096, QWEN2_7B, QWEN),
-    generator("Qwen/Qwen3-0.6B", "qwen3", 40_960, QWEN3_0_6B, QWEN_TIED),
-    generator("Qwen/Qwen3-1.7B", "qwen3", 40_960, QWEN3_1_7B, QWEN_TIED),
-    generator("microsoft/Phi-3-mini-4k-instruct", "phi3", 4096, PHI_3_MINI, (32_064, false)),
-    generator("microsoft/phi-4", "phi3", 16_384, PHI_4, (100_352, false)),
-    prm("Qwen/Qwen2.5-Math-PRM-7B", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
-    prm("Qwen/Qwen2.5-Math-PRM-72B", "qwen2.5-math-prm", 4096, QWEN2_72B, QWEN),
-    prm("Qwen/Qwen2.5-Math-7B-PRM800K", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
-    prm("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B", "skywork-o1-open-prm", 4096, QWEN2_1_5B, QWEN_TIED),
-    prm("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B", "skywork-o1-open-prm", 4096, QWEN2_7B, QWEN),
-    prm("peiyi9979/math-shepherd-mistral-7b-prm", "math-shepherd", 32_768, LLAMA_8B, (32_000, false)),
-    prm("RLHFlow/Llama3.1-8B-PRM-Deepseek-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
-    prm("RLHFlow/Llama3.1-8B-PRM-Mistral-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
-    prm("trl-lib/Qwen2-0.5B-Reward-Math-Sheperd", "trl-token-classification", 32_768, QWEN2_0_5B, QWEN_TIED),
-    prm(
-        "HuggingFaceH4/Qwen2.5-Math-1.5B-Instruct-PRM-0.2",
+    known(Generator, "Qwen/Qwen2.5-1.5B-Instruct", "qwen2", 32_768, QWEN2_1_5B, QWEN_TIED),
+    known(Generator, "Qwen/Qwen2.5-7B-Instruct", "qwen2", 32_768, QWEN2_7B, QWEN),
+    known(Generator, "Qwen/Qwen2.5-Math-1.5B-Instruct", "qwen2", 4096, QWEN2_1_5B, QWEN_TIED),
+    known(Generator, "Qwen/Qwen2.5-Math-7B-Instruct", "qwen2", 4096, QWEN2_7B, QWEN),
+    known(Generator, "Qwen/Qwen3-0.6B", "qwen3", 40_960, QWEN3_0_6B, QWEN_TIED),
+    known(Generator, "Qwen/Qwen3-1.7B", "qwen3", 40_960, QWEN3_1_7B, QWEN_TIED),
+    known(Generator, "microsoft/Phi-3-mini-4k-instruct", "phi3", 4096, PHI_3_MINI, (32_064, false)),
+    known(Generator, "microsoft/phi-4", "phi3", 16_384, PHI_4, (100_352, false)),
+    known(Prm, "Qwen/Qwen2.5-Math-PRM-7B", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
+    known(Prm, "Qwen/Qwen2.5-Math-PRM-72B", "qwen2.5-math-prm", 4096, QWEN2_72B, QWEN),
+    known(Prm, "Qwen/Qwen2.5-Math-7B-PRM800K", "qwen2.5-math-prm", 4096, QWEN2_7B, QWEN),
+    known(Prm, "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B", "skywork-o1-open-prm", 4096, QWEN2_1_5B, QWEN_TIED),
+    known(Prm, "Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B", "skywork-o1-open-prm", 4096, QWEN2_7B, QWEN),
+    known(Prm, "peiyi9979/math-shepherd-mistral-7b-prm", "math-shepherd", 32_768, LLAMA_8B, (32_000, false)),
+    known(Prm, "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
+    known(Prm, "RLHFlow/Llama3.1-8B-PRM-Mistral-Data", "rlhflow-llama3.1", 131_072, LLAMA_8B, LLAMA),
+    known(Prm, "trl-lib/Qwen2-0.5B-Reward-Math-Sheperd", "trl-token-classification", 32_768, QWEN2_0_5B, QWEN_TIED),
+    known(
+        Prm, "HuggingFaceH4/Qwen2.5-Math-1.5B-Instruct-PRM-0.2",
         "trl-token-classification-blank-line", 4096, QWEN2_1_5B, QWEN_TIED,
     ),
-    prm(
-        "HuggingFaceH4/Qwen2.5-Math-7B-Instruct-PRM-0.2",
+    known(
+        Prm, "HuggingFaceH4/Qwen2.5-Math-7B-Instruct-PRM-0.2",
         "trl-token-classification-blank-line", 4096, QWEN2_7B, QWEN,
     ),
-    prm("PRIME-RL/EurusPRM-Stage2", "implicit-prm", 4096, QWEN2_7B, QWEN),
-    prm("Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096, QWEN2_7B, QWEN),
+    known(Prm, "PRIME-RL/EurusPRM-Stage2", "implicit-prm", 4096, QWEN2_7B, QWEN),
+    known(Prm, "Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096, QWEN2_7B, QWEN),
 ];
 
 /// What a checkpoint on this machine can be used as.
