@@ -15,17 +15,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod book;
 mod branch_point;
-
 mod cut;
 mod error;
 mod lm;
-mod memory;
 mod plan;
 mod prompts;
 mod step;
 
 pub use beamgen_search::{GeneratorConfig, SamplingSettings};
+pub use book::{Chain, ChainBook, State};
 pub use cut::Cuts;
 pub use error::Error;
 pub use lm::LmGenerator;

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use beamgen_engine::rng::{Draw, Key};
 use beamgen_engine::{SamplingParams, Tokenizer};
-use beamgen_search::{DecodeMode, GeneratorConfig, SamplingSettings, child_stream};
+use beamgen_search::{GenError, GeneratorConfig, Problem, SamplingSettings};
 
 use crate::cut::Cuts;
 use crate::error::Error;
@@ -59,12 +58,18 @@ impl Plans {
         &self.tokenizer
     }
 
-    /// Other settings as they act.
+    /// Returns other settings as they act, or as they are if they cannot be followed.
+    pub fn resolve(&self, config: &GeneratorConfig) -> GeneratorConfig {
+        let plan = WritingPlan::new(config, &self.tokenizer, self.context);
+        plan.map_or_else(|_| config.clone(), |plan| plan.config)
+    }
+
+    /// Whether a problem has a prompt by the generator's own settings.
     ///
     /// # Errors
-    /// As [`WritingPlan::new`].
-    pub fn resolve(&self, config: &GeneratorConfig) -> Result<GeneratorConfig, Error> {
-        Ok(WritingPlan::new(config, &self.tokenizer, self.context)?.config)
+    /// As [`Prompts::prompt`].
+    pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
+        self.defaults.prompts.prompt(&problem.text).map(drop)
     }
 
     /// How problems with these settings are written; made once for all of them.
@@ -137,36 +142,6 @@ impl WritingPlan {
             rules,
             prompts,
         })
-    }
-
-    /// What the strategy of a problem with this key draws from.
-    pub fn strategy_seed(&self, key: u64) -> u64 {
-        child_stream(self.config.seed, 0) ^ key
-    }
-
-    /// How a step of this mode is sampled.
-    pub fn sampling(&self, mode: DecodeMode) -> SamplingParams {
-        let mut params = self.sampling;
-        if mode == DecodeMode::Greedy {
-            params.temperature = 0.0;
-        }
-        params
-    }
-
-    /// The random numbers of the token at `position` of a chain of the problem with this key.
-    pub fn draw(&self, key: u64, stream: u64, position: usize) -> Draw {
-        let key = Key {
-            seed: self.config.seed,
-            problem: key,
-            chain: stream,
-        };
-        key.at(position as u32)
-    }
-
-    /// Tokens that a chain behind a prompt of `prompt_tokens` may still have after `sampled`.
-    pub fn room(&self, context: usize, prompt_tokens: usize, sampled: usize) -> usize {
-        let limit = self.config.max_chain_tokens.min(context - prompt_tokens);
-        limit.saturating_sub(sampled)
     }
 }
 

@@ -1,31 +1,26 @@
 //! What a search asks of a generator: chains opened and forked, steps started, passes.
 
-use std::collections::BTreeMap;
-
 use beamgen_engine::{Append, Want};
 use beamgen_search::{
     ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput, Problem,
     Source, StepPlan,
 };
 
-use super::{Chain, LmGenerator, Row, State, failed};
+use super::{Cache, Chain, LmGenerator, Place, Row, failed};
+use crate::book::{ChainBook, State};
 use crate::branch_point::BranchPoints;
-use crate::memory::bytes_per_token;
-use crate::prompts::Prompt;
-use crate::step::Step;
 
-fn append<'a>(
-    chains: &'a BTreeMap<ChainId, Chain>,
-    branches: &'a BranchPoints,
-    row: &Row,
-) -> Append<'a> {
+fn append<'a>(book: &'a ChainBook<Cache>, branches: &'a BranchPoints, row: &Row) -> Append<'a> {
     let (seq, tokens) = match row {
         Row::BranchPoint(branch) => {
             let branch = branches.get(*branch);
             (branch.seq, branch.unread.as_slice())
         }
-        Row::Chain(id) => match &chains[id].state {
-            State::Decoding(seq, step) => (*seq, &step.tokens[step.tokens.len() - 1..]),
+        Row::Chain(id) => match &book.chain(*id).cache {
+            Cache {
+                history,
+                place: Place::Own(seq),
+            } => (*seq, &history[history.len() - 1..]),
             _ => unreachable!("only decoding chains have a row of their own"),
         },
     };
@@ -43,18 +38,6 @@ fn emptied<'a>(mut items: Vec<Append<'_>>) -> Vec<Append<'a>> {
     none.collect()
 }
 
-impl LmGenerator {
-    /// A second chain with the same contents; nothing is computed or copied.
-    fn fork(&mut self, chain: ChainId) -> ChainId {
-        let copy = self.chain(chain).clone();
-        let State::Idle(branch) = copy.state else {
-            panic!("a chain is forked only between steps");
-        };
-        self.branches.get_mut(branch).holders += 1;
-        self.insert(copy)
-    }
-}
-
 impl Generator for LmGenerator {
     fn open(
         &mut self,
@@ -62,127 +45,85 @@ impl Generator for LmGenerator {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
-        let plan = self.plans.get(settings);
-        let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
-        let Prompt {
-            tokens: prompt,
-            thought,
-        } = plan.prompts.prompt(&problem.text)?;
-        let prompt_tokens = prompt.len();
-        let seq = self.engine.create();
-        let history = prompt.clone();
-        let strategy_seed = plan.strategy_seed(key);
-        let branch = self.branches.insert(seq, prompt);
-        let chain = self.insert(Chain {
-            plan,
-            problem: key,
-            prompt_tokens,
-            sampled: 0,
-            history,
-            leftover: Vec::new(),
-            state: State::Idle(branch),
-        });
-        Ok(OpenedProblem {
-            chain,
-            prompt_tokens,
-            strategy_seed,
-            thought,
+        let (engine, branches) = (&mut self.engine, &mut self.branches);
+        self.book.open(problem, key, settings, |prompt| {
+            Ok(Cache {
+                history: prompt.clone(),
+                place: Place::Branch(branches.insert(engine.create(), prompt)),
+            })
         })
     }
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
-        let chain = self.chain(from);
-        let (pages, reserved, state) = match &chain.state {
-            State::Idle(branch) => {
-                let pages = self.pages_for_step(chain, *branch);
-                let step = Step::new(plan, chain.leftover.clone());
-                match step.is_leftover_step(&chain.plan.rules) {
-                    Some(closing) => (pages, 0, State::Leftover(*branch, step, closing)),
-                    None => (pages, pages, State::Waiting(*branch, step)),
-                }
-            }
-            State::Paused(seq, step) => {
-                let mut step = step.clone();
-                step.plan = plan;
-                let pages = self.pages_for_rest(chain, *seq, &step);
-                (pages, pages, State::Decoding(*seq, step))
-            }
-            State::Leftover(..) | State::Waiting(..) | State::Decoding(..) => {
-                panic!("a chain is started only between steps")
-            }
+        let state = self.book.next_state(from, plan);
+        let chain = self.book.chain(from);
+        let place = chain.cache.place;
+        let pages = match place {
+            Place::Branch(branch) => self.pages_for_step(chain, branch),
+            Place::Own(seq) => self.pages_for_rest(chain, seq),
         };
         if self.reserved + pages > self.engine.kv().pages_free {
             return None;
         }
-        let id = match source {
-            Source::Itself(id) => id,
-            Source::ForkOf(id) => self.fork(id),
-        };
-        self.reserve(self.reserved + reserved);
-        if let State::Waiting(branch, _) = &state {
-            self.branches.get_mut(*branch).reserved = true;
+        if let State::Running(_) = state {
+            self.reserve(self.reserved + pages);
+            if let Place::Branch(branch) = place {
+                self.branches.get_mut(branch).reserved = true;
+            }
         }
-        self.chains.get_mut(&id).expect("just looked at").state = state;
-        self.active.push(id);
-        Some(id)
+        let branches = &mut self.branches;
+        // Nothing is computed or copied for a fork.
+        let fork = |cache: &Cache| {
+            let Place::Branch(branch) = place else {
+                panic!("a chain is forked only between steps");
+            };
+            branches.get_mut(branch).holders += 1;
+            cache.clone()
+        };
+        Some(self.book.start(source, state, fork))
     }
 
     fn forget(&mut self, kept: ChainId) -> bool {
-        if !self.active.is_empty() {
+        if !self.book.active().is_empty() {
             return false;
         }
-        let branch_of = |chain: &Chain| match chain.state {
-            State::Idle(branch) => Some(branch),
-            _ => None,
+        let branch_of = |chain: &Chain| match chain.cache.place {
+            Place::Branch(branch) => Some(branch),
+            Place::Own(_) => None,
         };
-        let kept = branch_of(self.chain(kept));
+        let kept = branch_of(self.book.chain(kept));
         let before = self.engine.kv().pages_free;
-        for chain in self.chains.values() {
+        for chain in self.book.chains() {
             if let Some(branch) = branch_of(chain).filter(|&branch| Some(branch) != kept) {
                 self.branches
-                    .forget(branch, &chain.history, &mut self.engine);
+                    .forget(branch, &chain.cache.history, &mut self.engine);
             }
         }
         self.engine.kv().pages_free > before
     }
 
     fn release(&mut self, chain: ChainId) -> usize {
-        let state = self.chains.remove(&chain).expect("no such chain").state;
-        let sampled = match state {
-            State::Idle(branch) => {
+        let chain = self.book.release(chain);
+        match chain.cache.place {
+            Place::Branch(branch) => {
+                if let State::Running(_) = chain.state() {
+                    // Whoever starts next from here reserves the pages for reading it again.
+                    self.branches.get_mut(branch).reserved = false;
+                }
                 self.branches.release(branch, &mut self.engine);
-                return 0;
             }
-            State::Waiting(branch, _) => {
-                // Whoever starts next from here reserves the pages for reading it anew.
-                self.branches.get_mut(branch).reserved = false;
-                self.branches.release(branch, &mut self.engine);
-                0
-            }
-            State::Leftover(branch, ..) => {
-                self.branches.release(branch, &mut self.engine);
-                0
-            }
-            State::Paused(seq, step) => {
-                self.engine.free(seq);
-                return step.tokens.len();
-            }
-            State::Decoding(seq, step) => {
-                self.engine.free(seq);
-                step.tokens.len()
-            }
-        };
-        // What it reserved stays reserved until the next pass counts anew.
-        self.active.retain(|&id| id != chain);
-        if self.active.is_empty() {
+            Place::Own(seq) => self.engine.free(seq),
+        }
+        // What it reserved stays reserved until the next pass counts again.
+        if self.book.active().is_empty() {
             self.reserve(0);
         }
-        sampled
+        chain.unfinished()
     }
 
     fn pass(&mut self) -> Result<PassOutput, GenError> {
-        let mut closed = self.close_leftover();
+        let mut closed = self.book.close_leftovers();
 
         // Chains that waited for memory while their siblings went on: the branch is read already.
         let mut waiting = self.waiting();
@@ -198,15 +139,17 @@ impl Generator for LmGenerator {
             self.branches.keep_logits(branch, logits);
             false
         });
-        self.drop_idle();
+        self.book.drop_idle();
 
         let mut rows = std::mem::take(&mut self.rows);
         rows.extend(waiting.keys().map(|&branch| Row::BranchPoint(branch)));
-        rows.extend(self.active.iter().filter_map(|&id| {
-            matches!(self.chain(id).state, State::Decoding(..)).then_some(Row::Chain(id))
+        let active = self.book.active().iter();
+        rows.extend(active.filter_map(|&id| {
+            let place = self.book.chain(id).cache.place;
+            matches!(place, Place::Own(_)).then_some(Row::Chain(id))
         }));
         let mut items = emptied(std::mem::take(&mut self.items));
-        let item = |row| append(&self.chains, &self.branches, row);
+        let item = |row| append(&self.book, &self.branches, row);
         items.extend(rows.iter().map(item));
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
         let logits = self.engine.logits(&items).map_err(failed)?;
@@ -240,33 +183,30 @@ impl Generator for LmGenerator {
         self.engine.recycle_logits(logits);
         rows.clear();
         self.rows = rows;
-        self.drop_idle();
+        self.book.drop_idle();
         self.branches.forget_logits(&mut self.engine);
         self.reserve(self.count_reserved());
         Ok(closed.into())
     }
 
     fn active(&self) -> usize {
-        self.active.len()
+        self.book.active().len()
     }
 
     fn memory(&self) -> Memory {
         let kv = self.engine.kv();
         Memory {
             used_bytes: (kv.pages_used * kv.page_bytes) as u64,
-            bytes_per_token: bytes_per_token(&self.engine),
-            capacity_tokens: kv.pages_total * kv.page_bytes
-                / bytes_per_token(&self.engine) as usize,
+            bytes_per_token: kv.token_bytes as u64,
+            capacity_tokens: kv.pages_total * kv.page_bytes / kv.token_bytes,
         }
     }
 
     fn check(&self, problem: &Problem) -> Result<(), GenError> {
-        let prompts = &self.plans.defaults().prompts;
-        prompts.prompt(&problem.text).map(drop)
+        self.book.plans().check(problem)
     }
 
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {
-        let resolved = self.plans.resolve(settings);
-        resolved.unwrap_or_else(|_| settings.clone())
+        self.book.plans().resolve(settings)
     }
 }

@@ -1,12 +1,11 @@
 //! Where a chain ends that writes a given text, and what its answer is.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_eval::MathAnswers;
-use beamgen_generator::{GeneratorConfig, Plans, Step, Verdict, WritingPlan};
+use beamgen_generator::{ChainBook, GeneratorConfig, Plans};
 use beamgen_search::*;
 use serde_json::json;
 
@@ -44,27 +43,11 @@ fn tokenizer(template: &str) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-/// Writes the tokens of one text, by the rules of all generators.
+/// Writes the tokens of one text, by the rules of all generators. The cache of a chain is the number
+/// of tokens that it has.
 struct Writer {
     tokens: Vec<u32>,
-    plans: Plans,
-    chains: BTreeMap<ChainId, Chain>,
-}
-
-#[derive(Clone)]
-struct Chain {
-    plan: Arc<WritingPlan>,
-    written: usize,
-    leftover: Vec<u8>,
-    step: Option<Step>,
-}
-
-impl Writer {
-    fn insert(&mut self, chain: Chain) -> ChainId {
-        let id = ChainId(self.chains.len() as u64);
-        self.chains.insert(id, chain);
-        id
-    }
+    book: ChainBook<usize>,
 }
 
 impl Generator for Writer {
@@ -74,63 +57,38 @@ impl Generator for Writer {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
-        let plan = self.plans.get(settings).unwrap();
-        let prompt = plan.prompts.prompt(&problem.text)?;
-        let chain = Chain {
-            plan,
-            written: 0,
-            leftover: Vec::new(),
-            step: None,
-        };
-        Ok(OpenedProblem {
-            chain: self.insert(chain),
-            prompt_tokens: prompt.tokens.len(),
-            strategy_seed: key,
-            thought: prompt.thought,
-        })
+        self.book.open(problem, key, settings, |_| Ok(0))
     }
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
-        let mut chain = self.chains[&from].clone();
-        chain.step = Some(Step::new(plan, chain.leftover.clone()));
-        Some(self.insert(chain))
+        let state = self.book.next_state(from, plan);
+        Some(self.book.start(source, state, |written| *written))
     }
 
-    fn release(&mut self, _: ChainId) -> usize {
-        0
+    fn release(&mut self, chain: ChainId) -> usize {
+        self.book.release(chain).unfinished()
     }
 
     fn pass(&mut self) -> Result<PassOutput, GenError> {
-        let mut steps = Vec::new();
-        for (&id, chain) in &mut self.chains {
-            let Some(mut step) = chain.step.take() else {
-                continue;
+        let mut steps = self.book.close_leftovers();
+        self.book.drop_idle();
+        for id in self.book.active().to_vec() {
+            let written = self.book.chain(id).cache;
+            let sampled = Sampled {
+                token: self.tokens.get(written).copied().unwrap_or(END),
+                logprob: -1.0,
             };
-            let rules = &chain.plan.rules;
-            let mut closing = step.is_leftover_step(rules);
-            while closing.is_none() {
-                let token = self.tokens.get(chain.written).copied().unwrap_or(END);
-                chain.written += 1;
-                let sampled = Sampled {
-                    token,
-                    logprob: -1.0,
-                };
-                let tokenizer = self.plans.tokenizer();
-                if let Verdict::Closed(closed) = step.push(sampled, 1000, tokenizer, rules) {
-                    closing = Some(closed);
-                }
-            }
-            let output = step.closed(id, closing.unwrap());
-            chain.leftover.clone_from(&output.leftover);
-            steps.push(output);
+            let (written, closed) = self.book.push(id, sampled);
+            *written += 1;
+            steps.extend(closed);
         }
+        self.book.drop_idle();
         Ok(steps.into())
     }
 
     fn active(&self) -> usize {
-        let growing = self.chains.values().filter(|chain| chain.step.is_some());
-        growing.count()
+        self.book.active().len()
     }
 
     fn memory(&self) -> Memory {
@@ -149,8 +107,7 @@ fn solved(
     let tokenizer = tokenizer(template);
     let mut writer = Writer {
         tokens: tokenizer.encode(text, false).unwrap(),
-        plans: Plans::new(generator, tokenizer, 4000).unwrap(),
-        chains: BTreeMap::new(),
+        book: ChainBook::new(Plans::new(generator, tokenizer, 4000).unwrap()),
     };
     let settings = Settings {
         search: SearchConfig {

@@ -1,0 +1,322 @@
+//! The chains of a generator: where each is, and where a token takes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use beamgen_engine::rng::{Draw, Key};
+use beamgen_engine::{Sampled, SamplingParams};
+use beamgen_search::{
+    ChainId, DecodeMode, Finish, GenError, GeneratorConfig, OpenedProblem, Problem, Source,
+    StepOutput, StepPlan, child_stream,
+};
+
+use crate::plan::{Plans, WritingPlan};
+use crate::prompts::Prompt;
+use crate::step::{Closing, Step, Verdict};
+
+/// The chains of a generator. `C` is what a backend keeps for each of them: its tokens and its
+/// cache.
+#[derive(Debug)]
+pub struct ChainBook<C> {
+    plans: Plans,
+    chains: BTreeMap<ChainId, Chain<C>>,
+    /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
+    active: Vec<ChainId>,
+    next_chain: u64,
+}
+
+/// A chain and its step.
+#[derive(Debug)]
+pub struct Chain<C> {
+    plan: Arc<WritingPlan>,
+    problem: u64,
+    /// Most tokens that all its steps may have.
+    limit: usize,
+    /// Tokens sampled in all steps so far.
+    sampled: usize,
+    /// Bytes of the last token after the end of the last step.
+    leftover: Vec<u8>,
+    state: State,
+    /// The backend's tokens and cache.
+    pub cache: C,
+}
+
+/// The state of a chain.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Between steps.
+    Idle,
+    /// Started; the bytes that the step before left over are a whole step.
+    Leftover(Step, Closing),
+    /// In the middle of a step that needs tokens.
+    Running(Step),
+    /// In the middle of a step that waits to be resumed.
+    Paused(Step),
+}
+
+impl<C> Chain<C> {
+    /// The settings of the chain's problem.
+    pub fn plan(&self) -> &WritingPlan {
+        &self.plan
+    }
+
+    /// The key of the chain's problem.
+    pub fn problem(&self) -> u64 {
+        self.problem
+    }
+
+    /// The state of the chain's step.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The number of tokens that the chain may still have.
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.sampled)
+    }
+
+    /// The step that needs tokens.
+    pub fn running(&self) -> Option<&Step> {
+        match &self.state {
+            State::Running(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// The number of tokens of the step that is not closed.
+    pub fn unfinished(&self) -> usize {
+        match &self.state {
+            State::Idle => 0,
+            State::Leftover(step, _) | State::Running(step) | State::Paused(step) => {
+                step.tokens.len()
+            }
+        }
+    }
+
+    /// How the next token is sampled, and from which random numbers.
+    ///
+    /// # Panics
+    /// If no step of the chain needs tokens.
+    pub fn sampling(&self) -> (SamplingParams, Draw) {
+        let plan = self.running().expect("a running step").plan;
+        let mut params = self.plan.sampling;
+        if plan.mode == DecodeMode::Greedy {
+            params.temperature = 0.0;
+        }
+        let key = Key {
+            seed: self.plan.config.seed,
+            problem: self.problem,
+            chain: plan.stream,
+        };
+        (params, key.at(self.sampled as u32))
+    }
+
+    fn close(&mut self, id: ChainId, step: Step, closing: Closing) -> StepOutput {
+        let output = step.closed(id, closing);
+        self.leftover.clone_from(&output.leftover);
+        self.state = State::Idle;
+        output
+    }
+
+    /// Adds a token. Returns the step if the token closes or pauses it.
+    fn push(&mut self, id: ChainId, sampled: Sampled, plans: &Plans) -> Option<StepOutput> {
+        self.sampled += 1;
+        let room = self.room();
+        let State::Running(step) = &mut self.state else {
+            unreachable!("chains in other states sample nothing")
+        };
+        let verdict = step.push(sampled, room, plans.tokenizer(), &self.plan.rules);
+        if verdict == Verdict::GoesOn {
+            // Most tokens end here, and take no memory.
+            return None;
+        }
+        let step = self.take_step();
+        if let Verdict::Closed(closing) = verdict {
+            return Some(self.close(id, step, closing));
+        }
+        let output = step.paused(id);
+        self.state = State::Paused(step);
+        Some(output)
+    }
+
+    fn take_step(&mut self) -> Step {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Running(step) => step,
+            _ => unreachable!("chains in other states sample nothing"),
+        }
+    }
+}
+
+impl<C> ChainBook<C> {
+    /// An empty book of a generator with these settings.
+    pub fn new(plans: Plans) -> Self {
+        Self {
+            plans,
+            chains: BTreeMap::new(),
+            active: Vec::new(),
+            next_chain: 0,
+        }
+    }
+
+    /// The settings that problems come with.
+    pub fn plans(&self) -> &Plans {
+        &self.plans
+    }
+
+    /// The chain of a handle.
+    ///
+    /// # Panics
+    /// If the chain was released or is another generator's: a mistake of the caller.
+    pub fn chain(&self, id: ChainId) -> &Chain<C> {
+        self.chains.get(&id).expect("no such chain")
+    }
+
+    /// The cache of a chain, if the chain was not released.
+    pub fn cache(&mut self, id: ChainId) -> Option<&mut C> {
+        self.chains.get_mut(&id).map(|chain| &mut chain.cache)
+    }
+
+    /// All chains.
+    pub fn chains(&self) -> impl Iterator<Item = &Chain<C>> {
+        self.chains.values()
+    }
+
+    /// The chains in the middle of a step, in the order they were started.
+    pub fn active(&self) -> &[ChainId] {
+        &self.active
+    }
+
+    /// Opens a problem; `read` makes the cache of its prompt.
+    ///
+    /// # Errors
+    /// A setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
+    pub fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+        read: impl FnOnce(Vec<u32>) -> Result<C, GenError>,
+    ) -> Result<OpenedProblem, GenError> {
+        let plan = self.plans.get(settings);
+        let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
+        let Prompt { tokens, thought } = plan.prompts.prompt(&problem.text)?;
+        let prompt_tokens = tokens.len();
+        let room = self.plans.context() - prompt_tokens;
+        let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
+        let chain = self.insert(Chain {
+            limit: plan.config.max_chain_tokens.min(room),
+            plan,
+            problem: key,
+            sampled: 0,
+            leftover: Vec::new(),
+            state: State::Idle,
+            cache: read(tokens)?,
+        });
+        Ok(OpenedProblem {
+            chain,
+            prompt_tokens,
+            strategy_seed,
+            thought,
+        })
+    }
+
+    fn insert(&mut self, chain: Chain<C>) -> ChainId {
+        let id = ChainId(self.next_chain);
+        self.next_chain += 1;
+        self.chains.insert(id, chain);
+        id
+    }
+
+    /// The state of a chain, or of a fork of it, once it is started.
+    ///
+    /// # Panics
+    /// If the chain is in the middle of a step and not paused: a mistake of the caller.
+    pub fn next_state(&self, from: ChainId, plan: StepPlan) -> State {
+        let chain = self.chain(from);
+        match &chain.state {
+            State::Idle => {
+                let step = Step::new(plan, chain.leftover.clone());
+                match step.is_leftover_step(&chain.plan.rules) {
+                    Some(closing) => State::Leftover(step, closing),
+                    None => State::Running(step),
+                }
+            }
+            State::Paused(step) => {
+                let mut step = step.clone();
+                step.plan = plan;
+                State::Running(step)
+            }
+            State::Leftover(..) | State::Running(_) => {
+                panic!("a chain is started only between steps")
+            }
+        }
+    }
+
+    /// Starts a step in the state of [`next_state`](Self::next_state); `fork` makes the cache of a
+    /// second chain with the same contents.
+    pub fn start(&mut self, source: Source, state: State, fork: impl FnOnce(&C) -> C) -> ChainId {
+        let id = match source {
+            Source::Itself(id) => id,
+            Source::ForkOf(id) => {
+                let chain = self.chain(id);
+                self.insert(Chain {
+                    plan: Arc::clone(&chain.plan),
+                    leftover: chain.leftover.clone(),
+                    state: State::Idle,
+                    cache: fork(&chain.cache),
+                    ..*chain
+                })
+            }
+        };
+        self.chains.get_mut(&id).expect("just looked at").state = state;
+        self.active.push(id);
+        id
+    }
+
+    /// Adds a token to a chain whose step needs it. Returns the chain's cache, and the step if the
+    /// token closes or pauses it.
+    pub fn push(&mut self, id: ChainId, sampled: Sampled) -> (&mut C, Option<StepOutput>) {
+        let chain = self.chains.get_mut(&id).expect("active chains exist");
+        let output = chain.push(id, sampled, &self.plans);
+        (&mut chain.cache, output)
+    }
+
+    /// Closes a step that needs tokens, and cannot have more, for this reason.
+    pub fn cut(&mut self, id: ChainId, limit: Finish) -> StepOutput {
+        let chain = self.chains.get_mut(&id).expect("active chains exist");
+        let step = chain.take_step();
+        let closing = step.cut_at(limit);
+        chain.close(id, step, closing)
+    }
+
+    /// Closes the steps that need no token.
+    pub fn close_leftovers(&mut self) -> Vec<StepOutput> {
+        let mut closed = Vec::new();
+        for &id in &self.active {
+            let chain = self.chains.get_mut(&id).expect("active chains exist");
+            if let State::Leftover(step, closing) = &chain.state {
+                let (step, closing) = (step.clone(), *closing);
+                closed.push(chain.close(id, step, closing));
+            }
+        }
+        closed
+    }
+
+    /// Forgets as active the chains whose step is closed or paused.
+    pub fn drop_idle(&mut self) {
+        let chains = &self.chains;
+        self.active.retain(|id| chains[id].running().is_some());
+    }
+
+    /// Takes a chain out.
+    ///
+    /// # Panics
+    /// As [`chain`](Self::chain).
+    pub fn release(&mut self, id: ChainId) -> Chain<C> {
+        let chain = self.chains.remove(&id).expect("no such chain");
+        if !matches!(chain.state, State::Idle | State::Paused(_)) {
+            self.active.retain(|&active| active != id);
+        }
+        chain
+    }
+}
