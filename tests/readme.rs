@@ -122,11 +122,8 @@ fn every_step_of_the_first_example_scores_above_0_8() {
     let crate_docs = read("crates/beamgen/src/lib.rs").replace("//!", " ");
     let help = place.run(&["--help"]).ok().stdout;
     for (shown, problem) in [
-        (
-            "README.md",
-            between(&read("README.md"), "solver.ask( \"", "\""),
-        ),
-        ("lib.rs", between(&crate_docs, "solver.ask( \"", "\"")),
+        ("README.md", between(&read("README.md"), "solve( \"", "\"")),
+        ("lib.rs", between(&crate_docs, "solve( \"", "\"")),
         ("--help", between(&help, "beamgen solve '", "'")),
     ] {
         assert!(problem.ends_with('?'), "{shown}: {problem}");

@@ -1,5 +1,5 @@
-//! What own scorers raised. A result has the message alone; whoever takes it finds the exception
-//! here, by the problem.
+//! The exceptions that own generators and scorers raised. A result has only the message; whoever
+//! takes it finds the exception here, by the problem.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -29,7 +29,7 @@ pub fn attach<T: 'static>(
     builder: SolverBuilder,
     tell: Sender<Told<News, T>>,
 ) -> Result<SolverBuilder, Error> {
-    let models = &builder.settings().models;
+    let models = &builder.current_config().models;
     if !models.may_need_hub() {
         return Ok(builder);
     }

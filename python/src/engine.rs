@@ -7,12 +7,12 @@ use beamgen::ServiceOptions;
 use beamgen::launcher::Launcher;
 use pyo3::prelude::*;
 
+use crate::callable::Callable;
 use crate::download;
 use crate::errors::{self, RunError};
 use crate::load;
 use crate::requests::Requests;
 use crate::running::Running;
-use crate::scorer::PythonScorer;
 use crate::wait;
 use crate::wanted::{Settled, Wanted};
 
@@ -26,13 +26,14 @@ pub struct Engine {
 
 #[pymethods]
 impl Engine {
-    /// Loads the models. `scorer` is called with id, text and answer of a problem and the steps so
-    /// far; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
+    /// Loads the models. `generator` and `scorer` are called with id, text and answer of a problem and
+    /// the steps so far, the generator with a seed, too; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
     /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(
         py: Python<'_>,
         wanted: &str,
+        generator: Option<Py<PyAny>>,
         scorer: Option<Py<PyAny>>,
         download: Option<Py<PyAny>>,
         launcher: Vec<OsString>,
@@ -44,12 +45,14 @@ impl Engine {
         };
         let causes = Arc::default();
         let closing = Arc::default();
-        let scorer = scorer.map(|callable| PythonScorer {
-            callable,
-            causes: Arc::clone(&causes),
-            closing: Arc::clone(&closing),
+        let [generator, scorer] = [generator, scorer].map(|part| {
+            part.map(|callable| Callable {
+                callable,
+                causes: Arc::clone(&causes),
+                closing: Arc::clone(&closing),
+            })
         });
-        let load = move |tell| load::solver(&wanted, scorer, launcher, tell);
+        let load = move |tell| load::solver(&wanted, generator, scorer, launcher, tell);
         let hear = |news| download::hear(py, download.as_ref(), news);
         let loaded = wait::run(py, load, hear)?;
         let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;

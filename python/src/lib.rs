@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "extension")]
+mod callable;
+#[cfg(feature = "extension")]
 mod causes;
 #[cfg(feature = "extension")]
 mod download;
@@ -30,8 +32,6 @@ mod requests;
 mod reward_model;
 #[cfg(feature = "extension")]
 mod running;
-#[cfg(feature = "extension")]
-mod scorer;
 #[cfg(feature = "extension")]
 mod wait;
 #[cfg(feature = "extension")]

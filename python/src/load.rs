@@ -5,15 +5,16 @@ use std::sync::mpsc::Sender;
 use beamgen::launcher::Launcher;
 use beamgen::{Config, Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
 
+use crate::callable::Callable;
 use crate::download::{self, News};
-use crate::scorer::PythonScorer;
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
 /// Loads generator and scorer, and gives what requests' settings are made of.
 pub fn solver<T: 'static>(
     wanted: &Wanted,
-    scorer: Option<PythonScorer>,
+    generator: Option<Callable>,
+    scorer: Option<Callable>,
     launcher: Launcher,
     tell: Sender<Told<News, T>>,
 ) -> Result<(Solver, Base), Error> {
@@ -23,17 +24,23 @@ pub fn solver<T: 'static>(
     if foreign && config.uses_scorer() {
         let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
                     another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
-        return Err(Error::Refused(line.to_owned()));
+        return Err(Error::Refused(line.into()));
     }
     // A bundled scorer or a callable costs nothing, and requests may want it.
     let costs_nothing = scorer.is_some()
-        || (!foreign && config.models.prm.is_none() && config.models.prm_server.is_none());
+        || (!foreign
+            && generator.is_none()
+            && config.models.prm.is_none()
+            && config.models.prm_server.is_none());
     let kind = config.models.scorer;
     let mut builder = builder(config)?.launcher(launcher);
+    if let Some(generator) = generator {
+        builder = builder.step_generator("a callable", generator);
+    }
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
     } else if kind == ScorerKind::Exact {
-        builder = builder.scorer("exact", ExactScorer::default());
+        builder = builder.custom_scorer("exact", ExactScorer::default());
     }
     if costs_nothing {
         builder = builder.load_scorer();
@@ -76,10 +83,10 @@ fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Error> {
         Err(_) => Ok(None),
         Ok(value) => match ApiKey::new(&value) {
             Ok(key) => Ok(Some(key)),
-            Err(error) => Err(Error::Refused(format!("{name}: {error}"))),
+            Err(error) => Err(Error::Refused(format!("{name}: {error}").into())),
         },
     };
-    let models = &builder.settings().models;
+    let models = &builder.current_config().models;
     let served = (
         models.generator_server.is_some(),
         models.prm_server.is_some(),

@@ -44,7 +44,7 @@ fn main() -> Result<(), beamgen::Error> {
     for problem in beamgen::bundled::sample()?.problems.iter().take(5) {
         let request = solver
             .request(problem)
-            .strategy("best step of 8", |_| Ok(Box::new(BestStep { width: 8 })));
+            .custom_strategy("best step of 8", |_| Ok(Box::new(BestStep { width: 8 })));
         let result = solver.solve(request)?;
         println!(
             "{}: {} ({} tokens)",

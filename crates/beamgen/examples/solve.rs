@@ -6,7 +6,7 @@ use beamgen::Solver;
 
 fn main() -> Result<(), beamgen::Error> {
     let mut solver = Solver::builder().build()?;
-    let result = solver.ask(
+    let result = solver.solve(
         "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
          How many pens does Kim have?",
     )?;

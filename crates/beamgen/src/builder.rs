@@ -5,12 +5,14 @@ use std::path::Path;
 use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
 use beamgen_launcher::Launcher;
-use beamgen_search::{Answers, Combine, Generator, PerStep, Scorer, StepScorer};
+use beamgen_search::{
+    Answers, Combine, Generator, PerStep, Scorer, StepByStep, StepGenerator, StepScorer,
+};
 
 use crate::own::{Identity, OwnJudge, OwnParts};
 use crate::prepare::{Prepared, Wanted};
 use crate::source::Downloads;
-use crate::{Config, EngineBench, Error, Pair, Solver};
+use crate::{Config, Error, Pair, Solver};
 
 impl Solver {
     /// A solver with the bundled models and the default settings, until told otherwise.
@@ -21,9 +23,9 @@ impl Solver {
 
 /// Builds a [`Solver`].
 pub struct SolverBuilder {
-    config: Config,
+    pub(crate) config: Config,
     own: OwnParts,
-    downloads: Option<Downloads>,
+    pub(crate) downloads: Option<Downloads>,
 }
 
 impl Default for SolverBuilder {
@@ -98,7 +100,7 @@ impl SolverBuilder {
     /// The reward model, likewise. How it is read is recognised, or [`ModelsConfig::prm_format`]
     /// says it.
     ///
-    /// [`ModelsConfig::prm_format`]: crate::ModelsConfig::prm_format
+    /// [`ModelsConfig::prm_format`]: crate::models::ModelsConfig::prm_format
     #[must_use]
     pub fn prm(mut self, model: impl AsRef<Path>) -> Self {
         self.config.models.prm = Some(model.as_ref().to_owned());
@@ -115,7 +117,7 @@ impl SolverBuilder {
     /// A generator of one's own, in place of a language model in our engine: a remote server, say.
     /// `name` stands for it in run files, so it should change when what it writes does.
     #[must_use]
-    pub fn own_generator(
+    pub fn custom_generator(
         mut self,
         name: impl Into<String>,
         generator: impl Generator + Send + 'static,
@@ -124,16 +126,42 @@ impl SolverBuilder {
         self
     }
 
+    /// A [`custom_generator`](Self::custom_generator) of a function that looks at a chain and writes
+    /// its next step.
+    ///
+    /// ```
+    /// let mut solver = beamgen::Solver::builder()
+    ///     .step_generator("tens", |_: &beamgen::Problem, steps: &[&str], seed: u64| {
+    ///         let digit = seed % 10;
+    ///         if steps.len() < 2 { format!("{digit}") } else { format!("The answer is {digit}.") }
+    ///     })
+    ///     .step_scorer("even", |_: &beamgen::Problem, _: &[&str]| 0.5)
+    ///     .build()?;
+    /// # Ok::<(), beamgen::Error>(())
+    /// ```
+    #[must_use]
+    pub fn step_generator(
+        self,
+        name: impl Into<String>,
+        generator: impl StepGenerator + Send + 'static,
+    ) -> Self {
+        self.custom_generator(name, StepByStep::new(generator))
+    }
+
     /// A scorer of one's own, in place of a reward model. With settings under which nothing is
     /// scored it is dropped. `name` stands for it in run files, so it should change when its scores
     /// do.
     #[must_use]
-    pub fn scorer(mut self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
+    pub fn custom_scorer(
+        mut self,
+        name: impl Into<String>,
+        scorer: impl Scorer + Send + 'static,
+    ) -> Self {
         self.own.scorer = Some((Identity::Named(name.into()), Box::new(scorer)));
         self
     }
 
-    /// [`scorer`](Self::scorer) of a function that looks at a chain and says how likely its last
+    /// [`custom_scorer`](Self::custom_scorer) of a function that looks at a chain and says how likely its last
     /// step is right.
     ///
     /// ```
@@ -148,12 +176,12 @@ impl SolverBuilder {
         name: impl Into<String>,
         scorer: impl StepScorer + Send + 'static,
     ) -> Self {
-        self.scorer(name, PerStep::new(scorer))
+        self.custom_scorer(name, PerStep::new(scorer))
     }
 
     /// A judge beside the scorer, after those of the settings. What they say of a step is combined
     /// as [`combine`](Self::combine) says; what each said is in the tree
-    /// ([`Node::judges`](crate::Node::judges)), and what it read in the ledger, under `name`.
+    /// ([`Node::judges`](crate::strategy::Node::judges)), and what it read in the ledger, under `name`.
     #[must_use]
     pub fn judge(self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
         self.own_judge(name.into(), Box::new(scorer), false)
@@ -210,7 +238,7 @@ impl SolverBuilder {
     /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins
     /// over the settings' key file.
     ///
-    /// [`ModelsConfig::generator_server`]: crate::ModelsConfig::generator_server
+    /// [`ModelsConfig::generator_server`]: crate::models::ModelsConfig::generator_server
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn generator_key(mut self, key: beamgen_remote::ApiKey) -> Self {
@@ -250,7 +278,7 @@ impl SolverBuilder {
     }
 
     /// The settings so far.
-    pub fn settings(&self) -> &Config {
+    pub fn current_config(&self) -> &Config {
         &self.config
     }
 
@@ -283,15 +311,6 @@ impl SolverBuilder {
     /// As [`prepare`](Self::prepare).
     pub fn prepare_reward_model(self) -> Result<Prepared, Error> {
         self.wanting(Wanted::RewardModel)
-    }
-
-    /// Loads the generator alone, without its tokenizer, to time passes of the engine over at most
-    /// `positions` tokens; with `random` weights only its `config.json`.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn engine_bench(self, positions: usize, random: bool) -> Result<EngineBench, Error> {
-        EngineBench::open(&self.config, positions, random, self.downloads)
     }
 
     fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {

@@ -12,8 +12,8 @@ use beamgen_search::ConfigError;
 
 use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, device_choice, memory, on_device};
-use crate::source::{Downloads, Source};
-use crate::{Config, Error, bundled};
+use crate::source::Source;
+use crate::{Error, SolverBuilder, bundled};
 
 /// Temperature of the draws.
 const TEMPERATURE: f32 = 0.8;
@@ -66,12 +66,13 @@ pub struct Measured {
 const MOST_POSITIONS: usize = 1 << 22;
 
 impl EngineBench {
-    pub(crate) fn open(
-        config: &Config,
-        positions: usize,
-        random: bool,
-        mut downloads: Option<Downloads>,
-    ) -> Result<Self, Error> {
+    /// Loads the builder's generator, without its tokenizer, to time passes of the engine over at
+    /// most `positions` tokens. With `random` weights, only its `config.json` is read.
+    ///
+    /// # Errors
+    /// As [`SolverBuilder::build`].
+    pub fn open(builder: SolverBuilder, positions: usize, random: bool) -> Result<Self, Error> {
+        let (config, mut downloads) = (&builder.config, builder.downloads);
         let (field, value, most) = ("positions", positions, MOST_POSITIONS);
         if value > most {
             return Err(ConfigError::TooLarge { field, value, most }.into());
@@ -323,12 +324,14 @@ struct Once {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Config, Solver};
 
     #[test]
     fn times_what_was_asked_for_and_gives_everything_back() {
         let mut config = Config::default();
         config.engine.device = DeviceChoice::Cpu;
-        let mut bench = EngineBench::open(&config, 700, false, None).expect("the bundled model");
+        let mut bench = EngineBench::open(Solver::builder().config(config), 700, false)
+            .expect("the bundled model");
         assert_eq!(
             bench.notes().len(),
             1,

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use beamgen_search::{ConfigError, SearchError};
 
+use crate::service::ServiceError;
 use crate::size::human_size;
 
 /// Why a solver could not be built, or a run stopped. Every message is one line.
@@ -197,15 +198,22 @@ pub enum Error {
     #[error(transparent)]
     Search(#[from] SearchError),
     /// A problem was refused, by [`Solver::solve`](crate::Solver::solve) or
-    /// [`Solver::check`](crate::Solver::check).
-    #[error("{0}")]
-    Refused(String),
+    /// [`Solver::validate`](crate::Solver::validate).
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
+    /// The service ended.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 impl Error {
     /// Whether what was given is at fault (a setting, a file, a problem), and not the run.
     pub fn is_input(&self) -> bool {
-        !matches!(self, Self::Search(error) if !matches!(error, SearchError::Config(_)))
+        match self {
+            Self::Search(error) => matches!(error, SearchError::Config(_)),
+            Self::Service(_) => false,
+            _ => true,
+        }
     }
 
     /// Names the model that an error is about, unless the message does so already.

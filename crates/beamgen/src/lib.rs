@@ -2,8 +2,7 @@
 //! each one, and the search drops weak chains before they cost tokens.
 //!
 //! ```
-//! let mut solver = beamgen::Solver::builder().build()?;
-//! let result = solver.ask(
+//! let result = beamgen::solve(
 //!     "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?",
 //! )?;
 //! for step in result.steps() {
@@ -13,9 +12,9 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! That solver has the models that every build carries ([`bundled`]) and the default settings. They
-//! know problems like this one only ([`Solver::is_foreign`]).
-//! Others are folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
+//! That has the models that every build carries ([`bundled`]) and the default settings. They know
+//! problems like this one only ([`Solver::is_foreign`]). A [`Solver`] keeps its models loaded; they
+//! are folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
 //!
 //! ```no_run
 //! use beamgen::{Config, Solver};
@@ -44,6 +43,9 @@
 //! [`Solver::solve_all`] fills the forward passes with many problems at once, [`Solver::run`] also
 //! shows what happens as it happens ([`Event`]). A problem's result is the same alone and among
 //! hundreds.
+//!
+//! Own parts are a function each: [`StepGenerator`], [`StepScorer`]; the modules [`generator`],
+//! [`scorer`] and [`strategy`] have the traits below them.
 //!
 //! This crate names both models, as does `remote` for those that servers run. It reads files and
 //! the clock; it never prints and never looks at the environment.
@@ -78,7 +80,7 @@ mod served;
 #[path = "not_served.rs"]
 mod served;
 mod server_config;
-mod service;
+pub mod service;
 mod set_key;
 mod size;
 mod solver;
@@ -88,51 +90,96 @@ mod words;
 
 /// Checkers of steps: those that are built in, and external programs.
 pub use beamgen_checkers as checkers;
-pub use beamgen_engine::{
-    Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, MachineRates, SamplingParams,
-    WeightType, parse_size,
-};
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
-pub use beamgen_generator::{sampling_params, sampling_settings};
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
 /// Starts other programs, and ends them with this one.
 pub use beamgen_launcher as launcher;
-pub use beamgen_prm::{PrmSpec, QuantileReader, RewardModel, StepReading};
 /// Generators and reward models on vLLM, SGLang or llama.cpp.
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
-/// Strategies: the table of them, their keys, and what a strategy of one's own implements.
-pub use beamgen_search::strategy::*;
 pub use beamgen_search::{
-    Aggregation, Answer, AnswerVotes, Answers, BatchId, Border, CancelToken, Cause, ChainId,
-    ChainTree, Choose, Combine, ConfigError, Event, Finish, FinishedChain, GenError, Generator,
-    GeneratorConfig, Judge, JudgeScores, JudgeSpent, Judges, Ledger, Memory, Node, NodeId,
-    OpenedProblem, Opinion, PassOutput, PerStep, Problem, ProblemResult, PruneReason, Pruned,
-    RunSummary, SamplingSettings, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
-    SearchConfig, SearchError, Seconds, Settings, Source, State, StepOutput, StepPlan, StepRef,
-    StepScorer, Stopped, Submitted, score_chains,
+    Aggregation, Choose, Event, Problem, ProblemResult, RunSummary, Settings, StepGenerator,
+    StepScorer, StrategyKind,
 };
 pub use builder::SolverBuilder;
-pub use calibrated::ScoreAs;
-pub use checkers_config::CheckersConfig;
-pub use config::{Config, ModelsConfig, ScorerKind, lay_over};
-pub use engine_bench::{DecodeBench, EngineBench, Measured};
+pub use config::Config;
 pub use error::Error;
-pub use exact::ExactScorer;
-pub use judge_config::JudgeConfig;
-pub use known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
-pub use memory::{MemoryPlan, ModelMemory};
-pub use nearest::nearest;
 pub use pair::Pair;
-pub use pair_header::{Fits, PairMemory};
-pub use prepare::Prepared;
 pub use progress::Progress;
 pub use request::Request;
-pub use server_config::ServerConfig;
-pub use service::{Service, ServiceError, ServiceOptions, ServiceStats, Ticket};
-pub use set_key::set_key;
-pub use size::human_size;
-pub use solver::{IntoRequest, Solver, search_name};
-pub use word::is_word;
+pub use service::{Service, Ticket};
+pub use solver::{IntoRequest, Solver, solve};
+
+/// Generators of steps: the traits, what they are asked and what they give.
+pub mod generator {
+    pub use beamgen_search::{
+        Border, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
+        SamplingSettings, Source, StepByStep, StepGenerator, StepOutput, StepPlan,
+    };
+}
+
+/// Models: where they are, how their weights and caches are kept, and the memory that they need.
+pub mod models {
+    pub use beamgen_engine::{Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, WeightType};
+    pub use beamgen_prm::{PrmSpec, RewardModel};
+
+    pub use crate::config::ModelsConfig;
+    pub use crate::memory::{MemoryPlan, ModelMemory};
+    pub use crate::prepare::Prepared;
+    pub use crate::server_config::ServerConfig;
+}
+
+/// Results: answers, and what they cost.
+pub mod result {
+    pub use beamgen_search::{
+        Answer, AnswerVotes, Answers, FinishedChain, JudgeSpent, Ledger, Seconds, Stopped,
+    };
+}
+
+/// Scorers of steps: the traits, what they are asked, several judges as one.
+pub mod scorer {
+    pub use beamgen_search::{
+        BatchId, Combine, Judge, JudgeScores, Judges, Memory, Opinion, PerStep, ScoreError,
+        ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef, StepScorer, Submitted,
+        score_chains,
+    };
+
+    pub use crate::calibrated::ScoreAs;
+    pub use crate::checkers_config::CheckersConfig;
+    pub use crate::config::ScorerKind;
+    pub use crate::exact::ExactScorer;
+    pub use crate::judge_config::JudgeConfig;
+}
+
+/// Strategies: the table of them, their keys, and what one of your own sees and answers.
+pub mod strategy {
+    pub use beamgen_search::strategy::*;
+    pub use beamgen_search::{
+        ChainTree, ConfigError, Finish, Node, NodeId, PruneReason, Pruned, SearchConfig,
+        SearchError, State,
+    };
+}
+
+/// What only the programs of this repository need. It may change at any time.
+#[doc(hidden)]
+pub mod program {
+    pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};
+    pub use beamgen_generator::{sampling_params, sampling_settings};
+    pub use beamgen_prm::{QuantileReader, StepReading};
+
+    pub use crate::config::lay_over;
+    pub use crate::engine_bench::{DecodeBench, EngineBench, Measured};
+    pub use crate::known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
+    pub use crate::nearest::nearest;
+    pub use crate::pair_header::{Fits, PairMemory};
+    pub use crate::set_key::set_key;
+    pub use crate::size::human_size;
+    pub use crate::solver::search_name;
+    pub use crate::word::is_word;
+}
+
+// The names of before, until all users have the new paths.
+#[doc(hidden)]
+pub use {generator::*, models::*, program::*, result::*, scorer::*, service::*, strategy::*};

@@ -280,8 +280,8 @@ mod tests {
             .unwrap()
             .generator("x")
             .seed(7);
-        assert_eq!(builder.settings().models.generator, Some("x".into()));
-        assert_eq!(builder.settings().models.prm, Some("models/p".into()));
+        assert_eq!(builder.current_config().models.generator, Some("x".into()));
+        assert_eq!(builder.current_config().models.prm, Some("models/p".into()));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Prepared {
     ///
     /// # Errors
     /// The problem does not fit the context, or the template or the tokenizer refuses it.
-    pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
+    pub fn validate(&self, problem: &Problem) -> Result<(), GenError> {
         match &self.generator.prompts {
             Some(prompts) => prompts.prompt(&problem.text).map(drop),
             None => Ok(()),
@@ -228,7 +228,7 @@ impl Prepared {
         Ok(solver)
     }
 
-    /// Loads the reward model alone, for [`score_chains`](crate::score_chains).
+    /// Loads the reward model alone, for [`score_chains`](crate::scorer::score_chains).
     ///
     /// # Errors
     /// What is at fault: file, field or tensor; or there is none.

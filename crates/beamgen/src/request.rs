@@ -29,7 +29,7 @@ pub struct Request {
     pub problem: Problem,
     /// Strategy, N, M, sampling, seed, aggregation, limits.
     pub settings: Settings,
-    pub(crate) strategy: Option<(String, StrategyFactory)>,
+    pub(crate) custom_strategy: Option<(String, StrategyFactory)>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancelToken>,
     pub(crate) most_events: Option<usize>,
@@ -45,7 +45,7 @@ impl Request {
         Self {
             problem: problem.into(),
             settings,
-            strategy: None,
+            custom_strategy: None,
             timeout: None,
             cancel: None,
             most_events: None,
@@ -55,7 +55,7 @@ impl Request {
 
     /// The strategy of this kind.
     #[must_use]
-    pub fn kind(mut self, kind: StrategyKind) -> Self {
+    pub fn strategy(mut self, kind: StrategyKind) -> Self {
         self.settings.search.strategy = kind;
         self
     }
@@ -105,12 +105,12 @@ impl Request {
     /// A strategy of one's own: `make` is called once for the problem, on the engine's thread.
     /// `name` stands for it in run files, so it should change when the strategy does.
     #[must_use]
-    pub fn strategy(
+    pub fn custom_strategy(
         mut self,
         name: impl Into<String>,
         make: impl Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + Send + Sync + 'static,
     ) -> Self {
-        self.strategy = Some((name.into(), Arc::new(make)));
+        self.custom_strategy = Some((name.into(), Arc::new(make)));
         self
     }
 
@@ -129,7 +129,7 @@ impl Request {
     }
 
     /// How many events a [`Ticket`](crate::Ticket) keeps for a slow reader, in place of
-    /// [`ServiceOptions::events`](crate::ServiceOptions::events). With 0 none are made.
+    /// [`ServiceOptions::events`](crate::service::ServiceOptions::events). With 0 none are made.
     #[must_use]
     pub fn keep_events(mut self, most: usize) -> Self {
         self.most_events = Some(most);
@@ -153,7 +153,7 @@ impl Request {
         beamgen_search::Request {
             problem: self.problem,
             settings,
-            strategy: self.strategy.map(|(_, factory)| factory),
+            strategy: self.custom_strategy.map(|(_, factory)| factory),
             deadline: self.timeout.map(|timeout| now.saturating_add(timeout)),
             cancel: self.cancel,
         }
@@ -165,7 +165,10 @@ impl std::fmt::Debug for Request {
         f.debug_struct("Request")
             .field("problem", &self.problem)
             .field("settings", &self.settings)
-            .field("strategy", &self.strategy.as_ref().map(|(name, _)| name))
+            .field(
+                "custom_strategy",
+                &self.custom_strategy.as_ref().map(|(name, _)| name),
+            )
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }

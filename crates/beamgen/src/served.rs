@@ -12,8 +12,9 @@ use beamgen_search::Generator;
 use serde_json::{Map, Value};
 
 use crate::own::{IdentifiedScorer, Identity, OwnParts, format_identity};
+use crate::server_config::ServerConfig;
 use crate::source::{Downloads, Source};
-use crate::{Config, Error, ServerConfig};
+use crate::{Config, Error};
 
 /// The largest key file read, in bytes.
 const MOST_KEY: u64 = 1 << 16;

@@ -22,6 +22,7 @@ pub use self::ticket::Ticket;
 use crate::long_texts::TextLimits;
 use crate::request::Request;
 use crate::{Error, Solver};
+pub use beamgen_search::CancelToken;
 
 /// How a [`Service`] queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,11 +174,9 @@ impl Service {
     pub fn close(self) -> Result<(Solver, RunSummary), Error> {
         self.shared.close();
         let thread = lock(&self.thread).take();
-        let gone = || Error::Refused("the service was closed already".to_owned());
-        let (solver, outcome) = thread
-            .ok_or_else(gone)?
-            .join()
-            .map_err(|_| Error::Refused("the engine's thread panicked".to_owned()))?;
+        let thread = thread.ok_or(ServiceError::Closed)?;
+        let panicked = |_| ServiceError::Lost(Cause::from("the engine's thread panicked"));
+        let (solver, outcome) = thread.join().map_err(panicked)?;
         Ok((solver, outcome?))
     }
 }

@@ -15,10 +15,10 @@ use beamgen_search::{
 use serde_json::{Map, Value};
 
 use crate::calibrated::{ScoreAs, mismatches};
-use crate::config::Defaults;
+use crate::config::{Defaults, ScorerKind};
 use crate::long_texts::TextLimits;
 use crate::request::Request;
-use crate::{Config, Error, ScorerKind};
+use crate::{Config, Error};
 
 /// Solves problems by step-wise search: a generator, a scorer, and the search between them.
 ///
@@ -92,16 +92,8 @@ impl Solver {
         Request::new(problem, self.settings())
     }
 
-    /// Solves a problem given as text. With bundled models, see [`is_foreign`](Self::is_foreign).
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve).
-    pub fn ask(&mut self, text: &str) -> Result<ProblemResult, Error> {
-        let request = self.request(text);
-        self.solve(request)
-    }
-
-    /// Solves one problem: a [`Problem`] with the solver's own settings, or a [`Request`].
+    /// Solves one problem: a text or a [`Problem`] with the solver's own settings, or a [`Request`].
+    /// With bundled models, see [`is_foreign`](Self::is_foreign).
     ///
     /// # Errors
     /// The problem is refused (longer than the generator's context, say), or a model fails.
@@ -113,10 +105,9 @@ impl Solver {
             solved = Some(result);
             ControlFlow::Continue(())
         })?;
-        let result =
-            solved.ok_or_else(|| Error::Refused("the search gave no result".to_owned()))?;
+        let result = solved.ok_or_else(|| Error::Refused("the search gave no result".into()))?;
         match result.error {
-            Some(reason) => Err(Error::Refused(reason)),
+            Some(reason) => Err(Error::Refused(reason.into())),
             None => Ok(result),
         }
     }
@@ -334,9 +325,9 @@ impl Solver {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn check(&self, problem: &Problem) -> Result<(), Error> {
+    pub fn validate(&self, problem: &Problem) -> Result<(), Error> {
         let checked = self.generator.check(problem);
-        checked.map_err(|error| Error::Refused(error.to_string()))
+        checked.map_err(|error| Error::Refused(error.into()))
     }
 
     /// What the run really uses, for people who look at a run file later: the tier of instructions,
@@ -416,9 +407,9 @@ pub fn search_name(identity: &Map<String, Value>) -> String {
     crate::fingerprint::of_files([("search", text.as_slice())])
 }
 
-/// What [`Solver::solve`] takes: a problem, or a request.
+/// The argument of [`Solver::solve`]: a text, a problem, or a request.
 pub trait IntoRequest {
-    /// The request; a problem alone has the solver's settings.
+    /// Returns the request; a problem or a text has the solver's settings.
     fn into_request(self, solver: &Solver) -> Request;
 }
 
@@ -428,10 +419,24 @@ impl IntoRequest for Request {
     }
 }
 
-impl IntoRequest for &Problem {
-    fn into_request(self, solver: &Solver) -> Request {
-        solver.request(self)
-    }
+macro_rules! problems_into_requests {
+    ($($problem:ty),*) => {$(
+        impl IntoRequest for $problem {
+            fn into_request(self, solver: &Solver) -> Request {
+                solver.request(self)
+            }
+        }
+    )*};
+}
+
+problems_into_requests!(Problem, &Problem, String, &str);
+
+/// Solves one problem with the bundled models and the default settings, which are loaded for it.
+///
+/// # Errors
+/// As [`Solver::solve`].
+pub fn solve(request: impl IntoRequest) -> Result<ProblemResult, Error> {
+    Solver::builder().build()?.solve(request)
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! The words `bundled` and `none` in settings.
 
+use crate::Config;
+use crate::config::ScorerKind;
 use crate::word::is_word;
-use crate::{Config, ScorerKind};
 
 impl Config {
     /// Takes the words `bundled` and `none` for what they say where a model is named.

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use beamgen::{
-    Config, Error, Event, KvType, Memory, Problem, ProblemResult, ScoreError, ScoreId, ScoreItem,
-    Scored, Scorer, ScorerKind, Solver, StrategyKind, WeightType, bundled,
+    Config, Error, Event, GenError, KvType, Memory, Problem, ProblemResult, ScoreError, ScoreId,
+    ScoreItem, Scored, Scorer, ScorerKind, Solver, StepGenerator, StrategyKind, WeightType,
+    bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -236,11 +237,84 @@ fn a_scorer_of_ones_own() {
     ));
     let builder = Solver::builder()
         .config(config)
-        .scorer("indifferent", Indifferent(0));
+        .custom_scorer("indifferent", Indifferent(0));
     let mut solver = builder.build().expect("the bundled generator");
     let result = solver.solve(&sample(1)[0]).expect("solved");
     assert!(result.steps().iter().all(|step| step.score == Some(0.5)));
     assert_eq!(result.ledger.scored_tokens, 0);
+}
+
+#[test]
+fn a_text_a_problem_and_a_request_are_solved_alike() {
+    let problem = Problem::from(sample(1)[0].text.as_str());
+    let expected = outcome(beamgen::solve(&problem).expect("solved"));
+    assert!(expected.1.is_some());
+    let mut solver = Solver::builder().build().expect("the bundled models");
+    let text = problem.text.clone();
+    let request = solver.request(text.as_str());
+    for result in [
+        solver.solve(text.as_str()),
+        solver.solve(text),
+        solver.solve(problem),
+        solver.solve(request),
+    ] {
+        assert_eq!(outcome(result.expect("solved")), expected);
+    }
+}
+
+#[test]
+fn a_generator_of_ones_own_is_a_function() {
+    let solver = || {
+        let write = |problem: &Problem, steps: &[&str], seed: u64| match steps.len() {
+            2 => format!("The answer is {}.", problem.text.len()),
+            _ => format!("{}\n", seed % 100),
+        };
+        let score = |_: &Problem, steps: &[&str]| 1.0 / (1.0 + steps[steps.len() - 1].len() as f32);
+        let builder = Solver::builder()
+            .config(small())
+            .step_scorer("short", score);
+        builder.step_generator("counts", write).build().unwrap()
+    };
+    let alone = sample(4)
+        .into_iter()
+        .map(|problem| solver().solve(problem).unwrap());
+    let alone: Vec<_> = alone.map(outcome).collect();
+    for (at, result) in solve_all(&mut solver(), sample(4)).into_iter().enumerate() {
+        let expected = sample(4)[at].text.len().to_string();
+        assert_eq!(result.answer, Some(expected));
+        assert!(result.steps().len() == 3 && result.ledger.generated_tokens > 8);
+        assert_eq!(outcome(result), alone[at]);
+    }
+    let mut other = solver();
+    let seeded = other.request(&sample(1)[0]).seed(5);
+    assert_ne!(outcome(other.solve(seeded).unwrap()).3, alone[0].3);
+    assert_eq!(other.identity()["models"]["generator"], "counts");
+}
+
+#[test]
+fn a_generator_of_ones_own_that_fails_ends_its_own_problem_alone() {
+    struct Picky;
+    impl StepGenerator for Picky {
+        fn next_step(&mut self, of: &Problem, _: &[&str], _: u64) -> Result<String, GenError> {
+            if of.id == "bad" {
+                return Err(GenError::Failed("no idea".into()));
+            }
+            Ok("The answer is 4.".to_owned())
+        }
+    }
+    let builder = Solver::builder().step_generator("picky", Picky);
+    let builder = builder.step_scorer("even", |_: &Problem, _: &[&str]| 0.5);
+    let mut solver = builder.build().expect("no model");
+    let mut problems = sample(3);
+    problems[1].id = "bad".to_owned();
+    let results = solve_all(&mut solver, problems);
+    let answers: Vec<_> = results
+        .iter()
+        .map(|result| result.answer.as_deref())
+        .collect();
+    assert_eq!(answers, [Some("4"), None, Some("4")]);
+    let error = results[1].error.as_deref();
+    assert_eq!(error, Some("the generator failed: no idea"));
 }
 
 #[test]
@@ -263,7 +337,9 @@ fn greedy_takes_the_likeliest_tokens_whatever_the_seed() {
 fn what_cannot_be_solved_is_refused() {
     let mut solver = solver(small());
     let long = "Mia has 34 pens. ".repeat(1000);
-    let error = solver.ask(&long).expect_err("longer than the context");
+    let error = solver
+        .solve(long.as_str())
+        .expect_err("longer than the context");
     assert!(
         matches!(error, Error::Refused(_)) && error.is_input(),
         "{error}"
@@ -274,10 +350,18 @@ fn what_cannot_be_solved_is_refused() {
         answer: None,
     };
     assert_eq!(
-        solver.check(&problem).expect_err("too long").to_string(),
+        solver.validate(&problem).expect_err("too long").to_string(),
         error.to_string()
     );
-    assert!(solver.check(&sample(1)[0]).is_ok());
+    let Err(Error::Refused(cause)) = solver.validate(&problem) else {
+        panic!("it was taken");
+    };
+    let cause = cause.downcast_ref::<GenError>();
+    assert!(
+        matches!(cause, Some(GenError::TextTooLong { .. })),
+        "{cause:?}"
+    );
+    assert!(solver.validate(&sample(1)[0]).is_ok());
     // In a run of many it stops nobody.
     let mut problems = sample(2);
     problems.insert(

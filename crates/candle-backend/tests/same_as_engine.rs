@@ -78,7 +78,12 @@ fn sampled_chains_are_those_of_the_engine() {
                     CandleModel::open(&checkpoint, Arc::clone(&tokenizer), &config.generator);
                 let memory = (weights + 256 * tokens) as u64;
                 let candle = model.unwrap().load(memory).unwrap();
-                let candle = texts(builder().own_generator("candle", candle).build().unwrap());
+                let candle = texts(
+                    builder()
+                        .custom_generator("candle", candle)
+                        .build()
+                        .unwrap(),
+                );
                 assert_eq!(own, candle, "{family}, {early_rejection}, {tokens}");
             }
         }

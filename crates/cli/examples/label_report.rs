@@ -47,7 +47,7 @@ fn run(solver: &mut Solver, problems: &[Problem], options: MonteCarlo) -> Result
         .map(|(problem, labelling)| {
             let labelling = labelling.clone();
             Request::new(problem, settings.clone())
-                .strategy("monte-carlo", move |_| Ok(labelling.strategy()))
+                .custom_strategy("monte-carlo", move |_| Ok(labelling.strategy()))
         });
     let mut counts = Counts::default();
     let mut chains: Vec<Vec<LabelledChain>> = vec![Vec::new(); problems.len()];

@@ -94,7 +94,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     forget_peak_rss();
     let dtype = config.models.dtype;
     let builder = download::attach(settings::builder(config)?)?;
-    let mut bench = builder.engine_bench(longest, args.random)?;
+    let mut bench = EngineBench::open(builder, longest, args.random)?;
     let rates = Ceilings {
         machine: rates,
         card: bench.copy_rate()?.map(|rate| rate / 1e9),

@@ -27,7 +27,7 @@ pub fn hub(offline: bool) -> Result<Hub, Failure> {
 
 /// Connects the builder to the hub if a named model is not on this machine.
 pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
-    let models = &builder.settings().models;
+    let models = &builder.current_config().models;
     if !models.may_need_hub() {
         return Ok(builder);
     }

@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
             let labelling = options.labelling(graded_by_answer(reference));
             labellings.borrow_mut().push(labelling.clone());
             Request::new(problem, settings.clone())
-                .strategy("monte-carlo", move |_| Ok(labelling.strategy()))
+                .custom_strategy("monte-carlo", move |_| Ok(labelling.strategy()))
         });
         let seed = settings.generator.seed;
         let this = RefCell::new(self);

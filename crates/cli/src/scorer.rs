@@ -5,8 +5,8 @@ use beamgen::{ExactScorer, ScorerKind, SolverBuilder};
 
 /// Gives the builder the scorer that its configuration names, where that is not a checkpoint.
 pub fn attach(builder: SolverBuilder) -> SolverBuilder {
-    match builder.settings().models.scorer {
-        ScorerKind::Exact => builder.scorer("exact", ExactScorer::default()),
+    match builder.current_config().models.scorer {
+        ScorerKind::Exact => builder.custom_scorer("exact", ExactScorer::default()),
         ScorerKind::Prm | ScorerKind::Orm | ScorerKind::None => builder,
     }
 }

@@ -31,7 +31,7 @@ fn certificates() -> Certificates {
 /// Gives the builder the servers' keys and certificates, which come from the environment.
 #[cfg(feature = "remote")]
 pub fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
-    let models = &builder.settings().models;
+    let models = &builder.current_config().models;
     let (generator, prm) = (
         models.generator_server.is_some(),
         models.prm_server.is_some(),

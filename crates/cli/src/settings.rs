@@ -340,7 +340,7 @@ pub fn builder(config: Config) -> Result<SolverBuilder, Failure> {
 /// Finds and checks the models. A reward model that cannot judge the generator is refused if it
 /// `scores`.
 fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
-    let config = builder.settings();
+    let config = builder.current_config();
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
         let message = "the bundled reward model knows the bundled problems only, so it cannot score a --generator \
@@ -422,7 +422,7 @@ fn check_lengths(
     advice: &str,
 ) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
-        if let Err(reason) = prepared.check(problem) {
+        if let Err(reason) = prepared.validate(problem) {
             let reason = match reason.is_too_long() {
                 true => format!("{reason}: {advice}"),
                 false => reason.to_string(),

@@ -34,6 +34,7 @@ mod request;
 mod result;
 mod scheduler;
 mod scorer;
+mod step_generator;
 mod step_scorer;
 pub mod strategy;
 mod stream;
@@ -62,6 +63,7 @@ pub use scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,
     Submitted,
 };
+pub use step_generator::{StepByStep, StepGenerator};
 pub use step_scorer::{PerStep, StepScorer};
 pub use strategy::*;
 pub use stream::child_stream;

@@ -34,6 +34,12 @@ impl From<&str> for Problem {
     }
 }
 
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
 impl From<&Problem> for Problem {
     fn from(problem: &Problem) -> Self {
         problem.clone()

@@ -13,6 +13,7 @@ class Engine:
     def __new__(
         cls,
         wanted: str,
+        generator: Callable[[str, str, str | None, list[str], int], str] | None,
         scorer: Callable[[str, str, str | None, list[str]], float] | None,
         download: Callable[[str, str, int, int | None], object] | None,
         launcher: list[str],

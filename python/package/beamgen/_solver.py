@@ -61,6 +61,7 @@ class Solver:
     def __init__(
         self,
         *,
+        step_generator: Callable[[Problem, list[str], int], str] | None = None,
         scorer: str | Callable[[Problem, list[str]], float] | None = None,
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
@@ -70,14 +71,19 @@ class Solver:
         ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, or a callable: given the problem and
         the steps so far it says how likely the last one is right, from 0 to 1. It is called on the engine's thread;
         what it raises ends the problem. A reward model of one's own is loaded if these settings score with it.
+        ``step_generator`` writes the chains in place of a model: given the problem, the steps so far and a seed it
+        returns the next step; an empty one ends the chain. All that is random has to come from the seed.
         ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
 
         The other keywords are :class:`Settings`: the flags of ``beamgen solve``, and ``settings={...}`` for any key.
         """
+        if step_generator is not None and settings.get("generator") is not None:
+            raise TypeError("generator and step_generator exclude each other: leave one of them out")
         name = None if callable(scorer) else scorer
-        call = _caller(scorer) if callable(scorer) else None
+        write = None if step_generator is None else _with_problem(step_generator)
+        call = _with_problem(scorer) if callable(scorer) else None
         wanted, launcher = for_solver({"scorer": name, **settings}), _launch.command(_beamgen.__file__)
-        self._engine = _beamgen.Engine(wanted, call, on_download, launcher)
+        self._engine = _beamgen.Engine(wanted, write, call, on_download, launcher)
         _solvers.add(self)
 
     def solve(
@@ -229,9 +235,11 @@ class Solver:
         return f"<beamgen.Solver {names}, strategy={search['strategy']!r}, n={search['n']}, m={search['m']}>"
 
 
-def _caller(scorer: Callable[[Problem, list[str]], float]) -> Callable[[str, str, str | None, list[str]], float]:
-    def call(id: str, text: str, answer: str | None, steps: list[str]) -> float:
-        return scorer(Problem(text, id, answer), steps)
+def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A callable of id, text, answer and more for one of a problem and more."""
+
+    def call(id: str, text: str, answer: str | None, *more: Any) -> Any:
+        return own(Problem(text, id, answer), *more)
 
     return call
 

@@ -8,11 +8,12 @@ use beamgen_generator::Prompts;
 use beamgen_search::{Generator, Scorer};
 use serde_json::{Map, Value};
 
+use crate::config::ScorerKind;
 use crate::memory::{MemoryPlan, available};
 use crate::own::Identity;
 use crate::size::human_size;
 use crate::source::Source;
-use crate::{Config, Error, ScorerKind};
+use crate::{Config, Error};
 
 /// A generator that fits, whose weights are not read yet.
 pub(crate) struct CandleGenerator {

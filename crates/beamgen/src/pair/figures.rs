@@ -8,9 +8,10 @@ use beamgen_engine::{Compute, ModelConfig, WeightType, Weights};
 use serde_json::json;
 
 use super::*;
+use crate::known::{KNOWN_MODELS, KnownModel, ModelKind};
+use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, longest_chain, memory};
-use crate::{KNOWN_MODELS, KnownModel, ModelKind};
-use crate::{MemoryPlan, human_size};
+use crate::size::human_size;
 
 fn known(name: &Path) -> &'static KnownModel {
     let name = name.to_str().unwrap();

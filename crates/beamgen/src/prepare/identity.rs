@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use super::Prepared;
 use super::judges::PreparedJudge;
+use crate::Error;
+use crate::config::ScorerKind;
 use crate::own::Identity;
-use crate::{Error, ScorerKind};
 
 impl Prepared {
     /// The facts of a run with these models that its settings leave open.

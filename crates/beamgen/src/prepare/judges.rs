@@ -8,11 +8,13 @@ use super::generator::FoundGenerator;
 use super::reward::RewardModels;
 use super::{Inputs, Wanted};
 use crate::candle::{self, CandleClassifier};
+use crate::config::ScorerKind;
+use crate::exact::ExactScorer;
 use crate::judge_config::{JudgeConfig, numbered};
 use crate::memory::MemoryPlan;
 use crate::own::{Identity, OwnParts};
 use crate::source::OpenedModel;
-use crate::{Config, Error, ExactScorer, ScorerKind};
+use crate::{Config, Error};
 
 /// A judge that was found and fits.
 pub(super) struct PreparedJudge {

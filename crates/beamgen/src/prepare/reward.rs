@@ -7,9 +7,10 @@ use beamgen_prm::{Body, HeadSpec, PrmSpec, RewardModel};
 use serde_json::{Map, Value};
 
 use crate::bundled::{self, Bundled};
+use crate::config::ScorerKind;
 use crate::own::format_identity;
 use crate::source::{Downloads, OpenedModel, Source};
-use crate::{Config, Error, ScorerKind};
+use crate::{Config, Error};
 
 /// A reward model, and the one it is compared with if it is a log-ratio.
 pub(super) struct RewardModels {

@@ -4,8 +4,9 @@ use super::calibration::{self, Found};
 use super::generator::FoundGenerator;
 use super::reward::RewardModels;
 use super::{Inputs, Wanted};
+use crate::Error;
 use crate::candle::{self, CandleClassifier};
-use crate::{Error, ScorerKind};
+use crate::config::ScorerKind;
 
 /// A scorer that was found and fits. One of the builder's own or of a server is among the own parts.
 #[derive(Default)]

@@ -174,7 +174,8 @@ impl Ticket {
     }
 
     /// Ends the search, or takes the request out of the queue. The result says
-    /// [`Stopped::Cancelled`](crate::Stopped::Cancelled), unless it was done before. Memory is free at the next pass.
+    /// [`Stopped::Cancelled`](crate::result::Stopped::Cancelled), unless it was done before. Memory is
+    /// free at the next pass.
     pub fn cancel(&self) {
         self.state.cancel.cancel();
         self.shared.withdraw(self.state.number);

@@ -237,7 +237,7 @@ impl<'a> Series<'a> {
         }
         // The pair may have a scorer for others.
         let search = config.search.clone();
-        request.strategy("without scores", move |_| search.build(false))
+        request.custom_strategy("without scores", move |_| search.build(false))
     }
 
     /// Returns how many problems were done.

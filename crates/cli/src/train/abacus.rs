@@ -134,7 +134,7 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
         search.search.n = n;
         let (solver, problems) = match scorer {
             ScorerKind::Exact => (
-                Solver::builder().scorer("exact", ExactScorer::default()),
+                Solver::builder().custom_scorer("exact", ExactScorer::default()),
                 &problems[..],
             ),
             _ => {

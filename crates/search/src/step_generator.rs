@@ -1,0 +1,266 @@
+//! Generators that look at a chain and write its next step, without handles or caches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::GenError;
+use crate::finish::{Border, Finish};
+use crate::generation::GeneratorConfig;
+use crate::generator::{
+    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+};
+use crate::problem::Problem;
+use crate::strategy::DecodeMode;
+use crate::stream::child_stream;
+
+/// Writes a step by looking at the chain before it. Every closure
+/// `|problem: &Problem, steps: &[&str], seed: u64| -> String` is one.
+pub trait StepGenerator {
+    /// Returns the next step after `steps`; an empty text ends the chain. A step ends with a
+    /// newline, which is added if it lacks one, and counts as one token.
+    ///
+    /// All that is random has to come from `seed`: each step has another one. The seed 0 asks for
+    /// the likeliest step.
+    ///
+    /// # Errors
+    /// The reason that there is no step: the problem ends with it, unless the generator is
+    /// [lost](GenError::Lost) altogether.
+    fn next_step(
+        &mut self,
+        problem: &Problem,
+        steps: &[&str],
+        seed: u64,
+    ) -> Result<String, GenError>;
+}
+
+impl<F: FnMut(&Problem, &[&str], u64) -> String> StepGenerator for F {
+    fn next_step(
+        &mut self,
+        problem: &Problem,
+        steps: &[&str],
+        seed: u64,
+    ) -> Result<String, GenError> {
+        Ok(self(problem, steps, seed))
+    }
+}
+
+/// Makes a [`Generator`] of a [`StepGenerator`]: it remembers the steps of every chain.
+#[derive(Debug)]
+pub struct StepByStep<G> {
+    generator: G,
+    chains: BTreeMap<ChainId, Chain>,
+    next: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Chain {
+    problem: Arc<Problem>,
+    seed: u64,
+    steps: Vec<Arc<str>>,
+    /// The step to be written in the next pass.
+    plan: Option<StepPlan>,
+}
+
+impl Chain {
+    fn write(
+        &mut self,
+        chain: ChainId,
+        generator: &mut impl StepGenerator,
+        plan: StepPlan,
+    ) -> Result<StepOutput, GenError> {
+        let seed = match plan.mode {
+            DecodeMode::Greedy => 0,
+            DecodeMode::Sample | DecodeMode::PauseAfter(_) => {
+                child_stream(plan.stream ^ self.seed, 0)
+            }
+        };
+        let steps: Vec<&str> = self.steps.iter().map(|step| &**step).collect();
+        let mut text = generator.next_step(&self.problem, &steps, seed)?;
+        let ends = text.is_empty();
+        if !ends && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        self.steps.push(text.as_str().into());
+        Ok(StepOutput {
+            chain,
+            tokens: vec![0],
+            text,
+            leftover: Vec::new(),
+            tokens_match_text: false,
+            logprob: 0.0,
+            border: Border::Boundary,
+            finish: ends.then_some(Finish::EndOfText),
+            paused: false,
+        })
+    }
+}
+
+impl<G: StepGenerator> StepByStep<G> {
+    /// A generator that asks `generator`.
+    pub fn new(generator: G) -> Self {
+        Self {
+            generator,
+            chains: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    fn add(&mut self, chain: Chain) -> ChainId {
+        self.next += 1;
+        let id = ChainId(self.next);
+        self.chains.insert(id, chain);
+        id
+    }
+}
+
+impl<G: StepGenerator> Generator for StepByStep<G> {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        let strategy_seed = child_stream(settings.seed, 0) ^ key;
+        Ok(OpenedProblem {
+            chain: self.add(Chain {
+                problem: Arc::new(problem.clone()),
+                seed: strategy_seed,
+                steps: Vec::new(),
+                plan: None,
+            }),
+            prompt_tokens: 0,
+            strategy_seed,
+            thought: None,
+        })
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        let id = match source {
+            Source::Itself(id) => id,
+            Source::ForkOf(id) => self.add(self.chains[&id].clone()),
+        };
+        self.chains.get_mut(&id)?.plan = Some(plan);
+        Some(id)
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        self.chains.remove(&chain);
+        0
+    }
+
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
+        let mut output = PassOutput::default();
+        for (&id, chain) in &mut self.chains {
+            let Some(plan) = chain.plan.take() else {
+                continue;
+            };
+            match chain.write(id, &mut self.generator, plan) {
+                Ok(step) => output.steps.push(step),
+                Err(error @ GenError::Lost(_)) => return Err(error),
+                Err(error) => output.failed.push((id, error)),
+            }
+        }
+        Ok(output)
+    }
+
+    fn active(&self) -> usize {
+        let planned = self.chains.values().filter(|chain| chain.plan.is_some());
+        planned.count()
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(generator: &mut impl Generator, seed: u64) -> ChainId {
+        let problem = Problem::from("?");
+        let settings = GeneratorConfig {
+            seed,
+            ..GeneratorConfig::default()
+        };
+        generator.open(&problem, 7, &settings).unwrap().chain
+    }
+
+    fn plan(stream: u64, mode: DecodeMode) -> StepPlan {
+        StepPlan {
+            stream,
+            mode,
+            token_limit: 9,
+        }
+    }
+
+    #[test]
+    fn forks_do_not_mix_and_seeds_follow_the_stream_and_the_seed() {
+        let mut generator = StepByStep::new(|_: &Problem, steps: &[&str], seed: u64| {
+            format!("{} {seed}", steps.concat().len())
+        });
+        let roots = [open(&mut generator, 1), open(&mut generator, 2)];
+        let modes = [DecodeMode::Sample, DecodeMode::Sample, DecodeMode::Greedy];
+        let mut texts = Vec::new();
+        for root in roots {
+            for (stream, mode) in [3, 4, 4].into_iter().zip(modes) {
+                let source = Source::ForkOf(root);
+                let chain = generator.try_start(source, plan(stream, mode)).unwrap();
+                assert_eq!(generator.active(), 1);
+                let output = generator.pass().unwrap();
+                assert_eq!((output.steps.len(), generator.active()), (1, 0));
+                assert_eq!(
+                    (output.steps[0].chain, output.steps[0].finish),
+                    (chain, None)
+                );
+                texts.push(output.steps[0].text.clone());
+                generator.release(chain);
+            }
+        }
+        assert!(
+            texts
+                .iter()
+                .all(|text| text.starts_with("0 ") && text.ends_with('\n'))
+        );
+        assert_eq!((&*texts[2], &*texts[5]), ("0 0\n", "0 0\n"));
+        let distinct: std::collections::BTreeSet<_> = texts.iter().collect();
+        assert_eq!(distinct.len(), 5);
+        for root in roots {
+            generator.release(root);
+        }
+        assert!(generator.chains.is_empty());
+    }
+
+    #[test]
+    fn an_empty_step_ends_a_chain_and_a_failure_is_that_of_its_chain() {
+        struct Picky;
+        impl StepGenerator for Picky {
+            fn next_step(
+                &mut self,
+                _: &Problem,
+                steps: &[&str],
+                _: u64,
+            ) -> Result<String, GenError> {
+                match steps.len() {
+                    0 => Ok("one\n".to_owned()),
+                    1 => Ok(String::new()),
+                    _ => Err(GenError::Failed("no more".into())),
+                }
+            }
+        }
+        let mut generator = StepByStep::new(Picky);
+        let chain = open(&mut generator, 0);
+        let step = |generator: &mut StepByStep<Picky>| {
+            let source = Source::Itself(chain);
+            generator.try_start(source, plan(1, DecodeMode::Sample));
+            generator.pass().unwrap()
+        };
+        assert_eq!(step(&mut generator).steps[0].text, "one\n");
+        assert_eq!(
+            step(&mut generator).steps[0].finish,
+            Some(Finish::EndOfText)
+        );
+        let failed = step(&mut generator).failed;
+        assert_eq!(failed, [(chain, GenError::Failed("no more".into()))]);
+    }
+}

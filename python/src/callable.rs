@@ -1,0 +1,92 @@
+//! Python callables as generators and scorers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use beamgen::generator::GenError;
+use beamgen::scorer::ScoreError;
+use beamgen::{Problem, StepGenerator, StepScorer};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::causes::Causes;
+
+/// A callable whose first arguments are id, text and answer of a problem and the steps so far.
+pub struct Callable {
+    pub callable: Py<PyAny>,
+    pub causes: Arc<Causes>,
+    /// Set when the solver is being closed: Python is asked no more.
+    pub closing: Arc<AtomicBool>,
+}
+
+impl Callable {
+    /// Has `call` ask the callable, and keeps what that raises as the cause of the problem's end.
+    fn ask<T>(
+        &self,
+        problem: &Problem,
+        steps: &[&str],
+        call: impl FnOnce(&Bound<'_, PyAny>, Arguments<'_>) -> PyResult<T>,
+    ) -> Result<T, String> {
+        let gone = || Err("the interpreter is closing".to_owned());
+        if self.closing.load(Ordering::Relaxed) {
+            return gone();
+        }
+        // As steps are in results.
+        let steps = steps.iter();
+        let steps = steps.map(|step| step.trim_start_matches('\n').trim_end());
+        let arguments = (
+            &*problem.id,
+            &*problem.text,
+            problem.answer.as_deref(),
+            steps.collect(),
+        );
+        // Not where the interpreter is gone.
+        let asked = Python::try_attach(|py| {
+            call(self.callable.bind(py), arguments).map_err(|raised| {
+                let message = raised.to_string().replace('\n', " ");
+                self.causes.keep(problem, raised);
+                message
+            })
+        });
+        asked.unwrap_or_else(gone)
+    }
+}
+
+/// Id, text and answer of a problem, and the steps so far.
+type Arguments<'a> = (&'a str, &'a str, Option<&'a str>, Vec<&'a str>);
+
+/// The error of a callable that gave something else than a `kind`.
+fn refused(given: &Bound<'_, PyAny>, who: &str, kind: &str) -> PyErr {
+    let given = given.repr().map_or_else(|_| "?".into(), |r| r.to_string());
+    PyTypeError::new_err(format!("the {who} gave {given}, which is no {kind}"))
+}
+
+/// Calls `(id, text, answer, steps) -> float` for the last of the steps.
+impl StepScorer for Callable {
+    fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
+        let score = self.ask(problem, steps, |callable, arguments| {
+            let score = callable.call1(arguments)?;
+            let number: Result<f64, _> = score.extract();
+            number.map_err(|_| refused(&score, "scorer", "number"))
+        });
+        let score = score.map_err(|message| ScoreError::Failed(message.into()))?;
+        Ok(score as f32)
+    }
+}
+
+/// Calls `(id, text, answer, steps, seed) -> str` for the next step.
+impl StepGenerator for Callable {
+    fn next_step(
+        &mut self,
+        problem: &Problem,
+        steps: &[&str],
+        seed: u64,
+    ) -> Result<String, GenError> {
+        let step = self.ask(problem, steps, |callable, (id, text, answer, steps)| {
+            let step = callable.call1((id, text, answer, steps, seed))?;
+            let text: Result<String, _> = step.extract();
+            text.map_err(|_| refused(&step, "generator", "string"))
+        });
+        step.map_err(|message| GenError::Failed(message.into()))
+    }
+}
