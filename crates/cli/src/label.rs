@@ -19,8 +19,8 @@ use crate::foreign;
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
-use crate::progress::Progress;
 use crate::report::write::failed;
+use crate::run_report::RunReport;
 use crate::settings::{self, LongProblems, ShowPlan};
 use crate::table::grouped;
 
@@ -119,14 +119,13 @@ struct Writer<'a> {
     policy: Policy,
     run_file: RunFile,
     labels: File,
-    progress: Progress,
+    run: RunReport,
     /// By number of the problem; what is written leaves its chains.
     done: BTreeMap<usize, Done>,
     /// How many problems are in the file of labels.
     written: usize,
     /// What was done before this call.
     resumed: usize,
-    refused: usize,
 }
 
 /// Where what is needed to go on is kept.
@@ -198,11 +197,10 @@ impl<'a> Writer<'a> {
             policy,
             run_file,
             labels,
-            progress: Progress::unless(args.quiet, count - done.len(), "problems"),
+            run: RunReport::new(args.quiet, args.skip_too_long, count - done.len()),
             resumed: done.len(),
             done,
             written: 0,
-            refused: 0,
         };
         writer.write()?;
         Ok(writer)
@@ -229,7 +227,7 @@ impl<'a> Writer<'a> {
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().progress.observe(event),
+            &mut |event| this.borrow_mut().run.observe(event),
             &mut |result| {
                 let mut this = this.borrow_mut();
                 let labels =
@@ -248,17 +246,10 @@ impl<'a> Writer<'a> {
     }
 
     fn deliver(&mut self, at: usize, done: Done) -> Result<(), Failure> {
-        if let Some(error) = &done.error {
-            let skipped = done.too_long && self.args.skip_too_long;
-            self.refused += usize::from(!skipped);
-            let what = if skipped { "skipped: " } else { "" };
-            self.progress.aside(|| {
-                output::note(format_args!("beamgen: problem {}: {what}{error}", done.id));
-            });
-        }
+        self.run
+            .done(&done.id, done.error.as_deref(), done.too_long, None);
         self.run_file.append(&done)?;
         self.done.insert(at, done);
-        self.progress.done(None);
         self.write()
     }
 
@@ -281,7 +272,7 @@ impl<'a> Writer<'a> {
         self.labels
             .sync_all()
             .map_err(|error| failed(&self.args.out, error))?;
-        drop(self.progress);
+        self.run.clear();
         let mut summary = Summary {
             problems: self.done.len(),
             ..Summary::default()
@@ -306,19 +297,8 @@ impl<'a> Writer<'a> {
             )?;
         }
         out.flush()?;
-        if self.done.len() < self.count {
-            return Err(interrupt.failure(format!(
-                "interrupted, {} of {} problems are done: the same command with --resume goes on",
-                self.done.len(),
-                self.count
-            )));
-        }
-        match self.refused {
-            0 => Ok(()),
-            refused => Err(Failure::Run(anyhow::anyhow!(
-                "{refused} problems could not be tried, see above"
-            ))),
-        }
+        let how = "the same command with --resume goes on";
+        self.run.end(interrupt, self.done.len(), self.count, how)
     }
 }
 

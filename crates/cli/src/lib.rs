@@ -13,6 +13,7 @@ mod bench;
 mod bench_engine;
 mod calibrate;
 mod check;
+mod completions;
 mod download;
 mod effective;
 mod eval_prm;
@@ -22,7 +23,7 @@ mod interrupt;
 mod label;
 mod labels;
 mod lost;
-mod manual;
+mod man;
 mod models;
 mod output;
 mod palette;
@@ -30,8 +31,11 @@ mod paths;
 mod peak_memory;
 mod plan;
 mod printable;
+mod printed;
+mod problems;
 mod progress;
 mod report;
+mod run_report;
 mod score;
 mod scorer;
 #[cfg(feature = "serve")]
@@ -45,8 +49,6 @@ mod table;
 mod train;
 mod verdicts;
 mod version;
-mod view;
-mod world;
 mod wrap;
 
 use std::ffi::OsString;
@@ -95,7 +97,7 @@ fn run(command: Command) -> Result<(), Failure> {
         )),
         Command::Bench(args) => bench::main(&args),
         Command::BenchEngine(args) => bench_engine::main(&args),
-        Command::Show(args) => view::main(&args),
+        Command::Show(args) => show::main(&args),
         Command::Score(args) => score::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
@@ -110,8 +112,8 @@ fn run(command: Command) -> Result<(), Failure> {
                 .to_owned(),
         )),
         Command::Labels(args) => labels::main(&args.command),
-        Command::Problems(args) => world::main(&args),
-        Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::man(&args),
+        Command::Problems(args) => problems::main(&args),
+        Command::Completions(args) => completions::main(&args),
+        Command::Man(args) => man::main(&args),
     }
 }

@@ -10,7 +10,7 @@ use beamgen::eval::Spent;
 use serde::Serialize;
 
 use crate::printable;
-use crate::show::{Before, Graded};
+use crate::printed::{Before, Graded};
 
 /// Most characters of a message; names and values in it may have any length.
 const LONGEST: usize = 500;
@@ -31,6 +31,13 @@ pub fn note_once(message: impl Display) {
     if said.insert(line.clone()) {
         note(line);
     }
+}
+
+/// Writes bytes to stdout.
+pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 /// Writes one object and its newline.

@@ -167,6 +167,13 @@ impl Progress {
         joined(parts.into_iter().flatten())
     }
 
+    /// Takes the bar from the terminal.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
     /// Runs `print`, which writes to the terminal, with the bar out of its way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
@@ -209,9 +216,7 @@ fn words(time: Duration) -> String {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 

@@ -1,307 +1,327 @@
-//! A solved problem and a finished run as people read them.
+//! `beamgen show`: a run file as people read it, on a terminal or as a page.
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
 
-use beamgen::eval::metrics::Interval;
-use beamgen::eval::{Record, Spent};
-use beamgen::{Problem, RunSummary};
-use serde::Serialize;
+use beamgen::eval::{Record, RunFile, RunHeader};
+use beamgen::{Aggregation, ChainTree, Node, NodeId, Problem, PruneReason, State};
+use beamgen_view::{Run, Search, aggregation, findings};
+use beamgen_world::{self as world, Checker, Verdict};
 
-use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
+use crate::args::ShowArgs;
+use crate::failure::Failure;
+use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
-use crate::table::{grouped, megabytes, percent};
+use crate::printed;
+use crate::report::write::write_file;
+use crate::table::{Table, grouped};
 
-/// The problem, the chosen chain step by step with each step's score, and the answer.
-pub fn problem(
-    out: &mut dyn Write,
-    palette: Palette,
-    problem: &Problem,
-    record: &Record,
-) -> io::Result<()> {
-    let id = palette.paint(Ink::Dim, format!("[{}]", line(&record.id)));
-    let text = palette.paint(Ink::Bold, problem.text.trim());
-    writeln!(out, "{}", palette.wrapped(&format!("{id} {text}"), 0, ""))?;
-    for step in &record.steps {
-        match step.score {
-            Some(score) => {
-                let mark = mark(score);
-                let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
-                write!(out, "  {score} ")?;
+pub fn main(args: &ShowArgs) -> Result<(), Failure> {
+    let (header, lines) = RunFile::read::<Record>(&args.file)?;
+    let header = header.unwrap_or_else(|| RunHeader::new(String::new(), Default::default()));
+    let mut records = last_of_each(lines);
+    if let Some(id) = &args.id {
+        match records.iter().position(|record| record.id == *id) {
+            Some(at) => records = vec![records.swap_remove(at)],
+            None => return Err(unknown(args, id, &records)),
+        }
+    }
+    if let Some(path) = &args.html {
+        let name = args.file.file_name().unwrap_or(args.file.as_os_str());
+        let page = beamgen_view::report(&Run {
+            name: &name.to_string_lossy(),
+            header: &header,
+            records: &records,
+            check: &is_right,
+        });
+        return write_file(path, page.as_bytes());
+    }
+    let palette = Palette::new(args.color, io::stdout().is_terminal());
+    let mut out = io::stdout().lock();
+    match &records[..] {
+        [record] if args.id.is_some() => one(&mut out, palette, record, aggregation(&header))?,
+        _ => list(&mut out, &records)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// A problem that was tried again has several lines: the last one counts, in the place of the first.
+fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut records: Vec<Record> = Vec::new();
+    for record in lines {
+        match places.get(&record.id) {
+            Some(&at) => records[at] = record,
+            None => {
+                places.insert(record.id.clone(), records.len());
+                records.push(record);
             }
-            None => write!(out, "      - ")?,
         }
-        let mut text = lines(&step.text).into_owned();
-        let sure = step.quantiles.and_then(sureness).map(str::to_owned);
-        let said: Vec<String> = sure.into_iter().chain(judges(&step.judges)).collect();
-        if !said.is_empty() {
-            let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));
-            text = format!("{text}  {said}");
-        }
-        // All lines of a step are aligned with its first.
-        let hang = " ".repeat(10);
-        writeln!(out, "{}", palette.wrapped(&text, hang.len(), &hang))?;
     }
-    write!(out, "  = ")?;
-    match (&record.answer, &record.withheld) {
-        (Some(answer), _) => {
-            write!(out, "{}", palette.paint(Ink::Bold, line(answer)))?;
-            if record.guess {
-                write!(out, " (a guess: the last number of the text)")?;
+    records
+}
+
+/// Whether the last step of a chain is right, for problems of the bundled world.
+fn is_right(problem: &str, chain: &[&str]) -> Option<bool> {
+    let mut checker = Checker::new(&world::parse(problem)?);
+    let verdicts = chain.iter().map(|step| checker.next(step));
+    Some(verdicts.last()? == Verdict::Right)
+}
+
+fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
+    let some: Vec<&str> = records.iter().take(5).map(|r| r.id.as_str()).collect();
+    let file = args.file.display();
+    Failure::Input(match some.is_empty() {
+        true => format!("{file}: no problem is finished in it"),
+        false => format!(
+            "--id {id}: no such problem in {file}, which has {} of them: {}{}",
+            records.len(),
+            some.join(", "),
+            if some.len() < records.len() {
+                ", ..."
+            } else {
+                ""
             }
-        }
-        (None, Some(_)) => write!(out, "withheld, below the threshold")?,
-        (None, None) => write!(out, "no answer ({})", record.finish)?,
-    }
-    let graded = record.correct.filter(|_| record.withheld.is_none());
-    match (graded, &problem.answer) {
-        (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
-        (Some(false), Some(expected)) if record.cannot_tell => {
-            write!(out, "  cannot tell whether it is {}", line(expected))?;
-        }
-        (Some(false), Some(expected)) => {
-            write!(
-                out,
-                "  {}, it is {}",
-                palette.paint(Ink::Bad, "wrong"),
-                line(expected)
-            )?;
-        }
-        _ => {}
-    }
-    let tokens = grouped(record.ledger.generated_tokens);
-    let cost = match record.score {
-        Some(score) => format!("(score {score:.3}, {tokens} tokens generated)"),
-        None => format!("({tokens} tokens generated)"),
-    };
-    writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
+        ),
+    })
 }
 
-/// Whether a step is sure to lead to a right answer more often than not, or sure not to, by the
-/// quantiles of its probability of success; `None` if they do not tell.
-pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
-    if low >= 0.5 {
-        return Some("sure");
-    }
-    (high < 0.5).then_some("unsure")
-}
-
-/// What each of several judges said of a step; `None` if there are none.
-pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
-    let said = judges.iter().map(|(name, score)| match score {
-        Some(score) => format!("{} {score:.3}", line(name)),
-        None => format!("{} abstains", line(name)),
-    });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| said.join(", "))
-}
-
-/// The mark beside a score.
-fn mark(score: f32) -> char {
-    if score >= SURE {
-        ' '
-    } else if score >= DOUBTFUL {
-        '?'
-    } else {
-        '!'
-    }
-}
-
-/// The marks that were shown, for their legend.
-#[derive(Default)]
-pub struct Marks {
-    unsure: bool,
-    doubtful: bool,
-    words: bool,
-}
-
-impl Marks {
-    /// Notes the marks of a problem.
-    pub fn see(&mut self, record: &Record) {
-        for score in record.steps.iter().filter_map(|step| step.score) {
-            self.unsure |= mark(score) == '?';
-            self.doubtful |= mark(score) == '!';
-        }
-        let mut quantiles = record.steps.iter().filter_map(|step| step.quantiles);
-        self.words |= quantiles.any(|quantiles| sureness(quantiles).is_some());
-    }
-
-    /// Explains them, if there were any.
-    pub fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
-        if self.words {
-            let line = "sure: the low quantile (10 %) of the probability that the generator succeeds from here is at least \
-                        one half; unsure: the high one (90 %) is below it";
-            writeln!(out, "{}", palette.paint(Ink::Dim, line))?;
-        }
-        let unsure = format!("? a score below {SURE}: look twice");
-        let doubtful = format!("! below {DOUBTFUL}: the step is probably wrong");
-        let shown = match (self.unsure, self.doubtful) {
-            (false, false) => return Ok(()),
-            (true, false) => unsure,
-            (false, true) => doubtful,
-            (true, true) => format!("{unsure}   {doubtful}"),
+/// A line for each problem.
+fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
+    let mut table = Table::new(&[
+        "id", "graded", "answer", "votes", "score", "tokens", "end", "tree",
+    ]);
+    for record in records {
+        let graded = match record.correct {
+            None => "-",
+            Some(true) => "right",
+            Some(false) => "wrong",
         };
-        writeln!(out, "{}\n", palette.paint(Ink::Dim, shown))
+        let votes = record.answers.first().map(|chosen| {
+            let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
+            format!("{} of {all}", chosen.votes)
+        });
+        table.row(vec![
+            record.id.clone(),
+            graded.to_owned(),
+            record.answer.clone().unwrap_or_else(|| "-".to_owned()),
+            votes.unwrap_or_else(|| "-".to_owned()),
+            record
+                .score
+                .map_or("-".to_owned(), |score| format!("{score:.3}")),
+            grouped(record.ledger.generated_tokens),
+            record.finish.clone(),
+            if record.tree.is_some() { "yes" } else { "no" }.to_owned(),
+        ]);
     }
-}
-
-/// An interval in per cent.
-pub fn in_percent(of: Interval) -> String {
-    format!(
-        "95 % interval {:.1} to {:.1}",
-        100.0 * of.low,
-        100.0 * of.high
+    table.write(out)?;
+    writeln!(
+        out,
+        "\n  one of them: --id ID; its tree is there if the run had --tree"
     )
 }
 
-/// The counts of a run's summary.
-pub struct Graded {
-    pub problems: usize,
-    pub graded: usize,
-    pub correct: usize,
-    /// Answers withheld because their score is below the threshold. They count as wrong.
-    pub withheld: usize,
-    /// Answers that could not be compared with the reference. They count as wrong.
-    pub cannot_tell: usize,
-    /// Problems that do not fit into a model's context. They count as wrong.
-    pub too_long: usize,
-    /// Problems that lost chains because memory was short.
-    pub memory_limited: usize,
-    /// Problems that lost verdicts because a checker's program failed.
-    pub checker_limited: usize,
-    /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
-    pub interval: Option<Interval>,
-}
-
-/// The costs of problems that an earlier call finished, from their records. They are sums over
-/// problems: a pass that several problems shared counts for each of them.
-#[derive(Default, Serialize)]
-pub struct Before {
-    pub problems: usize,
-    pub ledger: Spent,
-}
-
-/// Writes the accuracy and the costs. Those of `before` stand apart: a run counts a pass once and
-/// has a peak, which its records do not tell.
-pub fn summary(
+/// The chosen chain, the answers, and the tree if it was kept.
+fn one(
     out: &mut dyn Write,
     palette: Palette,
-    graded: &Graded,
-    before: &Before,
-    run: &RunSummary,
+    record: &Record,
+    aggregation: Aggregation,
 ) -> io::Result<()> {
-    accuracy(out, palette, graded)?;
-    if before.problems > 0 {
-        let of = &before.ledger;
-        writeln!(
-            out,
-            "{} of {} problems were finished before, by their records with {} generated and {} scored tokens in {:.2} s",
-            grouped(before.problems as u64),
-            grouped(graded.problems as u64),
-            grouped(of.generated_tokens),
-            grouped(of.scored_tokens),
-            of.seconds
-        )?;
-        match run.problems {
-            0 => return writeln!(out, "nothing was left to do"),
-            more => writeln!(out, "this call, {} problems:", grouped(more as u64))?,
-        }
-    }
-    costs(out, palette, run)
-}
-
-fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Result<()> {
-    match &graded.interval {
-        Some(interval) => writeln!(
-            out,
-            "{}  {} of {} right = {}  ({})",
-            palette.paint(Ink::Bold, "accuracy"),
-            graded.correct,
-            graded.graded,
-            palette.paint(Ink::Bold, percent(interval.mean)),
-            in_percent(*interval),
-        )?,
-        None => writeln!(
-            out,
-            "{} problem{}, none with a reference answer",
-            graded.problems,
-            if graded.problems == 1 { "" } else { "s" },
-        )?,
-    }
-    if graded.withheld > 0 {
-        let given = graded.problems - graded.withheld;
-        write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
-        write!(out, "  {} answers below the threshold", graded.withheld)?;
-        match graded.interval {
-            Some(_) if given > 0 => {
-                let share = graded.correct as f64 / given as f64;
-                writeln!(out, "; {} of the others are right", percent(share))?;
-            }
-            _ => writeln!(out)?,
-        }
-    }
-    if graded.cannot_tell > 0 {
-        let count = graded.cannot_tell;
-        writeln!(
-            out,
-            "{count} answers could not be compared with the reference and count as wrong"
-        )?;
-    }
-    if graded.too_long > 0 {
-        writeln!(
-            out,
-            "{} problems do not fit into a model's context and were skipped; they count as wrong",
-            graded.too_long
-        )?;
-    }
-    Ok(())
-}
-
-fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<()> {
-    let total = Spent::new(&run.ledger, run.elapsed);
-    let seconds = run.ledger.seconds;
-    let tokens = total.generated_tokens + total.scored_tokens;
-    let rate = if run.elapsed > 0.0 {
-        tokens as f64 / run.elapsed
-    } else {
-        0.0
+    let problem = Problem {
+        id: record.id.clone(),
+        text: record.problem.clone(),
+        answer: record.reference.clone(),
     };
-    let rows = [
-        ("prompt tokens", grouped(total.prompt_tokens)),
-        ("generated tokens", grouped(total.generated_tokens)),
-        ("scored tokens", grouped(total.scored_tokens)),
-        ("reused tokens", grouped(total.reused_tokens)),
-        ("forward passes", grouped(total.forward_passes)),
-        ("peak KV memory", megabytes(total.peak_kv_bytes)),
-        ("seconds", format!("{:.2}", total.seconds)),
-    ];
-    let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
-    for (name, value) in &rows {
-        let name = palette.paint(Ink::Dim, format!("{name:<16}"));
-        writeln!(out, "  {name}  {value:>width$}")?;
+    printed::problem(out, palette, &problem, record)?;
+    if let Some(error) = &record.error {
+        writeln!(out, "{}\n", line(error))?;
     }
-    for (name, spent) in &total.judges {
-        let some = |what: &str, steps: u64| match steps {
-            0 => String::new(),
-            steps => format!(", {what} {}", grouped(steps)),
+    if !record.answers.is_empty() {
+        let mut table = Table::new(&[
+            "answers",
+            "votes",
+            "sum of scores",
+            "best score",
+            "best chain",
+        ]);
+        for answer in &record.answers {
+            table.row(vec![
+                answer.answer.clone(),
+                answer.votes.to_string(),
+                format!("{:.3}", answer.weight),
+                answer
+                    .score
+                    .map_or("-".to_owned(), |score| format!("{score:.3}")),
+                format!("#{}", answer.node.0),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)?;
+    }
+    let found = findings(record, &Search::of(record, aggregation, &is_right));
+    for finding in &found {
+        let question = palette.paint(Ink::Bold, finding.question);
+        let node = finding
+            .node
+            .map_or(String::new(), |node| format!(" [#{node}]"));
+        writeln!(out, "  {question} {}{node}", line(&finding.answer))?;
+    }
+    if !found.is_empty() {
+        writeln!(out)?;
+    }
+    match &record.tree {
+        Some(tree) => Drawing {
+            tree,
+            record,
+            palette,
+        }
+        .write(out),
+        None => writeln!(out, "no tree: the run had no --tree"),
+    }
+}
+
+/// Draws a tree, a line per step. Duplicates are not drawn but counted at the step that stands for
+/// them. The only successor of a step is not indented, so a chain without branches is a column.
+struct Drawing<'a> {
+    tree: &'a ChainTree,
+    record: &'a Record,
+    palette: Palette,
+}
+
+impl Drawing<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let count = |wanted: fn(&Node) -> bool| {
+            let nodes = self.tree.nodes().skip(1);
+            nodes.filter(|(_, node)| wanted(node)).count()
         };
-        let abstained = some("abstained on", spent.abstained);
-        let failed = some("failed", spent.failed);
-        let line = format!(
-            "judge {}: {} steps{abstained}{failed}, {} tokens read, {} calls",
-            line(name),
-            grouped(spent.steps),
-            grouped(spent.scored_tokens),
-            grouped(spent.calls)
-        );
-        writeln!(out, "  {}", palette.paint(Ink::Dim, line))?;
+        writeln!(
+            out,
+            "tree: {} steps sampled, {} of them duplicates; {} pruned, {} chains ended. * is the chosen chain",
+            self.tree.len() - 1,
+            count(|node| node.state == State::Duplicate),
+            count(|node| node.state == State::Pruned),
+            count(|node| node.finish().is_some()),
+        )?;
+        // The nodes to draw, each with the prefix of its own line and that of the lines below it.
+        let mut todo = self.below(ChainTree::ROOT, "");
+        let chosen = self.chosen();
+        while let Some((id, first, rest)) = todo.pop() {
+            self.step(out, id, &first, &rest, chosen.contains(&id))?;
+            todo.extend(self.below(id, &rest));
+        }
+        Ok(())
     }
-    let phases = format!(
-        "generate {:.2} s, score {:.2} s, search {:.2} s; {} tokens/s",
-        seconds.generate,
-        seconds.score,
-        seconds.search,
-        grouped(rate as u64),
-    );
-    writeln!(out, "  {}", palette.paint(Ink::Dim, phases))
+
+    /// The nodes of the chain whose answer was chosen; none if there is no answer.
+    fn chosen(&self) -> Vec<NodeId> {
+        match self.record.answers.first() {
+            Some(answer) if (answer.node.0 as usize) < self.tree.len() => {
+                self.tree.path(answer.node)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The successors of a node, last first, with their prefixes.
+    fn below(&self, id: NodeId, before: &str) -> Vec<(NodeId, String, String)> {
+        let children = &self.tree.node(id).children;
+        let shown = children.iter().copied().filter(|&child| {
+            let node = self.tree.node(child);
+            node.state != State::Duplicate
+        });
+        let shown: Vec<NodeId> = shown.collect();
+        if let [only] = shown[..] {
+            return vec![(only, before.to_owned(), before.to_owned())];
+        }
+        let last = shown.last().copied();
+        let lines = shown.into_iter().map(|child| match Some(child) == last {
+            true => (
+                child,
+                format!("{before}\u{2514}\u{2500} "),
+                format!("{before}   "),
+            ),
+            false => (
+                child,
+                format!("{before}\u{251c}\u{2500} "),
+                format!("{before}\u{2502}  "),
+            ),
+        });
+        lines.rev().collect()
+    }
+
+    fn step(
+        &self,
+        out: &mut dyn Write,
+        id: NodeId,
+        first: &str,
+        rest: &str,
+        is_chosen: bool,
+    ) -> io::Result<()> {
+        let node = self.tree.node(id);
+        let star = if is_chosen { "*" } else { " " };
+        let score = match node.score.or(node.partial_score) {
+            Some(score) => self
+                .palette
+                .paint(Ink::of_score(score), format!("{score:.3}")),
+            None => self.palette.paint(Ink::Dim, "    -".to_owned()),
+        };
+        let text = match node.is_empty_step() {
+            true => "(no text)",
+            false => &lines(node.text.trim()),
+        };
+        let text = match is_chosen {
+            true => self.palette.paint(Ink::Bold, text).to_string(),
+            false => text.to_owned(),
+        };
+        let remarks = self.palette.paint(Ink::Dim, self.remarks(id, node));
+        // Star, score and the blanks after them.
+        let used = first.chars().count() + 9;
+        let hang = format!("  {rest}         ");
+        let text = format!("{text}  {remarks}");
+        let text = self.palette.wrapped(&text, used, &hang);
+        writeln!(out, "{star} {first}{score}  {text}")
+    }
+
+    /// What became of a step, in words.
+    fn remarks(&self, id: NodeId, node: &Node) -> String {
+        let mut remarks = vec![format!("#{}", id.0)];
+        remarks.extend(
+            node.quantiles
+                .and_then(printed::sureness)
+                .map(str::to_owned),
+        );
+        remarks.extend(printed::judges(&node.judges));
+        if node.copies > 1 {
+            remarks.push(format!("sampled {} times", node.copies));
+        }
+        remarks.extend(match node.state {
+            State::Finished(finish) => Some(format!("end: {finish}")),
+            State::Pruned => Some(pruned(node)),
+            State::Expanded | State::Duplicate => None,
+            State::Open | State::Paused | State::Growing => Some("open".to_owned()),
+        });
+        format!("({})", remarks.join("; "))
+    }
+}
+
+fn pruned(node: &Node) -> String {
+    let Some(why) = node.pruned else {
+        return "pruned".to_owned();
+    };
+    let in_round = why
+        .round
+        .map_or(String::new(), |round| format!(" in round {round}"));
+    let why = match why.reason {
+        PruneReason::NotChosen => match (why.rank, why.candidates, why.cutoff) {
+            (Some(rank), Some(all), Some(cutoff)) => {
+                format!(": rank {rank} of {all}, cutoff {cutoff:.3}")
+            }
+            (Some(rank), Some(all), None) => format!(": rank {rank} of {all}"),
+            _ => String::new(),
+        },
+        PruneReason::Budget => ": the token budget was used up".to_owned(),
+        PruneReason::SearchOver => ": the search was over".to_owned(),
+    };
+    format!("pruned{in_round}{why}")
 }

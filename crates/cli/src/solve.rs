@@ -14,10 +14,10 @@ use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
 use crate::palette::Palette;
-use crate::progress::Progress;
+use crate::printed::{self, Before, Graded, Marks};
+use crate::run_report::RunReport;
 use crate::servers;
 use crate::settings::{self, LongProblems, ShowPlan};
-use crate::show::{self, Before, Graded, Marks};
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
@@ -109,7 +109,7 @@ struct Report<'a> {
     todo: &'a [usize],
     run_file: Option<RunFile>,
     palette: Palette,
-    progress: Progress,
+    run: RunReport,
     /// Records that cannot be printed yet because an earlier problem is not done. By position in
     /// `todo`.
     waiting: BTreeMap<usize, Record>,
@@ -118,7 +118,6 @@ struct Report<'a> {
     /// Nobody reads stdout any more.
     reader_left: bool,
     totals: Totals,
-    refused: usize,
 }
 
 /// What the summary counts.
@@ -174,13 +173,12 @@ impl<'a> Report<'a> {
             todo,
             run_file,
             palette: Palette::new(args.color, io::stdout().is_terminal()),
-            progress: Progress::unless(args.quiet, todo.len(), "problems"),
+            run: RunReport::new(args.quiet, args.skip_too_long, todo.len()),
             waiting: BTreeMap::new(),
             printed: 0,
             marks: Marks::default(),
             reader_left: false,
             totals: Totals::default(),
-            refused: 0,
         }
     }
 
@@ -196,27 +194,20 @@ impl<'a> Report<'a> {
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().progress.observe(event),
+            &mut |event| this.borrow_mut().run.observe(event),
             &mut |result| this.borrow_mut().deliver(result),
         )
     }
 
     fn deliver(&mut self, result: beamgen::ProblemResult) -> Result<(), Failure> {
-        if let Some(error) = &result.error {
-            let skipped = result.too_long && self.args.skip_too_long;
-            self.refused += usize::from(!skipped);
-            let what = if skipped { "skipped: " } else { "" };
-            let id = &result.problem.id;
-            self.progress
-                .aside(|| output::note(format_args!("beamgen: problem {id}: {what}{error}")));
-        }
         let mut record = Record::new(&result, self.args.tree);
+        let (id, error) = (&result.problem.id, result.error.as_deref());
+        self.run.done(id, error, result.too_long, record.correct);
         if let Some(run_file) = &mut self.run_file {
             run_file.append(&record)?;
         }
         record.tree = None;
         self.totals.count(&record);
-        self.progress.done(record.correct);
         self.waiting.insert(result.index, record);
         while let Some(record) = self.waiting.remove(&self.printed) {
             self.print(self.printed, &record)?;
@@ -244,11 +235,11 @@ impl<'a> Report<'a> {
     fn try_print(&mut self, position: usize, record: &Record) -> io::Result<()> {
         let problem = &self.problems.problems[self.todo[position]];
         let mut out = io::stdout().lock();
-        self.progress.aside(|| {
+        self.run.aside(|| {
             if self.args.json {
                 output::json_line(&mut out, record)?;
             } else if !self.args.quiet {
-                show::problem(&mut out, self.palette, problem, record)?;
+                printed::problem(&mut out, self.palette, problem, record)?;
                 self.marks.see(record);
             }
             out.flush()
@@ -277,14 +268,14 @@ impl<'a> Report<'a> {
             run_file.finish()?;
         }
         let graded = self.totals.graded();
-        drop(self.progress);
+        self.run.clear();
         let mut out = io::stdout().lock();
         if self.args.json {
             let summary = output::Summary::new(&graded, run, before, interrupted);
             output::json_line(&mut out, &summary)?;
         } else {
             self.marks.legend(&mut out, self.palette)?;
-            show::summary(&mut out, self.palette, &graded, &before, run)?;
+            printed::summary(&mut out, self.palette, &graded, &before, run)?;
         }
         out.flush()?;
         let lost = [
@@ -308,21 +299,11 @@ impl<'a> Report<'a> {
                 "note: {problems} problems lost {what}, their results are worse for it: {advice}{again}"
             ));
         }
-        if interrupted {
-            let all = graded.problems + self.todo.len() - done;
-            let how = match self.args.out {
-                Some(_) => "the same command with --resume goes on",
-                None => "with --out FILE and --resume a run goes on where it stopped",
-            };
-            let done = graded.problems;
-            let line = format!("interrupted, {done} of {all} problems are done: {how}");
-            return Err(interrupt.failure(line));
-        }
-        match self.refused {
-            0 => Ok(()),
-            refused => Err(Failure::Run(anyhow::anyhow!(
-                "{refused} problems could not be tried, see above"
-            ))),
-        }
+        let all = graded.problems + self.todo.len() - done;
+        let how = match self.args.out {
+            Some(_) => "the same command with --resume goes on",
+            None => "with --out FILE and --resume a run goes on where it stopped",
+        };
+        self.run.end(interrupt, graded.problems, all, how)
     }
 }

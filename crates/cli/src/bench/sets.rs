@@ -10,7 +10,7 @@ use super::outline::{SetOutline, UNFIT_NAME, is_fit_name};
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
 use crate::report::write::slug;
-use crate::{settings, world};
+use crate::{problems, settings};
 
 /// Most problems of a set drawn from the bundled world; all of them are held in memory.
 const MOST_DRAWN: usize = 1_000_000;
@@ -96,7 +96,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         max_people: set.max_people.unwrap_or(7),
         dependency_distance: set.dependency_distance.unwrap_or(1),
     };
-    let problems: Vec<Problem> = world::problems(&args)?.collect();
+    let problems: Vec<Problem> = problems::generate(&args)?.collect();
     let mut source = format!(
         "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
         args.seed, args.min_people, args.max_people

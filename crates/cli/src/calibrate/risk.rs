@@ -13,8 +13,8 @@ use crate::args::CalibrateArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
+use crate::printed;
 use crate::report::write::Output;
-use crate::show;
 
 /// An answer's score, and whether it is right; `None` without an answer.
 type Answer = Option<(f32, bool)>;
@@ -124,9 +124,9 @@ impl Observed {
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-        let interval = self
-            .interval
-            .map_or(String::new(), |of| format!(" ({})", show::in_percent(of)));
+        let interval = self.interval.map_or(String::new(), |of| {
+            format!(" ({})", printed::in_percent(of))
+        });
         writeln!(
             out,
             "checked on {} problems: {} answers given ({:.1} %), {} of them wrong = {:.1} %{interval}",

@@ -43,7 +43,7 @@ fn solution(problem: &WorldProblem) -> String {
 }
 
 /// The problems themselves, with their answers; each is drawn when it is asked for.
-pub fn problems(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
+pub fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
     let problem = |(i, problem): (usize, WorldProblem)| Problem {
         id: id(args, i),
         text: problem.text(),

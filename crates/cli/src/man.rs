@@ -1,23 +1,13 @@
-//! What is generated from the definition of commands and flags: completions for shells, and manual
-//! pages.
+//! `beamgen man`: manual pages, from the definition of commands and flags.
 
-use std::io::{self, Write};
 use std::path::Path;
 
-use crate::args::{self, CompletionsArgs, ManArgs};
+use crate::args::{self, ManArgs};
 use crate::failure::Failure;
+use crate::output;
 use crate::report::write::{create_folder, write_file};
 
-/// `beamgen completions`.
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
-    // Into memory first: the generator panics if it cannot write.
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut args::definition(), "beamgen", &mut script);
-    print(&script)
-}
-
-/// `beamgen man`: one page for each command.
-pub fn man(args: &ManArgs) -> Result<(), Failure> {
+pub fn main(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         create_folder(folder)?;
         let mut all = args::definition().disable_help_subcommand(true);
@@ -36,7 +26,7 @@ pub fn man(args: &ManArgs) -> Result<(), Failure> {
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    print(&page)
+    Ok(output::bytes(&page)?)
 }
 
 /// Writes the page of a command and those of the commands below it.
@@ -47,10 +37,4 @@ fn pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     let mut page = Vec::new();
     man.render(&mut page)?;
     write_file(&folder.join(man.get_filename()), &page)
-}
-
-fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    Ok(out.flush()?)
 }

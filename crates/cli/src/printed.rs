@@ -1,0 +1,307 @@
+//! A solved problem and a finished run as people read them.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use beamgen::eval::metrics::Interval;
+use beamgen::eval::{Record, Spent};
+use beamgen::{Problem, RunSummary};
+use serde::Serialize;
+
+use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
+use crate::printable::{line, lines};
+use crate::table::{grouped, megabytes, percent};
+
+/// The problem, the chosen chain step by step with each step's score, and the answer.
+pub fn problem(
+    out: &mut dyn Write,
+    palette: Palette,
+    problem: &Problem,
+    record: &Record,
+) -> io::Result<()> {
+    let id = palette.paint(Ink::Dim, format!("[{}]", line(&record.id)));
+    let text = palette.paint(Ink::Bold, problem.text.trim());
+    writeln!(out, "{}", palette.wrapped(&format!("{id} {text}"), 0, ""))?;
+    for step in &record.steps {
+        match step.score {
+            Some(score) => {
+                let mark = mark(score);
+                let score = palette.paint(Ink::of_score(score), format!("{score:.3} {mark}"));
+                write!(out, "  {score} ")?;
+            }
+            None => write!(out, "      - ")?,
+        }
+        let mut text = lines(&step.text).into_owned();
+        let sure = step.quantiles.and_then(sureness).map(str::to_owned);
+        let said: Vec<String> = sure.into_iter().chain(judges(&step.judges)).collect();
+        if !said.is_empty() {
+            let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));
+            text = format!("{text}  {said}");
+        }
+        // All lines of a step are aligned with its first.
+        let hang = " ".repeat(10);
+        writeln!(out, "{}", palette.wrapped(&text, hang.len(), &hang))?;
+    }
+    write!(out, "  = ")?;
+    match (&record.answer, &record.withheld) {
+        (Some(answer), _) => {
+            write!(out, "{}", palette.paint(Ink::Bold, line(answer)))?;
+            if record.guess {
+                write!(out, " (a guess: the last number of the text)")?;
+            }
+        }
+        (None, Some(_)) => write!(out, "withheld, below the threshold")?,
+        (None, None) => write!(out, "no answer ({})", record.finish)?,
+    }
+    let graded = record.correct.filter(|_| record.withheld.is_none());
+    match (graded, &problem.answer) {
+        (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
+        (Some(false), Some(expected)) if record.cannot_tell => {
+            write!(out, "  cannot tell whether it is {}", line(expected))?;
+        }
+        (Some(false), Some(expected)) => {
+            write!(
+                out,
+                "  {}, it is {}",
+                palette.paint(Ink::Bad, "wrong"),
+                line(expected)
+            )?;
+        }
+        _ => {}
+    }
+    let tokens = grouped(record.ledger.generated_tokens);
+    let cost = match record.score {
+        Some(score) => format!("(score {score:.3}, {tokens} tokens generated)"),
+        None => format!("({tokens} tokens generated)"),
+    };
+    writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
+}
+
+/// Whether a step is sure to lead to a right answer more often than not, or sure not to, by the
+/// quantiles of its probability of success; `None` if they do not tell.
+pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
+    if low >= 0.5 {
+        return Some("sure");
+    }
+    (high < 0.5).then_some("unsure")
+}
+
+/// What each of several judges said of a step; `None` if there are none.
+pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
+    let said = judges.iter().map(|(name, score)| match score {
+        Some(score) => format!("{} {score:.3}", line(name)),
+        None => format!("{} abstains", line(name)),
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// The mark beside a score.
+fn mark(score: f32) -> char {
+    if score >= SURE {
+        ' '
+    } else if score >= DOUBTFUL {
+        '?'
+    } else {
+        '!'
+    }
+}
+
+/// The marks that were shown, for their legend.
+#[derive(Default)]
+pub struct Marks {
+    unsure: bool,
+    doubtful: bool,
+    words: bool,
+}
+
+impl Marks {
+    /// Notes the marks of a problem.
+    pub fn see(&mut self, record: &Record) {
+        for score in record.steps.iter().filter_map(|step| step.score) {
+            self.unsure |= mark(score) == '?';
+            self.doubtful |= mark(score) == '!';
+        }
+        let mut quantiles = record.steps.iter().filter_map(|step| step.quantiles);
+        self.words |= quantiles.any(|quantiles| sureness(quantiles).is_some());
+    }
+
+    /// Explains them, if there were any.
+    pub fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
+        if self.words {
+            let line = "sure: the low quantile (10 %) of the probability that the generator succeeds from here is at least \
+                        one half; unsure: the high one (90 %) is below it";
+            writeln!(out, "{}", palette.paint(Ink::Dim, line))?;
+        }
+        let unsure = format!("? a score below {SURE}: look twice");
+        let doubtful = format!("! below {DOUBTFUL}: the step is probably wrong");
+        let shown = match (self.unsure, self.doubtful) {
+            (false, false) => return Ok(()),
+            (true, false) => unsure,
+            (false, true) => doubtful,
+            (true, true) => format!("{unsure}   {doubtful}"),
+        };
+        writeln!(out, "{}\n", palette.paint(Ink::Dim, shown))
+    }
+}
+
+/// An interval in per cent.
+pub fn in_percent(of: Interval) -> String {
+    format!(
+        "95 % interval {:.1} to {:.1}",
+        100.0 * of.low,
+        100.0 * of.high
+    )
+}
+
+/// The counts of a run's summary.
+pub struct Graded {
+    pub problems: usize,
+    pub graded: usize,
+    pub correct: usize,
+    /// Answers withheld because their score is below the threshold. They count as wrong.
+    pub withheld: usize,
+    /// Answers that could not be compared with the reference. They count as wrong.
+    pub cannot_tell: usize,
+    /// Problems that do not fit into a model's context. They count as wrong.
+    pub too_long: usize,
+    /// Problems that lost chains because memory was short.
+    pub memory_limited: usize,
+    /// Problems that lost verdicts because a checker's program failed.
+    pub checker_limited: usize,
+    /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
+    pub interval: Option<Interval>,
+}
+
+/// The costs of problems that an earlier call finished, from their records. They are sums over
+/// problems: a pass that several problems shared counts for each of them.
+#[derive(Default, Serialize)]
+pub struct Before {
+    pub problems: usize,
+    pub ledger: Spent,
+}
+
+/// Writes the accuracy and the costs. Those of `before` stand apart: a run counts a pass once and
+/// has a peak, which its records do not tell.
+pub fn summary(
+    out: &mut dyn Write,
+    palette: Palette,
+    graded: &Graded,
+    before: &Before,
+    run: &RunSummary,
+) -> io::Result<()> {
+    accuracy(out, palette, graded)?;
+    if before.problems > 0 {
+        let of = &before.ledger;
+        writeln!(
+            out,
+            "{} of {} problems were finished before, by their records with {} generated and {} scored tokens in {:.2} s",
+            grouped(before.problems as u64),
+            grouped(graded.problems as u64),
+            grouped(of.generated_tokens),
+            grouped(of.scored_tokens),
+            of.seconds
+        )?;
+        match run.problems {
+            0 => return writeln!(out, "nothing was left to do"),
+            more => writeln!(out, "this call, {} problems:", grouped(more as u64))?,
+        }
+    }
+    costs(out, palette, run)
+}
+
+fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Result<()> {
+    match &graded.interval {
+        Some(interval) => writeln!(
+            out,
+            "{}  {} of {} right = {}  ({})",
+            palette.paint(Ink::Bold, "accuracy"),
+            graded.correct,
+            graded.graded,
+            palette.paint(Ink::Bold, percent(interval.mean)),
+            in_percent(*interval),
+        )?,
+        None => writeln!(
+            out,
+            "{} problem{}, none with a reference answer",
+            graded.problems,
+            if graded.problems == 1 { "" } else { "s" },
+        )?,
+    }
+    if graded.withheld > 0 {
+        let given = graded.problems - graded.withheld;
+        write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
+        write!(out, "  {} answers below the threshold", graded.withheld)?;
+        match graded.interval {
+            Some(_) if given > 0 => {
+                let share = graded.correct as f64 / given as f64;
+                writeln!(out, "; {} of the others are right", percent(share))?;
+            }
+            _ => writeln!(out)?,
+        }
+    }
+    if graded.cannot_tell > 0 {
+        let count = graded.cannot_tell;
+        writeln!(
+            out,
+            "{count} answers could not be compared with the reference and count as wrong"
+        )?;
+    }
+    if graded.too_long > 0 {
+        writeln!(
+            out,
+            "{} problems do not fit into a model's context and were skipped; they count as wrong",
+            graded.too_long
+        )?;
+    }
+    Ok(())
+}
+
+fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<()> {
+    let total = Spent::new(&run.ledger, run.elapsed);
+    let seconds = run.ledger.seconds;
+    let tokens = total.generated_tokens + total.scored_tokens;
+    let rate = if run.elapsed > 0.0 {
+        tokens as f64 / run.elapsed
+    } else {
+        0.0
+    };
+    let rows = [
+        ("prompt tokens", grouped(total.prompt_tokens)),
+        ("generated tokens", grouped(total.generated_tokens)),
+        ("scored tokens", grouped(total.scored_tokens)),
+        ("reused tokens", grouped(total.reused_tokens)),
+        ("forward passes", grouped(total.forward_passes)),
+        ("peak KV memory", megabytes(total.peak_kv_bytes)),
+        ("seconds", format!("{:.2}", total.seconds)),
+    ];
+    let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
+    for (name, value) in &rows {
+        let name = palette.paint(Ink::Dim, format!("{name:<16}"));
+        writeln!(out, "  {name}  {value:>width$}")?;
+    }
+    for (name, spent) in &total.judges {
+        let some = |what: &str, steps: u64| match steps {
+            0 => String::new(),
+            steps => format!(", {what} {}", grouped(steps)),
+        };
+        let abstained = some("abstained on", spent.abstained);
+        let failed = some("failed", spent.failed);
+        let line = format!(
+            "judge {}: {} steps{abstained}{failed}, {} tokens read, {} calls",
+            line(name),
+            grouped(spent.steps),
+            grouped(spent.scored_tokens),
+            grouped(spent.calls)
+        );
+        writeln!(out, "  {}", palette.paint(Ink::Dim, line))?;
+    }
+    let phases = format!(
+        "generate {:.2} s, score {:.2} s, search {:.2} s; {} tokens/s",
+        seconds.generate,
+        seconds.score,
+        seconds.search,
+        grouped(rate as u64),
+    );
+    writeln!(out, "  {}", palette.paint(Ink::Dim, phases))
+}
