@@ -1,20 +1,17 @@
 //! Every strategy by its name on the command line.
 
-use beamgen::Strategies;
+use beamgen::{StrategyKind, StrategyName};
 
 use crate::run::{Place, root};
 
 fn names() -> Vec<&'static str> {
-    Strategies::builtin()
-        .names()
-        .map(|named| named.name())
-        .collect()
+    StrategyName::all().map(StrategyName::name).collect()
 }
 
 #[test]
 fn every_strategy_solves_from_the_command_line() {
     let place = Place::new();
-    for named in Strategies::builtin().names() {
+    for named in StrategyName::all() {
         let name = named.name();
         let args = [
             "solve",
@@ -50,7 +47,7 @@ fn the_help_names_every_strategy() {
 
 #[test]
 fn the_help_and_the_default_file_say_how_each_strategy_chooses() {
-    let usual = Strategies::builtin().usual_choices();
+    let usual = StrategyName::usual_choices();
     let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     for command in ["solve", "bench", "serve"] {
         let help = Place::new().run(&[command, "--help"]).ok().stdout;
@@ -67,7 +64,7 @@ fn the_help_and_the_default_file_say_how_each_strategy_chooses() {
 #[test]
 fn the_readme_has_the_table_of_strategies() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let table = Strategies::builtin().markdown();
+    let table = StrategyName::markdown();
     assert!(
         readme.contains(&table),
         "README.md wants this table:\n{table}"
@@ -78,10 +75,7 @@ fn the_readme_has_the_table_of_strategies() {
 fn the_default_file_lists_the_strategies() {
     let path = root().join("configs/search/default.toml");
     let text = std::fs::read_to_string(path).expect("a file");
-    let kinds: Vec<&str> = Strategies::builtin()
-        .iter()
-        .map(|kind| kind.name())
-        .collect();
+    let kinds: Vec<&str> = StrategyKind::ALL.iter().map(|kind| kind.name()).collect();
     assert!(
         text.contains(&format!("# {}\n", kinds.join(", "))),
         "{kinds:?}"

@@ -333,7 +333,7 @@ impl Defaults {
     /// Greedy decoding is temperature 0 whatever is written, and of scores that speak of the chain
     /// so far the newest counts.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
-        if settings.search.strategy.spec().is_greedy() {
+        if settings.search.strategy.spec().is_greedy {
             settings.generator.sampling.temperature = Some(0.0);
         }
         if self.scores_chains {

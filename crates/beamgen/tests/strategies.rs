@@ -1,9 +1,6 @@
 //! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
 
-use beamgen::{
-    Config, Finish, Problem, ProblemResult, Solver, SpeculativeRejectionConfig, StrategyKind,
-    bundled,
-};
+use beamgen::{Config, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
 
 fn sample(count: usize) -> Vec<Problem> {
     let mut problems = bundled::sample().expect("the sample").problems;
@@ -22,10 +19,7 @@ fn configs() -> Vec<Config> {
             search.strategy = strategy;
             search.early_rejection = early_rejection;
             search.speculate = speculate;
-            search.keys.set(SpeculativeRejectionConfig {
-                memory_tokens: 400,
-                ..SpeculativeRejectionConfig::default()
-            });
+            search.speculative_rejection.memory_tokens = 400;
             if config.check().is_ok() {
                 configs.push(config);
             }

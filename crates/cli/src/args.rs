@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beamgen::{
-    Aggregation, DeviceChoice, KvType, ScorerKind, Strategies, StrategyName, WeightType,
-};
+use beamgen::{Aggregation, DeviceChoice, KvType, ScorerKind, StrategyName, WeightType};
 use beamgen_labels::monte_carlo::Mode;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -607,10 +605,8 @@ pub struct ManArgs {
 
 /// A strategy by its name in the table of strategies, or that of a preset.
 fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
-    let strategies = Strategies::builtin();
-    let names = strategies
-        .names()
-        .map(|named| PossibleValue::new(named.name()).help(named.summary()));
+    let names =
+        StrategyName::all().map(|named| PossibleValue::new(named.name()).help(named.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 

@@ -28,7 +28,7 @@ pub fn parsed(value: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use beamgen::{Balance, MctsConfig, RebaseConfig};
+    use beamgen::Balance;
 
     use super::*;
 
@@ -54,11 +54,8 @@ mod tests {
             config = set(&config, assignment).expect(assignment);
         }
         assert_eq!(config.search.n, 32);
-        assert_eq!(config.search.keys.get::<MctsConfig>().exploration, 2.0);
-        assert_eq!(
-            config.search.keys.get::<RebaseConfig>().balance,
-            Balance::Paper
-        );
+        assert_eq!(config.search.mcts.exploration, 2.0);
+        assert_eq!(config.search.rebase.balance, Balance::Paper);
         assert_eq!(config.search.aggregation.to_string(), "soft-min:0.2");
         assert!(config.search.speculate);
         assert_eq!(config.models.prm, Some("some/folder".into()));

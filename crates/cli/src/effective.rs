@@ -25,7 +25,7 @@ pub fn write(
 fn search(config: &Config) -> String {
     let search = &config.search;
     let mut text = format!("{}, N {}", search.strategy, search.chains());
-    if search.strategy.spec().uses_m() {
+    if search.strategy.spec().uses_m {
         text += &format!(", M {}", search.m);
     }
     let scorer = match config.uses_scorer() {
@@ -58,7 +58,7 @@ fn scorer(config: &Config) -> String {
 
 fn sampling(config: &Config) -> String {
     let sampling = beamgen::sampling_params(config.generator.sampling);
-    if config.search.strategy.spec().is_greedy() {
+    if config.search.strategy.spec().is_greedy {
         return "the likeliest token each time, whatever the temperature".to_owned();
     }
     if sampling.temperature == 0.0 {

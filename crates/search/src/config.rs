@@ -1,49 +1,39 @@
-use std::fmt;
-use std::sync::Arc;
-
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
-use serde::ser::{SerializeStruct, Serializer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::strategy::{
-    ErasedKeys, KeyTables, KeysSpec, NameSeed, Strategies, Strategy, StrategyKind, TableSeed,
+    DeepConfConfig, EtsConfig, LookaheadConfig, MctsConfig, ParticleConfig, RebaseConfig,
+    RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind, VariableGranularityConfig,
 };
 
 /// How to search. Every field has a default.
 ///
-/// As TOML or JSON it has the fields below by their names, but for `keys`: the keys of a strategy
-/// are a table of their own beside the other fields, such as `[search.mcts]`. Unknown ones are
-/// refused.
-#[derive(Debug, Clone, PartialEq)]
+/// As TOML or JSON it has the fields below by their names: the keys of a strategy are a table beside
+/// the other fields, such as `[search.mcts]`. Unknown names are refused. The order of the fields is
+/// the order in which they are written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SearchConfig {
     /// Which strategy searches.
     pub strategy: StrategyKind,
+    /// How the answer is chosen among the finished chains; `None`: as is usual with the strategy,
+    /// see [`choosing`](Self::choosing).
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub choose: Option<Choose>,
     /// N: chains per problem. Greedy always has one.
     pub n: usize,
     /// M: a beam keeps N/M chains (rounded down) and expands them to N again.
     pub m: usize,
     /// How step scores become the score of a chain.
     pub aggregation: Aggregation,
-    /// How the answer is chosen among the finished chains; `None`: as is usual with the strategy,
-    /// see [`choosing`](Self::choosing).
-    pub choose: Option<Choose>,
     /// Steps after which a chain is given up.
     pub max_steps: usize,
     /// Most tokens that may be sampled for one problem, those thrown away included; 0: no limit.
     pub budget_tokens: usize,
     /// An answer whose chain scores less is withheld; 0: never.
     pub threshold: f32,
-    /// The wanted probability of success, below 1, for which best-of-n draws chains: as many of at
-    /// most N as a problem needs ([`AdaptiveN`]); 0: always N.
-    ///
-    /// [`AdaptiveN`]: crate::AdaptiveN
-    pub confidence: f32,
-    /// The score from which on a chain's answer is as sure as `confidence` asks; 0: scores are
-    /// taken for probabilities.
-    pub sure_score: f32,
     /// Stop as soon as the chains still to come cannot change a majority vote.
     pub consensus: bool,
     /// Tokens after which a step is scored in the middle and rejected early; 0: never.
@@ -54,8 +44,36 @@ pub struct SearchConfig {
     pub speculate: bool,
     /// Problems worked on at once. It changes the speed, never the results.
     pub in_flight: usize,
-    /// Keys that only one strategy reads, by strategy: `config.keys.get::<MctsConfig>()`.
-    pub keys: KeyTables,
+    /// The wanted probability of success, below 1, for which best-of-n draws chains: as many of at
+    /// most N as a problem needs ([`AdaptiveN`]); 0: always N.
+    ///
+    /// [`AdaptiveN`]: crate::AdaptiveN
+    #[serde(skip_serializing_if = "is_zero")]
+    pub confidence: f32,
+    /// The score from which on a chain's answer is as sure as `confidence` asks; 0: scores are
+    /// taken for probabilities.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sure_score: f32,
+    /// Keys of lookahead search.
+    pub lookahead: LookaheadConfig,
+    /// Keys of beams of variable granularity.
+    pub variable_granularity: VariableGranularityConfig,
+    /// Keys of REBASE.
+    pub rebase: RebaseConfig,
+    /// Keys of ETS; `None`: the defaults.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
+    pub ets: Option<EtsConfig>,
+    /// Keys of the particle filter.
+    pub particle: ParticleConfig,
+    /// Keys of the tree search.
+    pub mcts: MctsConfig,
+    /// Keys of DeepConf; `None`: the defaults.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
+    pub deepconf: Option<DeepConfConfig>,
+    /// Keys of speculative rejection.
+    pub speculative_rejection: SpeculativeRejectionConfig,
+    /// Keys of refinement.
+    pub refine: RefineConfig,
 }
 
 impl Default for SearchConfig {
@@ -75,7 +93,15 @@ impl Default for SearchConfig {
             early_rejection: 0,
             speculate: false,
             in_flight: 16,
-            keys: KeyTables::default(),
+            lookahead: LookaheadConfig::default(),
+            variable_granularity: VariableGranularityConfig::default(),
+            rebase: RebaseConfig::default(),
+            ets: None,
+            particle: ParticleConfig::default(),
+            mcts: MctsConfig::default(),
+            deepconf: None,
+            speculative_rejection: SpeculativeRejectionConfig::default(),
+            refine: RefineConfig::default(),
         }
     }
 }
@@ -84,8 +110,7 @@ impl SearchConfig {
     /// How the answer is chosen among the finished chains: as is set, or as is usual with the
     /// strategy.
     pub fn choosing(&self) -> Choose {
-        let usual = || self.strategy.spec().usual_choose();
-        self.choose.unwrap_or_else(usual)
+        self.choose.unwrap_or(self.strategy.spec().usual_choose)
     }
 
     /// Most chains of one problem. More would end the process for want of memory, not the run.
@@ -107,7 +132,7 @@ impl SearchConfig {
         }
         ConfigError::check_most("n", self.n, Self::MAX_CHAINS)?;
         let (n, m) = (self.n, self.m);
-        if self.strategy.spec().uses_m() && n < m {
+        if self.strategy.spec().uses_m && n < m {
             return Err(ConfigError::FewerChainsThanFactor { n, m });
         }
         let words = "a score from 0 to 1";
@@ -117,9 +142,16 @@ impl SearchConfig {
         let words = "a score from 0 to 1";
         ConfigError::check_range("sure_score", self.sure_score, 0.0..=1.0, words)?;
         self.aggregation.validate()?;
-        for (_, keys) in self.keys.iter() {
-            keys.validate()?;
-        }
+        self.variable_granularity.validate()?;
+        self.rebase.validate()?;
+        self.ets.iter().try_for_each(EtsConfig::validate)?;
+        self.particle.validate()?;
+        self.mcts.validate()?;
+        self.deepconf
+            .iter()
+            .try_for_each(DeepConfConfig::validate)?;
+        self.speculative_rejection.validate()?;
+        self.refine.validate()?;
         self.refuse_idle_keys()
     }
 
@@ -143,26 +175,26 @@ impl SearchConfig {
                 with: "confidence".to_owned(),
             });
         }
-        if self.early_rejection > 0 && !spec.rejects_early() {
+        if self.early_rejection > 0 && !spec.rejects_early {
             return Err(ConfigError::Misplaced {
                 field: "early_rejection",
-                with: names(&|kind| kind.spec().rejects_early()),
+                with: names(&|kind| kind.spec().rejects_early),
             });
         }
-        let votes = spec.samples_independently() && self.choosing() == Choose::Majority;
+        let votes = spec.samples_independently && self.choosing() == Choose::Majority;
         if self.consensus && !votes {
-            let with = names(&|kind| kind.spec().samples_independently());
+            let with = names(&|kind| kind.spec().samples_independently);
             return Err(ConfigError::Misplaced {
                 field: "consensus",
                 with: format!("{with} and choose = \"majority\""),
             });
         }
-        if self.speculate && !spec.in_rounds() {
+        if self.speculate && !spec.in_rounds {
             return Err(ConfigError::Misplaced {
                 field: "speculate",
                 with: format!(
                     "a strategy that works in rounds, not with \"{}\"",
-                    spec.name()
+                    spec.name
                 ),
             });
         }
@@ -171,12 +203,12 @@ impl SearchConfig {
 
     /// What a scorer is indispensable for, if it is.
     pub fn needs_scorer(&self) -> Option<&'static str> {
-        self.strategy.spec().needs_scorer(self)
+        (self.strategy.spec().needs_scorer)(self)
     }
 
     /// Whether scores are asked for, if there is a scorer.
     pub fn uses_scores(&self) -> bool {
-        self.strategy.spec().uses_scores(self)
+        (self.strategy.spec().uses_scores)(self)
     }
 
     /// A fresh strategy for one problem. Without a scorer nothing is scored.
@@ -188,186 +220,59 @@ impl SearchConfig {
         if let Some(what) = self.needs_scorer().filter(|_| !has_scorer) {
             return Err(ConfigError::NeedsScorer { what });
         }
-        self.strategy.spec().build(self, has_scorer)
+        (self.strategy.spec().build)(self, has_scorer)
     }
 
     /// How many chains one problem has at most.
     pub fn chains(&self) -> usize {
-        self.strategy.spec().chains(self)
+        (self.strategy.spec().chains)(self)
     }
 }
-
-/// The fields that are no strategy's own: read and written by one list of their names.
-macro_rules! fields {
-    ($($field:ident),*) => {
-        const FIELDS: &[&str] = &[$(stringify!($field)),*];
-
-        /// Reads one of [`FIELDS`].
-        fn read_field<'de, A: MapAccess<'de>>(
-            config: &mut SearchConfig,
-            name: &str,
-            map: &mut A,
-        ) -> Result<(), A::Error> {
-            match name {
-                $(stringify!($field) => config.$field = map.next_value()?,)*
-                _ => return Err(A::Error::custom(format_args!("unknown field `{name}`"))),
-            }
-            Ok(())
-        }
-
-        fn write_fields<S: SerializeStruct>(
-            config: &SearchConfig,
-            to: &mut S,
-        ) -> Result<(), S::Error> {
-            $(to.serialize_field(stringify!($field), &config.$field)?;)*
-            Ok(())
-        }
-    };
-}
-
-fields!(
-    n,
-    m,
-    aggregation,
-    max_steps,
-    budget_tokens,
-    threshold,
-    consensus,
-    early_rejection,
-    speculate,
-    in_flight
-);
-
-/// Fields that are written only where they are set.
-const UNSET: [&str; 2] = ["confidence", "sure_score"];
 
 impl Serialize for SearchConfig {
+    /// Writes the tables that are younger than the first run files only if their strategy is chosen
+    /// or a key is set. A configuration without them stays as it was, and old runs can be resumed.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let tables = self.tables();
-        let mut to = to.serialize_struct(
-            "SearchConfig",
-            2 + FIELDS.len() + UNSET.len() + tables.len(),
-        )?;
-        to.serialize_field("strategy", &self.strategy)?;
-        match self.choose {
-            Some(choose) => to.serialize_field("choose", &choose)?,
-            None => to.skip_field("choose")?,
+        let mut written = self.clone();
+        if self.strategy == StrategyKind::ETS {
+            written.ets.get_or_insert_default();
         }
-        write_fields(self, &mut to)?;
-        for (name, value) in UNSET.into_iter().zip([self.confidence, self.sure_score]) {
-            match value == 0.0 {
-                true => to.skip_field(name)?,
-                false => to.serialize_field(name, &value)?,
-            }
+        if self.strategy == StrategyKind::DEEPCONF {
+            written.deepconf.get_or_insert_default();
         }
-        for (table, keys) in &tables {
-            to.serialize_field(table, &**keys)?;
-        }
-        to.end()
-    }
-}
-
-impl SearchConfig {
-    /// The tables that are written: in the order of the strategies, others after them.
-    fn tables(&self) -> Vec<(&'static str, Arc<dyn ErasedKeys>)> {
-        let mut tables: Vec<(&'static str, Arc<dyn ErasedKeys>)> = Vec::new();
-        for kind in StrategyKind::ALL.iter().chain([&self.strategy]) {
-            let Some(spec) = kind.spec().keys() else {
-                continue;
-            };
-            let set = self.keys.table(spec.table);
-            let is_written = spec.always_written || set.is_some() || *kind == self.strategy;
-            if is_written && tables.iter().all(|(table, _)| *table != spec.table) {
-                tables.push((spec.table, set.unwrap_or(&spec.defaults).clone()));
-            }
-        }
-        for (table, keys) in self.keys.iter() {
-            if tables.iter().all(|(written, _)| *written != table) {
-                tables.push((table, keys.clone()));
-            }
-        }
-        tables
+        Self::serialize(&written, to)
     }
 }
 
 impl<'de> Deserialize<'de> for SearchConfig {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        read(&Strategies::builtin(), from)
+        Self::deserialize(from)
     }
 }
 
-/// Reads a configuration that may name any of `strategies` and has their tables.
-pub(crate) fn read<'de, D: Deserializer<'de>>(
-    strategies: &Strategies,
-    from: D,
-) -> Result<SearchConfig, D::Error> {
-    let specs: Vec<KeysSpec> = strategies
-        .iter()
-        .filter_map(|kind| kind.spec().keys())
-        .collect();
-    let tables = specs.iter().map(|spec| spec.table);
-    let names = ["strategy", "choose"]
-        .into_iter()
-        .chain(FIELDS.iter().copied())
-        .chain(UNSET);
-    let names = names.chain(tables).map(str::to_owned).collect();
-    from.deserialize_map(ConfigVisitor {
-        strategies,
-        specs,
-        names,
-    })
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
-struct ConfigVisitor<'a> {
-    strategies: &'a Strategies,
-    specs: Vec<KeysSpec>,
-    names: Vec<String>,
+/// Reads a value that may be left out, but not be null.
+fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
-impl<'de> Visitor<'de> for ConfigVisitor<'_> {
-    type Value = SearchConfig;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("struct SearchConfig")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SearchConfig, A::Error> {
-        let mut config = SearchConfig::default();
-        while let Some(name) = map.next_key_seed(NameSeed(&self.names))? {
-            let spec = self.specs.iter().find(|spec| spec.table == name);
-            if name == "strategy" {
-                config.strategy = map.next_value_seed(KindSeed(self.strategies))?;
-            } else if name == "choose" {
-                config.choose = Some(map.next_value()?);
-            } else if name == "confidence" {
-                config.confidence = map.next_value()?;
-            } else if name == "sure_score" {
-                config.sure_score = map.next_value()?;
-            } else if let Some(spec) = spec {
-                let keys = map.next_value_seed(TableSeed(spec.defaults.clone()))?;
-                config.keys.insert(spec.table, keys);
-            } else {
-                read_field(&mut config, &name, &mut map)?;
-            }
-        }
-        Ok(config)
-    }
-}
-
-struct KindSeed<'a>(&'a Strategies);
-
-impl<'de> DeserializeSeed<'de> for KindSeed<'_> {
-    type Value = StrategyKind;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<StrategyKind, D::Error> {
-        let name = String::deserialize(from)?;
-        self.0.find(&name).map_err(D::Error::custom)
-    }
+/// Reads a table; `None` if all its keys have their defaults.
+fn unusual<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de> + Default + PartialEq,
+    D: Deserializer<'de>,
+{
+    let keys = T::deserialize(from)?;
+    Ok((keys != T::default()).then_some(keys))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::StrategyName;
 
     fn config(strategy: StrategyKind, n: usize, m: usize) -> SearchConfig {
         SearchConfig {
@@ -507,10 +412,7 @@ mod tests {
         );
         assert_eq!(written, of_0_1);
         let mut config = SearchConfig::default();
-        config.keys.set(crate::strategy::RebaseConfig {
-            temperature: 0.3,
-            ..Default::default()
-        });
+        config.rebase.temperature = 0.3;
         let written = serde_json::to_string(&config).unwrap();
         assert_eq!(written, of_0_1.replace("0.2", "0.3"));
         assert_eq!(
@@ -524,13 +426,13 @@ mod tests {
         for &strategy in StrategyKind::ALL {
             let config = config(strategy, 8, 4);
             let built = config.build(true).unwrap();
-            assert_eq!(built.in_rounds(), strategy.spec().in_rounds(), "{strategy}");
+            assert_eq!(built.in_rounds(), strategy.spec().in_rounds, "{strategy}");
             assert_eq!(
                 built.to_come().is_some(),
-                strategy.spec().samples_independently()
+                strategy.spec().samples_independently
             );
         }
-        let names: Vec<_> = Strategies::builtin().names().collect();
+        let names: Vec<_> = StrategyName::all().collect();
         for (i, name) in names.iter().enumerate() {
             assert!(!names[..i].contains(name), "two rows for {}", name.name());
             assert_eq!(name.name().parse(), Ok(*name));
@@ -538,9 +440,52 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_refused() {
-        let json = r#"{"strategy": "beam", "beams": 4}"#;
-        assert!(serde_json::from_str::<SearchConfig>(json).is_err());
+    fn younger_tables_are_written_if_chosen_or_set() {
+        let read = |text: &str| serde_json::from_str::<SearchConfig>(text).unwrap();
+        let of_ets = r#""ets":{"lambda_b":1.0,"lambda_d":1.5,"distance":0.05,"temperature":0.2}"#;
+        let set = of_ets.replace("1.5", "2.0");
+        for (text, written) in [
+            (r#"{"strategy":"ets"}"#, Some(of_ets)),
+            (r#"{"strategy":"ets","ets":{"lambda_d":2}}"#, Some(&set)),
+            (r#"{"ets":{"lambda_d":2}}"#, Some(&set)),
+            (r#"{"ets":{"lambda_d":1.5}}"#, None),
+            (r#"{"strategy":"deepconf"}"#, None),
+        ] {
+            let config = read(text);
+            let again = serde_json::to_string(&config).unwrap();
+            assert_eq!(again.contains(r#""ets""#), written.is_some(), "{again}");
+            assert!(again.contains(written.unwrap_or_default()), "{again}");
+            assert_eq!(
+                again.contains(r#""deepconf":{"warmup":0"#),
+                text.contains("deepconf")
+            );
+            assert_eq!(read(&again), config);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (json, words) in [
+            (
+                r#"{"strategy": "beam", "beams": 4}"#,
+                "unknown field `beams`",
+            ),
+            (
+                r#"{"mcts": {"depth": 1}}"#,
+                "unknown field `depth`, expected one of `simulations`",
+            ),
+            (
+                r#"{"lookahead": {"depth": 1}}"#,
+                "unknown field `depth`, expected `steps`",
+            ),
+            (r#"{"ets": {"distance": "x"}}"#, "invalid type: string"),
+            (r#"{"ets": null}"#, "expected a table of keys"),
+            (r#"{"choose": null}"#, "expected value"),
+            (r#"{"strategy": "bean"}"#, "unknown strategy \"bean\""),
+        ] {
+            let error = serde_json::from_str::<SearchConfig>(json).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod deepconf;
 mod dvts;
 mod ets;
 mod greedy;
-mod keys;
 mod lookahead;
 mod mcts;
 mod particle;
@@ -27,22 +26,20 @@ pub use deepconf::{ConfidenceKind, DeepConf, DeepConfConfig};
 pub use dvts::Dvts;
 pub use ets::{Ets, EtsConfig};
 pub use greedy::Greedy;
-pub(crate) use keys::{ErasedKeys, NameSeed, TableSeed};
-pub use keys::{KeyTables, KeysSpec, StrategyKeys};
 pub use lookahead::{Lookahead, LookaheadConfig};
 pub use mcts::{Mcts, MctsConfig};
 pub use particle::{Particle, ParticleConfig};
 pub use rebase::{Balance, Rebase, RebaseConfig};
 pub use refine::{Refine, RefineConfig};
 pub use speculative_rejection::{SpeculativeRejection, SpeculativeRejectionConfig};
-pub use table::{Preset, Strategies, StrategyName, StrategySpec};
+pub use table::{Preset, StrategyName, StrategySpec};
 pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId};
 
 /// The name of a strategy in a configuration; what it stands for is in its [row](StrategySpec).
 #[derive(Clone, Copy)]
-pub struct StrategyKind(&'static dyn StrategySpec);
+pub struct StrategyKind(&'static StrategySpec);
 
 /// Gives each row a constant and puts it into the table, in the order of help.
 macro_rules! table {
@@ -58,19 +55,19 @@ macro_rules! table {
 }
 
 table! {
-    BEAM: beam::Row,
-    DVTS: dvts::Row,
-    LOOKAHEAD: lookahead::Row,
-    VARIABLE_GRANULARITY: variable_granularity::Row,
-    REBASE: rebase::Row,
-    ETS: ets::Row,
-    PARTICLE: particle::Row,
-    MCTS: mcts::Row,
-    BEST_OF_N: best_of_n::Row,
-    DEEPCONF: deepconf::Row,
-    SPECULATIVE_REJECTION: speculative_rejection::Row,
-    REFINE: refine::Row,
-    GREEDY: greedy::Row,
+    BEAM: beam::SPEC,
+    DVTS: dvts::SPEC,
+    LOOKAHEAD: lookahead::SPEC,
+    VARIABLE_GRANULARITY: variable_granularity::SPEC,
+    REBASE: rebase::SPEC,
+    ETS: ets::SPEC,
+    PARTICLE: particle::SPEC,
+    MCTS: mcts::SPEC,
+    BEST_OF_N: best_of_n::SPEC,
+    DEEPCONF: deepconf::SPEC,
+    SPECULATIVE_REJECTION: speculative_rejection::SPEC,
+    REFINE: refine::SPEC,
+    GREEDY: greedy::SPEC,
 }
 
 /// What is to be done next.

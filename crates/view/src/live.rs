@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use beamgen_search::Strategies;
+use beamgen_search::StrategyName;
 
 use crate::assets::{LIVE_SCRIPT, LIVE_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
 use crate::page::{May, Page};
@@ -61,7 +61,7 @@ fn body() -> String {
          <details><summary>Settings over those of the preset</summary><div class=\"line\">\n\
          <label>strategy <select data-key=\"strategy\"><option value=\"\">as the preset</option>",
     );
-    for strategy in Strategies::builtin().names() {
+    for strategy in StrategyName::all() {
         let _ = write!(html, "<option>{}</option>", strategy.name());
     }
     html.push_str("</select></label>\n");

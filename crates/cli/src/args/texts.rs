@@ -1,7 +1,7 @@
 //! Examples and explanations that `--help` prints after the flags. Lines of examples fit into 80
 //! columns; everything else is wrapped to the terminal by clap.
 
-use beamgen::Strategies;
+use beamgen::StrategyName;
 
 pub const SHORT: &str = "More flags, explanations and examples: `--help`.";
 
@@ -39,7 +39,7 @@ Examples:
 /// Examples, the table of strategies, what the input may be.
 /// The help of --choose.
 pub fn choosing() -> String {
-    let usual = Strategies::builtin().usual_choices();
+    let usual = StrategyName::usual_choices();
     format!(
         "How the answer is chosen among finished chains\n\n\
          best, majority or weighted [default: {usual}]"
@@ -48,7 +48,7 @@ pub fn choosing() -> String {
 
 /// The help of -m.
 pub fn expansion() -> String {
-    let using = Strategies::builtin().list(|config| config.strategy.spec().uses_m());
+    let using = StrategyName::list(|config| config.strategy.spec().uses_m);
     format!(
         "M, the expansion factor [default: 4]\n\n\
          A beam keeps N/M chains and expands each of them M times. It matters for {using} only."
@@ -57,7 +57,7 @@ pub fn expansion() -> String {
 
 /// The help of -n.
 pub fn chains() -> String {
-    let of_one = Strategies::builtin().list(|config| config.chains() == 1);
+    let of_one = StrategyName::list(|config| config.chains() == 1);
     format!(
         "N, chains per problem [default: 16]\n\n\
          At most 65536. The KV cache of all chains stays within --kv-memory. \
@@ -66,7 +66,7 @@ pub fn chains() -> String {
 }
 
 pub fn solve() -> String {
-    let strategies = Strategies::builtin().help();
+    let strategies = StrategyName::help();
     format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")
 }
 

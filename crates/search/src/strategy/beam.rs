@@ -2,7 +2,6 @@ use super::slots::{budget, divide, keep, slots};
 use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -103,38 +102,20 @@ impl Strategy for Beam {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "beam"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the best N/M chains after every step, each expanded M times"
-    }
-
-    fn uses_m(&self) -> bool {
-        true
-    }
-
-    fn rejects_early(&self) -> bool {
-        true
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {
-        Some("beam search")
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let beam = Beam::new(config.n, config.m, config.aggregation)?;
-        Ok(Box::new(beam.rejecting_after(config.early_rejection)))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    uses_m: true,
+    rejects_early: true,
+    usual_choose: Choose::Weighted,
+    needs_scorer: |_| Some("beam search"),
+    ..StrategySpec::new(
+        "beam",
+        "the best N/M chains after every step, each expanded M times",
+        |config, _| {
+            let beam = Beam::new(config.n, config.m, config.aggregation)?;
+            Ok(Box::new(beam.rejecting_after(config.early_rejection)))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -72,74 +72,58 @@ impl Strategy for BestOfN {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "best-of-n"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N whole chains, the answer of the best one"
-    }
-
-    fn in_rounds(&self) -> bool {
-        false
-    }
-
-    fn samples_independently(&self) -> bool {
-        true
-    }
-
-    fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
-        match config.choosing() {
-            Choose::Best if config.n > 1 => Some("best-of-n"),
-            Choose::Weighted => Some("a score-weighted vote"),
-            _ if config.threshold > 0.0 => Some("a threshold"),
-            _ if config.confidence > 0.0 => Some("a confidence"),
-            _ => None,
-        }
-    }
-
-    /// A majority vote asks for none, unless a threshold or a confidence is set.
-    fn uses_scores(&self, config: &SearchConfig) -> bool {
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    in_rounds: false,
+    samples_independently: true,
+    needs_scorer,
+    // A majority vote asks for none, unless a threshold or a confidence is set.
+    uses_scores: |config| {
         config.choosing() != Choose::Majority || config.threshold > 0.0 || config.confidence > 0.0
-    }
+    },
+    presets: &[
+        Preset {
+            name: "majority",
+            summary: "N whole chains, the most frequent answer; no scorer",
+            apply: |config| config.choose = Some(Choose::Majority),
+        },
+        Preset {
+            name: "weighted",
+            summary: "N whole chains, the answer with the largest sum of scores",
+            apply: |config| config.choose = Some(Choose::Weighted),
+        },
+        Preset {
+            name: "single",
+            summary: "one sampled chain",
+            apply: |config| config.n = 1,
+        },
+    ],
+    ..StrategySpec::new(
+        "best-of-n",
+        "N whole chains, the answer of the best one",
+        build,
+    )
+};
 
-    fn presets(&self) -> &'static [Preset] {
-        &[
-            Preset {
-                name: "majority",
-                summary: "N whole chains, the most frequent answer; no scorer",
-                apply: |config| config.choose = Some(Choose::Majority),
-            },
-            Preset {
-                name: "weighted",
-                summary: "N whole chains, the answer with the largest sum of scores",
-                apply: |config| config.choose = Some(Choose::Weighted),
-            },
-            Preset {
-                name: "single",
-                summary: "one sampled chain",
-                apply: |config| config.n = 1,
-            },
-        ]
+fn needs_scorer(config: &SearchConfig) -> Option<&'static str> {
+    match config.choosing() {
+        Choose::Best if config.n > 1 => Some("best-of-n"),
+        Choose::Weighted => Some("a score-weighted vote"),
+        _ if config.threshold > 0.0 => Some("a threshold"),
+        _ if config.confidence > 0.0 => Some("a confidence"),
+        _ => None,
     }
+}
 
-    fn build(
-        &self,
-        config: &SearchConfig,
-        has_scorer: bool,
-    ) -> Result<Box<dyn Strategy>, ConfigError> {
-        if config.confidence > 0.0 {
-            return Ok(Box::new(AdaptiveN::of(config)));
-        }
-        let samples = BestOfN::new(config.n, has_scorer && self.uses_scores(config));
-        // A token budget lets as many chains go on as can be brought to their end.
-        let in_lockstep = config.consensus || config.budget_tokens > 0;
-        Ok(Box::new(match in_lockstep {
-            true => samples.in_lockstep(),
-            false => samples,
-        }))
+fn build(config: &SearchConfig, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+    if config.confidence > 0.0 {
+        return Ok(Box::new(AdaptiveN::of(config)));
     }
+    let samples = BestOfN::new(config.n, has_scorer && config.uses_scores());
+    // A token budget lets as many chains continue as can be brought to their end.
+    let in_lockstep = config.consensus || config.budget_tokens > 0;
+    Ok(Box::new(if in_lockstep {
+        samples.in_lockstep()
+    } else {
+        samples
+    }))
 }

@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, DecodeMode, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -19,7 +18,7 @@ pub enum ConfidenceKind {
 
 /// Keys of [`DeepConf`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct DeepConfConfig {
     /// Chains that are written whole before the others and set the threshold; 0: a quarter of N.
     /// N or more: all are written whole, and only the vote is filtered (the paper's offline form).
@@ -43,10 +42,8 @@ impl Default for DeepConfConfig {
     }
 }
 
-impl StrategyKeys for DeepConfConfig {
-    const TABLE: &'static str = "deepconf";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl DeepConfConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         if self.group_steps == 0 {
             return Err(ConfigError::Zero {
                 field: "deepconf.group_steps",
@@ -212,42 +209,20 @@ impl Strategy for DeepConf {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "deepconf"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N samples, unsure ones stopped, a vote by the generator's own confidence; no scorer"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2508.15260", "https://arxiv.org/abs/2508.15260"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<DeepConfConfig>())
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn needs_scorer(&self, _: &SearchConfig) -> Option<&'static str> {
-        None
-    }
-
-    fn uses_scores(&self, _: &SearchConfig) -> bool {
-        false
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<DeepConfConfig>();
-        Ok(Box::new(DeepConf::new(config.n, &keys)?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2508.15260", "https://arxiv.org/abs/2508.15260")),
+    usual_choose: Choose::Weighted,
+    needs_scorer: |_| None,
+    uses_scores: |_| false,
+    ..StrategySpec::new(
+        "deepconf",
+        "N samples, unsure ones stopped, a vote by the generator's own confidence; no scorer",
+        |config, _| {
+            let keys = config.deepconf.clone().unwrap_or_default();
+            Ok(Box::new(DeepConf::new(config.n, &keys)?))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,6 @@ use super::slots::{shares, slots};
 use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -174,41 +173,23 @@ impl Strategy for Dvts {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "dvts"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N/M independent subtrees, each keeps its own best chain"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some((
-            "blog",
-            "https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute",
-        ))
-    }
-
-    fn uses_m(&self) -> bool {
-        true
-    }
-
-    fn rejects_early(&self) -> bool {
-        true
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let dvts = Dvts::new(config.n, config.m, config.aggregation)?;
-        Ok(Box::new(dvts.rejecting_after(config.early_rejection)))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some((
+        "blog",
+        "https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute",
+    )),
+    uses_m: true,
+    rejects_early: true,
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "dvts",
+        "N/M independent subtrees, each keeps its own best chain",
+        |config, _| {
+            let dvts = Dvts::new(config.n, config.m, config.aggregation)?;
+            Ok(Box::new(dvts.rejecting_after(config.early_rejection)))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,9 @@ use std::collections::BTreeMap;
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Action, KeysSpec, Rebase, RebaseConfig, Scoring, Start, Strategy, StrategyKeys, StrategySpec,
-};
+use super::{Action, Rebase, RebaseConfig, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -17,7 +14,7 @@ const MOST_EXACT: usize = 48;
 
 /// Keys of [`Ets`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct EtsConfig {
     /// Weight of the cache that the retained chains take.
     pub lambda_b: f32,
@@ -40,10 +37,8 @@ impl Default for EtsConfig {
     }
 }
 
-impl StrategyKeys for EtsConfig {
-    const TABLE: &'static str = "ets";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl EtsConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let words = "0 or a positive number";
         ConfigError::check_range("ets.lambda_b", self.lambda_b, 0.0.., words)?;
         ConfigError::check_range("ets.lambda_d", self.lambda_d, 0.0.., words)?;
@@ -367,34 +362,18 @@ impl Strategy for Ets {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "ets"
-    }
-
-    fn summary(&self) -> &'static str {
-        "rebase among the chains that are worth their cache, different ones first"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2502.13575", "https://arxiv.org/abs/2502.13575"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<EtsConfig>())
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<EtsConfig>();
-        Ok(Box::new(Ets::new(config.n, &keys, config.aggregation)?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2502.13575", "https://arxiv.org/abs/2502.13575")),
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "ets",
+        "rebase among the chains that are worth their cache, different ones first",
+        |config, _| {
+            let keys = config.ets.clone().unwrap_or_default();
+            Ok(Box::new(Ets::new(config.n, &keys, config.aggregation)?))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,4 @@
 use super::{Action, BestOfN, Scoring, Start, Strategy, StrategySpec};
-use crate::config::SearchConfig;
-use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
 /// One chain, never branched. With temperature 0 in the generator it is greedy decoding.
@@ -37,34 +35,14 @@ impl Strategy for Greedy {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "greedy"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one chain of the likeliest tokens"
-    }
-
-    fn in_rounds(&self) -> bool {
-        false
-    }
-
-    fn is_greedy(&self) -> bool {
-        true
-    }
-
-    fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
-        (config.threshold > 0.0).then_some("a threshold")
-    }
-
-    fn chains(&self, _: &SearchConfig) -> usize {
-        1
-    }
-
-    fn build(&self, _: &SearchConfig, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        Ok(Box::new(Greedy::new(has_scorer)))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    in_rounds: false,
+    is_greedy: true,
+    needs_scorer: |config| (config.threshold > 0.0).then_some("a threshold"),
+    chains: |_| 1,
+    ..StrategySpec::new(
+        "greedy",
+        "one chain of the likeliest tokens",
+        |_, has_scorer| Ok(Box::new(Greedy::new(has_scorer))),
+    )
+};

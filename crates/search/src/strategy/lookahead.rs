@@ -3,16 +3,15 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, place, slots};
-use super::{Action, DecodeMode, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`Lookahead`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct LookaheadConfig {
     /// k: greedy steps after a step before it is judged; 0 is beam search.
     pub steps: usize,
@@ -22,10 +21,6 @@ impl Default for LookaheadConfig {
     fn default() -> Self {
         Self { steps: 1 }
     }
-}
-
-impl StrategyKeys for LookaheadConfig {
-    const TABLE: &'static str = "lookahead";
 }
 
 /// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy
@@ -195,43 +190,20 @@ impl Strategy for Lookahead {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "lookahead"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a beam that judges a step by where k greedy steps lead"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2408.03314", "https://arxiv.org/abs/2408.03314"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<LookaheadConfig>().always_written())
-    }
-
-    fn uses_m(&self) -> bool {
-        true
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<LookaheadConfig>();
-        Ok(Box::new(Lookahead::new(
-            config.n,
-            config.m,
-            &keys,
-            config.aggregation,
-        )?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2408.03314", "https://arxiv.org/abs/2408.03314")),
+    uses_m: true,
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "lookahead",
+        "a beam that judges a step by where k greedy steps lead",
+        |config, _| {
+            let keys = &config.lookahead;
+            let strategy = Lookahead::new(config.n, config.m, keys, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

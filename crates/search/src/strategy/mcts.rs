@@ -1,16 +1,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::slots::slots;
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`Mcts`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct MctsConfig {
     /// Nodes to give M children to; 0: 8 N/M, as many steps as eight rounds of a beam.
     pub simulations: usize,
@@ -35,20 +34,16 @@ impl Default for MctsConfig {
     }
 }
 
-impl StrategyKeys for MctsConfig {
-    const TABLE: &'static str = "mcts";
+impl MctsConfig {
+    /// Most simulations. Each looks at the whole tree.
+    pub const MAX_SIMULATIONS: usize = 1_000_000;
 
-    fn validate(&self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_most("mcts.simulations", self.simulations, Self::MAX_SIMULATIONS)?;
         let words = "0 or a positive number";
         ConfigError::check_range("mcts.exploration", self.exploration, 0.0.., words)?;
         ConfigError::check_range("mcts.virtual_loss", self.virtual_loss, 0.0.., words)
     }
-}
-
-impl MctsConfig {
-    /// Most simulations. Each looks at the whole tree.
-    pub const MAX_SIMULATIONS: usize = 1_000_000;
 }
 
 /// Monte Carlo tree search with the scorer in place of rollouts.
@@ -340,43 +335,19 @@ impl Strategy for Mcts {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "mcts"
-    }
-
-    fn summary(&self) -> &'static str {
-        "tree search by PUCT, with scores in place of rollouts"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2410.09671", "https://arxiv.org/abs/2410.09671"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<MctsConfig>().always_written())
-    }
-
-    fn uses_m(&self) -> bool {
-        true
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<MctsConfig>();
-        Ok(Box::new(Mcts::new(
-            config.n,
-            config.m,
-            &keys,
-            config.aggregation,
-        )?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2410.09671", "https://arxiv.org/abs/2410.09671")),
+    uses_m: true,
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "mcts",
+        "tree search by PUCT, with scores in place of rollouts",
+        |config, _| {
+            let strategy = Mcts::new(config.n, config.m, &config.mcts, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

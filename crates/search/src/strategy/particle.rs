@@ -1,16 +1,15 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`Particle`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct ParticleConfig {
     /// T of the softmax over the logits of chain scores; large values resample evenly.
     pub temperature: f32,
@@ -22,10 +21,8 @@ impl Default for ParticleConfig {
     }
 }
 
-impl StrategyKeys for ParticleConfig {
-    const TABLE: &'static str = "particle";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl ParticleConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_positive("particle.temperature", self.temperature)
     }
 }
@@ -148,40 +145,20 @@ impl Strategy for Particle {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "particle"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N particles, resampled in proportion to the odds of their scores"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2502.01618", "https://arxiv.org/abs/2502.01618"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<ParticleConfig>().always_written())
-    }
-
-    /// Particles are a sample of the posterior, so their vote is its mode. The best of many is the one
-    /// that the scorer is most mistaken about.
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<ParticleConfig>();
-        Ok(Box::new(Particle::new(
-            config.n,
-            &keys,
-            config.aggregation,
-        )?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2502.01618", "https://arxiv.org/abs/2502.01618")),
+    // Particles are a sample of the posterior, so their vote is its mode. The best of many is the
+    // one that the scorer is most mistaken about.
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "particle",
+        "N particles, resampled in proportion to the odds of their scores",
+        |config, _| {
+            let strategy = Particle::new(config.n, &config.particle, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -33,7 +32,7 @@ impl fmt::Display for Balance {
 
 /// Keys of [`Rebase`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RebaseConfig {
     /// T of the softmax over chain scores; small values give nearly all to the best.
     pub temperature: f32,
@@ -50,10 +49,8 @@ impl Default for RebaseConfig {
     }
 }
 
-impl StrategyKeys for RebaseConfig {
-    const TABLE: &'static str = "rebase";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl RebaseConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_positive("rebase.temperature", self.temperature)
     }
 }
@@ -213,34 +210,18 @@ impl Strategy for Rebase {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "rebase"
-    }
-
-    fn summary(&self) -> &'static str {
-        "children in proportion to the softmax of the scores"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2408.00724", "https://arxiv.org/abs/2408.00724"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<RebaseConfig>().always_written())
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<RebaseConfig>();
-        Ok(Box::new(Rebase::new(config.n, &keys, config.aggregation)?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2408.00724", "https://arxiv.org/abs/2408.00724")),
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "rebase",
+        "children in proportion to the softmax of the scores",
+        |config, _| {
+            let strategy = Rebase::new(config.n, &config.rebase, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -2,23 +2,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`Refine`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RefineConfig {
     /// How often each chain is written again from its weakest step.
     pub rounds: usize,
-}
-
-impl RefineConfig {
-    /// Most rounds. All chains of all rounds are kept.
-    pub const MAX_ROUNDS: usize = 1000;
 }
 
 impl Default for RefineConfig {
@@ -27,10 +21,11 @@ impl Default for RefineConfig {
     }
 }
 
-impl StrategyKeys for RefineConfig {
-    const TABLE: &'static str = "refine";
+impl RefineConfig {
+    /// Most rounds. All chains of all rounds are kept.
+    pub const MAX_ROUNDS: usize = 1000;
 
-    fn validate(&self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_most("refine.rounds", self.rounds, Self::MAX_ROUNDS)
     }
 }
@@ -227,26 +222,16 @@ impl Strategy for Refine {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "refine"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N whole chains, each written again from its weakest step"
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<RefineConfig>().always_written())
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<RefineConfig>();
-        Ok(Box::new(Refine::new(config.n, &keys, config.aggregation)?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    ..StrategySpec::new(
+        "refine",
+        "N whole chains, each written again from its weakest step",
+        |config, _| {
+            let strategy = Refine::new(config.n, &config.refine, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

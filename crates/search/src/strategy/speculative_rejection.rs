@@ -1,14 +1,13 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`SpeculativeRejection`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct SpeculativeRejectionConfig {
     /// Tokens that the growing chains of a problem may hold together; 0: what the generator's whole
     /// cache holds.
@@ -26,10 +25,8 @@ impl Default for SpeculativeRejectionConfig {
     }
 }
 
-impl StrategyKeys for SpeculativeRejectionConfig {
-    const TABLE: &'static str = "speculative_rejection";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl SpeculativeRejectionConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let (field, words) = ("speculative_rejection.fraction", "above 0 and below 1");
         ConfigError::check_range(field, self.fraction, f32::MIN_POSITIVE..1.0, words)
     }
@@ -149,34 +146,18 @@ impl Strategy for SpeculativeRejection {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "speculative-rejection"
-    }
-
-    fn summary(&self) -> &'static str {
-        "N whole chains, the worst half dropped when memory is full"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2410.20290", "https://arxiv.org/abs/2410.20290"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<SpeculativeRejectionConfig>().always_written())
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<SpeculativeRejectionConfig>();
-        Ok(Box::new(SpeculativeRejection::new(
-            config.n,
-            &keys,
-            config.aggregation,
-        )?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2410.20290", "https://arxiv.org/abs/2410.20290")),
+    ..StrategySpec::new(
+        "speculative-rejection",
+        "N whole chains, the worst half dropped when memory is full",
+        |config, _| {
+            let keys = &config.speculative_rejection;
+            let strategy = SpeculativeRejection::new(config.n, keys, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -6,93 +6,70 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{KeysSpec, Strategy, StrategyKind};
+use super::{Strategy, StrategyKind};
 use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 
 /// A strategy's row: all that is said of it anywhere. Parsing, help, validation, the default
 /// configuration and the table of the README follow from it.
-pub trait StrategySpec: Sync {
+#[derive(Debug)]
+pub struct StrategySpec {
     /// The name in configurations, lower case with hyphens.
-    fn name(&self) -> &'static str;
-
-    /// What it does, in a few words.
-    fn summary(&self) -> &'static str;
-
-    /// Where it comes from: a label and an address.
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        None
-    }
-
-    /// Its own keys, if it has some.
-    fn keys(&self) -> Option<KeysSpec> {
-        None
-    }
-
+    pub name: &'static str,
+    /// The strategy in a few words.
+    pub summary: &'static str,
+    /// The source: a label and an address.
+    pub paper: Option<(&'static str, &'static str)>,
     /// Whether M matters: N chains come from at most N/M.
-    fn uses_m(&self) -> bool {
-        false
-    }
-
-    /// Whether it works in rounds, as [`Strategy::in_rounds`] of what is built by default. Only
-    /// then steps can be written ahead.
-    fn in_rounds(&self) -> bool {
-        true
-    }
-
+    pub uses_m: bool,
+    /// Whether it works in rounds, as [`Strategy::in_rounds`] of the strategy that is built by
+    /// default. Only then steps can be written ahead.
+    pub in_rounds: bool,
     /// Whether it can reject chains in the middle of a step.
-    fn rejects_early(&self) -> bool {
-        false
-    }
-
+    pub rejects_early: bool,
     /// Whether its chains are independent samples, so that a vote over them can be decided before
     /// all have come to their end.
-    fn samples_independently(&self) -> bool {
-        false
-    }
-
+    pub samples_independently: bool,
     /// Whether it takes the likeliest tokens, whatever the temperature.
-    fn is_greedy(&self) -> bool {
-        false
-    }
-
-    /// How the answer is chosen if nothing is said of that.
-    fn usual_choose(&self) -> Choose {
-        Choose::Best
-    }
-
-    /// What a scorer is indispensable for under these settings, if it is.
-    fn needs_scorer(&self, config: &SearchConfig) -> Option<&'static str> {
-        let _ = config;
-        Some(self.name())
-    }
-
+    pub is_greedy: bool,
+    /// The choice of the answer where the configuration has none.
+    pub usual_choose: Choose,
+    /// Returns the reason why a scorer is indispensable under these settings, if it is.
+    pub(crate) needs_scorer: fn(&SearchConfig) -> Option<&'static str>,
     /// Whether scores are asked for, if there is a scorer.
-    fn uses_scores(&self, config: &SearchConfig) -> bool {
-        let _ = config;
-        true
-    }
-
-    /// Most chains of one problem.
-    fn chains(&self, config: &SearchConfig) -> usize {
-        config.n
-    }
-
+    pub(crate) uses_scores: fn(&SearchConfig) -> bool,
+    /// Returns the largest number of chains of one problem.
+    pub(crate) chains: fn(&SearchConfig) -> usize,
     /// Names for this strategy under common settings.
-    fn presets(&self) -> &'static [Preset] {
-        &[]
-    }
+    pub(crate) presets: &'static [Preset],
+    /// Makes the strategy for one problem.
+    pub(crate) build: Build,
+}
 
-    /// A fresh strategy for one problem. `has_scorer` says whether there is one.
-    ///
-    /// # Errors
-    /// The settings are none that it can work with.
-    fn build(
-        &self,
-        config: &SearchConfig,
-        has_scorer: bool,
-    ) -> Result<Box<dyn Strategy>, ConfigError>;
+/// Makes a fresh strategy of a configuration; the flag says whether there is a scorer.
+type Build = fn(&SearchConfig, bool) -> Result<Box<dyn Strategy>, ConfigError>;
+
+impl StrategySpec {
+    /// A row with the usual value in each field that a strategy may change.
+    pub(super) const fn new(name: &'static str, summary: &'static str, build: Build) -> Self {
+        Self {
+            name,
+            summary,
+            paper: None,
+            uses_m: false,
+            in_rounds: true,
+            rejects_early: false,
+            samples_independently: false,
+            is_greedy: false,
+            usual_choose: Choose::Best,
+            needs_scorer: |config| Some(config.strategy.name()),
+            uses_scores: |_| true,
+            chains: |config| config.n,
+            presets: &[],
+            build,
+        }
+    }
 }
 
 /// A name for a strategy under common settings.
@@ -107,19 +84,14 @@ pub struct Preset {
 }
 
 impl StrategyKind {
-    /// A strategy by its row; also one that no table has.
-    pub const fn of(row: &'static dyn StrategySpec) -> Self {
-        Self(row)
-    }
-
     /// The row.
-    pub fn spec(self) -> &'static dyn StrategySpec {
+    pub fn spec(self) -> &'static StrategySpec {
         self.0
     }
 
     /// The name used in configuration, e.g. `"best-of-n"`.
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.0.name
     }
 }
 
@@ -153,7 +125,13 @@ impl FromStr for StrategyKind {
     type Err = ConfigError;
 
     fn from_str(name: &str) -> Result<Self, ConfigError> {
-        Strategies::builtin().find(name)
+        let find = |kind: &&Self| kind.name() == name;
+        let known = || Self::ALL.iter().map(|kind| kind.name());
+        Self::ALL
+            .iter()
+            .find(find)
+            .copied()
+            .ok_or_else(|| ConfigError::unknown("strategy", name, known()))
     }
 }
 
@@ -170,124 +148,13 @@ impl<'de> Deserialize<'de> for StrategyKind {
     }
 }
 
-/// The strategies that can be named.
+/// The name of a strategy or of a [`Preset`] of one.
 ///
 /// ```
-/// # use beamgen_search::Strategies;
-/// let all = Strategies::builtin();
-/// let beam = all.find("beam").unwrap();
-/// assert!(all.help().contains(beam.spec().summary()));
+/// # use beamgen_search::StrategyName;
+/// let beam: StrategyName = "beam".parse().unwrap();
+/// assert!(StrategyName::help().contains(beam.summary()));
 /// ```
-#[derive(Debug, Clone)]
-pub struct Strategies(Vec<StrategyKind>);
-
-impl Strategies {
-    /// Those of this crate.
-    pub fn builtin() -> Self {
-        Self(StrategyKind::ALL.to_vec())
-    }
-
-    /// These and another one. It takes the place of one that has its name.
-    #[must_use]
-    pub fn with(mut self, row: &'static dyn StrategySpec) -> Self {
-        let new = StrategyKind::of(row);
-        match self.0.iter_mut().find(|kind| **kind == new) {
-            Some(old) => *old = new,
-            None => self.0.push(new),
-        }
-        self
-    }
-
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = StrategyKind> {
-        self.0.iter().copied()
-    }
-
-    /// The strategy of a name.
-    ///
-    /// # Errors
-    /// There is none; the error lists those that there are.
-    pub fn find(&self, name: &str) -> Result<StrategyKind, ConfigError> {
-        self.iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| ConfigError::unknown("strategy", name, self.iter().map(|k| k.name())))
-    }
-
-    /// A strategy or a preset of one by its name.
-    ///
-    /// # Errors
-    /// There is none; the error lists those that there are.
-    pub fn find_named(&self, name: &str) -> Result<StrategyName, ConfigError> {
-        self.names()
-            .find(|named| named.name() == name)
-            .ok_or_else(|| ConfigError::unknown("strategy", name, self.names().map(|n| n.name())))
-    }
-
-    /// The names of all strategies and of their presets, in order.
-    pub fn names(&self) -> impl Iterator<Item = StrategyName> {
-        self.iter().flat_map(|kind| {
-            let name = move |preset| StrategyName { kind, preset };
-            let presets = kind.spec().presets().iter();
-            std::iter::once(name(None)).chain(presets.map(move |preset| name(Some(preset))))
-        })
-    }
-
-    /// Two lines for each name, for a help text: the name, and below it what it does.
-    pub fn help(&self) -> String {
-        let entry =
-            |named: StrategyName| format!("  {}\n      {}\n", named.name(), named.summary());
-        self.names().map(entry).collect()
-    }
-
-    /// The names whose settings are such, as a list in a sentence.
-    pub fn list(&self, is_such: impl Fn(&SearchConfig) -> bool) -> String {
-        let names = self.names().filter(|named| is_such(&named.config()));
-        let mut names: Vec<&str> = names.map(StrategyName::name).collect();
-        let last = names.pop().unwrap_or("none");
-        match names.is_empty() {
-            true => last.to_owned(),
-            false => format!("{} and {last}", names.join(", ")),
-        }
-    }
-
-    /// How the answer is usually chosen with each name, in a sentence.
-    pub fn usual_choices(&self) -> String {
-        let usual = Choose::default();
-        let others = Choose::ALL.iter().filter(|&&how| how != usual);
-        let clause = |how: &Choose| {
-            let names = self.list(|config| config.choosing() == *how);
-            format!("{how} for {names}; ")
-        };
-        let clauses: String = others.map(clause).collect();
-        format!("{clauses}{usual} for the others")
-    }
-
-    /// A Markdown table with a row for each name.
-    pub fn markdown(&self) -> String {
-        let row = |named: StrategyName| {
-            let paper = named.kind.spec().paper();
-            let paper = paper.filter(|_| named.preset.is_none());
-            let paper = paper.map(|(label, url)| format!(" ([{label}]({url}))"));
-            let (name, summary) = (named.name(), named.summary());
-            format!("| `{name}` | {summary}{} |\n", paper.unwrap_or_default())
-        };
-        let rows: String = self.names().map(row).collect();
-        format!("| `--strategy` | what it does |\n|---|---|\n{rows}")
-    }
-
-    /// A configuration from a deserializer, with these strategies and their tables.
-    ///
-    /// # Errors
-    /// A name or a key is unknown, or a value has another type.
-    pub fn read_config<'de, D: Deserializer<'de>>(
-        &self,
-        from: D,
-    ) -> Result<SearchConfig, D::Error> {
-        crate::config::read(self, from)
-    }
-}
-
-/// The name of a strategy or of a [`Preset`] of one.
 #[derive(Debug, Clone, Copy)]
 pub struct StrategyName {
     kind: StrategyKind,
@@ -295,15 +162,25 @@ pub struct StrategyName {
 }
 
 impl StrategyName {
-    /// As it is typed.
+    /// The names of all strategies and of their presets, in the order of help.
+    pub fn all() -> impl Iterator<Item = Self> {
+        StrategyKind::ALL.iter().flat_map(|&kind| {
+            let presets = kind.spec().presets.iter().map(Some);
+            std::iter::once(None)
+                .chain(presets)
+                .map(move |preset| Self { kind, preset })
+        })
+    }
+
+    /// The name as it is typed.
     pub fn name(self) -> &'static str {
         self.preset.map_or(self.kind.name(), |preset| preset.name)
     }
 
-    /// What it does, in a few words.
+    /// The strategy or the preset in a few words.
     pub fn summary(self) -> &'static str {
-        let own = || self.kind.spec().summary();
-        self.preset.map_or_else(own, |preset| preset.summary)
+        let own = self.kind.spec().summary;
+        self.preset.map_or(own, |preset| preset.summary)
     }
 
     /// The default configuration with this name.
@@ -313,12 +190,57 @@ impl StrategyName {
         config
     }
 
-    /// Sets the strategy, and what else the name says.
+    /// Sets the strategy, and the keys that a preset changes.
     pub fn apply(self, config: &mut SearchConfig) {
         config.strategy = self.kind;
         if let Some(preset) = self.preset {
             (preset.apply)(config);
         }
+    }
+
+    /// Two lines for each name, for a help text: the name, and below it the summary.
+    pub fn help() -> String {
+        Self::all()
+            .map(|named| format!("  {}\n      {}\n", named.name(), named.summary()))
+            .collect()
+    }
+
+    /// The names whose settings are such, as a list in a sentence.
+    pub fn list(is_such: impl Fn(&SearchConfig) -> bool) -> String {
+        let names = Self::all().filter(|named| is_such(&named.config()));
+        let mut names: Vec<&str> = names.map(Self::name).collect();
+        let last = names.pop().unwrap_or("none");
+        if names.is_empty() {
+            return last.to_owned();
+        }
+        format!("{} and {last}", names.join(", "))
+    }
+
+    /// The usual choice of the answer with each name, in a sentence.
+    pub fn usual_choices() -> String {
+        let usual = Choose::default();
+        let others = Choose::ALL.iter().filter(|&&how| how != usual);
+        let clauses: String = others
+            .map(|how| {
+                let names = Self::list(|config| config.choosing() == *how);
+                format!("{how} for {names}; ")
+            })
+            .collect();
+        format!("{clauses}{usual} for the others")
+    }
+
+    /// A Markdown table with a row for each name.
+    pub fn markdown() -> String {
+        let rows: String = Self::all()
+            .map(|named| {
+                let paper = named.kind.spec().paper;
+                let paper = paper.filter(|_| named.preset.is_none());
+                let paper = paper.map(|(label, url)| format!(" ([{label}]({url}))"));
+                let (name, summary) = (named.name(), named.summary());
+                format!("| `{name}` | {summary}{} |\n", paper.unwrap_or_default())
+            })
+            .collect();
+        format!("| `--strategy` | what it does |\n|---|---|\n{rows}")
     }
 }
 
@@ -326,7 +248,9 @@ impl FromStr for StrategyName {
     type Err = ConfigError;
 
     fn from_str(name: &str) -> Result<Self, ConfigError> {
-        Strategies::builtin().find_named(name)
+        Self::all()
+            .find(|named| named.name() == name)
+            .ok_or_else(|| ConfigError::unknown("strategy", name, Self::all().map(Self::name)))
     }
 }
 

@@ -1,16 +1,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, keep, slots};
-use super::{Action, KeysSpec, Scoring, Start, Strategy, StrategyKeys, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Keys of [`VariableGranularity`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct VariableGranularityConfig {
     /// g: steps between two verifications; 1 is beam search.
     pub granularity: usize,
@@ -22,10 +21,8 @@ impl Default for VariableGranularityConfig {
     }
 }
 
-impl StrategyKeys for VariableGranularityConfig {
-    const TABLE: &'static str = "variable_granularity";
-
-    fn validate(&self) -> Result<(), ConfigError> {
+impl VariableGranularityConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self.granularity {
             0 => Err(ConfigError::Zero {
                 field: "variable_granularity.granularity",
@@ -189,43 +186,20 @@ impl Strategy for VariableGranularity {
 }
 
 /// The row of the table of strategies.
-pub(super) struct Row;
-
-impl StrategySpec for Row {
-    fn name(&self) -> &'static str {
-        "variable-granularity"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a beam that scores every g-th step only"
-    }
-
-    fn paper(&self) -> Option<(&'static str, &'static str)> {
-        Some(("2505.11730", "https://arxiv.org/abs/2505.11730"))
-    }
-
-    fn keys(&self) -> Option<KeysSpec> {
-        Some(KeysSpec::of::<VariableGranularityConfig>().always_written())
-    }
-
-    fn uses_m(&self) -> bool {
-        true
-    }
-
-    fn usual_choose(&self) -> Choose {
-        Choose::Weighted
-    }
-
-    fn build(&self, config: &SearchConfig, _: bool) -> Result<Box<dyn Strategy>, ConfigError> {
-        let keys = config.keys.get::<VariableGranularityConfig>();
-        Ok(Box::new(VariableGranularity::new(
-            config.n,
-            config.m,
-            &keys,
-            config.aggregation,
-        )?))
-    }
-}
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    paper: Some(("2505.11730", "https://arxiv.org/abs/2505.11730")),
+    uses_m: true,
+    usual_choose: Choose::Weighted,
+    ..StrategySpec::new(
+        "variable-granularity",
+        "a beam that scores every g-th step only",
+        |config, _| {
+            let keys = &config.variable_granularity;
+            let strategy = VariableGranularity::new(config.n, config.m, keys, config.aggregation)?;
+            Ok(Box::new(strategy))
+        },
+    )
+};
 
 #[cfg(test)]
 mod tests {

@@ -195,10 +195,7 @@ fn same_whatever_is_in_flight(config: &SearchConfig, capacity: usize) {
 fn short_of_memory_a_result_is_the_same_or_marked() {
     for mut config in configs() {
         // By default it follows the memory.
-        config.keys.set(SpeculativeRejectionConfig {
-            memory_tokens: 60,
-            ..SpeculativeRejectionConfig::default()
-        });
+        config.speculative_rejection.memory_tokens = 60;
         let plenty = run_in(&config, usize::MAX, 12).results;
         let (mut marked, mut same) = (0, 0);
         for capacity in [40, 80, 120, 160, 240, 400] {

@@ -7,7 +7,6 @@ mod early_rejection;
 mod every_strategy;
 mod judges;
 mod memory;
-mod own_strategy;
 mod pitfalls;
 mod pruning;
 mod requests;
