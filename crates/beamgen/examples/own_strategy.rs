@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p beamgen --example own_strategy`
 
-use beamgen::{Action, ChainTree, NodeId, Scoring, Solver, Start, State, Strategy};
+use beamgen::{Action, ChainTree, NodeId, Solver, Start, State, Strategy};
 
 /// Keeps the single best step of `width` samples, over and over.
 struct BestStep {
@@ -10,14 +10,6 @@ struct BestStep {
 }
 
 impl Strategy for BestStep {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, _: Start) -> Vec<Action> {
         vec![Action::expand(ChainTree::ROOT, self.width)]
     }

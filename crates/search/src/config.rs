@@ -121,15 +121,10 @@ impl SearchConfig {
     /// [`MAX_CHAINS`](Self::MAX_CHAINS), N < M where M matters, a number is out of its range, or a
     /// key is set that has no meaning with this strategy.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let counts = [
-            ("n", self.n),
-            ("m", self.m),
-            ("max_steps", self.max_steps),
-            ("in_flight", self.in_flight),
-        ];
-        if let Some((field, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
-            return Err(ConfigError::Zero { field });
-        }
+        ConfigError::check_count("n", self.n)?;
+        ConfigError::check_count("m", self.m)?;
+        ConfigError::check_count("max_steps", self.max_steps)?;
+        ConfigError::check_count("in_flight", self.in_flight)?;
         ConfigError::check_most("n", self.n, Self::MAX_CHAINS)?;
         let (n, m) = (self.n, self.m);
         if self.strategy.spec().uses_m && n < m {

@@ -290,6 +290,14 @@ impl ConfigError {
         }
     }
 
+    /// Refuses 0.
+    pub(crate) fn check_count(field: &'static str, value: usize) -> Result<(), Self> {
+        if value == 0 {
+            return Err(Self::Zero { field });
+        }
+        Ok(())
+    }
+
     /// Refuses more than `most`.
     pub(crate) fn check_most(field: &'static str, value: usize, most: usize) -> Result<(), Self> {
         match value > most {

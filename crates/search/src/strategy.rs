@@ -157,13 +157,17 @@ pub struct Start {
 /// The policy for one problem. It must not depend on the order in which steps are done, only on the
 /// tree: then the result does not depend on what else is in flight.
 pub trait Strategy {
-    /// When steps are scored; the same throughout.
-    fn scoring(&self) -> Scoring;
+    /// When steps are scored; the same throughout. By default every step is.
+    fn scoring(&self) -> Scoring {
+        Scoring::EveryStep
+    }
 
-    /// Whether siblings with the same text are one candidate. If so, siblings are reported
-    /// together. Where a node is expanded again, a step that it has already is a copy more of that
-    /// one, which is reported again.
-    fn merges_siblings(&self) -> bool;
+    /// Whether siblings with the same text are one candidate, as they are by default. If so,
+    /// siblings are reported together. Where a node is expanded again, a step that it has already
+    /// is a copy more of that one, which is reported again.
+    fn merges_siblings(&self) -> bool {
+        true
+    }
 
     /// Whether this node keeps its cache when it is expanded, until it is pruned, so that it can be
     /// expanded again. Asked whenever a step of it starts: once the strategy no longer keeps it,

@@ -1,5 +1,5 @@
 use super::slots::{budget, divide, keep, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -53,14 +53,6 @@ impl Beam {
 }
 
 impl Strategy for Beam {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, _: Start) -> Vec<Action> {
         vec![self.expand(ChainTree::ROOT, self.n)]
     }

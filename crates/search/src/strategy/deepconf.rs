@@ -44,11 +44,7 @@ impl Default for DeepConfConfig {
 
 impl DeepConfConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        if self.group_steps == 0 {
-            return Err(ConfigError::Zero {
-                field: "deepconf.group_steps",
-            });
-        }
+        ConfigError::check_count("deepconf.group_steps", self.group_steps)?;
         let words = "above 0 and at most 1";
         ConfigError::check_range("deepconf.keep", self.keep, f32::MIN_POSITIVE..=1.0, words)
     }
@@ -82,9 +78,7 @@ impl DeepConf {
     /// # Errors
     /// `n` or a group's steps are 0, or the part to keep is none.
     pub fn new(n: usize, config: &DeepConfConfig) -> Result<Self, ConfigError> {
-        if n == 0 {
-            return Err(ConfigError::Zero { field: "n" });
-        }
+        ConfigError::check_count("n", n)?;
         config.validate()?;
         Ok(Self {
             n,

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::slots::{shares, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -115,14 +115,6 @@ fn representative(tree: &ChainTree, id: NodeId) -> NodeId {
 }
 
 impl Strategy for Dvts {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, _: Start) -> Vec<Action> {
         vec![self.expand(ChainTree::ROOT, self.n)]
     }

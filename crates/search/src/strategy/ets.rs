@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem};
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Rebase, RebaseConfig, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, Rebase, RebaseConfig, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -320,14 +320,6 @@ fn equal_texts(tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
 }
 
 impl Strategy for Ets {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.rebase.begin(start)
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::slots::{budget, divide, place, slots};
-use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -135,14 +135,6 @@ impl Lookahead {
 }
 
 impl Strategy for Lookahead {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     /// A step is expanded into its rollout first and, if it is chosen, again.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         self.steps > 0

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::slots::slots;
-use super::{Action, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -281,14 +281,6 @@ fn priors(tree: &ChainTree, siblings: &[NodeId]) -> Vec<f64> {
 }
 
 impl Strategy for Mcts {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     /// Any node may be given more children.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         true

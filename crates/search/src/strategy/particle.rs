@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -55,9 +55,7 @@ impl Particle {
         config: &ParticleConfig,
         aggregation: Aggregation,
     ) -> Result<Self, ConfigError> {
-        if n == 0 {
-            return Err(ConfigError::Zero { field: "n" });
-        }
+        ConfigError::check_count("n", n)?;
         config.validate()?;
         Ok(Self {
             n,
@@ -109,14 +107,6 @@ fn uniform(bits: u64) -> f64 {
 }
 
 impl Strategy for Particle {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.strategy_seed = start.strategy_seed;
         vec![Action::expand(ChainTree::ROOT, self.n)]

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
@@ -78,9 +78,7 @@ impl Rebase {
         config: &RebaseConfig,
         aggregation: Aggregation,
     ) -> Result<Self, ConfigError> {
-        if n == 0 {
-            return Err(ConfigError::Zero { field: "n" });
-        }
+        ConfigError::check_count("n", n)?;
         config.validate()?;
         Ok(Self {
             config: config.clone(),
@@ -188,14 +186,6 @@ fn rounded_up(weights: &[f64], width: usize) -> Vec<usize> {
 }
 
 impl Strategy for Rebase {
-    fn scoring(&self) -> Scoring {
-        Scoring::EveryStep
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, _: Start) -> Vec<Action> {
         vec![Action::expand(ChainTree::ROOT, self.width)]
     }

@@ -67,9 +67,7 @@ impl Refine {
         config: &RefineConfig,
         aggregation: Aggregation,
     ) -> Result<Self, ConfigError> {
-        if n == 0 {
-            return Err(ConfigError::Zero { field: "n" });
-        }
+        ConfigError::check_count("n", n)?;
         let place = |i| Place {
             next: Some((ChainTree::ROOT, i)),
             ..Place::default()

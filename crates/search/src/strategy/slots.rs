@@ -20,11 +20,8 @@ pub(super) struct Kept {
 /// # Errors
 /// `n` or `m` is 0, or `n < m`.
 pub(super) fn slots(n: usize, m: usize) -> Result<usize, ConfigError> {
-    for (field, value) in [("n", n), ("m", m)] {
-        if value == 0 {
-            return Err(ConfigError::Zero { field });
-        }
-    }
+    ConfigError::check_count("n", n)?;
+    ConfigError::check_count("m", m)?;
     if n < m {
         return Err(ConfigError::FewerChainsThanFactor { n, m });
     }

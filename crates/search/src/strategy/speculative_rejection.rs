@@ -60,9 +60,7 @@ impl SpeculativeRejection {
         config: &SpeculativeRejectionConfig,
         aggregation: Aggregation,
     ) -> Result<Self, ConfigError> {
-        if n == 0 {
-            return Err(ConfigError::Zero { field: "n" });
-        }
+        ConfigError::check_count("n", n)?;
         config.validate()?;
         Ok(Self {
             n,

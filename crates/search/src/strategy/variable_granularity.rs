@@ -23,12 +23,7 @@ impl Default for VariableGranularityConfig {
 
 impl VariableGranularityConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        match self.granularity {
-            0 => Err(ConfigError::Zero {
-                field: "variable_granularity.granularity",
-            }),
-            _ => Ok(()),
-        }
+        ConfigError::check_count("variable_granularity.granularity", self.granularity)
     }
 }
 
@@ -142,10 +137,6 @@ impl VariableGranularity {
 impl Strategy for VariableGranularity {
     fn scoring(&self) -> Scoring {
         Scoring::OnDemand
-    }
-
-    fn merges_siblings(&self) -> bool {
-        true
     }
 
     fn begin(&mut self, _: Start) -> Vec<Action> {
