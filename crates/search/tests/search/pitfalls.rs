@@ -19,8 +19,9 @@ fn counting(depth: usize) -> impl Fn(&Place<'_>) -> Said {
     }
 }
 
-fn digit_scorer() -> ScriptedScorer<'static> {
-    ScriptedScorer::new(|_, _, step| first_digit(step))
+/// A run whose steps are scored by their first digit.
+fn digits<'a>(script: impl Fn(&Place<'_>) -> Said + 'a) -> Scripted<'a> {
+    Scripted::new(script, |_, _, step| first_digit(step))
 }
 
 /// 1. Pooling the beams of several problems, and grouping results by the text of the prompt.
@@ -34,13 +35,8 @@ fn p01_problems_in_flight_share_neither_beams_nor_results() {
         2 => Said::answer(&place.problem.id[1..]),
         _ => Said::step(format!("{} for {}\n", place.index, place.problem.id)),
     };
-    let mut generator = ScriptedGenerator::new(script);
-    let (results, _) = solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &beam(4, 2),
-        same_text,
-    );
+    let mut scripts = digits(script);
+    let results = scripts.solve(&beam(4, 2), same_text).0;
     for (i, result) in results.iter().enumerate() {
         assert_eq!(result.answer.as_deref(), Some(i.to_string().as_str()));
         let nodes = result.tree.nodes().map(|(_, node)| node);
@@ -55,16 +51,16 @@ fn p01_problems_in_flight_share_neither_beams_nor_results() {
 #[test]
 fn p02_survivors_are_expanded_in_score_order_and_work_shrinks_as_chains_finish() {
     // 5 chains, 2 slots of 3 and 2: the better survivor, child 4, gets 3 children.
-    let mut generator = ScriptedGenerator::new(counting(2));
-    let (results, _) = solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &SearchConfig {
-            aggregation: Aggregation::Last,
-            ..beam(5, 2)
-        },
-        problems(1),
-    );
+    let mut scripts = digits(counting(2));
+    let results = scripts
+        .solve(
+            &SearchConfig {
+                aggregation: Aggregation::Last,
+                ..beam(5, 2)
+            },
+            problems(1),
+        )
+        .0;
     let tree = &results[0].tree;
     let widths: Vec<usize> = tree
         .nodes()
@@ -79,14 +75,9 @@ fn p02_survivors_are_expanded_in_score_order_and_work_shrinks_as_chains_finish()
         (3, _) => Said::answer(8),
         _ => Said::step(format!("{}\n", place.index)),
     };
-    let mut generator = ScriptedGenerator::new(script);
-    solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &beam(4, 2),
-        problems(1),
-    );
-    assert_eq!(generator.rows[..6], [4, 4, 4, 2, 2, 2]);
+    let mut scripts = digits(script);
+    scripts.solve(&beam(4, 2), problems(1));
+    assert_eq!(scripts.generator.rows[..6], [4, 4, 4, 2, 2, 2]);
 }
 
 /// 3. N < M keeping everything, N not a multiple of M losing the remainder.
@@ -97,15 +88,10 @@ fn p03_fewer_chains_than_the_factor_is_refused_and_no_remainder_is_lost() {
         Err(ConfigError::FewerChainsThanFactor { n: 3, m: 4 })
     );
     for (n, m) in [(4, 4), (5, 2), (7, 3), (10, 4), (16, 4), (9, 5)] {
-        let mut generator = ScriptedGenerator::new(counting(3));
-        solve(
-            &mut generator,
-            Some(&mut digit_scorer()),
-            &beam(n, m),
-            problems(1),
-        );
+        let mut scripts = digits(counting(3));
+        scripts.solve(&beam(n, m), problems(1));
         // Three tokens a step: three passes a round, N rows in each.
-        assert_eq!(generator.rows[..9], [n; 9], "n {n}, m {m}");
+        assert_eq!(scripts.generator.rows[..9], [n; 9], "n {n}, m {m}");
     }
 }
 
@@ -128,13 +114,8 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
         choose: Some(Choose::Majority),
         ..beam(4, 2)
     };
-    let mut generator = ScriptedGenerator::new(script);
-    let (results, _) = solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &config,
-        problems(1),
-    );
+    let mut scripts = digits(script);
+    let results = scripts.solve(&config, problems(1)).0;
     let result = &results[0];
     assert!(result.finished.len() > 4, "more finished than N");
     assert_eq!(result.answer.as_deref(), Some("2"));
@@ -147,13 +128,8 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
         0 => Said::answer(1),
         _ => Said::end("never", Finish::StepCap),
     };
-    let mut generator = ScriptedGenerator::new(lonely);
-    let (results, _) = solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &config,
-        problems(1),
-    );
+    let mut scripts = digits(lonely);
+    let results = scripts.solve(&config, problems(1)).0;
     let complete = |chain: &&FinishedChain| chain.finish.is_complete();
     assert_eq!(results[0].finished.iter().filter(complete).count(), 1);
 }
@@ -165,9 +141,8 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
         2 => Said::answer(1),
         _ => Said::step(format!("{}\n", place.index / 2)),
     };
-    let mut generator = ScriptedGenerator::new(script);
-    let mut scorer = digit_scorer();
-    let (results, _) = solve(&mut generator, Some(&mut scorer), &beam(8, 2), problems(1));
+    let mut scripts = digits(script);
+    let results = scripts.solve(&beam(8, 2), problems(1)).0;
     let tree = &results[0].tree;
     let first: Vec<_> = tree
         .nodes()
@@ -176,23 +151,22 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
         .collect();
     assert_eq!(first, [false, true].repeat(4));
     // Copies cost no scoring, and the candidates that are left share the whole budget.
-    assert!(scorer.reads.values().all(|&reads| reads == 1));
-    assert_eq!(generator.rows[..6], [8; 6]);
+    assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
+    assert_eq!(scripts.generator.rows[..6], [8; 6]);
 }
 
 /// Likewise where a node is given more children later.
 #[test]
 fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
-    let mut generator = ScriptedGenerator::new(|place| match place.depth {
+    let mut scripts = digits(|place| match place.depth {
         1 => Said::answer(1),
         _ => Said::step(format!("{}\n", place.index % 4 / 3)),
     });
-    let mut scorer = digit_scorer();
     let config = SearchConfig {
         strategy: StrategyKind::MCTS,
         ..beam(8, 4)
     };
-    let (results, _) = solve(&mut generator, Some(&mut scorer), &config, problems(1));
+    let results = scripts.solve(&config, problems(1)).0;
     let tree = &results[0].tree;
     let first: Vec<NodeId> = tree.node(ChainTree::ROOT).children.clone();
     assert!(first.len() >= 8, "widened: {}", first.len());
@@ -204,7 +178,7 @@ fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
     }
     let copies: Vec<usize> = [0, 3].map(|i| tree.node(first[i]).copies).to_vec();
     assert_eq!(copies, [first.len() / 4 * 3, first.len() / 4]);
-    assert!(scorer.reads.values().all(|&reads| reads == 1));
+    assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
 }
 
 /// Siblings that go on from different texts are no copies, and a scorer is not told tokens that say
@@ -218,9 +192,8 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
             ..Said::step("1\n")
         },
     };
-    let mut generator = ScriptedGenerator::new(script);
-    let mut scorer = digit_scorer();
-    let (results, _) = solve(&mut generator, Some(&mut scorer), &beam(5, 5), problems(1));
+    let mut scripts = digits(script);
+    let results = scripts.solve(&beam(5, 5), problems(1)).0;
     let nodes = results[0].tree.nodes().map(|(_, node)| node);
     let first: Vec<_> = nodes
         .filter(|node| node.depth == 1)
@@ -233,15 +206,14 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     );
     // The step that closed first stands for the text before the scorer. It has a rest, so it is
     // read without its tokens; the answer with its own.
-    assert_eq!(scorer.tokens_read, 3);
+    assert_eq!(scripts.scorer.tokens_read, 3);
 }
 
 /// 6. Generating text that no score ever sees.
 #[test]
 fn p06_no_step_is_generated_in_vain_every_competing_step_is_scored() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
-    let (results, summary) = solve(&mut generator, Some(&mut scorer), &beam(8, 2), problems(20));
+    let mut scripts = Scripted::random();
+    let (results, summary) = scripts.solve(&beam(8, 2), problems(20));
     for result in &results {
         for (id, node) in result.tree.nodes().skip(1) {
             let failed = node.finish().is_some_and(|finish| !finish.is_complete());
@@ -251,7 +223,7 @@ fn p06_no_step_is_generated_in_vain_every_competing_step_is_scored() {
     }
     assert_eq!(
         summary.ledger.generated_tokens as usize,
-        generator.tokens_sampled
+        scripts.generator.tokens_sampled
     );
 }
 
@@ -264,13 +236,8 @@ fn p07_truncated_chains_are_not_finished_and_give_no_answer() {
             _ => Said::answer(3),
         };
         for config in [beam(2, 1), best_of(2)] {
-            let mut generator = ScriptedGenerator::new(script);
-            let (results, _) = solve(
-                &mut generator,
-                Some(&mut digit_scorer()),
-                &config,
-                problems(1),
-            );
+            let mut scripts = digits(script);
+            let results = scripts.solve(&config, problems(1)).0;
             assert_eq!(results[0].answer.as_deref(), Some("3"));
             assert!(results[0].finished.iter().any(|chain| chain.finish == cap));
         }
@@ -281,13 +248,8 @@ fn p07_truncated_chains_are_not_finished_and_give_no_answer() {
         max_steps: 3,
         ..beam(2, 1)
     };
-    let mut generator = ScriptedGenerator::new(endless);
-    let (results, summary) = solve(
-        &mut generator,
-        Some(&mut digit_scorer()),
-        &config,
-        problems(1),
-    );
+    let mut scripts = digits(endless);
+    let (results, summary) = scripts.solve(&config, problems(1));
     assert_eq!(results[0].answer, None);
     let shown = results[0].chosen_chain().unwrap();
     assert_eq!(shown.finish, Finish::MaxSteps);
@@ -304,16 +266,16 @@ fn p08_an_empty_trailing_step_is_never_scored() {
     };
     for config in [beam(4, 2), best_of(4)] {
         for aggregation in Aggregation::ALL {
-            let mut generator = ScriptedGenerator::new(script);
-            let (results, _) = solve(
-                &mut generator,
-                Some(&mut digit_scorer()),
-                &SearchConfig {
-                    aggregation,
-                    ..config.clone()
-                },
-                problems(1),
-            );
+            let mut scripts = digits(script);
+            let results = scripts
+                .solve(
+                    &SearchConfig {
+                        aggregation,
+                        ..config.clone()
+                    },
+                    problems(1),
+                )
+                .0;
             assert_eq!(results[0].answer.as_deref(), Some("3"));
             assert_eq!(results[0].steps().len(), 1);
             let step = results[0].steps()[0];
@@ -331,8 +293,7 @@ fn p09_a_probability_of_zero_is_a_score() {
         1 => Said::answer(1),
         _ => Said::step("0\n"),
     };
-    let mut generator = ScriptedGenerator::new(script);
-    let mut scorer = ScriptedScorer::new(|_, before, _| match before {
+    let mut scripts = Scripted::new(script, |_, before, _| match before {
         "" => 0.0,
         _ => 1.0,
     });
@@ -340,7 +301,7 @@ fn p09_a_probability_of_zero_is_a_score() {
         aggregation: Aggregation::Mean,
         ..best_of(1)
     };
-    let (results, _) = solve(&mut generator, Some(&mut scorer), &config, problems(1));
+    let results = scripts.solve(&config, problems(1)).0;
     assert_eq!(results[0].score, Some(0.5));
     assert_eq!(results[0].steps()[0].score, Some(0.0));
 }
@@ -349,15 +310,9 @@ fn p09_a_probability_of_zero_is_a_score() {
 #[test]
 fn p10_each_prompt_is_read_once_and_each_step_is_scored_once() {
     let count = 10;
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
-    let (results, summary) = solve(
-        &mut generator,
-        Some(&mut scorer),
-        &beam(8, 2),
-        problems(count),
-    );
-    assert_eq!(generator.prompts_read, count);
+    let mut scripts = Scripted::random();
+    let (results, summary) = scripts.solve(&beam(8, 2), problems(count));
+    assert_eq!(scripts.generator.prompts_read, count);
     assert_eq!(summary.ledger.prompt_tokens as usize, count * PROMPT_TOKENS);
     // Different parents may say the same, but no node is read twice.
     let scored = |result: &ProblemResult| -> usize {
@@ -373,9 +328,8 @@ fn p10_each_prompt_is_read_once_and_each_step_is_scored_once() {
 #[test]
 fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
     for config in [beam(8, 2), best_of(8)] {
-        let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = ScriptedScorer::new(random_score);
-        let (results, summary) = solve(&mut generator, Some(&mut scorer), &config, problems(9));
+        let mut scripts = Scripted::random();
+        let (results, summary) = scripts.solve(&config, problems(9));
         let mut sum = Ledger::default();
         for result in &results {
             let in_tree: usize = result.tree.nodes().map(|(_, n)| n.tokens.len()).sum();
@@ -387,13 +341,16 @@ fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
         }
         let total = summary.ledger;
         assert_eq!(total.generated_tokens, sum.generated_tokens);
-        assert_eq!(total.generated_tokens as usize, generator.tokens_sampled);
+        assert_eq!(
+            total.generated_tokens as usize,
+            scripts.generator.tokens_sampled
+        );
         assert_eq!(total.scored_tokens, sum.scored_tokens);
-        assert_eq!(total.scored_tokens as usize, scorer.tokens_read);
+        assert_eq!(total.scored_tokens as usize, scripts.scorer.tokens_read);
         assert_eq!(total.reused_tokens, sum.reused_tokens);
         assert_eq!(total.prompt_tokens, sum.prompt_tokens);
-        assert_eq!(total.forward_passes as usize, generator.passes);
-        assert_eq!(total.score_passes as usize, scorer.calls);
+        assert_eq!(total.forward_passes as usize, scripts.generator.passes);
+        assert_eq!(total.score_passes as usize, scripts.scorer.calls);
         assert!(total.peak_kv_bytes > 0);
     }
 }
@@ -402,14 +359,13 @@ fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
 #[test]
 fn p12_one_best_of_n_run_serves_every_smaller_n() {
     let solved = |n: usize, choose: Choose| {
-        let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = ScriptedScorer::new(random_score);
+        let mut scripts = Scripted::random();
         let config = SearchConfig {
             choose: Some(choose),
             max_steps: 12,
             ..best_of(n)
         };
-        let mut results = solve(&mut generator, Some(&mut scorer), &config, problems(8)).0;
+        let mut results = scripts.solve(&config, problems(8)).0;
         // A vote needs no scores of its own to be compared with one made among scored chains.
         if choose == Choose::Majority {
             for chain in results.iter_mut().flat_map(|result| &mut result.finished) {

@@ -11,55 +11,42 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Requests that are there from the start.
-struct Queue(VecDeque<Request>);
-
-impl Intake for Queue {
-    fn next(&mut self, _: bool) -> Next {
-        let next = self.0.pop_front().map(Box::new);
-        next.map_or(Next::Closed, Next::Request)
-    }
-}
-
-/// Keeps the results, and looks at every event.
-struct Keep<'a> {
-    results: Vec<ProblemResult>,
-    observe: Box<dyn FnMut(Event<'_>) + 'a>,
-}
-
-impl Sink for Keep<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        (self.observe)(event);
-    }
-
-    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
-        self.results.push(result);
-        ControlFlow::Continue(())
-    }
-}
-
+/// Serves requests to the end and returns the results in input order.
 fn serve_all(
-    generator: &mut dyn Generator,
-    scorer: &mut dyn Scorer,
-    clock: &dyn Clock,
+    models: Models<'_>,
     requests: impl IntoIterator<Item = Request>,
-    observe: impl FnMut(Event<'_>),
+    observe: &mut dyn FnMut(Event<'_>),
 ) -> (Vec<ProblemResult>, RunSummary) {
-    let models = Models {
+    serve_intake(models, &mut RequestList(requests.into_iter()), observe)
+}
+
+fn serve_intake(
+    models: Models<'_>,
+    intake: &mut dyn Intake,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> (Vec<ProblemResult>, RunSummary) {
+    let mut results = Vec::new();
+    let mut deliver = |result| {
+        results.push(result);
+        ControlFlow::Continue(())
+    };
+    let mut sink = Callbacks {
+        observe,
+        deliver: &mut deliver,
+    };
+    let summary = serve(models, 8, intake, &mut sink).unwrap();
+    results.sort_by_key(|result| result.index);
+    (results, summary)
+}
+
+/// A run of a generator and a scorer that are not both scripted.
+fn models<'m>(generator: &'m mut dyn Generator, scorer: &'m mut dyn Scorer) -> Models<'m> {
+    Models {
         generator,
         scorer: Some(scorer),
         answers: &Stated,
-        clock,
-    };
-    let mut sink = Keep {
-        results: Vec::new(),
-        observe: Box::new(observe),
-    };
-    let mut intake = Queue(requests.into_iter().collect());
-    let summary = serve(models, 8, &mut intake, &mut sink).unwrap();
-    let mut results = sink.results;
-    results.sort_by_key(|result| result.index);
-    (results, summary)
+        clock: &StoppedClock,
+    }
 }
 
 fn settings(search: SearchConfig) -> Arc<Settings> {
@@ -90,40 +77,34 @@ fn essence(result: &ProblemResult) -> (ChainTree, Option<String>, Option<f32>, u
 }
 
 fn alone(request: &Request) -> ProblemResult {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
+    let mut scripts = Scripted::random();
     let search = &request.settings.search;
     let one = vec![request.problem.clone()];
-    let (mut results, _) = solve(&mut generator, Some(&mut scorer), search, one);
+    let mut results = scripts.solve(search, one).0;
     results.remove(0)
 }
 
-#[test]
-fn requests_with_different_settings_run_side_by_side_as_they_would_alone() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
-    let requests = mixed(30);
-    let all = serve_all(
-        &mut generator,
-        &mut scorer,
-        &StoppedClock,
-        requests.clone(),
-        |_| (),
-    );
-    assert_eq!(all.0.len(), 30);
-    for (result, request) in all.0.iter().zip(&requests) {
+fn assert_as_alone(results: &[ProblemResult], requests: &[Request]) {
+    for (result, request) in results.iter().zip(requests) {
         assert_eq!(essence(result), essence(&alone(request)));
     }
 }
 
 #[test]
+fn requests_with_different_settings_run_side_by_side_as_they_would_alone() {
+    let mut scripts = Scripted::random();
+    let requests = mixed(30);
+    let all = serve_all(scripts.models(), requests.clone(), &mut |_| ());
+    assert_eq!(all.0.len(), 30);
+    assert_as_alone(&all.0, &requests);
+}
+
+#[test]
 fn a_bad_setting_is_that_requests_affair() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
+    let mut scripts = Scripted::random();
     let mut requests = mixed(3);
     requests[1].settings = settings(beam(0, 2));
-    let (results, summary) =
-        serve_all(&mut generator, &mut scorer, &StoppedClock, requests, |_| ());
+    let (results, summary) = serve_all(scripts.models(), requests, &mut |_| ());
     assert_eq!(results[1].error.as_deref(), Some("n must be at least 1"));
     assert_eq!((summary.problems, summary.failed), (3, 1));
     assert!(results[0].error.is_none() && results[2].error.is_none());
@@ -133,28 +114,21 @@ fn a_bad_setting_is_that_requests_affair() {
 fn a_cancelled_problem_gives_everything_back_and_others_do_not_notice() {
     let requests = mixed(12);
     for at in 0..40 {
-        let mut generator = ScriptedGenerator::new(random_said);
-        let mut scorer = ScriptedScorer::new(random_score);
+        let mut scripts = Scripted::random();
         let token = CancelToken::new();
         let mut requests = requests.clone();
         for request in requests.iter_mut().step_by(2) {
             request.cancel = Some(token.clone());
         }
         let mut events = 0;
-        let (results, summary) = serve_all(
-            &mut generator,
-            &mut scorer,
-            &StoppedClock,
-            requests.clone(),
-            |_| {
-                events += 1;
-                if events == at * 7 + 1 {
-                    token.cancel();
-                }
-            },
-        );
+        let (results, summary) = serve_all(scripts.models(), requests.clone(), &mut |_| {
+            events += 1;
+            if events == at * 7 + 1 {
+                token.cancel();
+            }
+        });
         assert_eq!(results.len(), 12);
-        assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+        scripts.assert_empty();
         let cancelled = |result: &&ProblemResult| result.stopped == Some(Stopped::Cancelled);
         assert_eq!(summary.stopped, results.iter().filter(cancelled).count());
         assert!(at > 0 || summary.stopped == 6);
@@ -170,18 +144,18 @@ fn a_cancelled_problem_gives_everything_back_and_others_do_not_notice() {
 
 #[test]
 fn a_deadline_ends_a_search_with_what_it_has() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = ScriptedScorer::new(random_score);
+    let mut scripts = Scripted::random();
     let mut requests = mixed(6);
     requests[0].deadline = Some(Duration::from_millis(1));
     requests[3].deadline = Some(Duration::from_secs(3600));
     let clock = Ticking::default();
     let (results, _) = serve_all(
-        &mut generator,
-        &mut scorer,
-        &clock,
+        Models {
+            clock: &clock,
+            ..scripts.models()
+        },
         requests.clone(),
-        |_| (),
+        &mut |_| (),
     );
     assert_eq!(results[0].stopped, Some(Stopped::Deadline));
     assert_eq!(results[0].tree.len(), 1);
@@ -255,11 +229,9 @@ fn chains_that_fail_end_their_problem_and_no_other() {
     let mut scorer = ScriptedScorer::new(random_score);
     let requests = mixed(6);
     let (results, _) = serve_all(
-        &mut generator,
-        &mut scorer,
-        &StoppedClock,
+        models(&mut generator, &mut scorer),
         requests.clone(),
-        |_| (),
+        &mut |_| (),
     );
     let error = results[0].error.as_deref();
     assert_eq!(error, Some("the generator failed: connection reset"));
@@ -280,12 +252,7 @@ fn a_lost_generator_ends_the_run_and_leaves_nothing_behind() {
         lost: true,
     };
     let mut scorer = ScriptedScorer::new(random_score);
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let models = models(&mut generator, &mut scorer);
     let deliver = &mut |_| ControlFlow::Continue(());
     let error = run(models, &beam(4, 2), problems(4), &mut |_| (), deliver).unwrap_err();
     assert_eq!(error.to_string(), "the generator failed: the power is out");
@@ -297,20 +264,14 @@ fn a_lost_generator_ends_the_run_and_leaves_nothing_behind() {
 
 #[test]
 fn a_scorer_call_that_fails_ends_the_problem_and_no_other() {
-    let mut scorer = ScriptedScorer::fallible(|problem, before, step| match problem.id.as_str() {
+    let mut scripts = Scripted::random();
+    scripts.scorer = ScriptedScorer::fallible(|problem, before, step| match problem.id.as_str() {
         "p2" => Err(ScoreError::Failed("timed out".into())),
         _ => Ok(random_score(problem, before, step)),
     });
-    let mut generator = ScriptedGenerator::new(random_said);
     let requests = mixed(6);
-    let (results, _) = serve_all(
-        &mut generator,
-        &mut scorer,
-        &StoppedClock,
-        requests.clone(),
-        |_| (),
-    );
-    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    let (results, _) = serve_all(scripts.models(), requests.clone(), &mut |_| ());
+    scripts.assert_empty();
     for (at, result) in results.iter().enumerate() {
         match at {
             2 => assert_eq!(
@@ -404,31 +365,26 @@ fn scores_that_come_late_change_no_result() {
         let mut generator = ScriptedGenerator::new(random_said);
         let mut scorer = Slow::new(delay);
         let (results, _) = serve_all(
-            &mut generator,
-            &mut scorer,
-            &StoppedClock,
+            models(&mut generator, &mut scorer),
             requests.clone(),
-            |_| (),
+            &mut |_| (),
         );
         overlapped |= scorer.overlapped;
         scorer.let_go();
-        assert_eq!(
-            (generator.chains_held(), scorer.inner.borrow().chains_held()),
-            (0, 0)
-        );
-        for (result, request) in results.iter().zip(&requests) {
-            assert_eq!(essence(result), essence(&alone(request)), "delay {delay}");
-        }
+        let held = (generator.chains_held(), scorer.inner.borrow().chains_held());
+        assert_eq!(held, (0, 0));
+        assert_as_alone(&results, &requests);
     }
     assert!(overlapped, "no two batches were ever pending at once");
 }
 
 /// Requests that are there from the start, and chains to be scored beside them.
-struct Beside(Queue, VecDeque<GivenChain>);
+struct Beside(VecDeque<Request>, VecDeque<GivenChain>);
 
 impl Intake for Beside {
-    fn next(&mut self, idle: bool) -> Next {
-        self.0.next(idle)
+    fn next(&mut self, _: bool) -> Next {
+        let next = self.0.pop_front().map(Box::new);
+        next.map_or(Next::Closed, Next::Request)
     }
 
     fn given(&mut self) -> Option<GivenChain> {
@@ -460,26 +416,13 @@ fn nothing_waits_for_the_scores_of_given_chains() {
         let requests = mixed(requests);
         let mut generator = ScriptedGenerator::new(random_said);
         let mut scorer = Slow::new(delay);
-        let models = Models {
-            generator: &mut generator,
-            scorer: Some(&mut scorer),
-            answers: &Stated,
-            clock: &StoppedClock,
-        };
-        let mut sink = Keep {
-            results: Vec::new(),
-            observe: Box::new(|event| {
-                let passed = matches!(event, Event::Pass { .. });
-                passes.fetch_add(usize::from(passed), Ordering::Relaxed);
-            }),
-        };
-        let mut intake = Beside(Queue(requests.clone().into()), given.collect());
-        serve(models, 8, &mut intake, &mut sink).unwrap();
-        let mut results = std::mem::take(&mut sink.results);
-        results.sort_by_key(|result| result.index);
-        for (result, request) in results.iter().zip(&requests) {
-            assert_eq!(essence(result), essence(&alone(request)), "delay {delay}");
-        }
+        let mut intake = Beside(requests.clone().into(), given.collect());
+        let models = models(&mut generator, &mut scorer);
+        let (results, _) = serve_intake(models, &mut intake, &mut |event| {
+            let passed = matches!(event, Event::Pass { .. });
+            passes.fetch_add(usize::from(passed), Ordering::Relaxed);
+        });
+        assert_as_alone(&results, &requests);
         let told: Vec<_> = receive.try_iter().collect();
         assert_eq!(told.len(), 3, "{} requests, delay {delay}", requests.len());
         for (scores, after) in told {
@@ -505,11 +448,9 @@ fn a_problem_cancelled_while_its_scores_are_pending_leaves_nothing_behind() {
         }
         let mut passes = 0;
         let (results, _) = serve_all(
-            &mut generator,
-            &mut scorer,
-            &StoppedClock,
+            models(&mut generator, &mut scorer),
             requests.clone(),
-            |event| {
+            &mut |event| {
                 passes += usize::from(matches!(event, Event::Pass { .. }));
                 if passes == at {
                     token.cancel();
@@ -518,10 +459,8 @@ fn a_problem_cancelled_while_its_scores_are_pending_leaves_nothing_behind() {
         );
         scorer.waiting.clear();
         scorer.let_go();
-        assert_eq!(
-            (generator.chains_held(), scorer.inner.borrow().chains_held()),
-            (0, 0)
-        );
+        let held = (generator.chains_held(), scorer.inner.borrow().chains_held());
+        assert_eq!(held, (0, 0));
         for (result, request) in results.iter().zip(&requests).step_by(2) {
             assert_eq!(essence(result), essence(&alone(request)));
         }
@@ -540,8 +479,7 @@ fn answers_to_a_run_that_was_stopped_are_passed_over_by_the_next_one() {
             request.cancel = Some(token.clone());
         }
         let mut passes = 0;
-        let clock = &StoppedClock;
-        serve_all(&mut generator, &mut scorer, clock, stopped, |event| {
+        serve_all(models(&mut generator, &mut scorer), stopped, &mut |event| {
             passes += usize::from(matches!(event, Event::Pass { .. }));
             if passes == at {
                 token.cancel();
@@ -549,10 +487,12 @@ fn answers_to_a_run_that_was_stopped_are_passed_over_by_the_next_one() {
         });
         left_over |= !scorer.waiting.is_empty();
         let next = mixed(5);
-        let (results, _) = serve_all(&mut generator, &mut scorer, clock, next.clone(), |_| ());
-        for (result, request) in results.iter().zip(&next) {
-            assert_eq!(essence(result), essence(&alone(request)));
-        }
+        let (results, _) = serve_all(
+            models(&mut generator, &mut scorer),
+            next.clone(),
+            &mut |_| (),
+        );
+        assert_as_alone(&results, &next);
     }
     assert!(left_over, "no run was stopped while scores were pending");
 }

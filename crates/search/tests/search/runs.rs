@@ -16,20 +16,14 @@ fn slow_first(place: &Place<'_>) -> Said {
     }
 }
 
-fn scorer() -> ScriptedScorer<'static> {
-    ScriptedScorer::new(random_score)
+fn slow() -> Scripted<'static> {
+    Scripted::new(slow_first, random_score)
 }
 
 #[test]
 fn results_come_as_soon_as_they_are_there() {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let mut scripts = slow();
+    let models = scripts.models();
     let mut order = Vec::new();
     run(models, &beam(4, 2), problems(3), &mut |_| (), &mut |r| {
         order.push(r.index);
@@ -46,14 +40,8 @@ fn problems_are_pulled_when_there_is_room_and_not_before() {
     let source = problems(50).into_iter().inspect(|_| {
         pulled.set(pulled.get() + 1);
     });
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let mut scripts = slow();
+    let models = scripts.models();
     let config = SearchConfig {
         in_flight: 3,
         ..beam(4, 2)
@@ -69,14 +57,8 @@ fn problems_are_pulled_when_there_is_room_and_not_before() {
 
 #[test]
 fn the_caller_can_stop_and_nothing_is_left_behind() {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let mut scripts = slow();
+    let models = scripts.models();
     let mut delivered = 0;
     let summary = run(models, &beam(4, 2), problems(50), &mut |_| (), &mut |_| {
         delivered += 1;
@@ -84,10 +66,10 @@ fn the_caller_can_stop_and_nothing_is_left_behind() {
     })
     .unwrap();
     assert_eq!((delivered, summary.problems), (1, 1));
-    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    scripts.assert_empty();
     assert_eq!(
         summary.ledger.generated_tokens as usize,
-        generator.tokens_sampled
+        scripts.generator.tokens_sampled
     );
 }
 
@@ -96,46 +78,38 @@ fn a_refused_problem_is_a_result_with_an_error() {
     let mut input = problems(4);
     input[1].text = "too long".into();
     input[2].text = "unscorable".into();
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let (results, summary) = solve(&mut generator, Some(&mut scorer()), &beam(4, 2), input);
+    let mut scripts = slow();
+    let (results, summary) = scripts.solve(&beam(4, 2), input);
     assert!(results[1].error.as_ref().unwrap().contains("9999"));
     assert!(results[2].error.as_ref().unwrap().contains("scorer"));
     let too_long: Vec<bool> = results.iter().map(|result| result.too_long).collect();
     assert_eq!(too_long, [false, true, true, false]);
     assert_eq!(summary.failed, 2);
     assert_eq!(summary.answered, 2);
-    assert_eq!(generator.chains_held(), 0);
+    assert_eq!(scripts.generator.chains_held(), 0);
 }
 
 #[test]
 fn no_problems_is_a_run_too() {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let (_, summary) = solve(&mut generator, Some(&mut scorer()), &beam(4, 2), vec![]);
+    let (_, summary) = slow().solve(&beam(4, 2), vec![]);
     assert_eq!(summary, RunSummary::default());
 }
 
-fn fails(config: &SearchConfig, scorer: Option<&mut ScriptedScorer<'_>>) -> SearchError {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let models = Models {
-        generator: &mut generator,
-        scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+fn fails(models: Models<'_>, config: &SearchConfig) -> SearchError {
     let deliver = &mut |_| ControlFlow::Continue(());
-    run(models, config, problems(1), &mut |_| (), deliver).unwrap_err()
+    run(models, config, problems(3), &mut |_| (), deliver).unwrap_err()
 }
 
 #[test]
 fn what_cannot_be_run_is_refused() {
     assert_eq!(
-        fails(&beam(4, 2), None),
+        fails(slow().generator.unscored(), &beam(4, 2)),
         SearchError::Config(ConfigError::NeedsScorer {
             what: "beam search"
         })
     );
     assert_eq!(
-        fails(&beam(0, 2), Some(&mut scorer())),
+        fails(slow().models(), &beam(0, 2)),
         SearchError::Config(ConfigError::Zero { field: "n" })
     );
 }
@@ -143,14 +117,13 @@ fn what_cannot_be_run_is_refused() {
 #[test]
 fn a_scorer_that_gives_no_probabilities_is_found_out() {
     for bad in [f32::NAN, -0.1, 1.5] {
-        let mut scorer = ScriptedScorer::new(move |_, _, _| bad);
-        let mut generator = ScriptedGenerator::new(slow_first);
-        let (results, _) = solve(&mut generator, Some(&mut scorer), &beam(4, 2), problems(2));
+        let mut scripts = Scripted::new(slow_first, move |_, _, _| bad);
+        let results = scripts.solve(&beam(4, 2), problems(2)).0;
         for result in results {
             let error = result.error.expect("it failed");
             assert!(error.ends_with("is no probability"), "{error}");
         }
-        assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+        scripts.assert_empty();
     }
 }
 
@@ -160,10 +133,8 @@ fn a_generator_that_gives_no_log_probability_fails_its_problem() {
         "p0" if place.depth == 1 => Said::step("improbable\n"),
         _ => slow_first(place),
     };
-    let mut generator = ScriptedGenerator::new(odd_first);
-    let mut scorer = scorer();
-    let (mut results, summary) = solve(&mut generator, Some(&mut scorer), &beam(4, 2), problems(2));
-    results.sort_by_key(|result| result.index);
+    let mut scripts = Scripted::new(odd_first, random_score);
+    let (results, summary) = scripts.solve(&beam(4, 2), problems(2));
     assert_eq!((summary.failed, results.len()), (1, 2));
     let error = results[0].error.as_deref().expect("it failed");
     assert!(
@@ -171,24 +142,20 @@ fn a_generator_that_gives_no_log_probability_fails_its_problem() {
         "{error}"
     );
     assert_eq!(results[1].error, None);
-    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    scripts.assert_empty();
 }
 
 #[test]
 fn a_scorer_that_is_lost_ends_the_run_and_leaves_nothing_behind() {
-    let mut broken = ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Lost("gone".into())));
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut broken),
-        answers: &Stated,
-        clock: &StoppedClock,
+    let mut scripts = Scripted {
+        scorer: ScriptedScorer::fallible(|_, _, _| Err(ScoreError::Lost("gone".into()))),
+        ..slow()
     };
-    let deliver = &mut |_| ControlFlow::Continue(());
-    run(models, &beam(4, 2), problems(3), &mut |_| (), deliver).unwrap_err();
-    assert_eq!((generator.chains_held(), broken.chains_held()), (0, 0));
-    let error = fails(&best_of(2), Some(&mut broken));
-    assert_eq!(error.to_string(), "the scorer failed: gone");
+    for config in [beam(4, 2), best_of(2)] {
+        let error = fails(scripts.models(), &config);
+        assert_eq!(error.to_string(), "the scorer failed: gone");
+        scripts.assert_empty();
+    }
 }
 
 #[test]
@@ -213,12 +180,7 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
         }
     }
     let mut generator = ScriptedGenerator::new(slow_first);
-    let models = Models {
-        generator: &mut generator,
-        scorer: None,
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let models = generator.unscored();
     let mut reason = None;
     run_with(
         models,
@@ -264,12 +226,7 @@ fn steps_dropped_in_the_middle_are_paid_for() {
         tokens: 2 + 3 * place.index as usize,
         ..Said::answer(place.index)
     });
-    let models = Models {
-        generator: &mut generator,
-        scorer: None,
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let models = generator.unscored();
     let mut results = Vec::new();
     let summary = run_with(
         models,
@@ -311,14 +268,8 @@ fn a_strategy_may_end_with_steps_still_queued() {
             vec![expand, Action::Done]
         }
     }
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let mut scripts = slow();
+    let models = scripts.models();
     run_with(
         models,
         &SearchConfig::default(),
@@ -328,26 +279,24 @@ fn a_strategy_may_end_with_steps_still_queued() {
         &mut |_| ControlFlow::Continue(()),
     )
     .unwrap();
-    assert_eq!((generator.chains_held(), scorer.chains_held()), (0, 0));
+    scripts.assert_empty();
 }
 
 #[test]
 fn a_majority_is_not_scored_and_greedy_is_one_chain() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut unused = scorer();
+    let mut scripts = Scripted::random();
     let config = SearchConfig {
         choose: Some(Choose::Majority),
         ..best_of(8)
     };
-    solve(&mut generator, Some(&mut unused), &config, problems(5));
-    assert_eq!(unused.calls, 0);
+    scripts.solve(&config, problems(5));
+    assert_eq!(scripts.scorer.calls, 0);
 
     let config = SearchConfig {
         strategy: StrategyKind::GREEDY,
         ..SearchConfig::default()
     };
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let (results, _) = solve(&mut generator, Some(&mut scorer()), &config, problems(5));
+    let results = slow().solve(&config, problems(5)).0;
     for result in &results {
         assert_eq!(result.finished.len(), 1);
         assert!(result.steps().iter().all(|step| step.score.is_some()));
@@ -356,10 +305,9 @@ fn a_majority_is_not_scored_and_greedy_is_one_chain() {
 
 #[test]
 fn best_of_n_scores_each_finished_chain_in_one_read() {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
-    let (results, _) = solve(&mut generator, Some(&mut scorer), &best_of(6), problems(1));
-    assert_eq!(scorer.calls, 1);
+    let mut scripts = slow();
+    let results = scripts.solve(&best_of(6), problems(1)).0;
+    assert_eq!(scripts.scorer.calls, 1);
     assert_eq!(results[0].ledger.score_passes, 1);
     assert_eq!(results[0].finished.len(), 6);
     assert!(results[0].finished.iter().all(|c| c.score.is_some()));
@@ -372,28 +320,23 @@ fn freed_rows_go_to_other_problems() {
         in_flight: 4,
         ..beam(4, 2)
     };
-    let mut generator = ScriptedGenerator::new(random_said);
-    solve(&mut generator, Some(&mut scorer()), &config, problems(40));
-    let together = generator.passes;
+    let passes = |config: &SearchConfig| {
+        let mut scripts = Scripted::random();
+        scripts.solve(config, problems(40));
+        scripts.generator.passes
+    };
+    let together = passes(&config);
     let config = SearchConfig {
         in_flight: 1,
         ..config
     };
-    let mut generator = ScriptedGenerator::new(random_said);
-    solve(&mut generator, Some(&mut scorer()), &config, problems(40));
-    assert!(3 * together < generator.passes);
+    assert!(3 * together < passes(&config));
 }
 
 #[test]
 fn the_observer_sees_the_life_of_every_chain() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let mut scorer = scorer();
-    let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
-        clock: &StoppedClock,
-    };
+    let mut scripts = Scripted::random();
+    let models = scripts.models();
     let (mut begun, mut closed, mut scored, mut ended, mut pruned, mut passes) = (0, 0, 0, 0, 0, 0);
     let (mut expanded, mut merged) = (0, 0);
     let mut results = Vec::new();
@@ -455,13 +398,10 @@ fn the_observer_sees_the_life_of_every_chain() {
 
 #[test]
 fn seconds_come_from_the_clock_given() {
-    let mut generator = ScriptedGenerator::new(slow_first);
-    let mut scorer = scorer();
+    let mut scripts = slow();
     let models = Models {
-        generator: &mut generator,
-        scorer: Some(&mut scorer),
-        answers: &Stated,
         clock: &Ticking::default(),
+        ..scripts.models()
     };
     let mut sum = Ledger::default();
     let summary = run(models, &beam(4, 2), problems(3), &mut |_| (), &mut |r| {
@@ -479,13 +419,7 @@ fn seconds_come_from_the_clock_given() {
 
 #[test]
 fn a_result_survives_json() {
-    let mut generator = ScriptedGenerator::new(random_said);
-    let (results, _) = solve(
-        &mut generator,
-        Some(&mut scorer()),
-        &beam(4, 2),
-        problems(2),
-    );
+    let results = Scripted::random().solve(&beam(4, 2), problems(2)).0;
     for result in results {
         let json = serde_json::to_string(&result).unwrap();
         let back: ProblemResult = serde_json::from_str(&json).unwrap();

@@ -167,6 +167,16 @@ impl<'a> ScriptedGenerator<'a> {
         self
     }
 
+    /// The models of a run without a scorer.
+    pub fn unscored(&mut self) -> Models<'_> {
+        Models {
+            generator: self,
+            scorer: None,
+            answers: &Stated,
+            clock: &StoppedClock,
+        }
+    }
+
     pub fn chains_held(&self) -> usize {
         self.chains.len()
     }
@@ -517,6 +527,58 @@ pub fn best_of(n: usize) -> SearchConfig {
         strategy: StrategyKind::BEST_OF_N,
         n,
         ..SearchConfig::default()
+    }
+}
+
+/// A scripted generator and a scripted scorer for the same run.
+pub struct Scripted<'a> {
+    pub generator: ScriptedGenerator<'a>,
+    pub scorer: ScriptedScorer<'a>,
+}
+
+impl<'a> Scripted<'a> {
+    pub fn new(
+        script: impl Fn(&Place<'_>) -> Said + 'a,
+        judge: impl Fn(&Problem, &str, &str) -> f32 + 'a,
+    ) -> Self {
+        Self {
+            generator: ScriptedGenerator::new(script),
+            scorer: ScriptedScorer::new(judge),
+        }
+    }
+
+    /// [`random_said`] and [`random_score`].
+    pub fn random() -> Self {
+        Self::new(random_said, random_score)
+    }
+
+    pub fn models(&mut self) -> Models<'_> {
+        Models {
+            generator: &mut self.generator,
+            scorer: Some(&mut self.scorer),
+            answers: &Stated,
+            clock: &StoppedClock,
+        }
+    }
+
+    /// Runs to the end and returns the results in input order.
+    pub fn solve(
+        &mut self,
+        config: &SearchConfig,
+        problems: Vec<Problem>,
+    ) -> (Vec<ProblemResult>, RunSummary) {
+        solve(
+            &mut self.generator,
+            Some(&mut self.scorer),
+            config,
+            problems,
+        )
+    }
+
+    /// Neither model holds a chain any more.
+    pub fn assert_empty(&self) {
+        let held = (self.generator.chains_held(), self.scorer.chains_held());
+        assert_eq!(held, (0, 0));
     }
 }
 
