@@ -56,9 +56,9 @@ pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use numbers::{number_or_nan, numbers_or_nan};
 pub use problem::Problem;
-pub use request::{CancelToken, Intake, Next, Request, Settings, StrategyFactory};
+pub use request::{CancelToken, Intake, Next, Request, RequestList, Settings, StrategyFactory};
 pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
-pub use scheduler::{Callbacks, Models, RequestList, Sink, run, run_with, serve};
+pub use scheduler::{Callbacks, Models, Sink, run, run_with, serve};
 pub use scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,
     Submitted,

@@ -147,3 +147,15 @@ pub trait Intake {
         None
     }
 }
+
+/// Requests from an iterator; the run ends after the last one.
+#[derive(Debug)]
+pub struct RequestList<I>(pub I);
+
+impl<I: Iterator<Item = Request>> Intake for RequestList<I> {
+    fn next(&mut self, _idle: bool) -> Next {
+        self.0
+            .next()
+            .map_or(Next::Closed, |request| Next::Request(Box::new(request)))
+    }
+}

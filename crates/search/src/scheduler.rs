@@ -2,27 +2,20 @@
 
 mod actions;
 mod active;
-mod adapters;
 mod admission;
-mod afford;
 mod budget;
-mod consensus;
 mod contents;
 mod ending;
-mod given;
 mod live;
-mod node;
-mod pass;
+mod policy;
 mod problem_result;
-mod pruning;
 mod resources;
 mod scoring;
 mod speculative;
 mod stating;
 mod steps;
-mod votes;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +26,13 @@ use crate::event::Event;
 use crate::generator::{ChainId, Generator};
 use crate::ledger::{Clock, Ledger};
 use crate::problem::Problem;
-use crate::request::{Intake, Request, Settings, StrategyFactory};
+use crate::request::{Intake, Request, RequestList, Settings, StrategyFactory};
 use crate::result::{ProblemResult, RunSummary};
 use crate::scorer::Scorer;
 use crate::tree::NodeId;
-pub use adapters::{Callbacks, RequestList};
 
 use active::{ActiveProblem, Passes, Stage};
+use admission::{Requests, Room};
 use live::{Live, Look};
 use scoring::PendingBatches;
 
@@ -73,6 +66,30 @@ pub trait Sink {
     fn result(&mut self, result: ProblemResult) -> ControlFlow<()>;
 }
 
+/// A sink of two closures.
+pub struct Callbacks<'a> {
+    /// Takes the events.
+    pub observe: &'a mut dyn FnMut(Event<'_>),
+    /// Takes the results.
+    pub deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
+}
+
+impl std::fmt::Debug for Callbacks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Callbacks")
+    }
+}
+
+impl Sink for Callbacks<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        (self.observe)(event);
+    }
+
+    fn result(&mut self, result: ProblemResult) -> ControlFlow<()> {
+        (self.deliver)(result)
+    }
+}
+
 /// Solves `problems` as `settings` say, up to `search.in_flight` at once; they are pulled from the
 /// iterator when there is room. `observe` sees everything as it happens, `deliver` takes each
 /// result as soon as its problem is done (not always in input order) and may stop the run.
@@ -89,8 +106,10 @@ pub fn run(
 ) -> Result<RunSummary, SearchError> {
     let settings = settings.into();
     settings.validate()?;
-    settings.search.build(models.scorer.is_some())?;
-    run_requests(models, settings, None, problems, observe, deliver)
+    let (search, has_scorer) = (settings.search.clone(), models.scorer.is_some());
+    search.build(has_scorer)?;
+    let strategy: StrategyFactory = Arc::new(move |_| search.build(has_scorer));
+    run_with(models, settings, strategy, problems, observe, deliver)
 }
 
 /// [`run`] with strategies of one's own. Of the settings, everything but the choice of
@@ -108,21 +127,10 @@ pub fn run_with(
 ) -> Result<RunSummary, SearchError> {
     let settings = settings.into();
     settings.validate()?;
-    run_requests(models, settings, Some(strategy), problems, observe, deliver)
-}
-
-fn run_requests(
-    models: Models<'_>,
-    settings: Settings,
-    strategy: Option<StrategyFactory>,
-    problems: impl IntoIterator<Item = Problem>,
-    observe: &mut dyn FnMut(Event<'_>),
-    deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
-) -> Result<RunSummary, SearchError> {
     let in_flight = settings.search.in_flight;
     let settings = Arc::new(settings);
     let requests = problems.into_iter().map(|problem| Request {
-        strategy: strategy.clone(),
+        strategy: Some(Arc::clone(&strategy)),
         ..Request::new(problem, Arc::clone(&settings))
     });
     let mut intake = RequestList(requests);
@@ -145,21 +153,13 @@ pub fn serve<'s>(
     let started = models.clock.now();
     Scheduler {
         cx: Context { models, sink },
-        intake,
-        closed: false,
-        in_flight: in_flight.max(1),
+        requests: Requests::new(intake),
+        room: Room::new(in_flight),
         live: Live::default(),
         passes: Passes::default(),
         owners: HashMap::new(),
         batches: PendingBatches::new(),
-        set_back: VecDeque::new(),
-        limit: in_flight.max(1),
-        results_since_change: 0,
-        exclusive: None,
-        blocked: false,
         stopped: false,
-        next_index: 0,
-        next_epoch: 0,
         summary: RunSummary::default(),
         started,
     }
@@ -188,47 +188,25 @@ struct Owner {
 }
 
 impl Owner {
-    fn step(index: usize, node: NodeId) -> Self {
+    fn new(index: usize, node: NodeId, speculative: bool) -> Self {
         Self {
             index,
             node,
-            speculative: false,
-        }
-    }
-
-    fn speculative(index: usize, node: NodeId) -> Self {
-        Self {
-            index,
-            node,
-            speculative: true,
+            speculative,
         }
     }
 }
 
 struct Scheduler<'m, 's> {
     cx: Context<'m, 's>,
-    intake: &'s mut dyn Intake,
-    /// Whether the intake is closed.
-    closed: bool,
-    in_flight: usize,
+    requests: Requests<'s>,
+    room: Room,
     live: Live,
     passes: Passes,
     /// Whose step each active chain is.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,
-    /// Problems to begin again, before any new one.
-    set_back: VecDeque<(usize, Request)>,
-    /// Problems that memory is believed to hold at once; never above `in_flight`.
-    limit: usize,
-    /// Problems done since the limit was last changed.
-    results_since_change: usize,
-    /// A problem that must be alone until it is done.
-    exclusive: Option<usize>,
-    /// Whether a step is waiting for memory.
-    blocked: bool,
     stopped: bool,
-    next_index: usize,
-    next_epoch: u64,
     summary: RunSummary,
     started: Duration,
 }
@@ -258,7 +236,7 @@ impl Scheduler<'_, '_> {
             if waits {
                 self.collect_scores(!(given || admitted || ended))?;
             }
-            return Ok(given || admitted || ended || waits || !self.closed);
+            return Ok(given || admitted || ended || waits || !self.requests.is_closed());
         }
         let started = self.start_steps();
         let passed = self.pass()?;
@@ -290,10 +268,11 @@ impl Scheduler<'_, '_> {
                 continue;
             };
             live.bill_run(&mut self.summary.ledger);
-            for (chain, node) in live.speculation.adopted.drain(..) {
-                self.owners.insert(chain, Owner::step(index, node));
+            for (chain, node) in live.steps.adopted.drain(..) {
+                let owner = Owner::new(index, node, false);
+                self.owners.insert(chain, owner);
             }
-            for chain in live.dropped.drain(..) {
+            for chain in live.steps.dropped.drain(..) {
                 self.owners.remove(&chain);
             }
         }
@@ -347,14 +326,7 @@ impl Scheduler<'_, '_> {
         self.summary.memory_limited += usize::from(result.lost_to_memory > 0);
         self.summary.checker_limited += usize::from(result.lost_verdicts > 0);
         self.summary.answered += usize::from(result.answer.is_some());
-        if self.exclusive == Some(result.index) {
-            self.exclusive = None;
-        }
-        self.results_since_change += 1;
-        if self.results_since_change >= 2 * self.limit && self.limit < self.in_flight {
-            self.limit += 1;
-            self.results_since_change = 0;
-        }
+        self.room.note_result(result.index);
         let cache_bytes = self.cx.models.cache_bytes();
         self.cx.event(Event::ProblemDone {
             result: &result,

@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::active::{ActiveProblem, Stage};
-use super::node::{NodeResources, SpeculativeStep};
-use super::pruning::Decision;
+use super::ending::Decision;
+use super::resources::{NodeResources, SpeculativeStep};
 use crate::error::SearchError;
 use crate::event::Event;
 use crate::finish::Finish;
@@ -21,8 +21,9 @@ impl ActiveProblem {
         let mut nodes = std::mem::take(&mut self.steps.unreported);
         nodes.sort_unstable();
         nodes.dedup();
-        let actions = self.strategy.on_steps(&self.tree, &nodes);
-        if self.config().consensus && self.is_decided(&nodes, cx.models.answers) {
+        let actions = self.policy.strategy.on_steps(&self.tree, &nodes);
+        let answers = cx.models.answers;
+        if self.config().consensus && self.policy.is_decided(&nodes, &self.tree, answers) {
             self.conclude(cx);
             return;
         }
@@ -43,11 +44,17 @@ impl ActiveProblem {
         actions: Vec<Action>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(), SearchError> {
-        self.answers_of_strategy += 1;
-        let round = self.round();
+        self.policy.answers += 1;
+        let round = self.policy.round();
         let aggregation = self.config().aggregation;
         let decision = Decision::new(&self.tree, &actions, aggregation, round);
-        for action in self.afford(actions) {
+        let actions = if round.is_some() {
+            let spent = self.bill.ledger.generated_tokens as usize;
+            self.budget.afford(actions, &self.tree, spent)
+        } else {
+            actions
+        };
+        for action in actions {
             match action {
                 Action::Expand { node, count, mode } => self.expand(node, count, mode, cx)?,
                 Action::Resume(node) => self.resume(node, cx)?,
@@ -66,21 +73,13 @@ impl ActiveProblem {
                 }
             }
         }
-        for (node, step) in std::mem::take(&mut self.speculation.arrived) {
+        for (node, step) in std::mem::take(&mut self.steps.arrived) {
             self.close(node, step, cx);
         }
         if self.steps.outstanding == 0 && self.steps.unreported.is_empty() {
             self.conclude(cx);
         }
         Ok(())
-    }
-
-    /// The round of the search, from 1, if the strategy works in rounds. Otherwise it is asked
-    /// whenever something has happened, which depends on what else is in flight.
-    pub(super) fn round(&self) -> Option<u32> {
-        self.strategy
-            .in_rounds()
-            .then_some(self.answers_of_strategy)
     }
 
     pub(super) fn state(&self, node: NodeId, verb: &str) -> Result<State, SearchError> {
@@ -97,17 +96,17 @@ impl ActiveProblem {
         mode: DecodeMode,
         cx: &mut Context<'_, '_>,
     ) -> Result<(), SearchError> {
-        let keeps = self.strategy.keeps_expanded(node);
+        let keeps = self.policy.strategy.keeps_expanded(node);
         match self.state(node, "expand")? {
             State::Open => {}
-            State::Expanded if self.is_kept(node) && self.resources(node).chain.is_some() => {}
+            State::Expanded if self.is_kept(node) && self.resources[node].chain.is_some() => {}
             _ => return Err(bad(node, "expand", "an open node")),
         }
         if count == 0 {
             let what = format!("it asked to expand {node:?} into no steps");
             return Err(SearchError::BadAction(what));
         }
-        let left = self.resources(node).token_limit;
+        let left = self.resources[node].token_limit;
         let token_limits = self.budget.token_limits(left, count);
         if token_limits.is_empty() {
             if self.tree.node(node).state == State::Open {
@@ -119,8 +118,7 @@ impl ActiveProblem {
         let wanted = |step: &mut SpeculativeStep| step.mode == mode;
         let known = self.tree.node(node).children.len();
         let is_first = known == 0;
-        let mut step = self
-            .resources(node)
+        let mut step = self.resources[node]
             .speculative
             .take_if(|a| is_first && wanted(a));
         self.drop_speculative(node, cx);
@@ -132,12 +130,12 @@ impl ActiveProblem {
         let handed = token_limits
             .iter()
             .fold(0, |sum: usize, &a| sum.saturating_add(a));
-        self.resources(node).token_limit = left.saturating_sub(handed);
-        self.resources(node).unclosed += token_limits.len();
+        self.resources[node].token_limit = left.saturating_sub(handed);
+        self.resources[node].unclosed += token_limits.len();
         self.steps.outstanding += token_limits.len();
         for token_limit in token_limits {
             let child = self.tree.add_child(node);
-            self.tree.node_mut(child).round = self.round();
+            self.tree.node_mut(child).round = self.policy.round();
             self.resources.push(NodeResources {
                 mode,
                 token_limit,
@@ -146,7 +144,7 @@ impl ActiveProblem {
             match step.take() {
                 None => {
                     self.steps.queue.push_back(child);
-                    self.resources(node).unstarted += 1;
+                    self.resources[node].unstarted += 1;
                 }
                 Some(step) => self.adopt(child, step),
             }
@@ -169,22 +167,22 @@ impl ActiveProblem {
 
     /// Makes a step that was begun ahead that of a node.
     pub(super) fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
-        self.resources(child).chain = Some(step.chain);
+        self.resources[child].chain = Some(step.chain);
         match step.step {
-            Some(step) => self.speculation.arrived.push((child, step)),
+            Some(step) => self.steps.arrived.push((child, step)),
             None => {
-                self.speculation.running -= 1;
+                self.steps.ahead -= 1;
                 self.steps.growing += 1;
-                self.speculation.adopted.push((step.chain, child));
+                self.steps.adopted.push((step.chain, child));
             }
         }
     }
 
     /// Gives an expanded node's chain back when all its children are started.
     pub(super) fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
-        if self.resources(node).unstarted == 0
-            && !self.strategy.keeps_expanded(node)
-            && let Some(chain) = self.resources(node).chain.take()
+        if self.resources[node].unstarted == 0
+            && !self.policy.strategy.keeps_expanded(node)
+            && let Some(chain) = self.resources[node].chain.take()
         {
             cx.models.generator.release(chain);
         }
@@ -198,17 +196,17 @@ impl ActiveProblem {
         if self.state(node, "resume")? != State::Paused {
             return Err(bad(node, "resume", "a paused node"));
         }
-        let left = self.resources(node).token_limit;
+        let left = self.resources[node].token_limit;
         let Some(&more) = self.budget.token_limits(left, 1).first() else {
             self.refuse(node, cx);
             return Ok(());
         };
         let tokens = self.tree.node(node).tokens.len();
         self.tree.node_mut(node).state = State::Growing;
-        let resources = self.resources(node);
+        let resources = &mut self.resources[node];
         resources.token_limit = more.saturating_add(tokens);
         if let Some(parent) = self.tree.node(node).parent {
-            self.resources(parent).unclosed += 1;
+            self.resources[parent].unclosed += 1;
         }
         self.steps.outstanding += 1;
         self.steps.queue.push_back(node);
@@ -218,14 +216,14 @@ impl ActiveProblem {
     /// Whether an expanded node was kept. One that is not has no cache once all its children are
     /// started.
     pub(super) fn is_kept(&self, node: NodeId) -> bool {
-        let resources = &self.resources[node.index()];
+        let resources = &self.resources[node];
         let is_idle = resources.unstarted == 0 && resources.chain.is_some();
-        is_idle || self.strategy.keeps_expanded(node)
+        is_idle || self.policy.strategy.keeps_expanded(node)
     }
 
     pub(super) fn ask_for_score(&mut self, node: NodeId) -> Result<(), SearchError> {
         let state = self.state(node, "score")?;
-        if !self.competes(node) || self.scoring == Scoring::Never {
+        if !self.competes(node) || self.policy.scoring == Scoring::Never {
             return Err(bad(node, "score", "an open, paused or complete node"));
         }
         self.steps.outstanding += 1;
@@ -237,7 +235,7 @@ impl ActiveProblem {
             _ => self.is_read(node),
         };
         match known {
-            true => self.report(node),
+            true => self.steps.report(node),
             false => self.steps.ready.push(node),
         }
         Ok(())

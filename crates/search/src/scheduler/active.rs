@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::Context;
 use super::budget::TokenBudget;
 use super::contents::{ContentId, Contents};
-use super::node::NodeResources;
-use super::votes::Votes;
+use super::policy::{Policy, Votes};
+use super::resources::{NodeResources, Resources};
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, GenError, ScoreError, SearchError};
 use crate::generator::{ChainId, StepOutput};
 use crate::ledger::Ledger;
 use crate::request::Request;
 use crate::result::{ProblemResult, Stopped};
-use crate::strategy::{self, Scoring, Strategy};
+use crate::strategy::{Scoring, Start};
 use crate::tree::{ChainTree, NodeId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,29 +31,24 @@ pub(super) struct ActiveProblem {
     /// Tells this start of the problem from an earlier one that was set back.
     pub epoch: u64,
     pub request: Request,
-    pub strategy: Box<dyn Strategy>,
-    pub scoring: Scoring,
+    pub policy: Policy,
     pub stage: Stage,
     pub tree: ChainTree,
-    /// By node.
-    pub resources: Vec<NodeResources>,
+    pub resources: Resources,
     pub contents: Contents,
     pub steps: Steps,
-    pub speculation: Speculation,
     pub bill: Bill,
     pub budget: TokenBudget,
-    pub votes: Votes,
-    pub start: strategy::Start,
-    /// How many times the strategy has said what to do.
-    pub answers_of_strategy: u32,
-    /// Chains in the middle of a step that were dropped since the scheduler last looked.
-    pub dropped: Vec<ChainId>,
-    /// Batches at the scorer that have steps of this problem.
-    pub batches: usize,
     /// The lists of changed problems that have this one, a bit each.
     pub noted: u8,
     /// Whether another problem was in flight at any time since the start.
     pub ran_beside_others: bool,
+    pub outcome: Outcome,
+}
+
+/// The losses of a search, and why it ended if its strategy did not end it.
+#[derive(Default)]
+pub(super) struct Outcome {
     /// Chains that were given up for want of memory, whatever the strategy did with them then.
     pub lost_to_memory: usize,
     /// Verdicts that scorers lost.
@@ -62,7 +57,6 @@ pub(super) struct ActiveProblem {
     pub stopped: Option<Stopped>,
     /// Why the problem failed, if it did.
     pub error: Option<String>,
-    pub started: Duration,
 }
 
 /// Where the steps that a strategy asked for are, from the request to the report.
@@ -78,17 +72,27 @@ pub(super) struct Steps {
     pub unreported: Vec<NodeId>,
     /// How many were asked for and not reported.
     pub outstanding: usize,
-}
-
-/// Steps begun before the strategy asked for them.
-#[derive(Default)]
-pub(super) struct Speculation {
-    /// How many are being decoded.
-    pub running: usize,
+    /// How many are being decoded that the strategy has not asked for.
+    pub ahead: usize,
     /// Steps that closed before they were asked for, and have just been asked for.
     pub arrived: Vec<(NodeId, StepOutput)>,
-    /// Chains that now belong to a node.
+    /// Chains of steps that were begun ahead and belong to a node since the scheduler last looked.
     pub adopted: Vec<(ChainId, NodeId)>,
+    /// Chains in the middle of a step that were dropped since then.
+    pub dropped: Vec<ChainId>,
+}
+
+impl Steps {
+    /// The number of rows in a pass.
+    pub fn rows(&self) -> usize {
+        self.growing + self.ahead
+    }
+
+    /// Puts a node before the strategy.
+    pub fn report(&mut self, node: NodeId) {
+        self.outstanding -= 1;
+        self.unreported.push(node);
+    }
 }
 
 /// What the problem has cost, and what of it the run has not been told yet.
@@ -104,6 +108,7 @@ pub(super) struct Bill {
     /// Rows that it has in a pass, and the passes up to where these are charged.
     pub rows: usize,
     pub charged: Passes,
+    pub started: Duration,
 }
 
 /// The generator's passes so far.
@@ -186,43 +191,35 @@ impl ActiveProblem {
             index,
             epoch,
             request,
-            strategy,
-            scoring,
+            policy: Policy {
+                strategy,
+                scoring,
+                start: Start {
+                    strategy_seed: opened.strategy_seed,
+                    cache_tokens: cx.models.generator.memory().capacity_tokens,
+                },
+                answers: 0,
+                votes: Votes::default(),
+            },
             stage: Stage::Searching,
             tree: ChainTree::after(thought),
-            resources: vec![root],
+            resources: Resources::new(root),
             contents: Contents::new(handle),
             steps: Steps::default(),
-            speculation: Speculation::default(),
             bill: Bill {
                 prompt_tokens: opened.prompt_tokens,
+                started,
                 ..Bill::default()
             },
             budget,
-            votes: Votes::default(),
-            answers_of_strategy: 0,
-            start: strategy::Start {
-                strategy_seed: opened.strategy_seed,
-                cache_tokens: cx.models.generator.memory().capacity_tokens,
-            },
-            dropped: Vec::new(),
-            batches: 0,
             noted: 0,
             ran_beside_others: false,
-            lost_to_memory: 0,
-            lost_verdicts: 0,
-            stopped: None,
-            error: None,
-            started,
+            outcome: Outcome::default(),
         }))
     }
 
     pub fn config(&self) -> &SearchConfig {
         &self.request.settings.search
-    }
-
-    pub fn resources(&mut self, node: NodeId) -> &mut NodeResources {
-        &mut self.resources[node.index()]
     }
 
     /// Charges the passes since the last call. In each of them the problem had the number of rows
@@ -235,12 +232,12 @@ impl ActiveProblem {
             bill.ledger.seconds.generate += bill.rows as f64 * seconds;
         }
         bill.charged = passes;
-        bill.rows = self.steps.growing + self.speculation.running;
+        bill.rows = self.steps.rows();
     }
 
     /// Whether the strategy is to be asked.
     pub fn has_news(&self) -> bool {
-        let round_is_over = self.steps.outstanding == 0 || !self.strategy.in_rounds();
+        let round_is_over = self.steps.outstanding == 0 || !self.policy.strategy.in_rounds();
         !self.steps.unreported.is_empty() && round_is_over
     }
 }

@@ -1,33 +1,129 @@
 //! Which problems are in flight. They are let in while there is room, ended when they are overdue,
 //! and set back when memory is too short for all.
 
+use std::collections::VecDeque;
+
 use super::Scheduler;
 use super::active::ActiveProblem;
 use super::live::overdue;
 use crate::error::SearchError;
 use crate::event::Event;
-use crate::request::{Next, Request};
+use crate::given::GivenChain;
+use crate::request::{Intake, Next, Request};
 use crate::result::ProblemResult;
+
+/// Where requests come from: the intake, and the problems that were set back.
+pub(super) struct Requests<'s> {
+    intake: &'s mut dyn Intake,
+    closed: bool,
+    /// Problems to begin again, before any new one.
+    set_back: VecDeque<(usize, Request)>,
+    next_index: usize,
+    next_epoch: u64,
+}
+
+impl<'s> Requests<'s> {
+    pub fn new(intake: &'s mut dyn Intake) -> Self {
+        Self {
+            intake,
+            closed: false,
+            set_back: VecDeque::new(),
+            next_index: 0,
+            next_epoch: 0,
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The next chain that is to be scored beside the search.
+    pub fn given(&mut self) -> Option<GivenChain> {
+        self.intake.given()
+    }
+
+    fn next(&mut self, idle: bool) -> Option<(usize, Request)> {
+        if let Some(again) = self.set_back.pop_front() {
+            return Some(again);
+        }
+        if self.closed {
+            return None;
+        }
+        match self.intake.next(idle) {
+            Next::Request(request) => {
+                self.next_index += 1;
+                Some((self.next_index - 1, *request))
+            }
+            Next::Waiting => None,
+            Next::Closed => {
+                self.closed = true;
+                None
+            }
+        }
+    }
+}
+
+/// How many problems may be in flight.
+pub(super) struct Room {
+    in_flight: usize,
+    /// Problems that memory is believed to hold at once; never above `in_flight`.
+    limit: usize,
+    /// Problems done since the limit was last changed.
+    results_since_change: usize,
+    /// A problem that must be alone until it is done.
+    exclusive: Option<usize>,
+    /// Whether a step is waiting for memory.
+    pub blocked: bool,
+}
+
+impl Room {
+    pub fn new(in_flight: usize) -> Self {
+        let in_flight = in_flight.max(1);
+        Self {
+            in_flight,
+            limit: in_flight,
+            results_since_change: 0,
+            exclusive: None,
+            blocked: false,
+        }
+    }
+
+    /// Whether another problem may join so many.
+    fn has_place(&self, live: usize) -> bool {
+        live == 0 || (live < self.limit && !self.blocked && self.exclusive.is_none())
+    }
+
+    /// Takes notice of a problem that is done.
+    pub fn note_result(&mut self, index: usize) {
+        if self.exclusive == Some(index) {
+            self.exclusive = None;
+        }
+        self.results_since_change += 1;
+        if self.results_since_change >= 2 * self.limit && self.limit < self.in_flight {
+            self.limit += 1;
+            self.results_since_change = 0;
+        }
+    }
+
+    /// Takes notice of a problem that was set back, and of the number that is left.
+    fn note_set_back(&mut self, index: usize, live: usize) {
+        if live == 0 {
+            self.exclusive = Some(index);
+        } else {
+            self.limit = live;
+            self.results_since_change = 0;
+        }
+    }
+}
 
 impl Scheduler<'_, '_> {
     /// Lets problems in while there is room. Returns whether one came.
     pub(super) fn admit(&mut self) -> Result<bool, SearchError> {
         let mut admitted = false;
-        while !self.stopped && self.has_room() {
-            let (index, request) = match self.set_back.pop_front() {
-                Some(again) => again,
-                None if self.closed => break,
-                None => match self.intake.next(self.is_idle()) {
-                    Next::Request(request) => {
-                        self.next_index += 1;
-                        (self.next_index - 1, *request)
-                    }
-                    Next::Waiting => break,
-                    Next::Closed => {
-                        self.closed = true;
-                        break;
-                    }
-                },
+        while !self.stopped && self.room.has_place(self.live.len()) {
+            let is_idle = self.live.is_empty() && !self.batches.has_given();
+            let Some((index, request)) = self.requests.next(is_idle) else {
+                break;
             };
             admitted = true;
             self.begin(index, request)?;
@@ -35,17 +131,7 @@ impl Scheduler<'_, '_> {
         Ok(admitted)
     }
 
-    /// Whether there is nothing to do or to wait for.
-    fn is_idle(&self) -> bool {
-        self.live.is_empty() && !self.batches.has_given()
-    }
-
-    pub(super) fn has_room(&self) -> bool {
-        self.live.is_empty()
-            || (self.live.len() < self.limit && !self.blocked && self.exclusive.is_none())
-    }
-
-    pub(super) fn begin(&mut self, index: usize, request: Request) -> Result<(), SearchError> {
+    fn begin(&mut self, index: usize, request: Request) -> Result<(), SearchError> {
         self.cx.event(Event::ProblemStarted {
             index,
             problem: &request.problem,
@@ -57,13 +143,13 @@ impl Scheduler<'_, '_> {
             self.hand_over(result);
             return Ok(());
         }
-        let epoch = self.next_epoch;
-        self.next_epoch += 1;
+        let epoch = self.requests.next_epoch;
+        self.requests.next_epoch += 1;
         match ActiveProblem::open(index, epoch, request, &mut self.cx)? {
             Ok(live) => {
                 let live = self.live.insert(index, live);
-                let start = live.start;
-                let actions = live.strategy.begin(start);
+                let start = live.policy.start;
+                let actions = live.policy.strategy.begin(start);
                 live.follow(actions, &mut self.cx);
                 self.conclude_idle(index);
             }
@@ -100,12 +186,7 @@ impl Scheduler<'_, '_> {
         }
         if live.ran_beside_others {
             self.set_problem_back(youngest);
-            if self.live.is_empty() {
-                self.exclusive = Some(youngest);
-            } else {
-                self.limit = self.live.len();
-                self.results_since_change = 0;
-            }
+            self.room.note_set_back(youngest, self.live.len());
             return;
         }
         if !live.forget_idle(&mut self.cx) {
@@ -113,7 +194,7 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    pub(super) fn set_problem_back(&mut self, index: usize) {
+    fn set_problem_back(&mut self, index: usize) {
         let Some(mut live) = self.live.remove(index) else {
             return;
         };
@@ -122,6 +203,6 @@ impl Scheduler<'_, '_> {
         self.owners.retain(|_, owner| owner.index != index);
         self.summary.restarts += 1;
         self.cx.event(Event::ProblemRestarted { index });
-        self.set_back.push_front((index, live.request));
+        self.requests.set_back.push_front((index, live.request));
     }
 }

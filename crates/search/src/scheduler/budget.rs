@@ -1,6 +1,11 @@
 //! The token budget of a problem. Every token that is sampled was allowed to a step before, so the
 //! budget is never exceeded, and what a step is allowed follows from the tree alone.
+//!
+//! A strategy that works in rounds is narrowed by its budget: it expands as many chains as what is
+//! left can still bring to their end, best first. A budget is worth nothing while all chains are
+//! half written.
 
+use crate::strategy::Action;
 use crate::tree::{ChainTree, NodeId};
 
 /// Steps that a chain is taken to have as long as none has come to its end.
@@ -33,12 +38,7 @@ pub(super) struct Written {
 impl Written {
     /// Tokens that the chain at `node` still needs to come to its end, where complete chains have
     /// `usual` tokens on average: at least another step, as long as the longest so far.
-    pub(super) fn still_needed(
-        &self,
-        tree: &ChainTree,
-        node: NodeId,
-        usual: Option<usize>,
-    ) -> usize {
+    fn still_needed(&self, tree: &ChainTree, node: NodeId, usual: Option<usize>) -> usize {
         let step = match self.steps {
             0 => USUAL_STEP_TOKENS,
             steps => self.tokens / steps,
@@ -48,6 +48,17 @@ impl Written {
         let expected = usual.unwrap_or((USUAL_STEPS * step).max(so_far + so_far / 2));
         expected.saturating_sub(so_far).max(self.longest).max(1)
     }
+}
+
+/// Mean tokens of the chains that came to their own end, if there are some.
+fn mean_complete(tree: &ChainTree) -> Option<usize> {
+    let complete = tree.nodes().filter(|(_, node)| node.is_complete());
+    let (mut chains, mut tokens) = (0, 0);
+    for (id, _) in complete {
+        chains += 1;
+        tokens += tree.token_count(id);
+    }
+    (chains > 0).then(|| tokens / chains)
 }
 
 impl TokenBudget {
@@ -100,6 +111,59 @@ impl TokenBudget {
                 shares.filter(|&share| share > 0).collect()
             }
         }
+    }
+
+    /// Cuts what a strategy that works in rounds asks for down to what the budget allows: only as
+    /// many chains are expanded, in the strategy's order, as what is left after `spent` tokens can
+    /// bring to their end, and at least one. What is left is shared evenly among their steps, as a
+    /// limit that few will reach.
+    pub fn afford(&mut self, actions: Vec<Action>, tree: &ChainTree, spent: usize) -> Vec<Action> {
+        let Self::Limited {
+            total,
+            round,
+            written,
+        } = self
+        else {
+            return actions;
+        };
+        let left = total.saturating_sub(spent);
+        if left == 0 {
+            // Every chain is refused its step and ends with that reason.
+            *round = Some((0, 0));
+            return actions;
+        }
+        let usual = mean_complete(tree);
+        let (mut granted, mut unspent) = (0, left);
+        let mut grant = |node: NodeId, asked: usize| {
+            let each = written.still_needed(tree, node, usual);
+            let first = usize::from(granted == 0);
+            let count = asked.min((unspent / each).max(first));
+            granted += count;
+            unspent = unspent.saturating_sub(count * each);
+            count
+        };
+        let afford = |mut action: Action| {
+            let (node, count) = match &mut action {
+                Action::Expand { node, count, .. } => {
+                    *count = grant(*node, *count);
+                    (*node, *count)
+                }
+                Action::Resume(node) => (*node, grant(*node, 1)),
+                _ => return Some(action),
+            };
+            // A kept node that was expanded before stays as it is.
+            let is_leaf = tree.node(node).children.is_empty();
+            match count {
+                0 => is_leaf.then_some(Action::Prune(node)),
+                _ => Some(action),
+            }
+        };
+        let affordable: Vec<Action> = actions.into_iter().filter_map(afford).collect();
+        *round = Some(match granted {
+            0 => (0, 0),
+            steps => (left / steps, left % steps),
+        });
+        affordable
     }
 }
 

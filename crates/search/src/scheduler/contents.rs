@@ -49,6 +49,8 @@ pub(super) struct StepScore {
 pub(super) struct Contents {
     contents: Vec<Content>,
     by_hash: HashMap<(ContentId, u64), ContentId>,
+    /// Batches at the scorer that have steps of this problem.
+    pub batches: usize,
 }
 
 impl Contents {
@@ -64,6 +66,7 @@ impl Contents {
         Self {
             contents: vec![root],
             by_hash: HashMap::new(),
+            batches: 0,
         }
     }
 

@@ -1,19 +1,20 @@
-//! How a chain ends, and how the search of a problem does.
+//! How a chain ends, how the search of a problem does, and why chains are pruned: written into the
+//! tree for whoever wants to understand a search.
 
 use super::Context;
 use super::active::{ActiveProblem, Stage};
-use super::pruning::Decision;
+use crate::aggregation::Aggregation;
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::result::Stopped;
-use crate::strategy::Scoring;
-use crate::tree::{ChainTree, NodeId, Pruned, State};
+use crate::strategy::{Action, Scoring};
+use crate::tree::{ChainTree, NodeId, PruneReason, Pruned, State};
 
 impl ActiveProblem {
     /// Ends a chain and gives back what it held for growing.
     pub(super) fn finish(&mut self, node: NodeId, finish: Finish, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Finished(finish);
-        self.lost_to_memory += usize::from(finish == Finish::NoMemory);
+        self.outcome.lost_to_memory += usize::from(finish == Finish::NoMemory);
         self.release(node, cx);
         cx.event(Event::ChainFinished {
             index: self.index,
@@ -39,30 +40,30 @@ impl ActiveProblem {
         self.steps.queue.clear();
         self.steps.ready.clear();
         self.steps.unreported.clear();
-        for (_, step) in std::mem::take(&mut self.speculation.arrived) {
+        for (_, step) in std::mem::take(&mut self.steps.arrived) {
             self.charge(step.tokens.len());
         }
-        self.speculation.adopted.clear();
+        self.steps.adopted.clear();
         self.steps.growing = 0;
         self.steps.outstanding = 0;
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).collect();
         for &id in &ids {
             match self.tree.node(id).state {
                 State::Open | State::Paused if id != ChainTree::ROOT => {
-                    let over = Decision::search_over(self.round());
+                    let over = Decision::search_over(self.policy.round());
                     self.prune(id, over, cx);
                 }
                 State::Growing => {
                     // What was sampled of it is charged before its chain is given back.
                     self.drop_speculative(id, cx);
                     self.cancel(id, cx);
-                    self.prune(id, Decision::search_over(self.round()), cx);
+                    self.prune(id, Decision::search_over(self.policy.round()), cx);
                 }
                 // Also the chain of an expanded node whose children were not all started.
                 _ => self.release(id, cx),
             }
         }
-        if self.scoring == Scoring::OnDemand && cx.models.scorer.is_some() {
+        if self.policy.scoring == Scoring::OnDemand && cx.models.scorer.is_some() {
             let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
             self.steps.ready = ids.into_iter().filter(unread).collect();
         }
@@ -74,13 +75,13 @@ impl ActiveProblem {
 
     /// Ends the search now, whatever its strategy still wanted: nothing more is scored.
     pub(super) fn stop(&mut self, stopped: Stopped, cx: &mut Context<'_, '_>) {
-        self.stopped = Some(stopped);
+        self.outcome.stopped = Some(stopped);
         self.end(cx);
     }
 
     /// Ends the search because a model failed this problem.
     pub(super) fn fail(&mut self, reason: String, cx: &mut Context<'_, '_>) {
-        self.error = Some(reason);
+        self.outcome.error = Some(reason);
         self.end(cx);
     }
 
@@ -93,5 +94,88 @@ impl ActiveProblem {
     pub(super) fn done(&mut self, cx: &mut Context<'_, '_>) {
         self.release_scores(cx);
         self.stage = Stage::Done;
+    }
+}
+
+/// The chains that a strategy decided about in one answer, and how it decided.
+#[derive(Debug, Default)]
+pub(super) struct Decision {
+    round: Option<u32>,
+    /// Chains that could have gone on, and complete ones; best score first.
+    ranked: Vec<NodeId>,
+    /// The lowest score of a chain that goes on.
+    cutoff: Option<f32>,
+    /// What the strategy itself dropped. Other nodes are dropped for want of budget.
+    dropped: Vec<NodeId>,
+}
+
+impl Decision {
+    /// The decision that `actions` are, before they are carried out.
+    pub fn new(
+        tree: &ChainTree,
+        actions: &[Action],
+        aggregation: Aggregation,
+        round: Option<u32>,
+    ) -> Self {
+        let (mut dropped, mut going_on) = (Vec::new(), Vec::new());
+        for action in actions {
+            match *action {
+                Action::Prune(node) => dropped.push(node),
+                Action::Expand { node, .. } | Action::Resume(node) => going_on.push(node),
+                Action::Score(_) | Action::Done => {}
+            }
+        }
+        if dropped.is_empty() {
+            return Self {
+                round,
+                ..Self::default()
+            };
+        }
+        // An action may name a node that is not there; that is an error when it is carried out.
+        let could_go_on = |&id: &NodeId| {
+            tree.contains(id) && matches!(tree.node(id).state, State::Open | State::Paused)
+        };
+        let candidates = dropped.iter().chain(&going_on).copied();
+        let mut ranked: Vec<NodeId> = candidates.filter(could_go_on).collect();
+        let complete = tree.nodes().filter(|(_, node)| node.is_complete());
+        ranked.extend(complete.map(|(id, _)| id));
+        tree.sort_by_score(&mut ranked, aggregation);
+        let scores = going_on.iter().filter(|id| could_go_on(id));
+        let scores = scores.filter_map(|&id| tree.chain_score(id, aggregation));
+        Self {
+            round,
+            ranked,
+            cutoff: scores.min_by(f32::total_cmp),
+            dropped,
+        }
+    }
+
+    /// What the tree says of a node that is pruned on this decision.
+    pub fn on(&self, node: NodeId) -> Pruned {
+        let by_strategy = self.dropped.contains(&node);
+        let place = self.ranked.iter().position(|&id| id == node);
+        Pruned {
+            reason: match by_strategy {
+                true => PruneReason::NotChosen,
+                false => PruneReason::Budget,
+            },
+            round: self.round,
+            rank: place.filter(|_| by_strategy).map(|at| at as u32 + 1),
+            candidates: place
+                .filter(|_| by_strategy)
+                .map(|_| self.ranked.len() as u32),
+            cutoff: self.cutoff.filter(|_| by_strategy && place.is_some()),
+        }
+    }
+
+    /// What the tree says of a node that is pruned because the search is over.
+    pub fn search_over(round: Option<u32>) -> Pruned {
+        Pruned {
+            reason: PruneReason::SearchOver,
+            round,
+            rank: None,
+            candidates: None,
+            cutoff: None,
+        }
     }
 }

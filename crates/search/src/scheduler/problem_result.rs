@@ -15,13 +15,13 @@ pub(super) fn result(
 ) -> ProblemResult {
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
-    let finished = finished_chains(&tree, &*problem.strategy, config, answers);
+    let finished = finished_chains(&tree, &*problem.policy.strategy, config, answers);
     let answering = choose_capped(&finished, config.choosing(), config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
     let votes = answer_votes(&finished, answering, config.chains());
-    let answering = answering.filter(|_| problem.error.is_none());
+    let answering = answering.filter(|_| problem.outcome.error.is_none());
     let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
@@ -34,13 +34,16 @@ pub(super) fn result(
         withheld,
         answers: votes,
         score,
-        error: problem.error,
+        error: problem.outcome.error,
         too_long: false,
-        stopped: problem.stopped,
-        lost_to_memory: problem.lost_to_memory,
-        lost_verdicts: problem.lost_verdicts,
+        stopped: problem.outcome.stopped,
+        lost_to_memory: problem.outcome.lost_to_memory,
+        lost_verdicts: problem.outcome.lost_verdicts,
         ledger: problem.bill.ledger,
-        elapsed: clock.now().saturating_sub(problem.started).as_secs_f64(),
+        elapsed: clock
+            .now()
+            .saturating_sub(problem.bill.started)
+            .as_secs_f64(),
         problem: problem.request.problem,
         tree,
         finished,

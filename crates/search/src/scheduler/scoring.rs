@@ -8,10 +8,10 @@ use super::active::{ActiveProblem, Stage};
 use super::contents::{ContentId, StepScore};
 use super::live::Look;
 use super::{Context, Scheduler};
-use crate::error::{ScoreError, SearchError};
+use crate::error::{Cause, ScoreError, SearchError};
 use crate::event::Event;
 use crate::finish::Finish;
-use crate::given::{GivenReply, tell};
+use crate::given::{GivenChain, GivenReply, problem_of, steps_of, tell};
 use crate::ledger::{JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
@@ -54,11 +54,6 @@ impl PendingBatches {
         self.batches.is_empty() && self.given.is_empty()
     }
 
-    /// Takes in a batch of one chain that is scored beside the search.
-    pub fn add_given(&mut self, batch: BatchId, reply: GivenReply) {
-        self.given.insert(batch, reply);
-    }
-
     /// Whether a chain beside the search waits for its scores.
     pub fn has_given(&self) -> bool {
         !self.given.is_empty()
@@ -66,7 +61,7 @@ impl PendingBatches {
 }
 
 /// A number that no batch had.
-pub(super) fn next_batch() -> BatchId {
+fn next_batch() -> BatchId {
     BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -84,7 +79,7 @@ impl Scheduler<'_, '_> {
         let stalled = self.cx.models.generator.active() == 0;
         let due_now = |live: &ActiveProblem| {
             let rests = live.steps.growing == 0 && live.steps.queue.is_empty();
-            live.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
+            live.contents.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
         };
         // What is due follows from what happened to a problem, unless nothing is being written any
         // more.
@@ -103,7 +98,10 @@ impl Scheduler<'_, '_> {
             }
             self.read(requests)?;
             let live = &self.live;
-            due.retain(|index| live.get(*index).is_some_and(|live| live.batches == 0));
+            due.retain(|index| {
+                live.get(*index)
+                    .is_some_and(|live| live.contents.batches == 0)
+            });
         }
         for index in &due {
             if let Some(live) = self.live.get_mut(*index) {
@@ -124,14 +122,14 @@ impl Scheduler<'_, '_> {
                 continue;
             };
             for node in std::mem::take(&mut live.steps.ready) {
-                let content = live.resources(node).content.unwrap_or(ContentId::ROOT);
+                let content = live.resources[node].content.unwrap_or(ContentId::ROOT);
                 if live.contents.scored(content).is_none() {
                     live.steps.ready.push(node);
                     continue;
                 }
                 live.take_scores(node, &mut self.cx);
                 if live.stage == Stage::Searching {
-                    live.report(node);
+                    live.steps.report(node);
                 }
             }
         }
@@ -181,17 +179,44 @@ impl Scheduler<'_, '_> {
         match submitted {
             Submitted::Done(scored) => self.take_batch(&requests, scored, before),
             Submitted::Pending => {
-                let mut indices: Vec<usize> = requests.iter().map(|r| r.index).collect();
-                indices.dedup();
-                for index in indices {
-                    if let Some(live) = self.live.get_mut(index) {
-                        live.batches += 1;
+                for request in first_of_each(&requests) {
+                    if let Some(live) = self.live.get_mut(request.index) {
+                        live.contents.batches += 1;
                     }
                 }
                 self.batches.batches.insert(batch, (requests, before));
                 Ok(())
             }
         }
+    }
+
+    /// Hands over a chain that is to be scored beside the search. Returns whether there was one.
+    pub(super) fn score_given(&mut self) -> bool {
+        let Some(given) = self.requests.given() else {
+            return false;
+        };
+        match self.submit_given(&given) {
+            Ok((batch, Submitted::Pending)) => _ = self.batches.given.insert(batch, given.reply),
+            Ok((_, Submitted::Done(scored))) => tell(given.reply, scored),
+            Err(error) => (given.reply)(Err(error)),
+        }
+        true
+    }
+
+    fn submit_given(&mut self, given: &GivenChain) -> Result<(BatchId, Submitted), ScoreError> {
+        let none = || ScoreError::Failed(Cause::from("there is none under these settings"));
+        let scorer = self.cx.models.scorer.as_mut().ok_or_else(none)?;
+        let batch = next_batch();
+        let texts: Vec<&str> = given.steps.iter().map(String::as_str).collect();
+        let steps = steps_of(&texts);
+        if steps.is_empty() {
+            return Ok((batch, Submitted::Done(Ok(Vec::new()))));
+        }
+        let problem = problem_of(&given.problem);
+        let id = scorer.open(&problem, problem.key())?;
+        let submitted = scorer.submit(batch, &[ScoreItem { id, steps }]);
+        scorer.release(id);
+        Ok((batch, submitted))
     }
 
     /// Takes in the batches that the scorer has answered meanwhile.
@@ -211,14 +236,10 @@ impl Scheduler<'_, '_> {
                 let what = format!("scores for {batch:?}, which was not pending");
                 return Err(SearchError::BadScores(what));
             };
-            let mut last = None;
-            for request in &requests {
-                if last != Some(request.index)
-                    && let Some(live) = self.asker(request)
-                {
-                    live.batches -= 1;
+            for request in first_of_each(&requests) {
+                if let Some(live) = self.asker(request) {
+                    live.contents.batches -= 1;
                 }
-                last = Some(request.index);
             }
             self.take_batch(&requests, scored, before)?;
         }
@@ -258,14 +279,10 @@ impl Scheduler<'_, '_> {
             self.take_in(request, scored)?;
         }
         self.note_memory();
-        let mut last = None;
-        for request in requests {
-            if last != Some(request.index)
-                && let Some(live) = self.live.get_mut(request.index)
-            {
+        for request in first_of_each(requests) {
+            if let Some(live) = self.live.get_mut(request.index) {
                 live.note_memory(&self.cx.models);
             }
-            last = Some(request.index);
         }
         Ok(())
     }
@@ -337,7 +354,7 @@ impl Scheduler<'_, '_> {
         let error = match scored {
             Ok(scored) => match check(&scored, request.steps.len()) {
                 Ok(()) => {
-                    live.lost_verdicts += scored.lost_verdicts;
+                    live.outcome.lost_verdicts += scored.lost_verdicts;
                     for (at, &step) in request.steps.iter().enumerate() {
                         live.contents.set_scored(step, step_score(&scored, at));
                     }
@@ -370,7 +387,7 @@ impl Scheduler<'_, '_> {
             for node in ready {
                 live.finish(node, finish, &mut self.cx);
                 if live.stage == Stage::Searching {
-                    live.report(node);
+                    live.steps.report(node);
                 }
             }
         }
@@ -384,9 +401,7 @@ impl ActiveProblem {
     fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
         let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
         for &node in &self.steps.ready {
-            let content = self.resources[node.index()]
-                .content
-                .unwrap_or(ContentId::ROOT);
+            let content = self.resources[node].content.unwrap_or(ContentId::ROOT);
             let (from, steps) = self.contents.unread(content);
             let Some(&first) = steps.first() else {
                 continue;
@@ -406,9 +421,7 @@ impl ActiveProblem {
     /// Gives a node, and the nodes above it, the scores of their texts.
     fn take_scores(&mut self, end: NodeId, cx: &mut Context<'_, '_>) {
         for id in self.tree.path(end) {
-            let content = self.resources[id.index()]
-                .content
-                .unwrap_or(ContentId::ROOT);
+            let content = self.resources[id].content.unwrap_or(ContentId::ROOT);
             let node = self.tree.node(id);
             let Some(scored) = self.contents.scored(content) else {
                 continue;
@@ -456,14 +469,18 @@ impl ActiveProblem {
         let first = steps.first().copied();
         let ready = std::mem::take(&mut self.steps.ready);
         let (after, others) = ready.into_iter().partition(|node| {
-            let content = self.resources[node.index()]
-                .content
-                .unwrap_or(ContentId::ROOT);
+            let content = self.resources[*node].content.unwrap_or(ContentId::ROOT);
             self.contents.unread(content).1.first().copied() == first
         });
         self.steps.ready = others;
         after
     }
+}
+
+/// The first request of each problem: the requests of a problem are adjacent.
+fn first_of_each(requests: &[ScoreRequest]) -> impl Iterator<Item = &ScoreRequest> {
+    let problems = requests.chunk_by(|a, b| a.index == b.index);
+    problems.filter_map(|requests| requests.first())
 }
 
 fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a>> {
@@ -475,7 +492,7 @@ fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a
             let node = tree.node(id);
             StepRef {
                 text: &node.text,
-                tokens: match live.resources[id.index()].tokens_match_text {
+                tokens: match live.resources[id].tokens_match_text {
                     true => &node.tokens,
                     false => &[],
                 },

@@ -11,7 +11,7 @@ use super::Context;
 use super::active::ActiveProblem;
 use super::budget::TokenBudget;
 use super::contents::ContentId;
-use super::node::SpeculativeStep;
+use super::resources::SpeculativeStep;
 use crate::generator::{ChainId, Source, StepOutput, StepPlan};
 use crate::stream::child_stream;
 use crate::tree::{NodeId, State};
@@ -22,24 +22,22 @@ impl ActiveProblem {
     pub(super) fn start_speculative(&mut self, cx: &mut Context<'_, '_>) -> Vec<(ChainId, NodeId)> {
         let mut started = Vec::new();
         let unlimited = matches!(self.budget, TokenBudget::Unlimited);
-        if self.steps.growing == 0 || !unlimited || !self.strategy.in_rounds() {
+        if self.steps.growing == 0 || !unlimited || !self.policy.strategy.in_rounds() {
             return started;
         }
-        let closed: Vec<NodeId> = (1..self.resources.len())
-            .map(|at| NodeId(at as u32))
-            .filter(|&id| self.may_speculate(id))
-            .collect();
+        let below = self.resources.nodes().skip(1);
+        let closed: Vec<NodeId> = below.filter(|&id| self.may_speculate(id)).collect();
         let mut ahead = self.speculative_texts();
         for id in closed {
-            let Some(source) = self.resources(id).chain else {
+            let Some(source) = self.resources[id].chain else {
                 continue;
             };
             // Equal siblings will be one.
-            let text = self.resources(id).content;
-            if self.strategy.merges_siblings() && ahead.contains(&text) {
+            let text = self.resources[id].content;
+            if self.policy.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
             }
-            let mode = self.resources(id).mode;
+            let mode = self.resources[id].mode;
             let plan = StepPlan {
                 stream: child_stream(self.tree.node(id).stream, 0),
                 mode,
@@ -49,12 +47,12 @@ impl ActiveProblem {
             let Some(chain) = cx.models.generator.try_start(from, plan) else {
                 break;
             };
-            self.resources(id).speculative = Some(SpeculativeStep {
+            self.resources[id].speculative = Some(SpeculativeStep {
                 chain,
                 mode,
                 step: None,
             });
-            self.speculation.running += 1;
+            self.steps.ahead += 1;
             ahead.insert(text);
             started.push((chain, id));
         }
@@ -65,22 +63,22 @@ impl ActiveProblem {
         let node = self.tree.node(id);
         node.state == State::Open
             && node.children.is_empty()
-            && self.resources[id.index()].speculative.is_none()
+            && self.resources[id].speculative.is_none()
     }
 
     /// Texts that a step is being written after.
     fn speculative_texts(&self) -> HashSet<Option<ContentId>> {
-        let resources = self
-            .resources
-            .iter()
-            .filter(|resources| resources.speculative.is_some());
-        resources.map(|resources| resources.content).collect()
+        let resources = self.resources.nodes().map(|node| &self.resources[node]);
+        resources
+            .filter(|resources| resources.speculative.is_some())
+            .map(|resources| resources.content)
+            .collect()
     }
 
     /// A step written ahead of `node` closed or paused.
     pub(super) fn close_speculative(&mut self, node: NodeId, step: StepOutput) {
-        self.speculation.running -= 1;
-        if let Some(ahead) = &mut self.resources(node).speculative {
+        self.steps.ahead -= 1;
+        if let Some(ahead) = &mut self.resources[node].speculative {
             ahead.step = Some(step);
         }
     }

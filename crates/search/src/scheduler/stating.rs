@@ -26,11 +26,11 @@ impl ActiveProblem {
             return false;
         }
         let node = self.tree.node(id);
-        let above = node.parent.map(|parent| &self.resources[parent.index()]);
+        let above = node.parent.map(|parent| &self.resources[parent]);
         let text = above.map_or("", |above| &above.unsettled).to_owned() + &node.text;
         let stated = answers.is_stated(&text, markers, border);
         if !stated {
-            self.resources[id.index()].unsettled = unsettled(&text, markers);
+            self.resources[id].unsettled = unsettled(&text, markers);
         }
         stated
     }

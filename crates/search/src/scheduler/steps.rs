@@ -1,18 +1,211 @@
-//! The steps of a problem, from the queue to the strategy: they start, close, are merged with equal
-//! ones, and are scored or reported.
+//! The steps of a problem, from the queue to the scorer or the strategy: they start, grow in one
+//! forward pass with those of all other problems, close, and are merged with equal ones.
 
-use super::Context;
+use std::collections::BTreeMap;
+
 use super::active::ActiveProblem;
 use super::contents::ContentId;
+use super::live::Look;
+use super::{Context, Owner, Scheduler};
+use crate::error::{GenError, SearchError};
 use crate::event::Event;
 use crate::finish::{Border, Finish};
-use crate::generator::{ChainId, Source, StepOutput, StepPlan};
+use crate::generator::{ChainId, PassOutput, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
 use crate::strategy::{DecodeMode, Scoring};
 use crate::tree::{NodeId, State};
 
+impl Scheduler<'_, '_> {
+    /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
+    ///
+    /// Within a problem, steps start strictly in order: none overtakes one that waits for memory,
+    /// so that what a problem gets does not depend on timing. Steps written ahead never make
+    /// another one wait.
+    pub(super) fn start_steps(&mut self) -> bool {
+        let mut started = self.start_queued();
+        if self.room.blocked && self.drop_all_speculative() {
+            started |= self.start_queued();
+        }
+        if !self.room.blocked && self.live.speculates() {
+            for (index, live) in self.live.iter_mut() {
+                if !live.config().speculate {
+                    continue;
+                }
+                for (chain, node) in live.start_speculative(&mut self.cx) {
+                    let owner = Owner::new(index, node, true);
+                    self.owners.insert(chain, owner);
+                }
+            }
+        }
+        started
+    }
+
+    fn start_queued(&mut self) -> bool {
+        let mut started = false;
+        self.room.blocked = false;
+        for index in self.live.changed(Look::Start) {
+            let mut any = false;
+            while let Some(live) = self.live.get_mut_quietly(index) {
+                match live.start_next(&mut self.cx, &mut self.summary.ledger) {
+                    Start::Started(chain, node) => {
+                        let owner = Owner::new(index, node, false);
+                        self.owners.insert(chain, owner);
+                        any = true;
+                    }
+                    Start::NoMemory => {
+                        self.room.blocked = true;
+                        self.live.again(Look::Start, index);
+                        break;
+                    }
+                    Start::NothingQueued => break,
+                }
+            }
+            if any {
+                started = true;
+                self.live.again(Look::Book, index);
+                self.live.again(Look::Rows, index);
+            }
+        }
+        started
+    }
+
+    /// Throws away all that is written ahead. Returns whether there was something.
+    fn drop_all_speculative(&mut self) -> bool {
+        let mut dropped = false;
+        for (_, live) in self.live.iter_mut() {
+            for node in live.resources.nodes() {
+                if live.resources[node].speculative.is_some() {
+                    live.drop_speculative(node, &mut self.cx);
+                    dropped = true;
+                }
+            }
+        }
+        self.book();
+        dropped
+    }
+
+    /// One forward pass over everything that grows. Returns whether there was one.
+    pub(super) fn pass(&mut self) -> Result<bool, SearchError> {
+        let rows = self.cx.models.generator.active();
+        if rows == 0 {
+            return Ok(false);
+        }
+        if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
+            scorer.evict_borrowed();
+        }
+        for index in self.live.changed(Look::Rows) {
+            if let Some(live) = self.live.get_mut_quietly(index) {
+                live.charge_passes(self.passes);
+            }
+        }
+        let before = self.cx.models.clock.now();
+        let PassOutput {
+            steps: mut closed,
+            failed,
+            retried,
+        } = match self.cx.models.generator.pass() {
+            Ok(output) => output,
+            Err(error @ GenError::Lost(_)) => return Err(error.into()),
+            Err(error) => {
+                self.fail_active(&error);
+                return Ok(true);
+            }
+        };
+        let seconds = self.seconds_since(before);
+
+        self.passes.count += 1;
+        self.passes.seconds_a_row += seconds / rows as f64;
+        self.summary.ledger.forward_passes += 1;
+        self.summary.ledger.seconds.generate += seconds;
+        self.note_memory();
+        for (chain, requests) in retried {
+            self.summary.ledger.retries += u64::from(requests);
+            let owner = self.owners.get(&chain);
+            if let Some(live) = owner.and_then(|owner| self.live.get_mut(owner.index)) {
+                live.bill.ledger.retries += u64::from(requests);
+            }
+        }
+
+        // Several chains of a problem may fail in a pass: the first ends it.
+        let (mut ended, mut lost) = (BTreeMap::new(), None);
+        for (chain, error) in failed {
+            let Some(owner) = self.owners.get(&chain) else {
+                let what = format!("{chain:?} failed, which was not growing");
+                return Err(SearchError::BadStep(what));
+            };
+            match error {
+                GenError::Lost(_) => lost = Some(error),
+                _ => _ = ended.entry(owner.index).or_insert(error),
+            }
+        }
+
+        for step in closed.iter().filter(|step| !step.logprob.is_finite()) {
+            if let Some(owner) = self.owners.get(&step.chain) {
+                let what = format!("the log-probability of a step is {}", step.logprob);
+                let error = GenError::Failed(what.into());
+                ended.entry(owner.index).or_insert(error);
+            }
+        }
+
+        // Steps written ahead first: what closes after them may throw them away.
+        let owners = &self.owners;
+        closed.sort_by_key(|step| {
+            !owners
+                .get(&step.chain)
+                .is_some_and(|owner| owner.speculative)
+        });
+        for step in closed {
+            let owner = self.owners.remove(&step.chain);
+            let found = owner.and_then(|owner| Some((self.live.get_mut(owner.index)?, owner)));
+            let Some((live, owner)) = found else {
+                let what = format!("a step closed for {:?}, which was not growing", step.chain);
+                return Err(SearchError::BadStep(what));
+            };
+            if owner.speculative {
+                live.close_speculative(owner.node, step);
+                continue;
+            }
+            live.steps.growing -= 1;
+            live.close(owner.node, step, &mut self.cx);
+        }
+        self.book();
+        if let Some(error) = lost {
+            return Err(error.into());
+        }
+        for (index, error) in ended {
+            // What closed may have ended it.
+            if self.live.get(index).is_some() {
+                self.end(index, |live, cx| live.fail(error.to_string(), cx));
+            }
+        }
+
+        self.update_clock();
+        let cache_bytes = self.cx.models.cache_bytes();
+        self.cx.event(Event::Pass {
+            rows,
+            in_flight: self.live.len(),
+            cache_bytes,
+            ledger: &self.summary.ledger,
+        });
+        Ok(true)
+    }
+
+    /// Ends every problem that has a step in the pass that failed.
+    fn fail_active(&mut self, error: &GenError) {
+        let active: Vec<usize> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.steps.rows() > 0)
+            .map(|(index, _)| index)
+            .collect();
+        for index in active {
+            self.end(index, |live, cx| live.fail(error.to_string(), cx));
+        }
+    }
+}
+
 /// What became of a queued step.
-pub(super) enum Start {
+enum Start {
     Started(ChainId, NodeId),
     NoMemory,
     NothingQueued,
@@ -21,7 +214,7 @@ pub(super) enum Start {
 impl ActiveProblem {
     /// Starts the next queued step if memory allows. The last child takes its parent's chain over
     /// unless that is kept, the others fork it.
-    pub(super) fn start_next(&mut self, cx: &mut Context<'_, '_>, total: &mut Ledger) -> Start {
+    fn start_next(&mut self, cx: &mut Context<'_, '_>, total: &mut Ledger) -> Start {
         let Some(&node) = self.steps.queue.front() else {
             return Start::NothingQueued;
         };
@@ -29,13 +222,13 @@ impl ActiveProblem {
         else {
             return Start::NothingQueued;
         };
-        let paused = self.resources(node).chain;
-        let Some(source) = paused.or(self.resources(parent).chain) else {
+        let paused = self.resources[node].chain;
+        let Some(source) = paused.or(self.resources[parent].chain) else {
             return Start::NothingQueued;
         };
         let is_last =
-            self.resources(parent).unstarted == 1 && !self.strategy.keeps_expanded(parent);
-        let resources = self.resources(node);
+            self.resources[parent].unstarted == 1 && !self.policy.strategy.keeps_expanded(parent);
+        let resources = &mut self.resources[node];
         let plan = StepPlan {
             stream,
             mode: match paused {
@@ -53,18 +246,18 @@ impl ActiveProblem {
         };
         self.steps.queue.pop_front();
         if paused.is_none() {
-            self.resources(parent).unstarted -= 1;
+            self.resources[parent].unstarted -= 1;
             if !self.bill.prompt_read {
                 self.bill.prompt_read = true;
                 self.bill.ledger.prompt_tokens += self.bill.prompt_tokens as u64;
                 total.prompt_tokens += self.bill.prompt_tokens as u64;
             }
             match from {
-                Source::Itself(_) => self.resources(parent).chain = None,
+                Source::Itself(_) => self.resources[parent].chain = None,
                 Source::ForkOf(_) => self.note_reuse(parent),
             }
         }
-        self.resources(node).chain = Some(chain);
+        self.resources[node].chain = Some(chain);
         self.steps.growing += 1;
         Start::Started(chain, node)
     }
@@ -82,11 +275,10 @@ impl ActiveProblem {
         let billed = self.tree.node(id).tokens.len();
         self.charge(step.tokens.len().saturating_sub(billed));
         self.budget.note_step(step.tokens.len());
-        let left = self
-            .resources(id)
+        let left = self.resources[id]
             .token_limit
             .saturating_sub(step.tokens.len());
-        let resources = self.resources(id);
+        let resources = &mut self.resources[id];
         resources.token_limit = left;
         resources.leftover = step.leftover;
         resources.tokens_match_text = step.tokens_match_text;
@@ -108,7 +300,7 @@ impl ActiveProblem {
             let ended = step.finish.is_some_and(Finish::is_complete);
             let finish = if !ended && self.states_answer(id, step.border, cx.models.answers) {
                 // Nothing goes on from here.
-                self.resources(id).leftover.clear();
+                self.resources[id].leftover.clear();
                 Some(Finish::Answer)
             } else {
                 step.finish.or(out_of_steps.then_some(Finish::MaxSteps))
@@ -127,31 +319,31 @@ impl ActiveProblem {
         let Some(parent) = self.tree.node(id).parent else {
             return;
         };
-        let above = self.resources(parent).content.unwrap_or(ContentId::ROOT);
+        let above = self.resources[parent].content.unwrap_or(ContentId::ROOT);
         let content = self.contents.intern(&self.tree, above, id);
-        self.resources(id).content = Some(content);
-        self.resources(parent).unclosed -= 1;
-        if !self.strategy.merges_siblings() {
+        self.resources[id].content = Some(content);
+        self.resources[parent].unclosed -= 1;
+        if !self.policy.strategy.merges_siblings() {
             self.advance(id);
             return;
         }
-        self.resources(id).waits = true;
-        if self.resources(parent).unclosed == 0 {
+        self.resources[id].waits = true;
+        if self.resources[parent].unclosed == 0 {
             self.merge_siblings(parent, cx);
         }
     }
 
     /// The first of the siblings that go on from the same text, in the order of their streams,
     /// stands for all. One that was reported before is reported again, for it has a copy more.
-    pub(super) fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
+    fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
         let siblings = self.tree.node(parent).children.clone();
         let new: Vec<bool> = siblings
             .iter()
-            .map(|&id| std::mem::take(&mut self.resources(id).waits))
+            .map(|&id| std::mem::take(&mut self.resources[id].waits))
             .collect();
         for (i, &id) in siblings.iter().enumerate().filter(|(i, _)| new[*i]) {
             // A step that was paused is compared with those that grew with it only.
-            let any = self.resources(id).mode == DecodeMode::Sample;
+            let any = self.resources[id].mode == DecodeMode::Sample;
             let twin = (0..i)
                 .filter(|&earlier| any || new[earlier])
                 .find(|&earlier| self.is_same_step(siblings[earlier], id));
@@ -172,7 +364,7 @@ impl ActiveProblem {
             self.release(id, cx);
             match new[twin] {
                 true => self.steps.outstanding -= 1,
-                false => self.report(stands),
+                false => self.steps.report(stands),
             }
         }
     }
@@ -185,25 +377,19 @@ impl ActiveProblem {
             State::Expanded => State::Open,
             state => state,
         };
-        let leftover = |id: NodeId| &self.resources[id.index()].leftover;
+        let leftover = |id: NodeId| &self.resources[id].leftover;
         let is_same = a.text == b.text && leftover(earlier) == leftover(id);
         before == b.state && before != State::Paused && is_same
     }
 
     /// Sends a step to the scorer or, where there is nothing to score, to the strategy.
-    pub(super) fn advance(&mut self, id: NodeId) {
+    fn advance(&mut self, id: NodeId) {
         let is_step = !self.tree.node(id).is_empty_step();
-        if self.scoring == Scoring::EveryStep && self.competes(id) && is_step {
+        if self.policy.scoring == Scoring::EveryStep && self.competes(id) && is_step {
             self.steps.ready.push(id);
         } else {
-            self.report(id);
+            self.steps.report(id);
         }
-    }
-
-    /// Puts a node before the strategy.
-    pub(super) fn report(&mut self, id: NodeId) {
-        self.steps.outstanding -= 1;
-        self.steps.unreported.push(id);
     }
 
     /// Makes room for the next queued step; other chains are then read again. Returns whether
@@ -211,7 +397,7 @@ impl ActiveProblem {
     pub(super) fn forget_idle(&mut self, cx: &mut Context<'_, '_>) -> bool {
         let next = self.steps.queue.front().copied();
         let above = next.and_then(|node| self.tree.node(node).parent);
-        let chain_of = |node: Option<NodeId>| self.resources[node?.index()].chain;
+        let chain_of = |node: Option<NodeId>| self.resources[node?].chain;
         let source = chain_of(next).or(chain_of(above));
         source.is_some_and(|kept| cx.models.generator.forget(kept))
     }
@@ -232,9 +418,9 @@ impl ActiveProblem {
             return;
         };
         if let Some(parent) = self.tree.node(node).parent
-            && self.resources(node).chain.is_none()
+            && self.resources[node].chain.is_none()
         {
-            self.resources(parent).unstarted -= 1;
+            self.resources[parent].unstarted -= 1;
             self.let_go(parent, cx);
         }
         let written = self.tree.node(node);
@@ -244,7 +430,7 @@ impl ActiveProblem {
             text: written.text.clone(),
             logprob: written.logprob,
             leftover: Vec::new(),
-            tokens_match_text: self.resources[node.index()].tokens_match_text,
+            tokens_match_text: self.resources[node].tokens_match_text,
             border: Border::Limit,
             finish: Some(Finish::NoMemory),
             paused: false,
