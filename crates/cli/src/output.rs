@@ -83,7 +83,7 @@ impl Summary {
         let summary = Totals {
             problems: graded.problems,
             correct: (graded.graded > 0).then_some(graded.correct),
-            accuracy: graded.interval.map(|interval| interval.mean),
+            accuracy: graded.interval().map(|interval| interval.mean),
             withheld: graded.withheld,
             cannot_tell: graded.cannot_tell,
             too_long: graded.too_long,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use beamgen::eval::metrics::Interval;
+use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::{Record, Spent};
 use beamgen::{Problem, RunSummary};
 use serde::Serialize;
@@ -155,6 +155,7 @@ pub fn in_percent(of: Interval) -> String {
 }
 
 /// The counts of a run's summary.
+#[derive(Default)]
 pub struct Graded {
     pub problems: usize,
     pub graded: usize,
@@ -169,8 +170,25 @@ pub struct Graded {
     pub memory_limited: usize,
     /// Problems that lost verdicts because a checker's program failed.
     pub checker_limited: usize,
-    /// 95 % interval of the accuracy; `None` if no problem has a reference answer.
-    pub interval: Option<Interval>,
+}
+
+impl Graded {
+    /// Counts a problem that is done.
+    pub fn count(&mut self, record: &Record) {
+        self.problems += 1;
+        self.withheld += usize::from(record.withheld.is_some());
+        self.cannot_tell += usize::from(record.cannot_tell);
+        self.too_long += usize::from(record.is_too_long());
+        self.memory_limited += usize::from(record.lost_to_memory > 0);
+        self.checker_limited += usize::from(record.lost_verdicts > 0);
+        self.graded += usize::from(record.correct.is_some());
+        self.correct += usize::from(record.correct == Some(true));
+    }
+
+    /// Returns the 95 % interval of the accuracy; `None` if no problem has a reference answer.
+    pub fn interval(&self) -> Option<Interval> {
+        share(self.correct, self.graded)
+    }
 }
 
 /// The costs of problems that an earlier call finished, from their records. They are sums over
@@ -211,7 +229,7 @@ pub fn summary(
 }
 
 fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Result<()> {
-    match &graded.interval {
+    match graded.interval() {
         Some(interval) => writeln!(
             out,
             "{}  {} of {} right = {}  ({})",
@@ -219,7 +237,7 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
             graded.correct,
             graded.graded,
             palette.paint(Ink::Bold, percent(interval.mean)),
-            in_percent(*interval),
+            in_percent(interval),
         )?,
         None => writeln!(
             out,
@@ -232,7 +250,7 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
         let given = graded.problems - graded.withheld;
         write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
         write!(out, "  {} answers below the threshold", graded.withheld)?;
-        match graded.interval {
+        match graded.interval() {
             Some(_) if given > 0 => {
                 let share = graded.correct as f64 / given as f64;
                 writeln!(out, "; {} of the others are right", percent(share))?;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 
-use beamgen::eval::metrics::share;
 use beamgen::eval::{Problems, Record, RunFile, RunHeader};
 use beamgen::{Request, RunSummary, Solver};
 
@@ -117,47 +116,7 @@ struct Report<'a> {
     marks: Marks,
     /// Nobody reads stdout any more.
     reader_left: bool,
-    totals: Totals,
-}
-
-/// What the summary counts.
-#[derive(Default)]
-struct Totals {
-    problems: usize,
-    withheld: usize,
-    cannot_tell: usize,
-    too_long: usize,
-    memory_limited: usize,
-    checker_limited: usize,
-    graded: usize,
-    correct: usize,
-}
-
-impl Totals {
-    fn count(&mut self, record: &Record) {
-        self.problems += 1;
-        self.withheld += usize::from(record.withheld.is_some());
-        self.cannot_tell += usize::from(record.cannot_tell);
-        self.too_long += usize::from(record.is_too_long());
-        self.memory_limited += usize::from(record.lost_to_memory > 0);
-        self.checker_limited += usize::from(record.lost_verdicts > 0);
-        self.graded += usize::from(record.correct.is_some());
-        self.correct += usize::from(record.correct == Some(true));
-    }
-
-    fn graded(&self) -> Graded {
-        Graded {
-            problems: self.problems,
-            graded: self.graded,
-            correct: self.correct,
-            withheld: self.withheld,
-            cannot_tell: self.cannot_tell,
-            too_long: self.too_long,
-            memory_limited: self.memory_limited,
-            checker_limited: self.checker_limited,
-            interval: share(self.correct, self.graded),
-        }
-    }
+    totals: Graded,
 }
 
 impl<'a> Report<'a> {
@@ -178,7 +137,7 @@ impl<'a> Report<'a> {
             printed: 0,
             marks: Marks::default(),
             reader_left: false,
-            totals: Totals::default(),
+            totals: Graded::default(),
         }
     }
 
@@ -267,7 +226,7 @@ impl<'a> Report<'a> {
         if let Some(run_file) = self.run_file.take() {
             run_file.finish()?;
         }
-        let graded = self.totals.graded();
+        let graded = self.totals;
         self.run.clear();
         let mut out = io::stdout().lock();
         if self.args.json {
