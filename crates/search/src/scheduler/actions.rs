@@ -1,9 +1,8 @@
 //! What a strategy is told, and what it asks for: steps to begin, to resume, to score and to prune.
 
 use super::Context;
-use super::active::{ActiveProblem, Stage};
+use super::active::{ActiveProblem, NodeResources, SpeculativeStep, Stage};
 use super::ending::Decision;
-use super::resources::{NodeResources, SpeculativeStep};
 use crate::error::SearchError;
 use crate::event::Event;
 use crate::finish::Finish;

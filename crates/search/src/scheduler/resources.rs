@@ -1,82 +1,10 @@
-//! The resources of a problem's nodes in the models: giving them back, and charging for them.
-
-use std::ops::{Index, IndexMut};
+//! Giving back the resources of a problem's nodes in the models, and charging for them.
 
 use super::active::ActiveProblem;
 use super::contents::ContentId;
 use super::{Context, Models};
-use crate::generator::{ChainId, StepOutput};
 use crate::ledger::Ledger;
-use crate::strategy::DecodeMode;
 use crate::tree::{ChainTree, NodeId, State};
-
-/// The resources of all nodes of a tree.
-pub(super) struct Resources(Vec<NodeResources>);
-
-impl Resources {
-    pub fn new(root: NodeResources) -> Self {
-        Self(vec![root])
-    }
-
-    /// Adds those of the tree's next node.
-    pub fn push(&mut self, node: NodeResources) {
-        self.0.push(node);
-    }
-
-    /// The nodes in order of age, the root first.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.0.len()).map(|at| NodeId(at as u32))
-    }
-}
-
-impl Index<NodeId> for Resources {
-    type Output = NodeResources;
-
-    fn index(&self, node: NodeId) -> &NodeResources {
-        &self.0[node.index()]
-    }
-}
-
-impl IndexMut<NodeId> for Resources {
-    fn index_mut(&mut self, node: NodeId) -> &mut NodeResources {
-        &mut self.0[node.index()]
-    }
-}
-
-/// What a node holds in the models, and how much of it is still owed to its children.
-#[derive(Debug, Default)]
-pub(super) struct NodeResources {
-    pub chain: Option<ChainId>,
-    /// What its chain says, once it closed or paused.
-    pub content: Option<ContentId>,
-    /// What its last token stands for behind the step's end.
-    pub leftover: Vec<u8>,
-    /// The end of its chain's text, as far as an answer may begin there that is not whole.
-    pub unsettled: String,
-    /// Whether its tokens stand for its text and nothing else.
-    pub tokens_match_text: bool,
-    /// How its step grows.
-    pub mode: DecodeMode,
-    /// Most tokens of its step; after it closed without a limit, those left for what follows.
-    pub token_limit: usize,
-    /// Children still to be started from `chain`.
-    pub unstarted: usize,
-    /// Children in the middle of a step.
-    pub unclosed: usize,
-    /// Closed or paused; waits for its siblings to do so.
-    pub waits: bool,
-    /// Its first child, begun before anybody asked for it.
-    pub speculative: Option<SpeculativeStep>,
-}
-
-/// A step that is written before it is known whether it will be wanted.
-#[derive(Debug)]
-pub(super) struct SpeculativeStep {
-    pub chain: ChainId,
-    pub mode: DecodeMode,
-    /// The step, once it closed or paused.
-    pub step: Option<StepOutput>,
-}
 
 impl ActiveProblem {
     /// Gives back what a node holds in the generator.

@@ -8,10 +8,9 @@
 use std::collections::HashSet;
 
 use super::Context;
-use super::active::ActiveProblem;
+use super::active::{ActiveProblem, SpeculativeStep};
 use super::budget::TokenBudget;
 use super::contents::ContentId;
-use super::resources::SpeculativeStep;
 use crate::generator::{ChainId, Source, StepOutput, StepPlan};
 use crate::stream::child_stream;
 use crate::tree::{NodeId, State};
