@@ -17,11 +17,10 @@ use std::time::{Duration, Instant};
 
 use beamgen_launcher::{LaunchError, Launcher};
 use beamgen_search::ScoreId;
-use serde::Serialize;
 
 use self::process::{Event, Process, Source};
 pub use self::scorer::{ExternalScorer, LostSoFar};
-use crate::{CheckItem, Checker, Verdict};
+use crate::{CheckItem, Checker, Lost, Verdict};
 
 /// A process that ends so often without an answer in between is not started again.
 const MAX_FAILURES: u32 = 3;
@@ -31,22 +30,6 @@ const MAX_NOISE: u32 = 1000;
 
 /// Events that wait to be looked at; a process that writes more has to wait.
 const QUEUE: usize = 256;
-
-/// What a checker lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    /// Steps without a verdict that was owed.
-    pub verdicts: u64,
-    /// Times that a process ended by itself with steps to answer, or could not be started.
-    pub crashes: u64,
-    /// Times that a process did not answer in time.
-    pub timeouts: u64,
-    /// Lines that were no answers.
-    pub noise: u64,
-    /// Why the program is not asked any more, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub given_up: Option<String>,
-}
 
 /// How an external checker is run.
 #[derive(Clone, Debug, PartialEq, Eq)]

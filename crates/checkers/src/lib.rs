@@ -19,9 +19,9 @@ mod table;
 mod verdict;
 
 pub use arithmetic::Arithmetic;
-pub use checker::{CheckItem, Checker, PerStep, StepState};
+pub use checker::{CheckItem, Checker, Lost, PerStep, StepState};
 pub use consistency::Consistency;
-pub use external::{External, ExternalConfig, ExternalError, ExternalScorer, Lost, LostSoFar};
+pub use external::{External, ExternalConfig, ExternalError, ExternalScorer, LostSoFar};
 pub use panel::{Opinion, Panel, Tally};
 pub use scorer::CheckerScorer;
 pub use table::{CHECKERS, Row, UnknownChecker, named};
