@@ -48,6 +48,10 @@ const EDGES: &[(&str, &[&str])] = &[
         "beamgen-checkers",
         &["beamgen-eval", "beamgen-launcher", "beamgen-search"],
     ),
+    (
+        "beamgen-measure",
+        &["beamgen", "beamgen-files", "beamgen-labels", "beamgen-view"],
+    ),
     ("beamgen-launcher", &[]),
     ("beamgen-hub", &["beamgen-certificates", "beamgen-files"]),
     ("beamgen-world", &[]),
@@ -83,6 +87,7 @@ const CLI: &[&str] = &[
     "beamgen-files",
     "beamgen-hub",
     "beamgen-labels",
+    "beamgen-measure",
     "beamgen-serve",
     "beamgen-train",
     "beamgen-view",

@@ -1,33 +1,23 @@
 //! `beamgen calibrate`: from a reward model's scores to probabilities of success.
 
-mod data;
-mod plots;
-mod risk;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use beamgen::eval::calibrate::{
-    Calibration, HeadSample, HeldOut, LEVELS, Quality, QuantileHead, Quantiles, Sample, VERSION,
-    so_far,
-};
-use beamgen::eval::quality::{Binning, Figures, Measure, ScoredChain, View};
-use beamgen::{Aggregation, ScorerKind, StepReading};
+use beamgen::eval::calibrate::{Calibration, LEVELS};
+use beamgen::eval::quality::Measure;
+use beamgen::{Aggregation, ScorerKind};
+use beamgen_labels::{LabelRule, Neutral, RolloutLabel};
+use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Runs};
 
-use self::data::{Chains, Chosen};
 use crate::args::CalibrateArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
-use crate::progress::Progress;
-use crate::report::write::{Output, create_folder};
-use crate::score;
+use crate::printed;
 use crate::settings;
 use crate::table::{Table, grouped};
-
-/// The seed of the split and of the bootstrap.
-const SEED: u64 = 0;
+use crate::watch::Shown;
+use crate::write::{Output, create_folder};
 
 pub fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if !(args.held_out > 0.0 && args.held_out < 1.0) {
@@ -41,13 +31,15 @@ pub fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.plots {
         create_folder(folder)?;
     }
-    let text = match args.data.is_empty() {
-        true => read_text(&path)?,
-        false => fit(args, &path, &mut to)?,
+    let calibration = if args.data.is_empty() {
+        calibrate::read(&path)?
+    } else {
+        fit(args, &path, &mut to)?
     };
-    match args.runs.is_empty() {
-        true => Ok(()),
-        false => risk::add(args, &path, parse(&path, &text)?, &mut to),
+    if args.runs.is_empty() {
+        Ok(())
+    } else {
+        add_runs(args, &path, calibration, &mut to)
     }
 }
 
@@ -64,142 +56,44 @@ fn out(args: &CalibrateArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The largest file of a calibration that is read.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// Reads a calibration.
-pub fn open(path: &Path) -> Result<Calibration, Failure> {
-    parse(path, &read_text(path)?)
-}
-
-fn read_text(path: &Path) -> Result<String, Failure> {
-    beamgen_files::read_text_file(path, MAX_BYTES)
-        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
-}
-
-fn parse(path: &Path, text: &str) -> Result<Calibration, Failure> {
-    Calibration::parse(text)
-        .map_err(|reason| Failure::Input(format!("{}: {reason}", path.display())))
-}
-
-/// Writes a calibration, and returns its text.
-fn write(out: &mut Output, calibration: &Calibration) -> Result<String, Failure> {
+/// Writes a calibration.
+fn write(out: &mut Output, calibration: &Calibration) -> Result<(), Failure> {
     let text = serde_json::to_string(calibration).map_err(|error| Failure::Run(error.into()))?;
-    let text = text + "\n";
-    out.write(text.as_bytes())?;
-    Ok(text)
+    out.write((text + "\n").as_bytes())
 }
 
-/// What the reward model says of a chain: the score and the hidden state of each step. The hidden
-/// states are missing where they are not read in this process.
-struct Read {
-    scores: Vec<f32>,
-    /// The lowest score up to each step.
-    lowest: Vec<f32>,
-    /// The score of the chain so far that the map takes.
-    so_far: Vec<f32>,
-    hidden: Vec<Vec<f32>>,
-}
-
-impl Read {
-    fn quantiles(&self, head: &QuantileHead, at: usize) -> Quantiles {
-        head.apply(&self.hidden[at], self.scores[at], self.lowest[at])
-    }
-}
-
-/// Fits a calibration and writes it; the text is returned.
-fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<String, Failure> {
+/// Fits a calibration, writes it and says how good it is.
+fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration, Failure> {
     let config = settings::prm_config(&args.prm)?;
-    // An outcome model is read at the end of a chain alone, as in a search.
-    let aggregation = match config.models.scorer {
-        ScorerKind::Orm => Aggregation::Last,
-        _ => args.aggregation,
-    };
-    let chosen = data::open(args)?;
-    let (reads, prm) = read(config, &chosen, aggregation)?;
-    let [fitted, held] = chosen.parts(args.held_out, SEED);
-    let samples = samples(&fitted, &reads);
-    let map = args.method.fit(&samples);
-    let map = map.ok_or_else(|| {
-        Failure::Input("no step of the data has both a label and a score".to_owned())
-    })?;
-    let quantiles = QuantileHead::fit(&head_samples(&fitted, &reads));
-    let figures = |score: &dyn Fn(&Read, usize) -> f32| {
-        let rows = rows(&held, &reads, score);
-        View::new(&rows, 0.5, |_| true)
-    };
-    let before = figures(&|read, at| read.so_far[at]);
-    let after = figures(&|read, at| map.apply(read.so_far[at]));
-    let median = quantiles
-        .as_ref()
-        .map(|head| figures(&|read, at| read.quantiles(head, at)[1]));
-    let at_or_below = quantiles.as_ref().map(|head| coverage(&held, &reads, head));
-    let counts = before.counts();
-    let scores = match aggregation {
-        Aggregation::Last => "scores",
-        _ => "lowest scores so far",
-    };
-    let tables: Vec<(&str, &View)> = [(scores, &before), (args.method.name(), &after)]
-        .into_iter()
-        .chain(median.as_ref().map(|view| ("median", view)))
-        .collect();
-    let measured: Vec<(&str, Figures)> = tables
-        .iter()
-        .map(|(name, view)| (*name, view.figures(SEED)))
-        .collect();
-    let quality = |at: usize| {
-        let of = |measure| {
-            measured[at]
-                .1
-                .get(measure)
-                .map_or(0.0, |figure| figure.value)
-        };
-        Quality {
-            brier: of(Measure::Brier),
-            ece: of(Measure::EceMass),
-        }
-    };
-    let calibration = Calibration {
-        beamgen_calibration: VERSION,
-        prm,
-        policy: chosen.policy.clone(),
-        data: beamgen::eval::calibrate::Data {
-            fingerprint: chosen.fingerprint.clone(),
-            problems: data::problems(&fitted),
-            steps: samples.len(),
-        },
+    let options = Options {
         method: args.method,
-        aggregation,
-        map,
-        held_out: HeldOut {
-            problems: counts.problems,
-            steps: counts.steps,
-            before: quality(0),
-            after: quality(1),
-            median: median.is_some().then(|| quality(2)),
-            at_or_below,
+        // An outcome model is read at the end of a chain alone, as in a search.
+        aggregation: match config.models.scorer {
+            ScorerKind::Orm => Aggregation::Last,
+            _ => args.aggregation,
         },
-        quantiles,
-        answers: Vec::new(),
+        held_out: args.held_out,
     };
-    let text = write(to, &calibration)?;
+    let rule = LabelRule {
+        rollouts: args.labels.rollouts.unwrap_or(RolloutLabel::Soft),
+        ..args.labels.rule(Neutral::Positive)
+    };
+    let chosen = calibrate::open(&args.data, args.policy.as_deref(), rule)?;
+    let hidden = Hidden::default();
+    let (mut model, fingerprint) =
+        settings::observed_reward_model(config, chosen.problems(), hidden.observer())?;
+    let watch = &mut Shown::default();
+    let fitted = calibrate::fit(&chosen, &options, &mut *model, fingerprint, &hidden, watch)?;
+    write(to, &fitted.calibration)?;
     if let Some(folder) = &args.plots {
-        let bins = |view: &View| view.calibration(Binning::EqualMass, SEED);
-        let series = tables
-            .iter()
-            .map(|(name, view)| ((*name).to_owned(), bins(view)));
-        plots::reliability(folder, series.collect())?;
+        fitted.draw(folder)?;
     }
-    show(args, path, &calibration, &measured)?;
-    Ok(text)
+    show(args, path, &fitted)?;
+    Ok(fitted.calibration)
 }
 
-fn show(
-    args: &CalibrateArgs,
-    path: &Path,
-    calibration: &Calibration,
-    measured: &[(&str, Figures)],
-) -> Result<(), Failure> {
+fn show(args: &CalibrateArgs, path: &Path, fitted: &Fitted) -> Result<(), Failure> {
+    let (calibration, measured) = (&fitted.calibration, &fitted.figures);
     let mut out = io::stdout().lock();
     if args.json {
         let figures: serde_json::Map<String, serde_json::Value> = measured
@@ -262,127 +156,96 @@ fn show(
     Ok(out.flush()?)
 }
 
-/// Scores all chains; the reward model's fingerprint is the second value.
-fn read(
-    config: beamgen::Config,
-    chosen: &Chosen,
-    aggregation: Aggregation,
-) -> Result<(Vec<Option<Read>>, String), Failure> {
-    let seen: Arc<Mutex<Vec<Vec<f32>>>> = Arc::default();
-    let taken = Arc::clone(&seen);
-    let lock = |seen: &Mutex<Vec<Vec<f32>>>| {
-        std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner))
-    };
-    let observer = Box::new(move |step: StepReading<'_>| {
-        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.push(step.hidden.to_vec());
-        [0.0; 3]
-    });
-    let problems = chosen.given.iter().map(|chain| chain.problem.as_str());
-    let (mut model, prm) = settings::observed_reward_model(config, problems, observer)?;
-    let mut progress = Progress::new(chosen.given.len(), "chains");
-    let mut reads = Vec::with_capacity(chosen.given.len());
-    for some in chosen.given.chunks(score::AT_ONCE) {
-        let first = reads.len();
-        score::each(&mut *model, some, |chain, scores| {
-            if let Err(error) = &scores {
-                progress
-                    .aside(|| output::note(format_args!("beamgen: chain {}: {error}", chain.id)));
-            }
-            progress.done(None);
-            let hidden = Vec::new();
-            reads.push(scores.ok().map(|scores| Read {
-                lowest: so_far(Aggregation::Min, &scores),
-                so_far: so_far(aggregation, &scores),
-                scores,
-                hidden,
-            }));
-            Ok(())
-        })?;
-        let mut hidden = lock(&seen).into_iter();
-        for read in reads[first..].iter_mut().flatten() {
-            read.hidden = hidden.by_ref().take(read.scores.len()).collect();
+/// Adds the curve of the runs to the calibration, and looks at what a threshold keeps elsewhere.
+fn add_runs(
+    args: &CalibrateArgs,
+    path: &Path,
+    mut calibration: Calibration,
+    to: &mut Output,
+) -> Result<(), Failure> {
+    let runs = Runs::read(&args.runs)?;
+    let curve = runs.curve();
+    let mut curves = vec![("fitted", curve.clone())];
+    let mut out = io::stdout().lock();
+    let point = curve.point(args.max_error);
+    if !args.json {
+        let all = curve.points.last();
+        let wrong = all.map_or(0.0, |all| 100.0 * all.risk());
+        writeln!(
+            out,
+            "{} problems: {wrong:.1} % of all answers are wrong",
+            curve.problems
+        )?;
+        match point {
+            Some(point) => writeln!(
+                out,
+                "at most {:.1} % wrong: a threshold of {:.4} gives {} answers, {} of them wrong",
+                100.0 * args.max_error,
+                point.threshold,
+                point.given,
+                point.wrong
+            )?,
+            None => writeln!(out, "no threshold keeps {:.1} %", 100.0 * args.max_error)?,
         }
     }
-    drop(progress);
-    Ok((reads, prm))
-}
-
-fn samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for (chain, label) in chains.labels() {
-        if let Some(read) = &reads[chain] {
-            samples.extend(label.into_iter().map(|label| Sample {
-                score: f64::from(read.so_far[label.step]),
-                target: label.target,
-                weight: label.weight,
-            }));
+    if !args.check.is_empty() {
+        let checked = Runs::read(&args.check)?;
+        if checked.search != runs.search {
+            return Err(Failure::Input(
+                "--check is of another search than --runs: its settings or models differ"
+                    .to_owned(),
+            ));
+        }
+        let Some(point) = point else {
+            return Err(Failure::Input(format!(
+                "no threshold keeps an error of {} on the runs",
+                args.max_error
+            )));
+        };
+        let observed = checked.above(point.threshold);
+        curves.push(("checked", checked.curve()));
+        if args.json {
+            let line = checked_json(&observed, args.max_error, point.threshold);
+            output::json_line(&mut out, &line)?;
+        } else {
+            show_checked(&mut out, &observed)?;
         }
     }
-    samples
-}
-
-/// Empty if hidden states are missing.
-fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> {
-    let mut samples = Vec::new();
-    for (chain, labels) in chains.labels() {
-        let Some(read) = &reads[chain] else { continue };
-        if read.hidden.len() != read.scores.len() {
-            return Vec::new();
-        }
-        samples.extend(labels.into_iter().map(|label| HeadSample {
-            hidden: read.hidden[label.step].clone(),
-            score: read.scores[label.step],
-            lowest: read.lowest[label.step],
-            target: label.target,
-            weight: label.weight,
-            problem: chains.problem(chain),
-        }));
+    if let Some(folder) = &args.plots {
+        calibrate::draw_risk(folder, &curves, args.max_error)?;
     }
-    samples
-}
-
-/// Chains as they are measured, with these scores.
-fn rows(
-    chains: &Chains<'_>,
-    reads: &[Option<Read>],
-    score: &dyn Fn(&Read, usize) -> f32,
-) -> Vec<ScoredChain> {
-    let row = |(chain, labels): (usize, Vec<data::Label>)| {
-        let read = reads[chain].as_ref()?;
-        let steps = read.scores.len();
-        let mut targets = vec![None; steps];
-        for label in labels {
-            targets[label.step] = Some(label.target);
-        }
-        Some(ScoredChain {
-            id: chain.to_string(),
-            problem: chains.problem(chain) as u32,
-            labels: targets,
-            scores: Some((0..steps).map(|at| score(read, at)).collect()),
-            lengths: vec![1; steps],
-            ..ScoredChain::default()
-        })
-    };
-    chains.labels().filter_map(row).collect()
-}
-
-/// The shares of targets at or below each quantile.
-fn coverage(
-    chains: &Chains<'_>,
-    reads: &[Option<Read>],
-    head: &QuantileHead,
-) -> [f64; LEVELS.len()] {
-    let (mut below, mut all) = ([0.0; LEVELS.len()], 0.0f64);
-    for (chain, labels) in chains.labels() {
-        let Some(read) = &reads[chain] else { continue };
-        for label in labels {
-            let quantiles = read.quantiles(head, label.step);
-            all += 1.0;
-            for (below, quantile) in below.iter_mut().zip(quantiles) {
-                *below += f64::from(u8::from(label.target <= f64::from(quantile)));
-            }
-        }
+    calibrate::add(&mut calibration, curve);
+    write(to, &calibration)?;
+    if !args.json {
+        writeln!(
+            out,
+            "written to {}",
+            printable::line(&path.display().to_string())
+        )?;
     }
-    below.map(|below| below / all.max(1.0))
+    Ok(out.flush()?)
+}
+
+/// Says what a threshold gives on other problems.
+fn show_checked(out: &mut dyn Write, of: &Observed) -> io::Result<()> {
+    let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
+    let interval = of
+        .interval
+        .map_or(String::new(), |of| format!(" ({})", printed::in_percent(of)));
+    writeln!(
+        out,
+        "checked on {} problems: {} answers given ({:.1} %), {} of them wrong = {:.1} %{interval}",
+        of.problems,
+        of.given,
+        share(of.given, of.problems),
+        of.wrong,
+        share(of.wrong, of.given)
+    )
+}
+
+fn checked_json(of: &Observed, wanted: f64, threshold: f32) -> serde_json::Value {
+    serde_json::json!({
+        "wanted": wanted, "threshold": threshold, "problems": of.problems, "given": of.given,
+        "wrong": of.wrong, "interval": of.interval.map(|of| (of.low, of.high)),
+    })
 }

@@ -16,10 +16,10 @@ use crate::lost;
 use crate::output;
 use crate::printable;
 use crate::progress::Progress;
-use crate::report::write::Output;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::verdicts::{self, AT_ONCE};
+use crate::write::Output;
 
 /// The seed of the intervals, so that a report made again is the same.
 const SEED: u64 = 0;

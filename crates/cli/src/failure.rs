@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
 use beamgen::hub::{HubError, RequestError};
-use beamgen::{ConfigError, KNOWN_MODELS, nearest};
+use beamgen::{ConfigError, KNOWN_MODELS, ScoreError, nearest};
 use beamgen_labels::LabelsError;
 
 /// Why a command stopped.
@@ -111,6 +111,39 @@ impl From<beamgen::Error> for Failure {
                 None => Self::Input(error.to_string()),
             },
             error => Self::Run(error.into()),
+        }
+    }
+}
+
+/// The reward model is lost.
+impl From<ScoreError> for Failure {
+    fn from(error: ScoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<beamgen_measure::Error> for Failure {
+    fn from(error: beamgen_measure::Error) -> Self {
+        use beamgen_measure::Error as Measure;
+        let advice = match error {
+            Measure::Search(error) => return error.into(),
+            Measure::RunFile(error) => return error.into(),
+            Measure::NoRow { .. } => ": finish the bench with --resume",
+            Measure::OtherSettings { .. } => ": use the rows' value, or choose another --out",
+            Measure::Exists { .. } => ": choose another --report, or draw it again with --redraw",
+            Measure::Policies(names) => {
+                let message = "the data have chains of several policies: choose one with --policy";
+                return Self::Input(format!("{message}: {names}"));
+            }
+            Measure::NoResults { .. } => {
+                ": give the folder of a `bench --out`, or of an `eval-prm --report`"
+            }
+            _ => "",
+        };
+        if error.is_input() {
+            Self::Input(format!("{error}{advice}"))
+        } else {
+            Self::Run(error.into())
         }
     }
 }

@@ -58,6 +58,11 @@ impl Interrupt {
         self.came.load(Ordering::Relaxed)
     }
 
+    /// The token of what is to end with the process.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::from(Arc::clone(&self.came))
+    }
+
     /// A run that was ended: one line on how to go on, and the exit code that shells have for the
     /// signal.
     pub fn failure(&self, line: String) -> Failure {
@@ -77,7 +82,7 @@ impl Interrupt {
         observe: &mut dyn FnMut(&Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> Result<(), Failure>,
     ) -> Result<RunSummary, Failure> {
-        let cancel = CancelToken::from(Arc::clone(&self.came));
+        let cancel = self.token();
         let requests = requests
             .take_while(|_| !self.is_pressed())
             .map(|request| request.cancel(cancel.clone()));

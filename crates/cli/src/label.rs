@@ -19,10 +19,10 @@ use crate::foreign;
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
-use crate::report::write::failed;
 use crate::run_report::RunReport;
 use crate::settings::{self, LongProblems, ShowPlan};
 use crate::table::grouped;
+use crate::write::failed;
 
 pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     let mut options = MonteCarlo {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod about;
 mod args;
 mod assign;
 mod bench;
@@ -30,11 +31,9 @@ mod palette;
 mod paths;
 mod peak_memory;
 mod plan;
-mod printable;
 mod printed;
 mod problems;
 mod progress;
-mod report;
 mod run_report;
 mod score;
 mod scorer;
@@ -49,13 +48,16 @@ mod table;
 mod train;
 mod verdicts;
 mod version;
+mod watch;
 mod wrap;
+mod write;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::Command;
 use beamgen::launcher::run_if_asked;
+use beamgen_measure::printable;
 use failure::Failure;
 
 /// Runs the command that the process was called with. A process that was started as a launcher does

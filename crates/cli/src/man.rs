@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::args::{self, ManArgs};
 use crate::failure::Failure;
 use crate::output;
-use crate::report::write::{create_folder, write_file};
+use crate::write::{create_folder, write_file};
 
 pub fn main(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {

@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plan::{self, size};
 use crate::printable;
-use crate::report::write::failed;
 use crate::servers;
 use crate::settings;
 use crate::table::{Table, grouped};
+use crate::write::failed;
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let flags = &args.models;

@@ -12,7 +12,7 @@ use toml::Value;
 
 use crate::assign;
 use crate::failure::Failure;
-use crate::report::write::failed;
+use crate::write::failed;
 
 /// The kind of output that a path names.
 #[derive(Clone, Copy)]

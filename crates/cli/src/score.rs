@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use beamgen::eval::{GivenChain, GivenChains};
-use beamgen::{Aggregation, Config, ScoreError, Scorer, score_chains};
-use beamgen_labels::LabelledChain;
+use beamgen::{Aggregation, Config, ScoreError};
+use beamgen_measure::scores;
 use serde::Serialize;
 
 use crate::args::ScoreArgs;
@@ -13,10 +13,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::settings;
 use crate::table::grouped;
-
-/// Chains scored in one call of the model: enough to fill forward passes, few enough that output
-/// appears while later chains are still being scored.
-pub const AT_ONCE: usize = 64;
 
 /// A line of output: the chain's id, and scores or what is wrong with it.
 #[derive(Serialize)]
@@ -39,7 +35,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let mut model = settings::reward_model(config, chains.problems())?;
     let started = Instant::now();
     let (mut steps, mut refused) = (0, 0);
-    each(&mut *model, &chains.chains, |chain, scores| {
+    scores::each(&mut *model, &chains.chains, |chain, scores| {
         let mut out = io::stdout().lock();
         match &scores {
             Ok(scores) => steps += scores.len(),
@@ -49,7 +45,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
             }
         }
         output::json_line(&mut out, &line(chain, &scores, aggregation))?;
-        Ok(out.flush()?)
+        Ok::<(), Failure>(out.flush()?)
     })?;
     output::note(format_args!(
         "{} steps of {} chains scored in {:.1} s",
@@ -79,15 +75,6 @@ fn line<'a>(
     }
 }
 
-/// What a reward model reads of a labelled chain.
-pub fn given(id: String, chain: &LabelledChain) -> GivenChain {
-    GivenChain {
-        id,
-        problem: chain.problem.clone(),
-        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-    }
-}
-
 /// The reward model as it was named.
 pub fn scorer(config: &Config) -> String {
     let models = &config.models;
@@ -96,29 +83,4 @@ pub fn scorer(config: &Config) -> String {
         (None, Some(server)) => server.urls.join(","),
         (None, None) => "bundled".to_owned(),
     }
-}
-
-/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its
-/// scores or the reason why it has none.
-pub fn each(
-    model: &mut dyn Scorer,
-    chains: &[GivenChain],
-    mut each: impl FnMut(&GivenChain, Result<Vec<f32>, ScoreError>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    for some in chains.chunks(AT_ONCE) {
-        let steps: Vec<Vec<&str>> = some
-            .iter()
-            .map(|chain| chain.steps.iter().map(String::as_str).collect())
-            .collect();
-        let items: Vec<(&str, &[&str])> = some
-            .iter()
-            .zip(&steps)
-            .map(|(chain, steps)| (chain.problem.as_str(), steps.as_slice()))
-            .collect();
-        let scores = score_chains(model, &items).map_err(|error| Failure::Run(error.into()))?;
-        for (chain, scores) in some.iter().zip(scores) {
-            each(chain, scores)?;
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
-use crate::report::write::write_file;
+use crate::write::write_file;
 use crate::table::{Table, grouped};
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {

@@ -28,6 +28,22 @@ pub struct Labelled {
     pub rejected: Vec<Rejected>,
 }
 
+impl Labelled {
+    /// Says how many records could not be used, and why the first; `None` if all could.
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        let first = self.rejected.first()?;
+        Some(format!(
+            "{}: {} of {} records are left out, the first of them {}: {}",
+            self.source,
+            self.rejected.len(),
+            self.records,
+            first.place,
+            first.reason
+        ))
+    }
+}
+
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use beamgen::{Config, Pair};
+use beamgen_measure::bench::{Cells, Outline, Plan, PlotOutline, UNFIT_NAME, is_fit_name};
+use beamgen_measure::slug;
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry};
-use super::outline::{Outline, PlotOutline, UNFIT_NAME, is_fit_name};
-use super::plan::{Cells, Plan, given_file, unscored_unless_needed};
-use super::sets;
+use super::{add, given_file, sets, unscored_unless_needed};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
-use crate::report::write::slug;
 use crate::settings;
 
 /// The plan that a bench file describes; flags that are settings hold for all of its runs.
@@ -54,9 +53,7 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
             return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
         for config in configs(file, run, &base)? {
-            cells
-                .add(name.clone(), config)
-                .map_err(|failure| file.fault(&run.name, failure))?;
+            add(&mut cells, name, config).map_err(|failure| file.fault(&run.name, failure))?;
         }
     }
     let (sets, problems) = sets::load(file, given_file(args), args.limit)?;

@@ -1,10 +1,9 @@
 //! From flags to a plan.
 
 use beamgen::{ScorerKind, StrategyName};
+use beamgen_measure::bench::{Cells, Outline, Plan, is_fit_name};
 
-use super::outline::{Outline, is_fit_name};
-use super::plan::{Cells, Plan, given_file, unscored_unless_needed};
-use super::sets;
+use super::{add, given_file, sets, unscored_unless_needed};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::settings;
@@ -55,7 +54,7 @@ pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
                     true => format!("{scorer} {}", strategy.name()),
                     false => strategy.name().to_owned(),
                 };
-                cells.add(run, config)?;
+                add(&mut cells, &run, config)?;
             }
         }
     }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use beamgen::Problem;
 use beamgen::eval::Problems;
+use beamgen_measure::bench::{SetOutline, UNFIT_NAME, is_fit_name};
+use beamgen_measure::slug;
 
 use super::file::{BenchFile, SetEntry};
-use super::outline::{SetOutline, UNFIT_NAME, is_fit_name};
 use crate::args::{ProblemsArgs, SplitFlag};
 use crate::failure::Failure;
-use crate::report::write::slug;
 use crate::{problems, settings};
 
 /// Most problems of a set drawn from the bundled world; all of them are held in memory.

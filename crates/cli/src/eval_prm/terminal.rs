@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use beamgen::eval::probes::{Effect, Effects};
+use beamgen_measure::eval_prm::SetProbes;
 
-use super::probes::SetProbes;
 use crate::printable;
 use crate::table::{Table, grouped};
 

@@ -2,6 +2,7 @@
 
 use beamgen::eval::GivenChain;
 use beamgen_labels::LabelledChain;
+use beamgen_measure::{Watch, scores};
 
 use super::inputs;
 use super::write::Lines;
@@ -14,6 +15,7 @@ use crate::score;
 use crate::settings;
 use crate::table::grouped;
 use crate::verdicts::{self, AT_ONCE};
+use crate::watch::Shown;
 
 pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
@@ -53,14 +55,12 @@ fn ask_model(
     let mut model = settings::reward_model(config, problems)?;
     let given: Vec<GivenChain> = (1..)
         .zip(&*chains)
-        .map(|(i, chain)| {
-            let id = chain.id.clone();
-            score::given(id.unwrap_or_else(|| i.to_string()), chain)
-        })
+        .map(|(number, chain)| scores::given(number, chain))
         .collect();
-    let mut progress = Progress::new(chains.len(), "chains");
+    let mut shown = Shown::default();
+    shown.begin(chains.len(), "chains", chains.len() as f64);
     let (mut at, mut judged) = (0, 0);
-    score::each(&mut *model, &given, |given, scores| {
+    scores::each(&mut *model, &given, |given, scores| {
         let chain = &mut chains[at];
         at += 1;
         match scores {
@@ -71,13 +71,10 @@ fn ask_model(
                 chain.second_scorer = Some(scorer.clone());
                 judged += 1;
             }
-            Err(error) => {
-                progress
-                    .aside(|| output::note(format_args!("beamgen: chain {}: {error}", given.id)));
-            }
+            Err(reason) => shown.refused(&given.id, &reason),
         }
-        progress.done(None);
-        Ok(())
+        shown.done(None);
+        Ok::<(), Failure>(())
     })?;
     Ok((judged > 0).then_some(judged))
 }

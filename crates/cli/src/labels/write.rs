@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::report::write::Output;
+use crate::write::Output;
 
 /// A file of lines, or stdout.
 pub struct Lines(Option<Output>);

@@ -19,8 +19,8 @@ use crate::args::{AbacusArgs, DeviceFlag};
 use crate::failure::Failure;
 use crate::output;
 use crate::printable;
-use crate::report::write::write_file;
 use crate::table::grouped;
+use crate::write::write_file;
 
 /// How often a line appears where there is no terminal.
 const LINE: Duration = Duration::from_secs(20);

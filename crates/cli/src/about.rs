@@ -1,0 +1,30 @@
+//! The program, its call and its machine, for the head of a report.
+
+use std::ffi::OsString;
+
+use beamgen_measure::About;
+
+use crate::version::COMMIT;
+
+/// A report that this call begins now.
+pub fn this() -> About {
+    About::now(env!("CARGO_PKG_VERSION"), COMMIT, command())
+}
+
+/// The call, without `--resume`.
+fn command() -> String {
+    let quoted = |arg: OsString| {
+        // What is no text cannot be shown exactly, and is no reason to lose a report.
+        let arg = arg.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+        match !arg.is_empty() && arg.chars().all(plain) {
+            true => arg,
+            false => format!("'{}'", arg.replace('\'', "'\\''")),
+        }
+    };
+    let args = std::env::args_os().skip(1).filter(|arg| arg != "--resume");
+    std::iter::once("beamgen".to_owned())
+        .chain(args.map(quoted))
+        .collect::<Vec<_>>()
+        .join(" ")
+}

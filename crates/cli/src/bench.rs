@@ -1,0 +1,207 @@
+//! `beamgen bench`: the same problems under several strategies.
+//!
+//! A bench file or flags become a plan here; the crate `beamgen-measure` runs it.
+
+mod file;
+mod from_file;
+mod from_flags;
+mod sets;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use beamgen::eval::Problems;
+use beamgen::{Config, ScorerKind, Solver};
+use beamgen_measure::bench::{
+    self, Cells, HEAD, Host, Measurement, Outline, Plan, Progressed, Store, Summary, cells,
+};
+use file::BenchFile;
+
+use crate::about;
+use crate::args::BenchArgs;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::lost;
+use crate::output;
+use crate::printable;
+use crate::settings::{self, ShowPlan};
+use crate::table::Table;
+use crate::watch::Shown;
+
+pub fn main(args: &BenchArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.redraw {
+        let (outline, summaries) = bench::redraw(path)?;
+        return Ok(print(&outline, &summaries)?);
+    }
+    if args.resume && args.out.is_none() {
+        return Err(Failure::Input(
+            "--resume needs a results folder: add --out DIR".to_owned(),
+        ));
+    }
+    let plan = plan(args)?;
+    let mut shown = Shown::unless(args.quiet);
+    let measurement = Measurement::new(&plan, &mut shown)?;
+    if args.plan {
+        return Ok(print_plan(&measurement)?);
+    }
+    let interrupt = Interrupt::watch();
+    let mut store = match &args.out {
+        Some(path) => Store::in_folder(path, args.resume)?,
+        None => Store::in_memory(),
+    };
+    measurement.check(&store)?;
+    let about = about::this();
+    if let Some(path) = &args.out {
+        bench::begin(path, &about, &plan.outline)?;
+    }
+    let came = measurement.run(&mut store, &mut shown, &interrupt.token())?;
+    drop(shown);
+    let rows = store.finish()?;
+    let is_done = came.done == came.total;
+    let summaries = match &args.out {
+        _ if !is_done => bench::summaries_so_far(&plan.outline, &rows),
+        Some(path) => bench::write(path, &about, &plan.outline, &rows)?,
+        None => bench::summaries(&plan.outline, &rows)?,
+    };
+    if args.json {
+        for summary in &summaries {
+            output::json_line(&mut io::stdout(), summary)?;
+        }
+    } else {
+        print(&plan.outline, &summaries)?;
+    }
+    if is_done {
+        Ok(())
+    } else {
+        Err(interrupt.failure(interrupted(&came, args.out.is_some())))
+    }
+}
+
+impl Host for Shown {
+    type Error = Failure;
+
+    fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
+        settings::solver(config, sets, ShowPlan::unless(self.is_quiet()))
+    }
+
+    fn unload(&mut self, solver: &Solver) {
+        lost::tell_of(solver);
+    }
+}
+
+/// Says how much was not done, and how to resume.
+fn interrupted(came: &Progressed, is_kept: bool) -> String {
+    let how = match is_kept {
+        true => "the same command with --resume goes on",
+        false => "with --out DIR and --resume a bench goes on where it stopped",
+    };
+    let Progressed { done, total } = came;
+    format!("interrupted, {done} of {total} searches are done: {how}")
+}
+
+/// The plan that was asked for: by a bench file, or by flags.
+fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
+    if beamgen::is_word(args.settings.models.prm.as_deref(), "none") {
+        return Err(Failure::Input(
+            "--prm none: the scorer belongs to what is compared here: give --scorers none"
+                .to_owned(),
+        ));
+    }
+    let file = match &args.settings.config {
+        Some(path) => BenchFile::open(path)?,
+        None => None,
+    };
+    let plan = match file {
+        Some(file) => from_file::from_file(&file, args)?,
+        None => from_flags::from_flags(args)?,
+    };
+    // Told now, not when the results are written down.
+    serde_json::to_value(&plan.outline).map_err(|error| {
+        Failure::Input(format!("{error}: give models and files names of UTF-8"))
+    })?;
+    for (problems, set) in plan.problems.iter().zip(&plan.outline.sets) {
+        problems.require_answers(set.ids.len())?;
+    }
+    Ok(plan)
+}
+
+/// The searches and what is read off each.
+fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let outline = measurement.outline();
+    for set in &outline.sets {
+        writeln!(
+            out,
+            "{}: {} problems from {}",
+            printable::line(&set.name),
+            set.ids.len(),
+            printable::line(&set.source)
+        )?;
+    }
+    let searches = measurement.searches();
+    writeln!(
+        out,
+        "seeds: {}; {} searches on every set with every seed:",
+        outline.seeds,
+        searches.len()
+    )?;
+    for labels in searches {
+        writeln!(out, "  {}", printable::line(&labels.join(", ")))?;
+    }
+    out.flush()
+}
+
+/// Writes a table for each set.
+pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let plural = if outline.seeds == 1 { "" } else { "s" };
+    for set in &outline.sets {
+        writeln!(
+            out,
+            "{}: {} problems, {} seed{plural}; tokens, passes and seconds per problem",
+            printable::line(&set.name),
+            set.ids.len(),
+            outline.seeds
+        )?;
+        let all = set.ids.len() * outline.seeds as usize;
+        let of_set = || summaries.iter().filter(|row| row.set == set.name);
+        // How much of a cell there is, in a bench that was not finished.
+        let is_partial = of_set().any(|row| row.searches < all);
+        let mut head = HEAD.to_vec();
+        if is_partial {
+            head.insert(1, "done");
+        }
+        let mut table = Table::new(&head);
+        for row in of_set() {
+            let mut cells = cells(row);
+            if is_partial {
+                cells.insert(1, format!("{} of {all}", row.searches));
+            }
+            table.row(cells);
+        }
+        table.write(&mut out)?;
+    }
+    out.flush()
+}
+
+/// The problem file of the command line, if there is one.
+fn given_file(args: &BenchArgs) -> Option<&Path> {
+    args.file.as_deref().or(args.problems.as_deref())
+}
+
+/// Adds a cell; a fault names its run.
+fn add(cells: &mut Cells, run: &str, config: Config) -> Result<(), Failure> {
+    let n = config.search.n;
+    cells.add(run.to_owned(), config).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::Input(format!("run \"{run}\" at n = {n}: {failure}"))
+    })
+}
+
+/// Takes the scorer away where only samples or votes count, so that nothing is charged for scores
+/// that nobody asks for.
+fn unscored_unless_needed(config: &mut Config) {
+    if config.search.needs_scorer().is_none() {
+        config.models.scorer = ScorerKind::None;
+    }
+}

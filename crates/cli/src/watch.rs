@@ -1,0 +1,61 @@
+//! Measurements on a terminal.
+
+use beamgen::{Event, ScoreError};
+use beamgen_measure::Watch;
+
+use crate::output;
+use crate::progress::Progress;
+
+/// Shows how far a measurement is, and which chains the reward model refused.
+#[derive(Default)]
+pub struct Shown {
+    is_quiet: bool,
+    progress: Option<Progress>,
+}
+
+impl Shown {
+    /// Shows no progress of a run that is `quiet`.
+    pub fn unless(quiet: bool) -> Self {
+        Self {
+            is_quiet: quiet,
+            progress: None,
+        }
+    }
+
+    /// Whether no progress is shown.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+}
+
+impl Watch for Shown {
+    fn begin(&mut self, total: usize, unit: &'static str, work: f64) {
+        self.progress = Some(Progress::unless(self.is_quiet, total, unit).with_work(work));
+    }
+
+    fn part(&mut self, name: &str, work: f64) {
+        if let Some(progress) = &mut self.progress {
+            progress.part(name, work);
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if let Some(progress) = &mut self.progress {
+            progress.observe(event);
+        }
+    }
+
+    fn done(&mut self, correct: Option<bool>) {
+        if let Some(progress) = &mut self.progress {
+            progress.done(correct);
+        }
+    }
+
+    fn refused(&mut self, chain: &str, reason: &ScoreError) {
+        let note = || output::note(format_args!("beamgen: chain {chain}: {reason}"));
+        match &self.progress {
+            Some(progress) => progress.aside(note),
+            None => note(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The same problems under several strategies.
+//!
+//! A [`Plan`] says what is measured, a [`Measurement`] runs it and a [`Store`] keeps a raw row per
+//! problem. Everything after that is a function of the rows: a report is drawn from them as often
+//! as one likes.
+
+mod against;
+mod allocation;
+mod compare;
+mod csv;
+mod folder;
+mod markdown;
+mod measure;
+mod measured;
+mod outline;
+mod over_n;
+mod plan;
+mod plots;
+mod pools;
+mod report;
+mod row;
+mod share;
+mod store;
+mod summary;
+
+pub use folder::{begin, redraw, write};
+pub use measure::{Host, Measurement, Progressed};
+pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
+pub use plan::{Cells, Plan};
+pub use row::{Chains, Depths, Row};
+pub use store::Store;
+pub use summary::{HEAD, Summary, cells};
+
+use measured::{Measured, measured, measured_so_far};
+
+use crate::Error;
+
+/// Puts the rows of a bench together, by set and then by cell.
+///
+/// # Errors
+/// A row is missing.
+pub fn summaries(outline: &Outline, rows: &[Row]) -> Result<Vec<Summary>, Error> {
+    Ok(summed(
+        outline,
+        &measured(outline, rows, "the rows".as_ref())?,
+    ))
+}
+
+/// Puts the rows of a bench that was not finished together: the cells that have any.
+#[must_use]
+pub fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
+    summed(outline, &measured_so_far(outline, rows))
+}
+
+fn summed(outline: &Outline, cells: &[Measured<'_>]) -> Vec<Summary> {
+    cells.iter().map(|cell| cell.summary(outline)).collect()
+}

@@ -1,0 +1,149 @@
+//! The files of a results folder besides the rows.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::measured;
+use super::outline::{Outline, UNFIT_NAME};
+use super::report::Report;
+use super::row::Row;
+use super::store::{self, ROWS};
+use super::summary::Summary;
+use super::{csv, markdown, plots};
+use crate::Error;
+use crate::report::about::About;
+use crate::report::page::write_page;
+use crate::report::write_file;
+
+/// The file with everything but the rows.
+const RESULTS: &str = "results.json";
+
+/// The largest such file read.
+const MAX_RESULTS: u64 = 1 << 30;
+
+/// `results.json`.
+#[derive(Serialize)]
+struct Results<'a> {
+    about: &'a About,
+    bench: &'a Outline,
+    #[serde(flatten)]
+    report: Option<&'a Report>,
+}
+
+/// What a report is drawn from besides the rows.
+#[derive(Deserialize)]
+struct Given {
+    about: About,
+    bench: Outline,
+}
+
+/// Notes what is going to be run, so that the folder explains itself from the start.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Error> {
+    write_results(
+        folder,
+        &Results {
+            about,
+            bench: outline,
+            report: None,
+        },
+    )
+}
+
+/// Writes the whole report of a finished folder, and returns its table.
+///
+/// # Errors
+/// A row is missing, or a file cannot be written.
+pub fn write(
+    folder: &Path,
+    about: &About,
+    outline: &Outline,
+    rows: &[Row],
+) -> Result<Vec<Summary>, Error> {
+    let source = folder.join(ROWS);
+    let measured = measured(outline, rows, &source)?;
+    let report = Report::of(outline, &measured);
+    let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
+    csv::write(&folder.join("results.csv"), outline, &measured)?;
+    let text = markdown::text(about, outline, &report, &plots);
+    write_file(&folder.join("README.md"), text.as_bytes())?;
+    write_page(folder, &format!("Bench of {}", about.date()), &text)?;
+    write_results(
+        folder,
+        &Results {
+            about,
+            bench: outline,
+            report: Some(&report),
+        },
+    )?;
+    Ok(report.summary)
+}
+
+/// Writes the report of a folder again from what is in it, and returns its table.
+///
+/// # Errors
+/// The folder has no results, or they cannot be used or written.
+pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Summary>), Error> {
+    let path = folder.join(RESULTS);
+    let fault = |reason: String| Error::NoResults {
+        path: path.clone(),
+        reason,
+    };
+    let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
+        .map_err(|error| fault(error.to_string()))?;
+    let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
+    if let Some(name) = given.bench.unfit_name() {
+        return Err(fault(format!("\"{name}\": {UNFIT_NAME}")));
+    }
+    let rows = store::read(&folder.join(ROWS))?;
+    let summaries = write(folder, &given.about, &given.bench, &rows)?;
+    Ok((given.bench, summaries))
+}
+
+fn write_results(folder: &Path, results: &Results<'_>) -> Result<(), Error> {
+    let path = folder.join(RESULTS);
+    let mut text =
+        serde_json::to_vec_pretty(results).map_err(|error| Error::writing(&path)(error.into()))?;
+    text.push(b'\n');
+    write_file(&path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A key of the settings that is renamed takes its old name along, or these are drawn anew.
+    #[test]
+    fn shipped_reports_can_be_drawn_anew_and_say_no_figure_that_is_none() {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");
+        let mut found = 0;
+        let mut folders = vec![shipped];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.with_file_name("report.md").exists() {
+                    // A report of eval-prm.
+                } else if path.file_name().is_some_and(|name| name == RESULTS) {
+                    let text = fs::read(&path).expect("a file");
+                    let given: Given = serde_json::from_slice(&text)
+                        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                    assert!(!given.bench.cells.is_empty());
+                    let report = fs::read_to_string(path.with_file_name("README.md"));
+                    let report = report.expect("a report");
+                    for none in ["\u{221e}", "NaN", "(inf"] {
+                        assert!(!report.contains(none), "{}: {none}", path.display());
+                    }
+                    found += 1;
+                }
+            }
+        }
+        assert!(found >= 3, "{found}");
+    }
+}

@@ -1,0 +1,479 @@
+//! Running what a plan asks for and what is not there yet.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use beamgen::eval::{Problems, RunHeader};
+use beamgen::{
+    CancelToken, Config, Problem, ProblemResult, Request, ScorerKind, SearchConfig, Solver,
+};
+use serde_json::{Map, Value};
+
+use super::outline::Outline;
+use super::plan::Plan;
+use super::row::{Chains, Row, microseconds};
+use super::share::{self, Execution};
+use super::store::Store;
+use crate::{Error, Watch};
+
+/// The program that a bench runs in: it loads models, and hears how far the bench is.
+pub trait Host: Watch {
+    /// Why the program ends the bench; an error of the measurement becomes one.
+    type Error: From<Error>;
+
+    /// Loads the models of these settings, and checks that the given number of problems of each set
+    /// fit into the generator's context.
+    ///
+    /// # Errors
+    /// The models cannot be loaded, or a problem is too long.
+    fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Self::Error>;
+
+    /// Nothing more is asked of these models. Does nothing by default.
+    fn unload(&mut self, _solver: &Solver) {}
+}
+
+/// The searches of a bench, checked: models load, and problems fit them.
+pub struct Measurement<'a> {
+    plan: &'a Plan,
+    executions: Vec<Execution>,
+    /// For each pair of models the searches that run on it, as indices into `executions`.
+    pairs: Vec<Vec<usize>>,
+    /// What the results of each cell depend on.
+    identities: Vec<Map<String, Value>>,
+    /// The pair that was loaded last, by its index: with a single one it is loaded once.
+    loaded: RefCell<Option<(usize, Solver)>>,
+}
+
+impl<'a> Measurement<'a> {
+    /// Loads each pair of models once, to check the plan before any time is spent on searching.
+    ///
+    /// # Errors
+    /// The host's, of loading.
+    pub fn new<H: Host>(plan: &'a Plan, host: &mut H) -> Result<Self, H::Error> {
+        let executions = share::executions(&plan.outline.cells);
+        let pairs = pairs(&executions);
+        let mut measurement = Self {
+            plan,
+            executions,
+            pairs,
+            identities: vec![Map::new(); plan.outline.cells.len()],
+            loaded: RefCell::new(None),
+        };
+        for pair in 0..measurement.pairs.len() {
+            // Its memory is wanted for the next one.
+            measurement.loaded.replace(None);
+            let solver = measurement.load(pair, host)?;
+            for &at in &measurement.pairs[pair] {
+                for &cell in &measurement.executions[at].cells {
+                    let config = &plan.outline.cells[cell].config;
+                    measurement.identities[cell] = identity(&solver, config);
+                }
+            }
+            measurement.loaded.replace(Some((pair, solver)));
+        }
+        Ok(measurement)
+    }
+
+    fn load<H: Host>(&self, pair: usize, host: &mut H) -> Result<Solver, H::Error> {
+        let of_pair = || {
+            self.pairs[pair]
+                .iter()
+                .map(|&at| &self.executions[at].config)
+        };
+        let scored = of_pair().find(|config| config.uses_scorer());
+        let config = scored
+            .or_else(|| of_pair().next())
+            .cloned()
+            .unwrap_or_default();
+        let counts = self.plan.outline.sets.iter().map(|set| set.ids.len());
+        let sets: Vec<_> = self.plan.problems.iter().zip(counts).collect();
+        host.load(config, &sets)
+    }
+
+    /// What is measured.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        &self.plan.outline
+    }
+
+    /// Returns the labels of the cells that each search gives.
+    #[must_use]
+    pub fn searches(&self) -> Vec<Vec<String>> {
+        let label = |&at: &usize| self.plan.outline.cells[at].label();
+        self.executions
+            .iter()
+            .map(|execution| execution.cells.iter().map(label).collect())
+            .collect()
+    }
+
+    /// Refuses a store whose rows were made under other settings.
+    ///
+    /// # Errors
+    /// The first field that differs.
+    pub fn check(&self, store: &Store) -> Result<(), Error> {
+        self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))
+    }
+
+    /// Measures everything that the store has no row of, unless it is cancelled before.
+    ///
+    /// # Errors
+    /// The models cannot be loaded again, a search failed, or a row cannot be written.
+    pub fn run<H: Host>(
+        &self,
+        store: &mut Store,
+        host: &mut H,
+        cancel: &CancelToken,
+    ) -> Result<Progressed, H::Error> {
+        self.each_cell(&mut |set, cell, identity| store.begin(set, cell, identity))?;
+        let all = self.series(store);
+        let total = all.iter().map(|(_, series)| series.todo.len()).sum();
+        let work = all.iter().map(|(_, series)| series.work()).sum();
+        host.begin(total, "problems", work);
+        let mut done = 0;
+        let mut loaded = self.loaded.take();
+        for (number, (pair, series)) in all.iter().enumerate() {
+            let mut solver = match loaded.take() {
+                Some((there, solver)) if there == *pair => solver,
+                other => {
+                    if let Some((_, solver)) = other {
+                        host.unload(&solver);
+                    }
+                    self.load(*pair, host)?
+                }
+            };
+            let name = format!("{}/{} {}", number + 1, all.len(), series.name());
+            host.part(&name, series.work_each());
+            done += series.measure(&mut solver, store, host, cancel)?;
+            loaded = Some((*pair, solver));
+            if cancel.is_cancelled() {
+                break;
+            }
+        }
+        if let Some((_, solver)) = loaded {
+            host.unload(&solver);
+        }
+        Ok(Progressed { done, total })
+    }
+
+    /// What is to be run, each with its pair: pair by pair, the loaded one first.
+    fn series(&self, store: &Store) -> Vec<(usize, Series<'_>)> {
+        let outline = &self.plan.outline;
+        let first = self.loaded.borrow().as_ref().map(|&(pair, _)| pair);
+        let mut order: Vec<usize> = (0..self.pairs.len()).collect();
+        order.sort_by_key(|&pair| first != Some(pair));
+        let mut all = Vec::new();
+        for pair in order {
+            for set in 0..outline.sets.len() {
+                for &at in &self.pairs[pair] {
+                    for offset in 0..outline.seeds {
+                        let execution = &self.executions[at];
+                        let series = Series::new(self.plan, set, execution, offset, store);
+                        all.extend((!series.todo.is_empty()).then_some((pair, series)));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Set, label and identity of every cell.
+    fn each_cell(
+        &self,
+        visit: &mut dyn FnMut(&str, &str, &RunHeader) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for outline in &self.plan.outline.sets {
+            for execution in &self.executions {
+                for &at in &execution.cells {
+                    let cell = &self.plan.outline.cells[at];
+                    let identity = self.identities[at].clone();
+                    let identity = RunHeader::new(outline.fingerprint.clone(), identity);
+                    visit(&outline.name, &cell.label(), &identity)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far a bench came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progressed {
+    /// The number of searches that are done.
+    pub done: usize,
+    /// The number of searches that were to do.
+    pub total: usize,
+}
+
+/// One search over one set with one seed.
+struct Series<'a> {
+    plan: &'a Plan,
+    set: usize,
+    execution: &'a Execution,
+    seed: u64,
+    /// The problems that some cell has no row of.
+    todo: Vec<&'a Problem>,
+}
+
+impl<'a> Series<'a> {
+    fn new(
+        plan: &'a Plan,
+        set: usize,
+        execution: &'a Execution,
+        offset: u64,
+        store: &Store,
+    ) -> Self {
+        let seed = execution.config.generator.seed.wrapping_add(offset);
+        let mut series = Self {
+            plan,
+            set,
+            execution,
+            seed,
+            todo: Vec::new(),
+        };
+        let of = &plan.outline.sets[set];
+        let labels = series.labels();
+        let is_there = |id: &str| {
+            let of_cell = |label: &String| store.has(&of.name, label, seed, id);
+            labels.iter().all(of_cell)
+        };
+        let problems = plan.problems[set].problems[..of.ids.len()].iter();
+        series.todo = problems.filter(|problem| !is_there(&problem.id)).collect();
+        series
+    }
+
+    /// The labels of its cells.
+    fn labels(&self) -> Vec<String> {
+        let cells = self.execution.cells.iter();
+        cells
+            .map(|&at| self.plan.outline.cells[at].label())
+            .collect()
+    }
+
+    fn name(&self) -> String {
+        let set = &self.plan.outline.sets[self.set].name;
+        format!("{set} {}", self.labels().join(", "))
+    }
+
+    /// What a problem takes, beside others: its chains.
+    fn work_each(&self) -> f64 {
+        self.execution.config.search.chains() as f64
+    }
+
+    fn work(&self) -> f64 {
+        self.todo.len() as f64 * self.work_each()
+    }
+
+    fn request(&self, problem: &Problem) -> Request {
+        let config = &self.execution.config;
+        let request = Request::new(problem, config.settings()).seed(self.seed);
+        if config.uses_scorer() {
+            return request;
+        }
+        // The pair may have a scorer for others.
+        let search = config.search.clone();
+        request.custom_strategy("without scores", move |_| search.build(false))
+    }
+
+    /// Returns how many problems were done.
+    fn measure(
+        &self,
+        solver: &mut Solver,
+        store: &mut Store,
+        watch: &mut dyn Watch,
+        cancel: &CancelToken,
+    ) -> Result<usize, Error> {
+        let set = &self.plan.outline.sets[self.set].name;
+        let next_part = |label: &String| store.next_part(set, label, self.seed);
+        let mut take = Taking {
+            series: self,
+            parts: self.labels().iter().map(next_part).collect(),
+            store,
+            score_seconds: 0.0,
+            started: Instant::now(),
+            done: 0,
+        };
+        let problems = self.todo.iter().take_while(|_| !cancel.is_cancelled());
+        let requests = problems.map(|&problem| self.request(problem).cancel(cancel.clone()));
+        let watch = RefCell::new(watch);
+        let mut failure = None;
+        solver
+            .run_requests(
+                requests,
+                &mut |event| watch.borrow_mut().event(&event),
+                &mut |result| {
+                    // A search that was cancelled is not done: the bench does it when it is resumed.
+                    if result.stopped.is_some() {
+                        return ControlFlow::Continue(());
+                    }
+                    match take.take(&result) {
+                        Ok(correct) => {
+                            watch.borrow_mut().done(Some(correct));
+                            ControlFlow::Continue(())
+                        }
+                        Err(error) => {
+                            failure = Some(error);
+                            ControlFlow::Break(())
+                        }
+                    }
+                },
+            )
+            .map_err(Error::from)?;
+        failure.map_or(Ok(take.done), Err)
+    }
+}
+
+/// Taking in the results of a series.
+struct Taking<'a> {
+    series: &'a Series<'a>,
+    parts: Vec<u32>,
+    store: &'a mut Store,
+    /// What scoring took so far.
+    score_seconds: f64,
+    started: Instant,
+    done: usize,
+}
+
+impl Taking<'_> {
+    /// Adds a row for each cell. Returns whether the first cell's answer is right.
+    fn take(&mut self, result: &ProblemResult) -> Result<bool, Error> {
+        let Series {
+            plan,
+            set,
+            execution,
+            seed,
+            ..
+        } = *self.series;
+        let set = &plan.outline.sets[set].name;
+        if let Some(error) = &result.error {
+            return Err(Error::Problem {
+                set: set.clone(),
+                id: result.problem.id.clone(),
+                reason: error.to_string(),
+            });
+        }
+        let wall = self.started.elapsed().as_secs_f64();
+        self.score_seconds += result.ledger.seconds.score;
+        let mut first = None;
+        for (&at, &part) in execution.cells.iter().zip(&self.parts) {
+            let cell = &plan.outline.cells[at];
+            let reading = share::read(result, &execution.config, &cell.config);
+            let mut row = Row::new(set, cell, seed, result, reading);
+            row.part = part;
+            row.wall = microseconds(match row.without_scores {
+                true => (wall - self.score_seconds).max(0.0),
+                false => wall,
+            });
+            first.get_or_insert(row.correct);
+            if execution.pool && at == execution.cells[0] {
+                row.chains = Some(Chains::of(result));
+            }
+            if !self.store.has(set, &cell.label(), seed, &row.id) {
+                self.store.add(row)?;
+            }
+        }
+        self.done += 1;
+        Ok(first.unwrap_or(false))
+    }
+}
+
+/// Groups searches by the pair of models that they run on. What takes no scores runs on a pair with
+/// a scorer as well.
+fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
+    let mut all: Vec<(Config, Vec<usize>)> = Vec::new();
+    let scored = |&at: &usize| executions[at].config.uses_scorer();
+    let (scored, unscored): (Vec<usize>, Vec<usize>) = (0..executions.len()).partition(scored);
+    for at in scored.into_iter().chain(unscored) {
+        let config = &executions[at].config;
+        let models = models(config);
+        let fits = |there: &Config| match config.uses_scorer() {
+            true => *there == models,
+            false => without_scorer(there) == without_scorer(&models),
+        };
+        match all.iter_mut().find(|(there, _)| fits(there)) {
+            Some((_, members)) => members.push(at),
+            None => all.push((models, vec![at])),
+        }
+    }
+    // In the order of the bench.
+    for (_, members) in &mut all {
+        members.sort_unstable();
+    }
+    all.into_iter().map(|(_, members)| members).collect()
+}
+
+/// The settings that decide which models are loaded, and how they run; all others are those of a
+/// request. Prompts are among them: they decide which problems are too long.
+fn models(config: &Config) -> Config {
+    let mut same = config.clone();
+    same.search = SearchConfig {
+        in_flight: config.search.in_flight,
+        ..SearchConfig::default()
+    };
+    let defaults = Config::default().generator;
+    same.generator.seed = defaults.seed;
+    same.generator.sampling = defaults.sampling;
+    same
+}
+
+fn without_scorer(config: &Config) -> Config {
+    let mut same = config.clone();
+    let models = &mut same.models;
+    models.scorer = ScorerKind::None;
+    (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
+    same
+}
+
+/// What the results of a cell depend on, the same whether it runs by itself or is read off
+/// another's search.
+fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
+    let mut identity = solver.identity_of(&config.settings());
+    if !config.uses_scorer()
+        && let Some(Value::Object(models)) = identity.get_mut("models")
+    {
+        models.insert("scorer".to_owned(), ScorerKind::None.name().into());
+        for unused in ["prm", "reference", "prm_format"] {
+            models.shift_remove(unused);
+        }
+    }
+    identity
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen::StrategyKind;
+
+    use super::*;
+
+    #[test]
+    fn strategies_seeds_and_sampling_share_a_pair_and_other_models_do_not() {
+        let execution = |change: &dyn Fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            Execution {
+                config,
+                cells: Vec::new(),
+                pool: false,
+            }
+        };
+        let unscored = |config: &mut Config| {
+            config.search.strategy = StrategyKind::GREEDY;
+            config.models.scorer = ScorerKind::None;
+        };
+        let executions = [
+            execution(&unscored),
+            execution(&|_| {}),
+            execution(&|config| config.search.strategy = StrategyKind::BEST_OF_N),
+            execution(&|config| config.search.n = 64),
+            execution(&|config| config.generator.seed = 9),
+            execution(&|config| config.generator.sampling.temperature = Some(0.3)),
+            execution(&|config| config.models.scorer = ScorerKind::Orm),
+            execution(&|config| config.search.in_flight = 3),
+        ];
+        assert_eq!(
+            pairs(&executions),
+            [vec![0, 1, 2, 3, 4, 5], vec![6], vec![7]]
+        );
+        assert_eq!(pairs(&executions[..1]), [[0]]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Rows put together: a cell on a set, over all problems and seeds.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use beamgen::eval::Spent;
+use beamgen::eval::metrics::{Interval, Range, mean_with_interval};
+
+use super::outline::{Cell, Outline};
+use super::row::Row;
+use super::summary::Summary;
+use crate::Error;
+
+/// The seed of every bootstrap, so that intervals of the same problems are comparable.
+pub const BOOTSTRAP_SEED: u64 = 0;
+
+/// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
+pub struct Measured<'a> {
+    pub set: usize,
+    pub cell: &'a Cell,
+    /// By problem, then by seed.
+    pub rows: Vec<Vec<&'a Row>>,
+    pub right: Vec<f64>,
+    pub generated: Vec<f64>,
+    /// Generated and scored together.
+    pub tokens: Vec<f64>,
+    /// Shares of the wall-clock time: their mean is the run's time divided by the problems.
+    pub seconds: Vec<f64>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(set: usize, cell: &'a Cell, rows: Vec<Vec<&'a Row>>) -> Self {
+        let by_problem = |value: &dyn Fn(&Row) -> f64| -> Vec<f64> {
+            let mean = |rows: &Vec<&Row>| {
+                rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64
+            };
+            rows.iter().map(mean).collect()
+        };
+        let right = by_problem(&|row| f64::from(u8::from(row.correct)));
+        let generated = by_problem(&Row::generated);
+        let tokens = by_problem(&Row::tokens);
+        let mut seconds = by_problem(&|row| row.ledger.seconds.total());
+        let booked = |row: &&Row| row.ledger.seconds.total();
+        let scale = wall(&rows) / rows.iter().flatten().map(booked).sum::<f64>();
+        if scale.is_finite() {
+            seconds.iter_mut().for_each(|seconds| *seconds *= scale);
+        }
+        Self {
+            set,
+            cell,
+            rows,
+            right,
+            generated,
+            tokens,
+            seconds,
+        }
+    }
+
+    /// N: chains per problem.
+    pub fn n(&self) -> usize {
+        self.cell.n()
+    }
+
+    pub fn accuracy(&self) -> Interval {
+        interval(&self.right)
+    }
+
+    /// The mean over all rows.
+    pub fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
+        let all = self.rows.iter().flatten();
+        all.map(|row| value(row)).sum::<f64>() / self.rows.iter().flatten().count() as f64
+    }
+
+    pub fn summary(&self, outline: &Outline) -> Summary {
+        let accuracy = self.accuracy();
+        let mut ledger = Spent::default();
+        for row in self.rows.iter().flatten() {
+            ledger.add(&Spent::new(&row.ledger, 0.0));
+        }
+        ledger.seconds = wall(&self.rows);
+        let config = &self.cell.config;
+        Summary {
+            set: outline.sets[self.set].name.clone(),
+            name: self.cell.label(),
+            run: self.cell.run.clone(),
+            strategy: config.search.strategy,
+            scorer: config.models.scorer,
+            n: self.n(),
+            m: config.search.m,
+            seeds: outline.seeds,
+            problems: self.rows.len(),
+            searches: self.rows.iter().flatten().count(),
+            accuracy: accuracy.mean,
+            accuracy_low: accuracy.low,
+            accuracy_high: accuracy.high,
+            ledger,
+            peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
+        }
+    }
+}
+
+/// The mean of one share a problem, with its interval; of nothing it is 0.
+pub fn interval(by_problem: &[f64]) -> Interval {
+    interval_within(Range::Unit, by_problem)
+}
+
+/// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
+pub fn paired(a: &[f64], b: &[f64]) -> Interval {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    interval_within(Range::Signed, &differences)
+}
+
+fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
+    mean_with_interval(by_problem, range, BOOTSTRAP_SEED).unwrap_or(Interval {
+        mean: 0.0,
+        low: 0.0,
+        high: 0.0,
+    })
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Seconds of all uninterrupted stretches. A stretch lasts until its last result: what a killed one
+/// did after that is lost and not counted.
+fn wall(rows: &[Vec<&Row>]) -> f64 {
+    let mut stretches: HashMap<(u64, u32), f64> = HashMap::new();
+    for row in rows.iter().flatten() {
+        let last = stretches.entry((row.seed, row.part)).or_default();
+        *last = last.max(row.wall);
+    }
+    let mut seconds: Vec<f64> = stretches.into_values().collect();
+    // Summed in an order of its own: a map's changes from run to run.
+    seconds.sort_by(f64::total_cmp);
+    seconds.iter().sum()
+}
+
+/// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;
+/// a missing one is an error.
+pub fn measured<'a>(
+    outline: &'a Outline,
+    rows: &'a [Row],
+    source: &Path,
+) -> Result<Vec<Measured<'a>>, Error> {
+    let rows = Rows::new(outline, rows);
+    let complete = |set: usize, cell: &'a Cell| {
+        let of = &outline.sets[set];
+        let row = |id: &'a String, seed: u64| {
+            rows.get(set, cell, seed, id).ok_or_else(|| Error::NoRow {
+                path: source.to_owned(),
+                cell: format!("set \"{}\", {}", of.name, cell.label()),
+                id: id.clone(),
+                seed,
+            })
+        };
+        let of_problem = |id| seeds(outline, cell).map(|seed| row(id, seed)).collect();
+        let rows = of.ids.iter().map(of_problem);
+        let rows = rows.collect::<Result<Vec<Vec<&Row>>, Error>>()?;
+        Ok(Measured::new(set, cell, rows))
+    };
+    cells(outline)
+        .map(|(set, cell)| complete(set, cell))
+        .collect()
+}
+
+/// What there is of a bench that was not finished: cells with any row, on the problems with any.
+pub fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
+    let rows = Rows::new(outline, rows);
+    let there = |(set, cell): (usize, &'a Cell)| {
+        let of_problem = |id: &'a String| -> Vec<&Row> {
+            let of_seed = |seed| rows.get(set, cell, seed, id);
+            seeds(outline, cell).filter_map(of_seed).collect()
+        };
+        let all = outline.sets[set].ids.iter().map(of_problem);
+        let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
+        (!some.is_empty()).then(|| Measured::new(set, cell, some))
+    };
+    cells(outline).filter_map(there).collect()
+}
+
+fn cells(outline: &Outline) -> impl Iterator<Item = (usize, &Cell)> {
+    let of_set = |set| outline.cells.iter().map(move |cell| (set, cell));
+    (0..outline.sets.len()).flat_map(of_set)
+}
+
+fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
+    let first = cell.config.generator.seed;
+    (0..outline.seeds).map(move |offset| first.wrapping_add(offset))
+}
+
+/// Rows by set, run, N, seed and problem.
+struct Rows<'a> {
+    outline: &'a Outline,
+    by_key: HashMap<(&'a str, &'a str, usize, u64, &'a str), &'a Row>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(outline: &'a Outline, rows: &'a [Row]) -> Self {
+        let key = |row: &'a Row| {
+            let (set, run, id) = (row.set.as_str(), row.run.as_str(), row.id.as_str());
+            ((set, run, row.n, row.seed, id), row)
+        };
+        Self {
+            outline,
+            by_key: rows.iter().map(key).collect(),
+        }
+    }
+
+    fn get(&self, set: usize, cell: &'a Cell, seed: u64, id: &'a str) -> Option<&'a Row> {
+        let set = self.outline.sets[set].name.as_str();
+        self.by_key
+            .get(&(set, cell.run.as_str(), cell.n(), seed, id))
+            .copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen::Ledger;
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(seed: u64, part: u32, wall: f64) -> Row {
+        let row = json!({
+            "set": "s", "run": "r", "n": 1, "m": 1, "scorer": "none", "seed": seed, "id": "p", "correct": true,
+            "answer": "1", "score": null, "finish": "answer", "ledger": Ledger::default(), "part": part, "wall": wall,
+            "depths": {"sampled": [], "kept": [], "scored": []},
+        });
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_run_is_that_of_its_stretches() {
+        // Two seeds; the first was killed and continued.
+        let rows = [
+            row(0, 0, 2.0),
+            row(0, 0, 3.0),
+            row(0, 1, 1.5),
+            row(1, 0, 4.0),
+            row(1, 0, 4.5),
+            row(1, 0, 0.5),
+        ];
+        let by_problem: Vec<Vec<&Row>> = (0..3).map(|i| vec![&rows[i], &rows[i + 3]]).collect();
+        assert_eq!(wall(&by_problem), 3.0 + 1.5 + 4.5);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a bench is: problem sets, and cells (a run at one number of chains).
+
+use beamgen::{Choose, Config, SearchConfig, StrategyKind};
+use serde::{Deserialize, Serialize};
+
+use crate::printable;
+
+/// What a bench is, without the problems' texts: what a report needs besides the rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outline {
+    /// Seeds of each cell: the one in its settings and those after it.
+    pub seeds: u64,
+    /// The sets of problems.
+    pub sets: Vec<SetOutline>,
+    /// The cells, each of which is measured on each set.
+    pub cells: Vec<Cell>,
+    /// The run that the others are compared with.
+    pub baseline: Option<String>,
+    /// Cells, by index, whose accuracies are compared.
+    pub compare: Vec<(usize, usize)>,
+    /// Runs that are drawn together; none means all of them.
+    pub plots: Vec<PlotOutline>,
+}
+
+/// A group of runs in plots of their own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlotOutline {
+    /// The name of the group.
+    pub name: String,
+    /// The names of the runs.
+    pub runs: Vec<String>,
+}
+
+/// A set of problems.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetOutline {
+    /// The name of the set.
+    pub name: String,
+    /// The file, or the call that makes the problems.
+    pub source: String,
+    /// The fingerprint of the problems.
+    pub fingerprint: String,
+    /// The ids of the problems to solve, in order.
+    pub ids: Vec<String>,
+}
+
+/// A run at one number of chains.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    /// The name of the run.
+    pub run: String,
+    /// All settings.
+    pub config: Config,
+}
+
+impl Cell {
+    /// N: chains per problem.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.config.search.chains()
+    }
+
+    /// Returns the name that people refer to the cell by, as `beam@16`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}@{}", self.run, self.n())
+    }
+}
+
+impl Outline {
+    /// Returns the runs' names, in order.
+    #[must_use]
+    pub fn runs(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &self.cells {
+            if !names.contains(&cell.run.as_str()) {
+                names.push(&cell.run);
+            }
+        }
+        names
+    }
+
+    /// Returns the index of the cell of a run at a number of chains.
+    #[must_use]
+    pub fn find(&self, run: &str, n: usize) -> Option<usize> {
+        self.cells
+            .iter()
+            .position(|cell| cell.run == run && cell.n() == n)
+    }
+
+    /// Returns the first name of a set, run or plot that the report cannot show ([`is_fit_name`]).
+    #[must_use]
+    pub fn unfit_name(&self) -> Option<&str> {
+        let sets = self.sets.iter().map(|set| set.name.as_str());
+        let runs = self.cells.iter().map(|cell| cell.run.as_str());
+        let plots = self.plots.iter().map(|plot| plot.name.as_str());
+        sets.chain(runs)
+            .chain(plots)
+            .find(|name| !is_fit_name(name))
+    }
+
+    /// Returns the first run that is plain best-of-N with a scorer's choice.
+    #[must_use]
+    pub fn first_best_of_n(&self) -> Option<String> {
+        let is_best = |cell: &&Cell| {
+            is_plain(&cell.config) && cell.config.search.choosing() == Choose::Best && cell.n() > 1
+        };
+        self.cells.iter().find(is_best).map(|cell| cell.run.clone())
+    }
+}
+
+/// What is wrong with a name of a set, a run or a plot that tables, figures and the report's
+/// Markdown could not show as it is.
+pub const UNFIT_NAME: &str =
+    "a name cannot have control characters, direction marks or any of < > | `";
+
+/// Whether a name can stand in tables, figures and Markdown as it is.
+#[must_use]
+pub fn is_fit_name(name: &str) -> bool {
+    !name.contains(|c: char| printable::acts(c) || "\n\t<>|`".contains(c))
+}
+
+/// Whether these settings sample whole chains and choose among them, and do nothing else: every
+/// search key besides those of plain sampling is at its default.
+pub fn is_plain(config: &Config) -> bool {
+    let neutral = SearchConfig::default();
+    let mut rest = config.search.clone();
+    rest.strategy = neutral.strategy;
+    rest.n = neutral.n;
+    rest.m = neutral.m;
+    rest.aggregation = neutral.aggregation;
+    rest.choose = neutral.choose;
+    rest.max_steps = neutral.max_steps;
+    rest.in_flight = neutral.in_flight;
+    config.search.strategy == StrategyKind::BEST_OF_N && rest == neutral
+}

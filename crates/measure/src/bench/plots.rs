@@ -1,0 +1,79 @@
+//! Figures of a results folder, each as SVG and as PNG.
+
+mod accuracy;
+mod over_n;
+mod saved;
+
+use std::path::Path;
+
+use super::against::Axis;
+use super::measured::Measured;
+use super::outline::{Outline, PlotOutline};
+use super::over_n::OverN;
+use crate::Error;
+use crate::report::chart::Chart;
+use crate::report::slug;
+
+/// A figure that was drawn.
+pub struct Plot {
+    pub set: String,
+    pub title: String,
+    /// Its file's name without `.svg` or `.png`.
+    pub stem: String,
+}
+
+/// Draws all figures.
+pub fn draw<'a>(
+    folder: &Path,
+    outline: &'a Outline,
+    measured: &[Measured<'_>],
+    over_n: &[OverN],
+) -> Result<Vec<Plot>, Error> {
+    let groups = match outline.plots.is_empty() {
+        true => vec![(None, outline.runs())],
+        false => {
+            let group = |plot: &'a PlotOutline| {
+                let runs = plot.runs.iter().map(String::as_str).collect();
+                (Some(plot.name.as_str()), runs)
+            };
+            outline.plots.iter().map(group).collect()
+        }
+    };
+    let mut plots = Vec::new();
+    for (set, of) in outline.sets.iter().enumerate() {
+        let cells: Vec<&Measured<'_>> = measured.iter().filter(|cell| cell.set == set).collect();
+        for (group, runs) in &groups {
+            let place = match group {
+                None => of.name.clone(),
+                Some(group) => format!("{}, {group}", of.name),
+            };
+            let mut add = |name: &str, chart: &Chart| {
+                let set = (outline.sets.len() > 1).then(|| slug(&of.name));
+                let parts = [set, group.map(slug), Some(name.to_owned())];
+                let stem = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
+                chart.save(folder, &stem)?;
+                plots.push(Plot {
+                    set: of.name.clone(),
+                    title: chart.title.clone(),
+                    stem,
+                });
+                Ok::<(), Error>(())
+            };
+            for (name, axis) in [
+                ("accuracy-generated", Axis::Generated),
+                ("accuracy-tokens", Axis::Tokens),
+                ("accuracy-seconds", Axis::Seconds),
+            ] {
+                add(name, &accuracy::accuracy(&place, axis, runs, &cells))?;
+            }
+            if let Some(chart) = saved::saved(&place, outline, runs, &cells) {
+                add("saved", &chart)?;
+            }
+            let curves: Vec<&OverN> = over_n.iter().filter(|curve| curve.set == of.name).collect();
+            if let Some(chart) = over_n::over_n(&place, runs, &curves) {
+                add("over-n", &chart)?;
+            }
+        }
+    }
+    Ok(plots)
+}

@@ -1,0 +1,118 @@
+//! Accuracy over what it costs: a line for each run over its numbers of chains.
+
+use crate::bench::against::Axis;
+use crate::bench::measured::{Measured, mean};
+use crate::grouped;
+use crate::report::chart::{self, Chart, HPos, Item, Numbered, VPos, at, panel};
+use crate::report::style::{INK, Look, PALE, named, note};
+
+/// The figure of one set and one kind of cost.
+pub fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Chart {
+    let point = |cell: &&Measured<'_>| {
+        let (cost, share) = (mean(over.of(cell)), cell.accuracy());
+        (cost > 0.0).then(|| Numbered {
+            number: cell.n(),
+            x: cost.log10(),
+            y: share.mean * 100.0,
+            bar: (share.low * 100.0, share.high * 100.0),
+        })
+    };
+    let costs = cells
+        .iter()
+        .filter(|cell| runs.contains(&cell.cell.run.as_str()))
+        .map(|cell| (mean(over.of(cell)), cell.accuracy()))
+        .filter(|&(cost, _)| cost > 0.0);
+    let costs: Vec<_> = costs.collect();
+    let (mut lines, mut legend) = (Vec::new(), Vec::new());
+    for (number, &run) in runs.iter().enumerate() {
+        let of_run = cells.iter().filter(|cell| cell.cell.run == run);
+        let mut points: Vec<Numbered> = of_run.filter_map(point).collect();
+        points.sort_by_key(|point| point.number);
+        if !points.is_empty() {
+            legend.push(named(Look::of(number), run));
+            lines.push((Look::of(number), points));
+        }
+    }
+    legend.extend(["numbers: N", "bars: 95 %", "equal costs: side by side"].map(note));
+    let most = costs
+        .iter()
+        .map(|of| of.0)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let least = costs.iter().map(|of| of.0).fold(most, f64::min);
+    let top = costs.iter().map(|of| of.1.high).fold(0.0, f64::max);
+    let bottom = costs.iter().map(|of| of.1.low).fold(top, f64::min);
+    let y = (bottom * 100.0 - 3.0).max(0.0)..(top * 100.0 + 3.0).min(101.0);
+    // The library's own ticks crowd within a decade.
+    let mut items = Vec::new();
+    for tick in ticks(least / 1.3, most * 1.3) {
+        let ends = [y.start, y.end].map(|y| at(tick.log10(), y));
+        items.push(Item::Stroke(PALE.into(), 0, ends));
+        let anchor = (HPos::Center, VPos::Top);
+        items.push(Item::Text(
+            ends[0].moved(0, 7),
+            short(tick),
+            13,
+            INK,
+            anchor,
+        ));
+    }
+    items.push(Item::Crowd(lines));
+    let (heading, name) = match over {
+        Axis::Generated => ("tokens generated", "tokens generated a problem (log)"),
+        Axis::Tokens => (
+            "tokens generated and scored",
+            "tokens generated and scored a problem (log)",
+        ),
+        Axis::Seconds => ("seconds", "wall-clock seconds a problem (log)"),
+    };
+    let x = (least / 1.3).log10()..(most * 1.3).log10();
+    let x = chart::axis(x, name, Some(0), 0);
+    let y = chart::axis(y, "accuracy, %", None, 0);
+    let heading = format!("Accuracy over {heading} ({set})");
+    Chart::one(heading, legend, panel(x, y, items))
+}
+
+/// 1, 2 and 5 of each decade within a range, or of a long range its decades alone.
+fn ticks(from: f64, to: f64) -> Vec<f64> {
+    let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
+    let steps: &[f64] = if to / from > 3e3 {
+        &[1.0]
+    } else {
+        &[1.0, 2.0, 5.0]
+    };
+    let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
+    all.filter(|tick| (from..=to).contains(tick)).collect()
+}
+
+/// A tick as a label: `1 000`, `0.02`.
+fn short(tick: f64) -> String {
+    match tick {
+        whole if whole >= 1.0 => grouped(whole.round() as u64),
+        small => {
+            let digits = (-small.log10()).ceil() as usize;
+            format!("{small:.digits$}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_numbers_in_the_range() {
+        let labels = |from, to| ticks(from, to).into_iter().map(short).collect::<Vec<_>>();
+        assert_eq!(
+            labels(60.0, 3000.0),
+            ["100", "200", "500", "1 000", "2 000"]
+        );
+        assert_eq!(
+            labels(0.004, 0.3),
+            ["0.005", "0.01", "0.02", "0.05", "0.1", "0.2"]
+        );
+        assert_eq!(
+            labels(50.0, 200_000.0),
+            ["100", "1 000", "10 000", "100 000"]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Gold accuracy and the reward model's own score over N, a panel for each run.
+
+use crate::bench::over_n::{OverN, Point, Share};
+use crate::report::chart::{Axis, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide, series};
+use crate::report::style::{INK, Look, named, note};
+
+/// The number of panels side by side.
+const ACROSS: usize = 4;
+
+/// Most panels of a figure.
+const MOST: usize = 12;
+
+/// The value that a line of a panel shows.
+type Of = fn(&Point) -> Share;
+
+const LINES: [(&str, Of); 2] = [
+    ("gold accuracy, %", |point| point.accuracy),
+    ("reward \u{d7} 100", |point| point.reward),
+];
+
+/// The figure of one set; `None` without a run of several N that a reward model chose in.
+pub fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
+    let of_runs = curves.iter().filter(|of| runs.contains(&of.run.as_str()));
+    let mut curves: Vec<&OverN> = of_runs.copied().collect();
+    let left_out = curves.len().saturating_sub(MOST);
+    curves.truncate(MOST);
+    let mut legend: Vec<_> = (1..)
+        .zip(LINES)
+        .map(|(number, (name, _))| named(Look::of(number), name))
+        .collect();
+    let turns = curves.iter().any(|curve| curve.turning.is_some());
+    legend.push(note("bars: 95 %"));
+    legend.push(note(if turns {
+        "line: turning point"
+    } else {
+        "no turning point"
+    }));
+    if left_out > 0 {
+        legend.push(note(format!("{left_out} more runs left out")));
+    }
+    // All panels have the same axis, from the least that any line or bar shows.
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let ends = points.flat_map(|point| [point.accuracy.low, point.reward.low]);
+    let bottom = (100.0 * ends.fold(1.0, f64::min) - 3.0).max(0.0);
+    let panels = curves.iter().map(|curve| panel(curve, bottom)).collect();
+    (!curves.is_empty()).then(|| Chart {
+        title: format!("Gold accuracy and reward over N ({set})"),
+        legend,
+        panels,
+        across: curves.len().min(ACROSS),
+    })
+}
+
+fn panel(curve: &OverN, bottom: f64) -> Panel {
+    let x = |n: usize| (n.max(1) as f64).log2();
+    let ends = (curve.points.first(), curve.points.last());
+    let (first, last) = ends.0.zip(ends.1).map_or((1, 1), |(a, b)| (a.n, b.n));
+    let mut items = Vec::new();
+    if let Some(turning) = curve.turning {
+        let (n, x) = (turning.n, x(turning.n));
+        items.push(guide((x, bottom), (x, 102.0)));
+        let (place, anchor) = (at(x, bottom).moved(4, -4), (HPos::Left, VPos::Bottom));
+        items.push(Item::Text(place, format!("best: {n}"), 12, INK, anchor));
+    }
+    for point in &curve.points {
+        let (place, anchor) = (
+            at(x(point.n), bottom).moved(0, 6),
+            (HPos::Center, VPos::Top),
+        );
+        items.push(Item::Text(place, point.n.to_string(), 12, INK, anchor));
+    }
+    for (number, (_, of)) in LINES.into_iter().enumerate() {
+        let points = curve.points.iter().map(|point| {
+            let share = of(point);
+            // Bars of one N side by side.
+            let place = at(x(point.n), 100.0 * share.value).moved(4 * (2 * number as i32 - 1), 0);
+            (place, Some((100.0 * share.low, 100.0 * share.high)))
+        });
+        items.extend(series(Look::of(number + 1), &points.collect::<Vec<_>>()));
+    }
+    Panel {
+        caption: Some(curve.run.clone()),
+        x: axis(x(first) - 0.4..x(last) + 0.4, "N (log)", Some(0), 0),
+        y: Axis {
+            range: bottom..102.0,
+            name: None,
+            labels: Some(6),
+            digits: 0,
+        },
+        sizes: Sizes::SMALL,
+        items,
+    }
+}

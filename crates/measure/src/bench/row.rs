@@ -1,0 +1,259 @@
+//! One problem under one cell and seed, as the results folder keeps it.
+
+use beamgen::eval::is_correct;
+use beamgen::eval::pool::Sample;
+use beamgen::{ChainTree, Ledger, ProblemResult, ScorerKind};
+use serde::{Deserialize, Serialize};
+
+use super::outline::Cell;
+use super::share::Reading;
+
+/// A raw row.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The name of the set.
+    pub set: String,
+    /// The name of the run.
+    pub run: String,
+    /// N, the number of chains.
+    pub n: usize,
+    /// M, the number of expansions.
+    pub m: usize,
+    /// The scorer.
+    pub scorer: ScorerKind,
+    /// The seed.
+    pub seed: u64,
+    /// The problem's id.
+    pub id: String,
+    /// Whether the answer is right.
+    pub correct: bool,
+    /// The answer.
+    pub answer: Option<String>,
+    /// The score of the chosen chain.
+    pub score: Option<f32>,
+    /// The reason why the chosen chain ended.
+    pub finish: String,
+    /// The cost of the search.
+    pub ledger: Ledger,
+    /// Read off a search that scored its chains, without the scores: `peak_kv_bytes` is then an
+    /// upper bound.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_scores: bool,
+    /// Which uninterrupted stretch of its cell and seed solved it, from 0.
+    pub part: u32,
+    /// Wall-clock seconds from the start of that stretch to this result.
+    pub wall: f64,
+    /// Tokens by the depth of their step.
+    pub depths: Depths,
+    /// All finished chains, where they are kept to be resampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chains: Option<Chains>,
+}
+
+impl Row {
+    pub(super) fn new(
+        set: &str,
+        cell: &Cell,
+        seed: u64,
+        result: &ProblemResult,
+        reading: Reading,
+    ) -> Self {
+        let mut depths = Depths::of(result);
+        if reading.without_scores {
+            depths.scored.clear();
+        }
+        let mut ledger = reading.ledger;
+        for seconds in [
+            &mut ledger.seconds.generate,
+            &mut ledger.seconds.score,
+            &mut ledger.seconds.search,
+        ] {
+            *seconds = microseconds(*seconds);
+        }
+        Self {
+            set: set.to_owned(),
+            run: cell.run.clone(),
+            n: cell.n(),
+            m: cell.config.search.m,
+            scorer: cell.config.models.scorer,
+            seed,
+            id: result.problem.id.clone(),
+            correct: reading.correct,
+            answer: reading.answer,
+            score: reading.score,
+            finish: reading.finish.to_owned(),
+            ledger,
+            without_scores: reading.without_scores,
+            part: 0,
+            wall: 0.0,
+            depths,
+            chains: None,
+        }
+    }
+
+    pub(super) fn generated(&self) -> f64 {
+        self.ledger.generated_tokens as f64
+    }
+
+    /// Tokens sampled and tokens read by the scorer.
+    pub(super) fn tokens(&self) -> f64 {
+        (self.ledger.generated_tokens + self.ledger.scored_tokens) as f64
+    }
+}
+
+/// Seconds without digits that no clock has.
+pub fn microseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+/// Tokens by the depth of their step, the first step first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Depths {
+    /// Tokens that were sampled.
+    pub sampled: Vec<u32>,
+    /// Sampled tokens that are in a finished chain.
+    pub kept: Vec<u32>,
+    /// Sampled tokens that the scorer read; empty if it read nothing.
+    pub scored: Vec<u32>,
+}
+
+impl Depths {
+    fn of(result: &ProblemResult) -> Self {
+        let tree = &result.tree;
+        let mut kept = vec![false; tree.len()];
+        for chain in &result.finished {
+            let mut at = Some(chain.node);
+            while let Some(node) = at.filter(|node| !kept[node.0 as usize]) {
+                kept[node.0 as usize] = true;
+                at = tree.node(node).parent;
+            }
+        }
+        let count = |counts: &dyn Fn(usize, &beamgen::Node) -> bool| by_depth(tree, counts);
+        Self {
+            sampled: count(&|_, _| true),
+            kept: count(&|at, _| kept[at]),
+            scored: count(&|_, node| node.score.is_some()),
+        }
+    }
+}
+
+fn by_depth(tree: &ChainTree, counts: &dyn Fn(usize, &beamgen::Node) -> bool) -> Vec<u32> {
+    let mut tokens = Vec::new();
+    for (id, node) in tree.nodes() {
+        let depth = node.depth as usize;
+        if depth == 0 || !counts(id.0 as usize, node) {
+            continue;
+        }
+        if tokens.len() < depth {
+            tokens.resize(depth, 0);
+        }
+        tokens[depth - 1] += node.tokens.len() as u32;
+    }
+    tokens
+}
+
+/// Finished chains, column by column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chains {
+    /// `1` for a right answer, `0` for a wrong one or none.
+    pub right: String,
+    /// A number for each distinct answer; `null` without one.
+    pub class: Vec<Option<u32>>,
+    /// `1` for an answer that is a guess; without it none is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guess: String,
+    /// The scores.
+    pub score: Vec<Option<f32>>,
+    /// The numbers of sampled tokens.
+    pub tokens: Vec<u32>,
+}
+
+impl Chains {
+    /// Returns the finished chains of a result whose tree is there.
+    pub(super) fn of(result: &ProblemResult) -> Self {
+        let mut chains = Self::default();
+        let mut classes: Vec<(&str, bool)> = Vec::new();
+        let mut graded = result.clone();
+        for chain in &result.finished {
+            let class = chain.class.as_deref().map(|class| {
+                let known = classes.iter().position(|&(name, _)| name == class);
+                known.unwrap_or_else(|| {
+                    graded.answer.clone_from(&chain.answer);
+                    classes.push((class, is_correct(&graded) == Some(true)));
+                    classes.len() - 1
+                })
+            });
+            let right = class.is_some_and(|class| classes[class].1);
+            chains.right.push(if right { '1' } else { '0' });
+            chains.class.push(class.map(|class| class as u32));
+            chains.guess.push(if chain.is_guess { '1' } else { '0' });
+            chains.score.push(chain.score);
+            chains
+                .tokens
+                .push(result.tree.token_count(chain.node) as u32);
+        }
+        if !chains.guess.contains('1') {
+            chains.guess.clear();
+        }
+        chains
+    }
+
+    /// Returns the chains as samples of a pool.
+    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
+        let guesses = self.guess.bytes().chain(std::iter::repeat(b'0'));
+        let columns = self.class.iter().zip(&self.score).zip(&self.tokens);
+        self.right.bytes().zip(guesses).zip(columns).map(
+            |((right, guess), ((&class, &score), &tokens))| Sample {
+                correct: right == b'1',
+                class,
+                is_guess: guess == b'1',
+                score,
+                tokens,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen::eval::pool::chosen_at_k;
+    use beamgen::{Choose, Problem};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_of_a_pool_chooses_as_the_search_did() {
+        let problem = Problem {
+            id: "1".to_owned(),
+            text: "1 + 1?".to_owned(),
+            answer: Some("2".to_owned()),
+        };
+        let mut result = ProblemResult::unsearched(0, problem);
+        let chain = |answer, score, is_guess| {
+            json!({
+                "node": 0, "finish": "answer", "score": score, "logprob": 0.0,
+                "answer": answer, "class": answer, "is_guess": is_guess,
+            })
+        };
+        // The best score is that of a guess.
+        let chains = json!([chain("1", 0.9, true), chain("2", 0.5, false)]);
+        result.finished = serde_json::from_value(chains).unwrap();
+        let kept = Chains::of(&result);
+        let pool: Vec<Sample> = kept.samples().collect();
+        for &how in Choose::ALL {
+            result.answer = result.choose(how, 2).unwrap().answer.clone();
+            let right = f64::from(is_correct(&result) == Some(true));
+            assert_eq!(chosen_at_k(&pool, 2, how, 0), Some(right), "{how}");
+        }
+        // Rows of earlier versions do not tell guesses apart.
+        let mut earlier = serde_json::to_value(&kept).unwrap();
+        earlier.as_object_mut().unwrap().remove("guess");
+        let earlier: Chains = serde_json::from_value(earlier).unwrap();
+        assert!(earlier.samples().all(|sample| !sample.is_guess));
+        assert_eq!(earlier.samples().count(), 2);
+    }
+}

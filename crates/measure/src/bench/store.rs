@@ -1,0 +1,185 @@
+//! The raw rows of a bench: in memory, or in the results folder as soon as they are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use beamgen::eval::{RunFile, RunHeader};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+use super::row::Row;
+use crate::Error;
+use crate::report::create_folder;
+
+/// The file in the results folder.
+pub const ROWS: &str = "rows.jsonl";
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    /// What the rows of a set and a cell depend on; before the first of them.
+    Cell {
+        set: String,
+        cell: String,
+        identity: Box<RunHeader>,
+    },
+    Row(Box<Row>),
+}
+
+/// Set, cell and seed.
+type Series = (String, String, u64);
+
+/// Where rows go and which there are.
+#[derive(Debug, Default)]
+pub struct Store {
+    file: Option<(PathBuf, RunFile)>,
+    /// Rows, where there is no file.
+    rows: Vec<Row>,
+    identities: BTreeMap<(String, String), RunHeader>,
+    done: BTreeMap<Series, BTreeSet<String>>,
+    /// How many uninterrupted stretches there were.
+    parts: BTreeMap<Series, u32>,
+}
+
+impl Store {
+    /// Keeps rows in memory only.
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// Keeps rows in a folder. One that has rows is continued if `resume` is set, and refused
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or its rows cannot be used.
+    pub fn in_folder(folder: &Path, resume: bool) -> Result<Self, Error> {
+        create_folder(folder)?;
+        let path = folder.join(ROWS);
+        let header = header();
+        let (file, lines) = match resume {
+            true => RunFile::resume::<Line>(&path, &header)?,
+            false => (RunFile::create(&path, &header)?, Vec::new()),
+        };
+        let mut store = Self {
+            file: Some((path, file)),
+            ..Self::default()
+        };
+        for line in lines {
+            match line {
+                Line::Cell {
+                    set,
+                    cell,
+                    identity,
+                } => {
+                    store.identities.insert((set, cell), *identity);
+                }
+                Line::Row(row) => store.note(&row),
+            }
+        }
+        Ok(store)
+    }
+
+    fn note(&mut self, row: &Row) {
+        let series = series(row);
+        let parts = self.parts.entry(series.clone()).or_default();
+        *parts = (*parts).max(row.part + 1);
+        self.done.entry(series).or_default().insert(row.id.clone());
+    }
+
+    /// Refuses to go on with rows that were made under other settings, or from other problems.
+    pub(super) fn check(&self, set: &str, cell: &str, identity: &RunHeader) -> Result<(), Error> {
+        let there = self.identities.get(&(set.to_owned(), cell.to_owned()));
+        let Some((path, _)) = &self.file else {
+            return Ok(());
+        };
+        match there.and_then(|there| identity.difference(there)) {
+            None => Ok(()),
+            Some((field, there, here)) => Err(Error::OtherSettings {
+                path: path.clone(),
+                cell: format!("set \"{set}\", {cell}"),
+                difference: format!("field \"{field}\": the rows have {there}, this call {here}"),
+            }),
+        }
+    }
+
+    /// Writes what the rows of a cell depend on, unless it stands there already.
+    pub(super) fn begin(
+        &mut self,
+        set: &str,
+        cell: &str,
+        identity: &RunHeader,
+    ) -> Result<(), Error> {
+        let key = (set.to_owned(), cell.to_owned());
+        if self.identities.contains_key(&key) {
+            return Ok(());
+        }
+        if let Some((_, file)) = &mut self.file {
+            file.append(&Line::Cell {
+                set: key.0.clone(),
+                cell: key.1.clone(),
+                identity: Box::new(identity.clone()),
+            })?;
+        }
+        self.identities.insert(key, identity.clone());
+        Ok(())
+    }
+
+    pub(super) fn has(&self, set: &str, cell: &str, seed: u64, id: &str) -> bool {
+        let series = (set.to_owned(), cell.to_owned(), seed);
+        self.done.get(&series).is_some_and(|ids| ids.contains(id))
+    }
+
+    /// The number of the stretch that begins now.
+    pub(super) fn next_part(&self, set: &str, cell: &str, seed: u64) -> u32 {
+        let series = (set.to_owned(), cell.to_owned(), seed);
+        self.parts.get(&series).copied().unwrap_or(0)
+    }
+
+    pub(super) fn add(&mut self, row: Row) -> Result<(), Error> {
+        self.note(&row);
+        match &mut self.file {
+            Some((_, file)) => Ok(file.append(&Line::Row(Box::new(row)))?),
+            None => {
+                self.rows.push(row);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns all rows. Those of a folder are read back, so that a report is a function of its files.
+    ///
+    /// # Errors
+    /// The rows cannot be written or read.
+    pub fn finish(self) -> Result<Vec<Row>, Error> {
+        match self.file {
+            Some((path, file)) => {
+                file.finish()?;
+                read(&path)
+            }
+            None => Ok(self.rows),
+        }
+    }
+}
+
+/// The rows of a folder.
+pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
+    let (_, lines) = RunFile::read::<Line>(path)?;
+    Ok(lines
+        .into_iter()
+        .filter_map(|line| match line {
+            Line::Row(row) => Some(*row),
+            Line::Cell { .. } => None,
+        })
+        .collect())
+}
+
+/// The file's own header says only what it is: each cell has an identity of its own, so that a
+/// bench may be continued with more cells.
+fn header() -> RunHeader {
+    RunHeader::new("see the lines \"cell\"".to_owned(), Map::new())
+}
+
+fn series(row: &Row) -> Series {
+    (row.set.clone(), format!("{}@{}", row.run, row.n), row.seed)
+}

@@ -1,0 +1,153 @@
+//! The labelled chains of one policy, split by problem.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use beamgen::eval::calibrate::PolicyName;
+use beamgen::eval::{Fingerprint, GivenChain};
+use beamgen_labels::{LabelRule, LabelledChain, Policy, normalised, split};
+
+use crate::Error;
+use crate::scores;
+
+/// The chains of a policy.
+pub struct Chosen {
+    pub(super) policy: PolicyName,
+    /// The fingerprint of the chains and of what is known of them.
+    pub(super) fingerprint: String,
+    chains: Vec<LabelledChain>,
+    /// As the reward model reads them.
+    pub(super) given: Vec<GivenChain>,
+    rule: LabelRule,
+    /// The number of each chain's problem.
+    problems: Vec<usize>,
+}
+
+/// Some of the chains.
+pub struct Chains<'a> {
+    of: &'a Chosen,
+    indices: Vec<usize>,
+}
+
+/// What is known of a step.
+pub struct Label {
+    pub step: usize,
+    pub target: f64,
+    pub weight: f64,
+}
+
+/// Reads the files and picks the chains of one policy, whose generator's name has `policy` in it. An
+/// `@` and a number after that name a temperature.
+///
+/// # Errors
+/// A file cannot be used, or the chains are of no such policy or of several.
+pub fn open(
+    paths: &[impl AsRef<Path>],
+    policy: Option<&str>,
+    rule: LabelRule,
+) -> Result<Chosen, Error> {
+    let mut chains = Vec::new();
+    for path in paths {
+        chains.extend(beamgen_labels::open(path.as_ref(), None)?.chains);
+    }
+    let mut names: Vec<PolicyName> = Vec::new();
+    chains.retain(|chain| {
+        let name = name(chain.policy.as_ref());
+        let wanted = policy.is_none_or(|wanted| is(&name, wanted));
+        if wanted && !names.contains(&name) {
+            names.push(name);
+        }
+        wanted
+    });
+    let policy = match &names[..] {
+        [] => {
+            return Err(Error::Data(
+                "the data have no chain of such a policy".to_owned(),
+            ));
+        }
+        [only] => only.clone(),
+        several => {
+            let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+            return Err(Error::Policies(names.join("; ")));
+        }
+    };
+    let mut hash = Fingerprint::default();
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut problems = Vec::with_capacity(chains.len());
+    for chain in &chains {
+        hash.field(&serde_json::to_vec(chain).unwrap_or_default());
+        let next = numbers.len();
+        problems.push(*numbers.entry(normalised(&chain.problem)).or_insert(next));
+    }
+    let given = (1..)
+        .zip(&chains)
+        .map(|(number, chain)| scores::given(number, chain));
+    Ok(Chosen {
+        policy,
+        fingerprint: hash.finish(),
+        given: given.collect(),
+        rule,
+        problems,
+        chains,
+    })
+}
+
+fn name(policy: Option<&Policy>) -> PolicyName {
+    let policy = policy.cloned().unwrap_or_default();
+    PolicyName {
+        generator: policy.generator,
+        temperature: policy.temperature,
+    }
+}
+
+/// Whether a policy is the wanted one: part of a generator's name, and a temperature behind `@`.
+fn is(name: &PolicyName, wanted: &str) -> bool {
+    let (generator, temperature) = match wanted.rsplit_once('@') {
+        Some((generator, text)) if text.parse::<f64>().is_ok() => (generator, text.parse().ok()),
+        _ => (wanted, None),
+    };
+    name.generator.contains(generator) && (temperature.is_none() || name.temperature == temperature)
+}
+
+/// How many problems the chains are of.
+pub fn problems(chains: &Chains<'_>) -> usize {
+    let problems = chains.indices.iter().map(|&at| chains.of.problems[at]);
+    problems.collect::<BTreeSet<usize>>().len()
+}
+
+impl Chosen {
+    /// The problem of each chain.
+    pub fn problems(&self) -> impl Iterator<Item = &str> {
+        self.given.iter().map(|chain| chain.problem.as_str())
+    }
+
+    /// Returns the chains to fit to, and those that are held out, by problem.
+    pub(super) fn parts(&self, held_out: f64, seed: u64) -> [Chains<'_>; 2] {
+        let parts = split(&self.chains, held_out, seed, &BTreeSet::new());
+        [parts.train, parts.test].map(|indices| Chains { of: self, indices })
+    }
+}
+
+impl Chains<'_> {
+    /// The number of a chain's problem.
+    pub fn problem(&self, chain: usize) -> usize {
+        self.of.problems[chain]
+    }
+
+    /// The chains by their index, each with what is known of its steps.
+    pub fn labels(&self) -> impl Iterator<Item = (usize, Vec<Label>)> + '_ {
+        self.indices.iter().map(|&at| {
+            let chain = &self.of.chains[at];
+            let labels = self.of.rule.labels(chain).into_iter().enumerate();
+            let known = labels.filter_map(|(step, target)| {
+                let rollouts = chain.steps[step].rollouts.as_ref();
+                Some(Label {
+                    step,
+                    target: target?,
+                    weight: rollouts.map_or(1.0, |rollouts| f64::from(rollouts.n.max(1))),
+                })
+            });
+            (at, known.collect())
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! What can go wrong with a measurement.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use beamgen::ScoreError;
+use beamgen::eval::RunFileError;
+use beamgen_labels::LabelsError;
+
+/// Why a measurement or its report failed. Messages are one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings, the models or a search failed.
+    #[error(transparent)]
+    Search(#[from] beamgen::Error),
+    /// A file of labelled chains cannot be used.
+    #[error(transparent)]
+    Labels(#[from] LabelsError),
+    /// A file of rows or records cannot be used.
+    #[error(transparent)]
+    RunFile(#[from] RunFileError),
+    /// The reward model is lost.
+    #[error(transparent)]
+    Model(#[from] ScoreError),
+    /// A file cannot be read, or does not hold what it should.
+    #[error("{}: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason, and what to do.
+        reason: String,
+    },
+    /// A file or a folder cannot be written.
+    #[error("{}: {error}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// A folder has no results that a report could be drawn from.
+    #[error("{}: {reason}", path.display())]
+    NoResults {
+        /// The file with the results.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The folder of a report has one already.
+    #[error("{}: is there already", path.display())]
+    Exists {
+        /// The file with its rows.
+        path: PathBuf,
+    },
+    /// A bench is not complete.
+    #[error("{}: {cell}: no row of problem {id} with seed {seed}", path.display())]
+    NoRow {
+        /// The file with the rows.
+        path: PathBuf,
+        /// The set and the cell.
+        cell: String,
+        /// The problem.
+        id: String,
+        /// The seed.
+        seed: u64,
+    },
+    /// The rows of a cell were measured under other settings or on other problems.
+    #[error("{}: {cell}: {difference}", path.display())]
+    OtherSettings {
+        /// The file with the rows.
+        path: PathBuf,
+        /// The set and the cell.
+        cell: String,
+        /// The first field that differs, with its value in the file and here.
+        difference: String,
+    },
+    /// A problem of a bench failed.
+    #[error("set {set}, problem {id}: {reason}")]
+    Problem {
+        /// The set of problems.
+        set: String,
+        /// The problem.
+        id: String,
+        /// What failed.
+        reason: String,
+    },
+    /// A figure could not be drawn.
+    #[error("{}: {stem}: {reason}", folder.display())]
+    Figure {
+        /// The folder it was for.
+        folder: PathBuf,
+        /// Its name.
+        stem: String,
+        /// What the drawing library said.
+        reason: String,
+    },
+    /// The labelled chains are of several policies.
+    #[error("the data have chains of several policies: {0}")]
+    Policies(String),
+    /// The labelled chains are of no use for this measurement.
+    #[error("{0}")]
+    Data(String),
+}
+
+impl Error {
+    /// Whether a setting or a file that the caller named is at fault, and not the run.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Search(error) => error.is_input(),
+            Self::RunFile(error) => !error.is_failure(),
+            Self::Write { error, .. } => beamgen_files::is_about_the_name(error),
+            Self::Model(_) | Self::Problem { .. } | Self::Figure { .. } => false,
+            Self::Labels(_)
+            | Self::Read { .. }
+            | Self::NoResults { .. }
+            | Self::Exists { .. }
+            | Self::NoRow { .. }
+            | Self::OtherSettings { .. }
+            | Self::Policies(_)
+            | Self::Data(_) => true,
+        }
+    }
+
+    /// Returns a function that adds the file to an error of reading it.
+    pub(crate) fn reading<R: ToString>(path: &Path) -> impl Fn(R) -> Self {
+        |reason| Self::Read {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Returns a function that adds the file or folder to an error of writing it.
+    pub(crate) fn writing(path: &Path) -> impl Fn(io::Error) -> Self {
+        |error| Self::Write {
+            path: path.to_owned(),
+            error,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How well a reward model finds the first wrong step, as ProcessBench measures it, and in a report
+//! of much more; with probes, how it can be gamed.
+
+mod data;
+mod folder;
+mod markdown;
+mod plots;
+mod probes;
+mod results;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use beamgen::Scorer;
+use beamgen::eval::GivenChain;
+
+pub use data::{Set, SetOutline, open};
+pub use folder::{Calibrated, Outline, Report, Rows, create, redraw, report, write};
+pub use probes::SetProbes;
+pub use summary::Summary;
+
+use crate::{Error, Watch, scores};
+
+/// Scores the chains of the sets and, if there are `probes`, what these make of the chains.
+///
+/// # Errors
+/// The model is lost. A chain that it refuses has no scores.
+pub fn score(
+    model: &mut dyn Scorer,
+    mut sets: Vec<Set>,
+    probes: bool,
+    watch: &mut dyn Watch,
+) -> Result<Rows, Error> {
+    let total = sets.iter().map(|set| set.chains.len()).sum();
+    watch.begin(total, "chains", total as f64);
+    for set in &mut sets {
+        let judged = judge(model, &set.chains, watch)?;
+        for (row, scores) in set.rows.iter_mut().zip(judged) {
+            row.scores = scores;
+        }
+    }
+    let probes = if probes {
+        probes::score(model, &sets, watch)?
+    } else {
+        Vec::new()
+    };
+    Ok(Rows {
+        sets: sets.into_iter().map(|set| set.rows).collect(),
+        probes,
+    })
+}
+
+/// The scores of chains in order, or `None` for a chain that the model refused.
+fn judge(
+    model: &mut dyn Scorer,
+    chains: &[GivenChain],
+    watch: &mut dyn Watch,
+) -> Result<Vec<Option<Vec<f32>>>, Error> {
+    let mut all = Vec::with_capacity(chains.len());
+    scores::each(model, chains, |chain, scores| {
+        if let Err(reason) = &scores {
+            watch.refused(&chain.id, reason);
+        }
+        watch.done(None);
+        all.push(scores.ok());
+        Ok::<(), Error>(())
+    })?;
+    Ok(all)
+}

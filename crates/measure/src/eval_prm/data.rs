@@ -1,0 +1,132 @@
+//! Labelled chains for a report: what is scored, and the row that becomes of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use beamgen::eval::GivenChain;
+use beamgen::eval::quality::ScoredChain;
+use beamgen_labels::{LabelRule, LabelledChain};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::report::slug;
+use crate::scores;
+
+/// A file of data, as a report names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetOutline {
+    /// The file's name without its ending; unlike all others of the report.
+    pub name: String,
+    /// The path, as it was named.
+    pub source: String,
+    /// The name of its format.
+    pub format: String,
+    /// The number of records that could not be used.
+    pub rejected: usize,
+}
+
+/// A file of labelled chains, to be scored.
+pub struct Set {
+    /// The file.
+    pub outline: SetOutline,
+    /// The chains, as the model reads them.
+    pub chains: Vec<GivenChain>,
+    /// The same chains with their labels, and no scores yet.
+    pub rows: Vec<ScoredChain>,
+    /// Says how many records were left out, and why the first.
+    pub left_out: Option<String>,
+}
+
+/// Reads the files, `limit` chains of each.
+///
+/// # Errors
+/// A file cannot be used, or no step of it has a label.
+pub fn open(
+    paths: &[impl AsRef<Path>],
+    limit: Option<usize>,
+    rule: LabelRule,
+) -> Result<Vec<Set>, Error> {
+    let mut sets: Vec<Set> = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        let mut labelled = beamgen_labels::open(path, None)?;
+        labelled.chains.truncate(limit.unwrap_or(usize::MAX));
+        let rows = rows(&labelled.chains, rule);
+        if rows
+            .iter()
+            .all(|row| row.labels.iter().all(Option::is_none))
+        {
+            return Err(Error::Data(format!(
+                "{}: no step has a label: give chains with ratings, labels or the first wrong step",
+                labelled.source
+            )));
+        }
+        let left_out = labelled.left_out();
+        let taken = |name: &str| sets.iter().any(|set| slug(&set.outline.name) == slug(name));
+        sets.push(Set {
+            outline: SetOutline {
+                name: name(path, taken),
+                source: labelled.source,
+                format: labelled.format.name.to_owned(),
+                rejected: labelled.rejected.len(),
+            },
+            chains: (1..)
+                .zip(&labelled.chains)
+                .map(|(number, chain)| scores::given(number, chain))
+                .collect(),
+            rows,
+            left_out,
+        });
+    }
+    Ok(sets)
+}
+
+/// The file's stem, or with a number if it is taken.
+fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    let stem = match stem {
+        Some(stem) if !slug(&stem).is_empty() => stem.into_owned(),
+        _ => "data".to_owned(),
+    };
+    let numbered = (2..).map(|number| format!("{stem}-{number}"));
+    let mut names = std::iter::once(stem.clone()).chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or(stem)
+}
+
+fn rows(chains: &[LabelledChain], rule: LabelRule) -> Vec<ScoredChain> {
+    // Two texts that differ in white space alone are one problem.
+    let mut problems: BTreeMap<String, u32> = BTreeMap::new();
+    let row = |(number, chain): (usize, &LabelledChain)| {
+        let text: Vec<&str> = chain.problem.split_whitespace().collect();
+        let next = problems.len() as u32;
+        ScoredChain {
+            id: chain.id.clone().unwrap_or_else(|| (number + 1).to_string()),
+            problem: *problems.entry(text.join(" ")).or_insert(next),
+            labels: rule.labels(chain),
+            scores: None,
+            lengths: chain
+                .steps
+                .iter()
+                .map(|step| step.text.chars().count() as u32)
+                .collect(),
+            level: chain.level.clone(),
+            source: chain.source.clone(),
+            class: chain.class.clone(),
+            generator: chain.policy.as_ref().map(|policy| policy.generator.clone()),
+        }
+    };
+    chains.iter().enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_files_own_and_told_apart() {
+        let of = |path: &str, taken: &[&str]| name(Path::new(path), |name| taken.contains(&name));
+        assert_eq!(of("a/gsm8k.json", &[]), "gsm8k");
+        assert_eq!(of("b/gsm8k.jsonl", &["gsm8k", "gsm8k-2"]), "gsm8k-3");
+        assert_eq!(of("-", &[]), "data");
+    }
+}

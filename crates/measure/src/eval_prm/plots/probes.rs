@@ -1,0 +1,71 @@
+//! What each probe does to the chains' scores.
+
+use beamgen::eval::probes::{Effect, Wanted};
+
+use super::{heading, threshold_note};
+use crate::eval_prm::results::SetReport;
+use crate::report::chart::{Axis, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide};
+use crate::report::style::{Color, INK, Look, PALE, named, note};
+
+/// How the scores after each kind of change are drawn.
+const KINDS: [(Wanted, &str); 3] = [
+    (Wanted::Falls, "after: should fall"),
+    (Wanted::NoGain, "after: should not rise"),
+    (Wanted::Same, "after: should stay"),
+];
+
+/// The figure of a set; `None` if no probe had a chain.
+pub fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
+    let mut rows = Vec::new();
+    for probe in &set.probes.as_ref()?.probes {
+        let kind = KINDS.iter().position(|kind| kind.0 == probe.wanted)?;
+        let effect = |of| probe.effects.get(of);
+        if let Some((before, change)) = effect(Effect::Before).zip(effect(Effect::Change)) {
+            rows.push((probe, Look::points(kind + 1), before.value, change));
+        }
+    }
+    let (line, count) = (f64::from(threshold), rows.len() as f64);
+    let mut items = vec![guide((line, -count), (line, 0.0))];
+    // The first probe on top.
+    for (number, (probe, look, before, change)) in rows.iter().enumerate() {
+        let place = |score: f64| at(score, -0.5 - number as f64);
+        let ends = [place(*before), place(before + change.value)];
+        items.push(Item::Stroke(PALE.into(), 2, ends));
+        if let Some((low, high)) = change.interval {
+            let ends = [(before + low).max(0.0), (before + high).min(1.0)].map(place);
+            items.push(Item::Stroke(look.colour.mix(0.5), 2, ends));
+        }
+        items.push(Item::Mark(Look::points(0), ends[0]));
+        items.push(Item::Mark(*look, ends[1]));
+        let anchor = || (HPos::Right, VPos::Center);
+        let name = place(-0.02).moved(-8, -7);
+        items.push(Item::Text(name, probe.name.to_owned(), 13, INK, anchor()));
+        let (verdict, words) = (place(-0.02).moved(-8, 8), probe.verdict.words.clone());
+        items.push(Item::Text(verdict, words, 11, look.colour, anchor()));
+    }
+    let mut legend = vec![named(Look::points(0), "before")];
+    legend.extend(
+        (1..)
+            .zip(KINDS)
+            .map(|(kind, (_, name))| named(Look::points(kind), name)),
+    );
+    legend.push(note("bars: 95 % of the change"));
+    legend.push(threshold_note(threshold));
+    let panel = Panel {
+        caption: None,
+        x: axis(-0.02..1.02, "mean score of the chains", Some(11), 1),
+        y: Axis {
+            range: -count..0.0,
+            name: None,
+            labels: Some(0),
+            digits: 0,
+        },
+        sizes: Sizes {
+            y_area: 230,
+            ..Sizes::LARGE
+        },
+        items,
+    };
+    let heading = heading("Scores of chains before and after a change", set);
+    (!rows.is_empty()).then(|| Chart::one(heading, legend, panel))
+}

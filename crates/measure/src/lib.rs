@@ -1,0 +1,25 @@
+//! Measures strategies and reward models, and writes reports of them.
+//!
+//! [`bench`] solves the same problems under several settings and keeps a raw row for each.
+//! [`eval_prm`] compares the step scores of a reward model with labels. [`calibrate`] fits the scores
+//! to probabilities. Reports are functions of the raw rows, so they can be drawn again at any time.
+//!
+//! Nothing here prints or reads the command line: a caller follows a measurement through [`Watch`].
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod bench;
+pub mod calibrate;
+mod error;
+pub mod eval_prm;
+pub mod printable;
+mod report;
+pub mod scores;
+mod watch;
+
+pub use error::Error;
+pub use report::about::{About, Machine};
+pub use report::numbers::{grouped, megabytes, percent};
+pub use report::slug;
+pub use watch::Watch;

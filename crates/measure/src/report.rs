@@ -1,0 +1,39 @@
+//! What reports are made of, of whichever measurement: the head, Markdown, figures, files.
+
+pub mod about;
+pub mod chart;
+pub mod markdown;
+pub mod numbers;
+pub mod page;
+pub mod style;
+
+use std::path::Path;
+
+use crate::Error;
+
+/// Writes a file; an error or a kill leaves the old one or none.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    beamgen_files::write(path, bytes).map_err(Error::writing(path))
+}
+
+/// Makes a folder for results.
+pub fn create_folder(path: &Path) -> Result<(), Error> {
+    beamgen_files::create_folder(path).map_err(Error::writing(path))
+}
+
+/// Returns a name as part of a file's name.
+#[must_use]
+pub fn slug(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    name.chars()
+        .map(plain)
+        .collect::<String>()
+        .trim_matches('-')
+        .to_owned()
+}

@@ -1,0 +1,126 @@
+//! Where and with what a report was made.
+
+use serde::{Deserialize, Serialize};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::report::markdown::{code_block, plain};
+
+/// The program, the call and the machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct About {
+    /// The call, without `--resume`.
+    pub command: String,
+    /// When the report's rows were complete, seconds since 1970 (UTC).
+    pub unix_time: u64,
+    /// The version of the program.
+    pub version: String,
+    /// The commit that the program was built from; earlier programs did not always know it.
+    pub commit: Option<String>,
+    /// The machine that it ran on.
+    pub machine: Machine,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Machine {
+    /// The name of the processor.
+    pub cpu: String,
+    /// The number of logical CPUs that this process may use.
+    pub cpus: usize,
+    /// The memory of the machine.
+    pub memory_bytes: u64,
+    /// The operating system.
+    pub os: String,
+    /// The architecture of the processor.
+    pub arch: String,
+}
+
+impl About {
+    /// A report that begins now on this machine, made by a program of this version by this call.
+    #[must_use]
+    pub fn now(version: &str, commit: &str, command: String) -> Self {
+        Self {
+            command,
+            unix_time: std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            version: version.to_owned(),
+            commit: Some(commit.to_owned()),
+            machine: Machine::this(),
+        }
+    }
+
+    /// The head of a report in Markdown: its title, the call, the program and the machine.
+    pub(crate) fn heading(&self, title: &str) -> String {
+        let machine = &self.machine;
+        format!(
+            "# {title}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
+            code_block(&self.command),
+            plain(&self.version),
+            plain(self.commit.as_deref().unwrap_or("unknown")),
+            plain(&machine.cpu),
+            machine.cpus,
+            machine.memory_bytes as f64 / f64::from(1 << 30),
+            plain(&machine.os),
+            plain(&machine.arch),
+        )
+    }
+
+    /// The day as 2026-11-22.
+    pub(crate) fn date(&self) -> String {
+        // Days to a civil date: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+        let days = (self.unix_time / 86_400) as i64 + 719_468;
+        let era = days / 146_097;
+        let of_era = days % 146_097;
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = year + era * 400 + i64::from(month <= 2);
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+}
+
+impl Machine {
+    fn this() -> Self {
+        let wanted = RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing())
+            .with_memory(MemoryRefreshKind::nothing().with_ram());
+        let system = System::new_with_specifics(wanted);
+        let cpu = system.cpus().first().map_or("", |cpu| cpu.brand().trim());
+        Self {
+            cpu: if cpu.is_empty() { "unknown CPU" } else { cpu }.to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: system.total_memory(),
+            os: System::long_os_version().unwrap_or_else(|| std::env::consts::OS.to_owned()),
+            arch: std::env::consts::ARCH.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A report of this test.
+    pub fn this() -> About {
+        About::now("0", "0", "beamgen".to_owned())
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let at = |unix_time| {
+            About {
+                unix_time,
+                ..this()
+            }
+            .date()
+        };
+        assert_eq!(at(0), "1970-01-01");
+        assert_eq!(at(951_782_400), "2000-02-29");
+        assert_eq!(at(951_868_800), "2000-03-01");
+        assert_eq!(at(1_795_305_599), "2026-11-21");
+        assert_eq!(at(1_795_305_600), "2026-11-22");
+    }
+}

@@ -1,0 +1,47 @@
+//! The scores of given chains.
+
+use beamgen::eval::GivenChain;
+use beamgen::{ScoreError, Scorer, score_chains};
+use beamgen_labels::LabelledChain;
+
+/// The number of chains scored in one call of the model: enough to fill forward passes, few enough
+/// that the first scores come while later chains are still being scored.
+pub const AT_ONCE: usize = 64;
+
+/// Returns what a reward model reads of a labelled chain. `number` names a chain without an id.
+#[must_use]
+pub fn given(number: usize, chain: &LabelledChain) -> GivenChain {
+    GivenChain {
+        id: chain.id.clone().unwrap_or_else(|| number.to_string()),
+        problem: chain.problem.clone(),
+        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+    }
+}
+
+/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its
+/// scores or the reason why it has none.
+///
+/// # Errors
+/// The model is lost, or `each` failed.
+pub fn each<E: From<ScoreError>>(
+    model: &mut dyn Scorer,
+    chains: &[GivenChain],
+    mut each: impl FnMut(&GivenChain, Result<Vec<f32>, ScoreError>) -> Result<(), E>,
+) -> Result<(), E> {
+    for some in chains.chunks(AT_ONCE) {
+        let steps: Vec<Vec<&str>> = some
+            .iter()
+            .map(|chain| chain.steps.iter().map(String::as_str).collect())
+            .collect();
+        let items: Vec<(&str, &[&str])> = some
+            .iter()
+            .zip(&steps)
+            .map(|(chain, steps)| (chain.problem.as_str(), steps.as_slice()))
+            .collect();
+        let scores = score_chains(model, &items)?;
+        for (chain, scores) in some.iter().zip(scores) {
+            each(chain, scores)?;
+        }
+    }
+    Ok(())
+}
