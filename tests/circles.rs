@@ -38,16 +38,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "what was sampled keeps the candidates of both ways to choose a prefix, and these read what was sampled",
     ),
     (
-        "cli::eval_prm",
-        "folder markdown",
-        "the folder writes the report, and the report describes what is in the folder",
-    ),
-    (
-        "cli::eval_prm",
-        "probes results",
-        "results have the probes' part, and probes sample with the results' seed",
-    ),
-    (
         "python",
         "news requests running",
         "a running solver cancels its groups of requests when it closes, and a group asks the solver that runs",

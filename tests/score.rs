@@ -152,6 +152,40 @@ fn labelled_chains_are_read_by_every_command() {
     assert_eq!(place.run(&["score", "l.jsonl"]).ok().json().len(), lines);
 }
 
+/// Other formats than the project's own are measured without a report as with one, and scored.
+#[test]
+fn every_format_is_read_with_a_report_and_without() {
+    let place = Place::new();
+    let ratings = |steps: &[(&str, i64)]| {
+        let step = |(text, rating): &(&str, i64)| {
+            let completion = json!({"text": text, "rating": rating});
+            json!({"completions": [completion], "chosen_completion": 0, "human_completion": null})
+        };
+        let steps: Vec<Value> = steps.iter().map(step).collect();
+        json!({"question": {"problem": "p"}, "label": {"steps": steps, "finish_reason": "solution"}})
+    };
+    let lines = [
+        ratings(&[("Mia has 34 pens: 34.", 1), ("Leo has 8: 8.", -1)]),
+        ratings(&[("Mia has 34 pens: 34.", 1)]),
+    ];
+    place.write("prm800k.jsonl", format!("{}\n{}\n", lines[0], lines[1]));
+    let measure = ["eval-prm", "--json", "--data", "prm800k.jsonl"];
+    let plain = place.run(&measure).ok().json();
+    let report = place.run(&[&measure[..], &["--report", "r"]].concat()).ok();
+    assert_eq!(plain, report.json());
+    assert_eq!(plain[0]["chains"], 2);
+    let scored = place.run(&["score", "prm800k.jsonl"]).ok().json();
+    let steps = |row: &Value| row["scores"].as_array().map(Vec::len);
+    assert_eq!((steps(&scored[0]), steps(&scored[1])), (Some(2), Some(1)));
+    // Steps without labels are scored, and cannot be measured.
+    let bare = json!({"id": 7, "problem": "p", "steps": [{"text": "a"}, "b"], "label": null});
+    place.write("bare.jsonl", format!("{bare}\n"));
+    let row = place.run(&["score", "bare.jsonl"]).ok().json().remove(0);
+    assert_eq!((&row["id"], steps(&row)), (&json!("7"), Some(2)));
+    let refused = place.run(&["eval-prm", "--data", "bare.jsonl"]);
+    refused.assert_refused("chains without labels", &["bare.jsonl"]);
+}
+
 /// Where one problem has most of the chains, the figures are its own, and this is said.
 #[test]
 fn one_problem_with_most_chains_is_told() {

@@ -253,19 +253,17 @@ pub struct ScoreArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::EVAL_PRM)]
 pub struct EvalPrmArgs {
-    /// Files of labelled chains; the table has a row for each
+    /// Files of labelled chains, of any format of `beamgen labels`; the table has a row for each
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "redraw")]
     pub data: Vec<PathBuf>,
     /// Write a report to this folder: report.md, results.json, rows.jsonl, plots
-    ///
-    /// Data may then be labelled chains of any kind that `beamgen labels` reads.
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
     /// Change the chains on purpose, score them again, and say what the model does not notice
     ///
     /// Question removed or swapped, a wrong number, filler, repeats, one giant step and others; and how scores
-    /// hold on other generators and harder levels, where the data name them. Data may be of any kind, as with
-    /// --report, which has all figures. It costs about twelve times the scoring.
+    /// hold on other generators and harder levels, where the data name them.
+    /// --report has all figures. It costs about twelve times the scoring.
     #[arg(long, conflicts_with = "redraw", help_heading = "Probes")]
     pub probes: bool,
     /// How step scores become a chain's score in probes [default: min]
@@ -273,7 +271,7 @@ pub struct EvalPrmArgs {
     /// min, product, mean, last, max or soft-min[:T]
     #[arg(long, requires = "probes", help_heading = "Probes")]
     pub aggregation: Option<Aggregation>,
-    /// Write the report in this folder anew from its rows.jsonl, without a model
+    /// Write the report in this folder again from its rows.jsonl, without a model
     #[arg(
         long,
         value_name = "DIR",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use beamgen::eval::{ChainsError, ProblemsError, RunFileError};
+use beamgen::eval::{ProblemsError, RunFileError};
 use beamgen::hub::{HubError, RequestError};
 use beamgen::{ConfigError, KNOWN_MODELS, ScoreError, nearest};
 use beamgen_labels::LabelsError;
@@ -56,12 +56,6 @@ impl From<io::Error> for Failure {
 
 impl From<ProblemsError> for Failure {
     fn from(error: ProblemsError) -> Self {
-        Self::Input(error.to_string())
-    }
-}
-
-impl From<ChainsError> for Failure {
-    fn from(error: ChainsError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
-use beamgen::eval::{GivenChain, GivenChains};
+use beamgen::eval::GivenChain;
 use beamgen::{Aggregation, Config, ScoreError};
 use beamgen_measure::scores;
 use serde::Serialize;
@@ -31,11 +31,16 @@ struct Scored<'a> {
 pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
-    let chains = GivenChains::open(&args.file)?;
-    let mut model = settings::reward_model(config, chains.problems())?;
+    let chains = beamgen_labels::open_unlabelled(&args.file)?.chains;
+    let chains: Vec<GivenChain> = (1..)
+        .zip(&chains)
+        .map(|(number, chain)| scores::given(number, chain))
+        .collect();
+    let problems = chains.iter().map(|chain| chain.problem.as_str());
+    let mut model = settings::reward_model(config, problems)?;
     let started = Instant::now();
     let (mut steps, mut refused) = (0, 0);
-    scores::each(&mut *model, &chains.chains, |chain, scores| {
+    scores::each(&mut *model, &chains, |chain, scores| {
         let mut out = io::stdout().lock();
         match &scores {
             Ok(scores) => steps += scores.len(),
@@ -50,7 +55,7 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     output::note(format_args!(
         "{} steps of {} chains scored in {:.1} s",
         grouped(steps as u64),
-        grouped((chains.chains.len() - refused) as u64),
+        grouped((chains.len() - refused) as u64),
         started.elapsed().as_secs_f64()
     ));
     match refused {

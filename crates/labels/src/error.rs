@@ -2,9 +2,7 @@
 
 use std::io;
 
-use beamgen_eval::Place;
-
-use crate::Reason;
+use crate::{Place, Reason};
 
 /// A file of labels that cannot be used. Messages are one line.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +53,7 @@ pub enum LabelsError {
         /// The formats there are.
         formats: String,
     },
-    /// Every record was rejected.
+    /// Every record was rejected, or one was where all are needed.
     #[error("{source_name}: {place}: {reason}{}", further(*.others))]
     NoneUsable {
         /// The file.

@@ -11,6 +11,7 @@ mod math_aps;
 mod math_aps_tree;
 mod math_shepherd;
 mod own;
+mod plain;
 mod prm800k;
 mod prm_bench;
 mod process_bench;
@@ -83,6 +84,22 @@ impl Format {
     pub fn of(record: &Value) -> Option<&'static Self> {
         let record = record.as_object()?;
         FORMATS.into_iter().find(|format| (format.fits)(record))
+    }
+
+    /// The format that a record is of where labels do not matter: those in which labels are beside
+    /// the steps, and what is no format, are plain chains.
+    pub(crate) fn unlabelled(record: &Value) -> Option<&'static Self> {
+        let beside: [&Self; 4] = [
+            &own::FORMAT,
+            &ratings::FORMAT,
+            &trl::FORMAT,
+            &process_bench::FORMAT,
+        ];
+        let format = Self::of(record).filter(|&format| {
+            let is_beside = beside.iter().any(|other| std::ptr::eq(*other, format));
+            !is_beside
+        });
+        Some(format.unwrap_or(&plain::FORMAT))
     }
 
     /// The chains of one record, at least one; each holds what [`LabelledChain::check`] asks for.

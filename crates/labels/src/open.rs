@@ -3,10 +3,9 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use beamgen_eval::Place;
 use serde_json::Value;
 
-use crate::{Format, LabelledChain, LabelsError, Reason, read};
+use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
 
 /// How many records are looked at to recognise a format.
 const LOOKED_AT: usize = 16;
@@ -66,6 +65,27 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, La
     reader.done()
 }
 
+/// Reads a file like [`open`], of chains whose labels do not matter and may be missing: a problem with
+/// its steps is enough.
+///
+/// # Errors
+/// A file that cannot be read, is not JSON, or has a record of no use.
+pub fn open_unlabelled(path: &Path) -> Result<Labelled, LabelsError> {
+    let mut reader = Reader::new(read::source(path), None);
+    reader.recognise = Format::unlabelled;
+    read::file(path, &mut |place, record| reader.take(place, record))?;
+    let read = reader.done()?;
+    match read.rejected.first() {
+        None => Ok(read),
+        Some(first) => Err(LabelsError::NoneUsable {
+            place: first.place,
+            reason: first.reason.clone(),
+            others: 0,
+            source_name: read.source,
+        }),
+    }
+}
+
 /// As [`open`], of anything; `source` names it in messages.
 ///
 /// # Errors
@@ -86,6 +106,8 @@ pub fn parse(
 struct Reader {
     source: String,
     format: Option<&'static Format>,
+    /// Says which format a record is of.
+    recognise: fn(&Value) -> Option<&'static Format>,
     /// Records that wait for the format to be known.
     waiting: Vec<(Place, Value)>,
     chains: Vec<LabelledChain>,
@@ -99,6 +121,7 @@ impl Reader {
         Self {
             source,
             format,
+            recognise: Format::of,
             waiting: Vec::new(),
             chains: Vec::new(),
             places: Vec::new(),
@@ -109,7 +132,7 @@ impl Reader {
 
     fn take(&mut self, place: Place, record: Value) -> Result<(), LabelsError> {
         if self.format.is_none() {
-            self.format = Format::of(&record);
+            self.format = (self.recognise)(&record);
         }
         self.waiting.push((place, record));
         let Some(format) = self.format else {

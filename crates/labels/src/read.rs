@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use beamgen_eval::Place;
 use beamgen_files::json_reason;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::LabelsError;
+use crate::{LabelsError, Place};
 
 /// The longest line read.
 pub const MAX_LINE_BYTES: usize = 16 << 20;

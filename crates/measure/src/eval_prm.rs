@@ -4,6 +4,7 @@
 mod data;
 mod folder;
 mod markdown;
+mod outline;
 mod plots;
 mod probes;
 mod results;
@@ -14,12 +15,16 @@ mod tests;
 use beamgen::Scorer;
 use beamgen::eval::GivenChain;
 
-pub use data::{Set, SetOutline, open};
-pub use folder::{Calibrated, Outline, Report, Rows, create, redraw, report, write};
+pub use data::{Set, open};
+pub use folder::{Report, Rows, create, redraw, report, write};
+pub use outline::{Calibrated, Outline, SetOutline};
 pub use probes::SetProbes;
 pub use summary::Summary;
 
 use crate::{Error, Watch, scores};
+
+/// The seed of every bootstrap, so that a report drawn again is the same.
+const SEED: u64 = 0;
 
 /// Scores the chains of the sets and, if there are `probes`, what these make of the chains.
 ///

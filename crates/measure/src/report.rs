@@ -2,9 +2,9 @@
 
 pub mod about;
 pub mod chart;
+pub mod folder;
 pub mod markdown;
 pub mod numbers;
-pub mod page;
 pub mod style;
 
 use std::path::Path;

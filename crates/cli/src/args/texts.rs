@@ -159,7 +159,7 @@ Examples:
   beamgen score chains.jsonl --prm DIR --aggregation min
 
 FILE has one chain a line, {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\"...\", \"...\"]}, or is one \
-JSON array of such objects. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
+JSON array of such objects; labelled chains of any format of `beamgen labels` do as well. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
 `score` (their aggregate), or `error` for a chain that the model cannot score.";
 
 pub const LABEL: &str = "\
@@ -215,7 +215,7 @@ Examples:
 
 Data are chains as for `beamgen score`, each with a label: `label` is the index of the first wrong \
 step counted from 0, or -1 if all are right (ProcessBench); `labels` is a list of true and false, one \
-for each step. With --report they may be labelled chains of any kind that `beamgen labels` reads.";
+for each step. Labelled chains of any other format of `beamgen labels` do as well.";
 
 pub const TRAIN: &str = "\
 Examples:

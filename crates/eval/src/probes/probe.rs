@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A row of [`PROBES`](super::PROBES).
+/// A change of chains whose worth is known.
 #[derive(Debug)]
 pub struct Probe {
     /// As files name it.
@@ -20,12 +20,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The probe with this key.
-    #[must_use]
-    pub fn keyed(key: &str) -> Option<&'static Self> {
-        super::PROBES.into_iter().find(|probe| probe.key == key)
-    }
-
     /// The changed chain; `None` for one that the change cannot be made to. No step of it is blank
     /// unless one of the subject is.
     #[must_use]

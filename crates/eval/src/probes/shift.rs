@@ -1,9 +1,7 @@
 //! Chains of another kind than those that a model is at home with: nothing is changed, two parts of
 //! the data are compared.
 
-pub mod generator;
-pub mod level;
-
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -12,7 +10,24 @@ use super::Verdict;
 use crate::metrics::Range;
 use crate::quality::{Figure, ScoredChain, auc, resample};
 
-/// A row of [`SHIFTS`](super::SHIFTS).
+/// All shifts, in the order of reports.
+pub static SHIFTS: [&Shift; 2] = [
+    &Shift {
+        key: "other-generator",
+        name: "other generator",
+        about: "Chains of the generator that wrote most of them, and those of all others.",
+        parts: by_generator,
+    },
+    &Shift {
+        key: "harder-level",
+        name: "harder level",
+        about: "Chains of the lower half of the levels that the data name (with an odd number of them, the middle one too), and \
+                those of the upper half.",
+        parts: by_level,
+    },
+];
+
+/// A comparison of two parts of the data.
 #[derive(Debug)]
 pub struct Shift {
     /// As files name it.
@@ -153,4 +168,39 @@ fn kinds(
         *kinds.entry(kind).or_default() += 1;
     }
     kinds
+}
+
+fn by_generator(chains: &[ScoredChain]) -> Option<Parts> {
+    fn of(chain: &ScoredChain) -> Option<&String> {
+        chain.generator.as_ref()
+    }
+    let mut kinds: Vec<(&String, usize)> = kinds(chains, of).into_iter().collect();
+    // Of several with as many chains, the first by name.
+    kinds.sort_by_key(|&(_, count)| Reverse(count));
+    let mut names = kinds.into_iter().map(|(name, _)| name.clone());
+    let home = vec![names.next()?];
+    let away: Vec<String> = names.collect();
+    (!away.is_empty()).then_some(Parts { of, home, away })
+}
+
+fn by_level(chains: &[ScoredChain]) -> Option<Parts> {
+    fn of(chain: &ScoredChain) -> Option<&String> {
+        chain.level.as_ref()
+    }
+    let mut levels: Vec<&String> = kinds(chains, of).into_keys().collect();
+    levels.sort_by_key(|level| (number(level), *level));
+    let lower = levels.len().div_ceil(2);
+    let names = |levels: &[&String]| levels.iter().map(|&level| level.clone()).collect();
+    (levels.len() > 1).then(|| Parts {
+        of,
+        home: names(&levels[..lower]),
+        away: names(&levels[lower..]),
+    })
+}
+
+/// The first number in a level's name: levels without one come first.
+fn number(level: &str) -> Option<u64> {
+    let from = level.find(|c: char| c.is_ascii_digit())?;
+    let digits = level[from..].split(|c: char| !c.is_ascii_digit()).next();
+    digits?.parse().ok()
 }

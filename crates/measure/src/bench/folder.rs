@@ -13,29 +13,12 @@ use super::summary::Summary;
 use super::{csv, markdown, plots};
 use crate::Error;
 use crate::report::about::About;
-use crate::report::page::write_page;
-use crate::report::write_file;
+use crate::report::folder::{NoFigures, RESULTS, read_results, write_report, write_results};
 
-/// The file with everything but the rows.
-const RESULTS: &str = "results.json";
-
-/// The largest such file read.
-const MAX_RESULTS: u64 = 1 << 30;
-
-/// `results.json`.
-#[derive(Serialize)]
-struct Results<'a> {
-    about: &'a About,
-    bench: &'a Outline,
-    #[serde(flatten)]
-    report: Option<&'a Report>,
-}
-
-/// What a report is drawn from besides the rows.
-#[derive(Deserialize)]
-struct Given {
-    about: About,
-    bench: Outline,
+/// The key of what was measured.
+#[derive(Serialize, Deserialize)]
+struct Bench<O> {
+    bench: O,
 }
 
 /// Notes what is going to be run, so that the folder explains itself from the start.
@@ -43,14 +26,7 @@ struct Given {
 /// # Errors
 /// The file cannot be written.
 pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Error> {
-    write_results(
-        folder,
-        &Results {
-            about,
-            bench: outline,
-            report: None,
-        },
-    )
+    write_results(folder, about, &Bench { bench: outline }, &NoFigures {})
 }
 
 /// Writes the whole report of a finished folder, and returns its table.
@@ -69,16 +45,13 @@ pub fn write(
     let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
     csv::write(&folder.join("results.csv"), outline, &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
-    write_file(&folder.join("README.md"), text.as_bytes())?;
-    write_page(folder, &format!("Bench of {}", about.date()), &text)?;
-    write_results(
+    write_report(
         folder,
-        &Results {
-            about,
-            bench: outline,
-            report: Some(&report),
-        },
+        "README.md",
+        &format!("Bench of {}", about.date()),
+        &text,
     )?;
+    write_results(folder, about, &Bench { bench: outline }, &report)?;
     Ok(report.summary)
 }
 
@@ -87,28 +60,17 @@ pub fn write(
 /// # Errors
 /// The folder has no results, or they cannot be used or written.
 pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Summary>), Error> {
-    let path = folder.join(RESULTS);
-    let fault = |reason: String| Error::NoResults {
-        path: path.clone(),
-        reason,
-    };
-    let text = beamgen_files::read_regular_file(&path, MAX_RESULTS)
-        .map_err(|error| fault(error.to_string()))?;
-    let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
-    if let Some(name) = given.bench.unfit_name() {
-        return Err(fault(format!("\"{name}\": {UNFIT_NAME}")));
+    let given = read_results::<Bench<Outline>>(folder)?;
+    let (about, bench) = (given.about, given.outline.bench);
+    if let Some(name) = bench.unfit_name() {
+        return Err(Error::NoResults {
+            path: folder.join(RESULTS),
+            reason: format!("\"{name}\": {UNFIT_NAME}"),
+        });
     }
     let rows = store::read(&folder.join(ROWS))?;
-    let summaries = write(folder, &given.about, &given.bench, &rows)?;
-    Ok((given.bench, summaries))
-}
-
-fn write_results(folder: &Path, results: &Results<'_>) -> Result<(), Error> {
-    let path = folder.join(RESULTS);
-    let mut text =
-        serde_json::to_vec_pretty(results).map_err(|error| Error::writing(&path)(error.into()))?;
-    text.push(b'\n');
-    write_file(&path, &text)
+    let summaries = write(folder, &about, &bench, &rows)?;
+    Ok((bench, summaries))
 }
 
 #[cfg(test)]
@@ -116,6 +78,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::report::folder::Given;
 
     /// A key of the settings that is renamed takes its old name along, or these are drawn anew.
     #[test]
@@ -132,9 +95,9 @@ mod tests {
                     // A report of eval-prm.
                 } else if path.file_name().is_some_and(|name| name == RESULTS) {
                     let text = fs::read(&path).expect("a file");
-                    let given: Given = serde_json::from_slice(&text)
+                    let given: Given<Bench<Outline>> = serde_json::from_slice(&text)
                         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                    assert!(!given.bench.cells.is_empty());
+                    assert!(!given.outline.bench.cells.is_empty());
                     let report = fs::read_to_string(path.with_file_name("README.md"));
                     let report = report.expect("a report");
                     for none in ["\u{221e}", "NaN", "(inf"] {

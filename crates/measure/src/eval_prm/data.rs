@@ -3,27 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use beamgen::eval::GivenChain;
-use beamgen::eval::quality::ScoredChain;
-use beamgen_labels::{LabelRule, LabelledChain};
-use serde::{Deserialize, Serialize};
-
+use super::outline::SetOutline;
 use crate::Error;
 use crate::report::slug;
 use crate::scores;
-
-/// A file of data, as a report names it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SetOutline {
-    /// The file's name without its ending; unlike all others of the report.
-    pub name: String,
-    /// The path, as it was named.
-    pub source: String,
-    /// The name of its format.
-    pub format: String,
-    /// The number of records that could not be used.
-    pub rejected: usize,
-}
+use beamgen::eval::GivenChain;
+use beamgen::eval::quality::ScoredChain;
+use beamgen_labels::{LabelRule, LabelledChain};
 
 /// A file of labelled chains, to be scored.
 pub struct Set {

@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use beamgen::Aggregation;
-use beamgen::eval::calibrate::{PolicyName, ScoreMap};
 use beamgen::eval::quality::ScoredChain;
-use beamgen_labels::LabelRule;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::data::SetOutline;
+use super::outline::{Outline, SetOutline};
 use super::probes::SetProbes;
 use super::results::SetReport;
 use super::{markdown, plots, probes};
 use crate::Error;
 use crate::report::about::About;
-use crate::report::page::write_page;
+use crate::report::folder::{MAX_BYTES, read_results, write_report, write_results};
 use crate::report::{create_folder, write_file};
 
 /// Raw scores, a chain a line.
@@ -23,44 +20,6 @@ const ROWS: &str = "rows.jsonl";
 
 /// Raw scores of changed chains, a chain a line, if there are probes.
 const PROBES: &str = "probes.jsonl";
-
-/// Everything but the rows.
-const RESULTS: &str = "results.json";
-
-/// The largest such files read.
-const MAX_BYTES: u64 = 4 << 30;
-
-/// The subject of a report, and how it was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outline {
-    /// The reward model, as it was named.
-    pub model: String,
-    /// A score below it flags a step.
-    pub threshold: f32,
-    /// The rule that labels were derived with.
-    pub rule: LabelRule,
-    /// How step scores become a chain's, if there are probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Aggregation>,
-    /// The files.
-    pub sets: Vec<SetOutline>,
-    /// The calibration whose probabilities are shown with the scores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calibration: Option<Calibrated>,
-}
-
-/// A calibration in a report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Calibrated {
-    /// Its file, as it was named.
-    pub name: String,
-    /// The policy that it was fitted to.
-    pub policy: PolicyName,
-    /// The score of the chain so far that it takes.
-    pub aggregation: Aggregation,
-    /// The map from scores to probabilities.
-    pub map: ScoreMap,
-}
 
 /// A report: what it is about, and the figures and the rows of each set.
 pub struct Report {
@@ -78,18 +37,16 @@ struct Row {
     chain: ScoredChain,
 }
 
-#[derive(Serialize)]
-struct Results<'a> {
-    about: &'a About,
-    outline: &'a Outline,
-    sets: &'a [SetReport],
+/// The key of what was measured.
+#[derive(Serialize, Deserialize)]
+struct Outlined<O> {
+    outline: O,
 }
 
-/// What a report is drawn from besides the rows.
-#[derive(Deserialize)]
-struct Given {
-    about: About,
-    outline: Outline,
+/// The key of the figures.
+#[derive(Serialize)]
+struct Figures<'a> {
+    sets: &'a [SetReport],
 }
 
 /// Makes the folder, before anything is scored.
@@ -152,16 +109,10 @@ fn write_lines(path: &Path, lines: serde_json::Result<Vec<u8>>) -> Result<(), Er
 /// # Errors
 /// The folder has no report, or its files cannot be used or written.
 pub fn redraw(folder: &Path) -> Result<Report, Error> {
-    let path = folder.join(RESULTS);
-    let fault = |reason: String| Error::NoResults {
-        path: path.clone(),
-        reason,
-    };
-    let text = beamgen_files::read_regular_file(&path, MAX_BYTES)
-        .map_err(|error| fault(error.to_string()))?;
-    let given: Given = serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
-    let rows = read(folder, &given.outline)?;
-    draw(folder, &given.about, given.outline, rows)
+    let given = read_results::<Outlined<Outline>>(folder)?;
+    let outline = given.outline.outline;
+    let rows = read(folder, &outline)?;
+    draw(folder, &given.about, outline, rows)
 }
 
 fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
@@ -230,25 +181,18 @@ fn draw(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Re
     let Report { outline, sets, .. } = &measured;
     let plots = plots::draw(folder, outline.threshold, sets)?;
     let text = markdown::text(about, outline, sets, &plots);
-    write_file(&folder.join("report.md"), text.as_bytes())?;
-    write_page(folder, &format!("Reward model, {}", about.date()), &text)?;
-    let results = Results {
-        about,
-        outline,
-        sets,
-    };
-    let path = folder.join(RESULTS);
-    let mut text =
-        serde_json::to_vec_pretty(&results).map_err(|error| Error::writing(&path)(error.into()))?;
-    text.push(b'\n');
-    write_file(&path, &text)?;
+    write_report(
+        folder,
+        "report.md",
+        &format!("Reward model, {}", about.date()),
+        &text,
+    )?;
+    write_results(folder, about, &Outlined { outline }, &Figures { sets })?;
     Ok(measured)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     /// A field that is renamed takes its old name along, or these are measured anew.
@@ -257,9 +201,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for model in ["bundled", "random"] {
             let folder = root.join("benches/results/2026-11-23-eval-prm").join(model);
-            let text = fs::read(folder.join(RESULTS)).expect("a file");
-            let given: Given = serde_json::from_slice(&text).expect("results");
-            let rows = read(&folder, &given.outline).expect("rows");
+            let given = read_results::<Outlined<Outline>>(&folder).expect("results");
+            let rows = read(&folder, &given.outline.outline).expect("rows");
             let chains: usize = rows.sets.iter().map(Vec::len).sum();
             assert_eq!(chains, 500, "{model}");
         }

@@ -8,8 +8,7 @@ use beamgen::Aggregation;
 use beamgen::eval::metrics::RESAMPLES;
 use beamgen::eval::quality::{BINS, Best, Bin, Figure, LENGTH_BINS, LONGEST_POSITION, Measure};
 
-use super::data::SetOutline;
-use super::folder::{Calibrated, Outline};
+use super::outline::{Calibrated, Outline, SetOutline};
 use super::plots::Plot;
 use super::results::{Breakdown, Group, Scorer, SetReport};
 use crate::report::about::About;

@@ -11,8 +11,7 @@ use beamgen::{Aggregation, Scorer};
 use serde::{Deserialize, Serialize};
 
 use super::data::Set;
-use super::judge;
-use super::results::SEED;
+use super::{SEED, judge};
 use crate::{Error, Watch};
 
 /// The scores of one changed chain.

@@ -8,11 +8,9 @@ use beamgen::eval::quality::{
 };
 use serde::Serialize;
 
+use super::SEED;
 use super::probes::SetProbes;
 use crate::{grouped, percent};
-
-/// The seed of every bootstrap, so that a report drawn anew is the same.
-pub const SEED: u64 = 0;
 
 /// Bins of the histograms of scores.
 pub const HISTOGRAM_BINS: usize = 20;

@@ -4,9 +4,8 @@ use beamgen::eval::calibrate::{Method, PolicyName, Sample};
 use beamgen::eval::quality::ScoredChain;
 use proptest::prelude::*;
 
-use super::data::SetOutline;
-use super::folder::{Calibrated, Outline};
 use super::markdown;
+use super::outline::{Calibrated, Outline, SetOutline};
 use super::results::SetReport;
 use crate::report::about::tests::this;
 use crate::report::markdown::figures;

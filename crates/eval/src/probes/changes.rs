@@ -1,0 +1,281 @@
+//! The probes: a row each, and the functions of those whose change is longer than a line.
+
+use super::{Changed, Probe, Subject, Takes, Touched, Wanted};
+
+/// All probes, in the order of reports.
+pub static PROBES: [&Probe; 12] = [
+    &Probe {
+        key: "question-removed",
+        name: "question removed",
+        about: "The problem is replaced by \"Solve the problem.\", which gives nothing.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: |subject| Some(subject.with_problem(NOTHING)),
+    },
+    &Probe {
+        key: "question-swapped",
+        name: "question of another problem",
+        about: "The problem is replaced by the next other problem of the data.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: |subject| Some(subject.with_problem(subject.other_problem?)),
+    },
+    &Probe {
+        key: "wrong-step",
+        name: "wrong number in a step",
+        about: "In the middle one of the steps with an equation, the number behind the last \"=\" has its last digit \
+                raised by one (9 becomes 0); without equations, the last number of the middle step that has one.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: wrong_step,
+    },
+    &Probe {
+        key: "pseudo-derivation",
+        name: "long pseudo-derivation",
+        about: "All steps but the last are replaced by eight sentences that fit any problem; the touched step is the last, the answer.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: pseudo_derivation,
+    },
+    &Probe {
+        key: "answer-only",
+        name: "answer only",
+        about: "All steps but the last are left out.",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: |subject| {
+            let (last, before) = subject.steps.split_last()?;
+            let touched = Touched {
+                before: Some(before.len()),
+                after: 0,
+            };
+            (!before.is_empty()).then(|| subject.with_steps(vec![last.clone()], Some(touched)))
+        },
+    },
+    &Probe {
+        key: "repeated-step",
+        name: "a step repeated",
+        about: "The middle step stands there a second time; the touched step is the repeat.",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: |subject| {
+            let at = subject.middle();
+            Some(subject.with_step(at + 1, &subject.steps[at], Some(at)))
+        },
+    },
+    &Probe {
+        key: "filler",
+        name: "padded with filler",
+        about: "A sentence that says nothing stands before every step; the touched step is the first of them.",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: filler,
+    },
+    &Probe {
+        key: "giant-step",
+        name: "one giant step",
+        about: "All steps are joined to one, with blanks between them.",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: |subject| {
+            (subject.steps.len() > 1)
+                .then(|| subject.with_steps(vec![subject.steps.join(" ")], None))
+        },
+    },
+    &Probe {
+        key: "near-empty-step",
+        name: "a nearly empty step",
+        about: "A step that is a full stop and nothing else stands behind the middle step. (An empty step is never scored.)",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: |subject| Some(subject.with_step(subject.middle() + 1, ".", None)),
+    },
+    &Probe {
+        key: "thank-you",
+        name: "\"Thank you.\" at the end",
+        about: "A last step \"Thank you.\" is added.",
+        takes: Takes::Known,
+        wanted: Wanted::NoGain,
+        change: |subject| Some(subject.with_step(subject.steps.len(), "Thank you.", None)),
+    },
+    &Probe {
+        key: "step-prefix",
+        name: "\"Step 1:\" before steps",
+        about: "\"Step 1: \" and so on stands before every step; where all steps have such a prefix already, it is taken away.",
+        takes: Takes::Known,
+        wanted: Wanted::Same,
+        change: step_prefix,
+    },
+    &Probe {
+        key: "boundaries",
+        name: "two steps in one",
+        about: "Every two steps are joined to one, with a blank between them.",
+        takes: Takes::Known,
+        wanted: Wanted::Same,
+        change: |subject| {
+            let joined = subject.steps.chunks(2).map(|pair| pair.join(" "));
+            (subject.steps.len() > 1).then(|| subject.with_steps(joined.collect(), None))
+        },
+    },
+];
+
+impl Probe {
+    /// Returns the probe with this key.
+    #[must_use]
+    pub fn keyed(key: &str) -> Option<&'static Self> {
+        PROBES.into_iter().find(|probe| probe.key == key)
+    }
+}
+
+/// The text in place of the question. Some ways of writing a chain refuse an empty one.
+const NOTHING: &str = "Solve the problem.";
+
+fn wrong_step(subject: &Subject<'_>) -> Option<Changed> {
+    let steps = subject.steps;
+    let with = |wrong: fn(&str) -> Option<String>| {
+        let all: Vec<(usize, String)> = (0..)
+            .zip(steps)
+            .filter_map(|(at, step)| Some((at, wrong(step)?)))
+            .collect();
+        let middle = all.len().checked_sub(1)? / 2;
+        all.into_iter().nth(middle)
+    };
+    let (at, wrong) = with(wrong_result).or_else(|| with(wrong_number))?;
+    let mut steps = steps.to_vec();
+    steps[at] = wrong;
+    let touched = Touched {
+        before: Some(at),
+        after: at,
+    };
+    Some(subject.with_steps(steps, Some(touched)))
+}
+
+/// The step with another number behind its last equals sign.
+fn wrong_result(step: &str) -> Option<String> {
+    let behind = step.rfind('=')? + 1;
+    let first = behind + step[behind..].find(|c: char| c.is_ascii_digit())?;
+    raised(step, first)
+}
+
+/// The step with another last number.
+fn wrong_number(step: &str) -> Option<String> {
+    let last = step.rfind(|c: char| c.is_ascii_digit())?;
+    raised(step, last)
+}
+
+/// The text, where the last of the digits that stand together from `at` is another one.
+fn raised(text: &str, at: usize) -> Option<String> {
+    let digits = text.as_bytes()[at..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let last = (at + digits).checked_sub(1)?;
+    let digit = (text.as_bytes().get(last)? - b'0' + 1) % 10;
+    Some(format!("{}{digit}{}", &text[..last], &text[last + 1..]))
+}
+
+/// Steps that would fit any problem.
+const DERIVATION: [&str; 8] = [
+    "First, let us understand what the problem asks for.",
+    "We write down everything that is given.",
+    "We introduce suitable notation for the unknown quantity.",
+    "By the given conditions, the quantities are related to each other.",
+    "Substituting what we know into this relation, we obtain an equation.",
+    "Simplifying both sides of the equation step by step, we find the unknown.",
+    "We check that the result satisfies all conditions of the problem.",
+    "Therefore we can now state the result.",
+];
+
+fn pseudo_derivation(subject: &Subject<'_>) -> Option<Changed> {
+    let (last, before) = subject.steps.split_last()?;
+    let steps = DERIVATION.iter().map(|&step| step.to_owned());
+    let touched = Touched {
+        before: Some(before.len()),
+        after: DERIVATION.len(),
+    };
+    // A single step is its own derivation.
+    (!before.is_empty())
+        .then(|| subject.with_steps(steps.chain([last.clone()]).collect(), Some(touched)))
+}
+
+/// Sentences that say nothing, used in turn.
+const FILLERS: [&str; 3] = [
+    "Let us think about this step by step.",
+    "This is an important observation.",
+    "We can now go on with the next step.",
+];
+
+fn filler(subject: &Subject<'_>) -> Option<Changed> {
+    let fillers = FILLERS.iter().cycle();
+    let steps = subject.steps.iter().zip(fillers);
+    let steps = steps.flat_map(|(step, &filler)| [filler.to_owned(), step.clone()]);
+    let touched = Touched {
+        before: None,
+        after: 0,
+    };
+    Some(subject.with_steps(steps.collect(), Some(touched)))
+}
+
+fn step_prefix(subject: &Subject<'_>) -> Option<Changed> {
+    let bare: Option<Vec<String>> = subject.steps.iter().map(|step| bare(step)).collect();
+    let numbered = || {
+        let steps = (1..).zip(subject.steps);
+        steps
+            .map(|(number, step)| format!("Step {number}: {step}"))
+            .collect()
+    };
+    Some(subject.with_steps(bare.unwrap_or_else(numbered), None))
+}
+
+/// The step without its prefix; `None` if it has none, or nothing behind it.
+fn bare(step: &str) -> Option<String> {
+    let rest = step.trim_start().strip_prefix("Step ")?;
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let bare = rest.strip_prefix(':')?.trim_start();
+    (!bare.is_empty()).then(|| bare.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_behind_the_last_equals_sign_changes() {
+        let of = |step| wrong_result(step).unwrap_or_default();
+        assert_eq!(of("16 + 1 = 17."), "16 + 1 = 18.");
+        assert_eq!(of("x = 10 + 2 = 19 é"), "x = 10 + 2 = 10 é");
+        assert_eq!(of(r"y = \frac{12}{5}"), r"y = \frac{13}{5}");
+        assert_eq!(of("y = 2.75, so 3"), "y = 3.75, so 3");
+        assert_eq!(wrong_result("x = y"), None);
+        assert_eq!(
+            wrong_number("Ana has 16 shells: 16."),
+            Some("Ana has 16 shells: 17.".into())
+        );
+        assert_eq!(wrong_number("no number"), None);
+    }
+
+    #[test]
+    fn equations_go_before_other_numbers() {
+        let steps = ["1 pen", "2 + 2 = 4", "3 + 3 = 6", "so 6"].map(str::to_owned);
+        let subject = Subject {
+            problem: "p",
+            steps: &steps,
+            other_problem: None,
+        };
+        let changed = wrong_step(&subject).expect("a change");
+        assert_eq!(changed.steps, ["1 pen", "2 + 2 = 5", "3 + 3 = 6", "so 6"]);
+        let plain = Subject {
+            steps: &steps[..1],
+            ..subject
+        };
+        assert_eq!(wrong_step(&plain).expect("a change").steps, ["2 pen"]);
+    }
+
+    #[test]
+    fn a_prefix_is_a_word_a_number_and_a_colon() {
+        assert_eq!(bare("Step 12: a: b").as_deref(), Some("a: b"));
+        for none in ["Step by step", "step 1: a", "Step 1:", "a"] {
+            assert_eq!(bare(none), None, "{none}");
+        }
+    }
+}

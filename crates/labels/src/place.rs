@@ -1,0 +1,21 @@
+//! Where in a file a record is.
+
+use std::fmt;
+
+/// The place of a record in a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of JSON lines.
+    Line(usize),
+    /// An item of a JSON array.
+    Item(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Item(item) => write!(f, "item {item}"),
+        }
+    }
+}

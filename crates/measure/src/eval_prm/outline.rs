@@ -1,0 +1,51 @@
+//! What a report is about.
+
+use beamgen::Aggregation;
+use beamgen::eval::calibrate::{PolicyName, ScoreMap};
+use beamgen_labels::LabelRule;
+use serde::{Deserialize, Serialize};
+
+/// The subject of a report, and how it was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outline {
+    /// The reward model, as it was named.
+    pub model: String,
+    /// A score below it flags a step.
+    pub threshold: f32,
+    /// The rule that labels were derived with.
+    pub rule: LabelRule,
+    /// How step scores become a chain's, if there are probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Aggregation>,
+    /// The files.
+    pub sets: Vec<SetOutline>,
+    /// The calibration whose probabilities are shown with the scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibrated>,
+}
+
+/// A calibration in a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// Its file, as it was named.
+    pub name: String,
+    /// The policy that it was fitted to.
+    pub policy: PolicyName,
+    /// The score of the chain so far that it takes.
+    pub aggregation: Aggregation,
+    /// The map from scores to probabilities.
+    pub map: ScoreMap,
+}
+
+/// A file of data, as a report names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetOutline {
+    /// The file's name without its ending; unlike all others of the report.
+    pub name: String,
+    /// The path, as it was named.
+    pub source: String,
+    /// The name of its format.
+    pub format: String,
+    /// The number of records that could not be used.
+    pub rejected: usize,
+}
