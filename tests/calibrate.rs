@@ -270,7 +270,7 @@ fn a_report_shows_scores_before_and_after() {
         "eval-prm",
         "--data",
         "l.jsonl",
-        "--rollouts",
+        "--rollout-label",
         "soft",
         "--calibration",
         "cal.json",

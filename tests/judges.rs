@@ -1,5 +1,7 @@
 //! Several judges from the command line, on the bundled models.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::run::{Place, Ran};
@@ -167,5 +169,53 @@ fn mistakes_are_told_in_one_line() {
         assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(word), "{args:?}: {}", ran.stderr);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_list_of_scorers_is_a_scorer_and_its_judges() {
+    let trees = |flags: &[&str]| {
+        let (records, _) = solved(flags);
+        let trees = records
+            .iter()
+            .map(|record| (record["id"].to_string(), record["tree"].clone()));
+        trees.collect::<BTreeMap<String, Value>>()
+    };
+    let long = trees(&["--scorer", "prm", "--scorer", "exact", "--combine", "veto"]);
+    assert_eq!(long, trees(&["--judge", "exact", "--combine", "veto"]));
+    let place = Place::new();
+    place.run(&["models", "--write", "bundled", "own"]).ok();
+    let place_solved = |flags: &[&str]| {
+        let all = [&["solve", "--limit", "1", "--json"], flags].concat();
+        place.run(&all).ok().json().remove(0)["steps"].clone()
+    };
+    let by_name = place_solved(&["--scorer", "own/orm"]);
+    assert_eq!(by_name, place_solved(&["--prm", "own/orm"]));
+    for (flags, words) in [
+        (
+            &["--scorer", "own/prm", "--prm", "own/orm"][..],
+            &["--scorer own/prm", "--prm"][..],
+        ),
+        (
+            &["--scorer", "prm", "--scorer", "exact", "--judge", "orm"],
+            &["--scorer", "--judge"],
+        ),
+        (
+            &["--scorer", "prm", "--scorer", "none"],
+            &["none is no judge"],
+        ),
+        (
+            &[
+                "--scorer", "none", "--scorer", "orm", "--prm", "none", "--scorer", "none",
+            ],
+            &["none is no judge"],
+        ),
+        (
+            &["--scorer", "exat"],
+            &["--scorer", "exat", "prm, orm, exact, none"],
+        ),
+    ] {
+        let all = [&["solve", "--limit", "1"], flags].concat();
+        place.run(&all).assert_refused(&all.join(" "), words);
     }
 }

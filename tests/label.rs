@@ -176,6 +176,24 @@ fn what_cannot_be_labelled_is_refused() {
             vec!["--searches", "--mode binary"],
         ),
         (
+            label("l.jsonl", &["--choose", "best"]),
+            vec!["--choose changes nothing here", "leave it out"],
+        ),
+        (label("l.jsonl", &["--speculate"]), vec!["--speculate"]),
+        (label("l.jsonl", &["--consensus"]), vec!["--consensus"]),
+        (
+            label("l.jsonl", &["--set", "search.early_rejection=9"]),
+            vec!["--set search.early_rejection", "changes nothing"],
+        ),
+        (
+            label("l.jsonl", &["--prm", "models"]),
+            vec!["--prm", "--mine"],
+        ),
+        (
+            label("l.jsonl", &["--set", "models.prm=models"]),
+            vec!["--set models.prm", "--mine"],
+        ),
+        (
             vec!["label", "--rollouts", "0", "--out", "l.jsonl"],
             vec!["rollouts"],
         ),
@@ -188,7 +206,20 @@ fn what_cannot_be_labelled_is_refused() {
         place.run(&args).assert_refused(&what, &words);
     }
     assert!(!place.path("l.jsonl").exists());
+    // A file may be shared with a search: its keys are noted, and change nothing.
+    place.write(
+        "shared.toml",
+        "search.choose = \"best\"\nsearch.speculate = true\n",
+    );
+    let ran = place
+        .run(&label("shared.jsonl", &["--config", "shared.toml"]))
+        .ok();
+    for key in ["search.choose", "search.speculate"] {
+        let note = format!("note: {key} of the file changes nothing here");
+        assert!(ran.stderr.contains(&note), "{}", ran.stderr);
+    }
     place.run(&label("l.jsonl", &[])).ok();
+    assert_eq!(place.read("shared.jsonl"), place.read("l.jsonl"));
     let other = label("l.jsonl", &["--mode", "early", "--resume"]);
     place
         .run(&other)

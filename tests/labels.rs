@@ -199,7 +199,7 @@ fn rollouts_become_the_labels_that_are_asked_for() {
             "trl",
             "--out",
             "-",
-            "--rollouts",
+            "--rollout-label",
             rule,
         ];
         assert_eq!(place.run(&args).ok().json()[0]["labels"], labels, "{rule}");
@@ -272,9 +272,9 @@ fn a_split_parts_no_problem_and_leaves_benchmarks_out() {
         "labels",
         "split",
         "ratings.jsonl",
-        "--train",
+        "--train-out",
         "train.jsonl",
-        "--test",
+        "--test-out",
         "test.jsonl",
         "--share",
         "0.3",
@@ -370,7 +370,15 @@ fn files_and_flags_of_no_use() {
         place
             .run_within_a_minute(&["labels", "stat", file])
             .assert_refused(file, words);
-        let split = ["labels", "split", file, "--train", "a", "--test", "b"];
+        let split = [
+            "labels",
+            "split",
+            file,
+            "--train-out",
+            "a",
+            "--test-out",
+            "b",
+        ];
         place
             .run_within_a_minute(&split)
             .assert_refused(file, words);
@@ -387,8 +395,14 @@ fn files_and_flags_of_no_use() {
     for (more, words) in [
         (&["--to", "ratings"][..], &["ratings", "trl"][..]),
         (&["--to", "beamgen", "--neutral", "drop"], &["raw facts"]),
-        (&["--to", "trl", "--rollouts", "most"], &["threshold=X"]),
-        (&["--to", "trl", "--rollouts", "ratio=NaN"], &["above 0"]),
+        (
+            &["--to", "trl", "--rollout-label", "most"],
+            &["threshold=X"],
+        ),
+        (
+            &["--to", "trl", "--rollout-label", "ratio=NaN"],
+            &["above 0"],
+        ),
         (
             &["--to", "trl", "--from", "nothing"],
             &["nothing", "prm800k"],
@@ -413,7 +427,14 @@ fn files_and_flags_of_no_use() {
         .run(&over)
         .assert_refused("over its input", &["is read as well"]);
     let split = |more: &[&str]| {
-        let both = ["labels", "split", "ratings.jsonl", "--train", "a", "--test"];
+        let both = [
+            "labels",
+            "split",
+            "ratings.jsonl",
+            "--train-out",
+            "a",
+            "--test-out",
+        ];
         place.run(&[&both[..], more].concat())
     };
     split(&["a"]).assert_refused("one file", &["same file"]);

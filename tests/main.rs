@@ -53,6 +53,7 @@ mod serve;
 mod server;
 #[cfg(feature = "remote")]
 mod servers;
+mod settings_agree;
 mod show;
 mod show_html;
 mod special_files;

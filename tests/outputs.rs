@@ -50,12 +50,12 @@ const COMMANDS: [(&str, &str, Way); 11] = [
         Way::Whole,
     ),
     (
-        "labels split steps.jsonl --train OUT --test test",
+        "labels split steps.jsonl --train-out OUT --test-out test",
         "steps.jsonl",
         Way::Whole,
     ),
     (
-        "labels split steps.jsonl --train train --test OUT",
+        "labels split steps.jsonl --train-out train --test-out OUT",
         "steps.jsonl",
         Way::Whole,
     ),
@@ -411,7 +411,7 @@ fn a_limit_on_the_size_of_files_is_told_in_one_line_and_spares_the_old_file() {
     let place = place();
     for (command, _, way) in COMMANDS {
         // Nothing is rejected; and of two outputs the first one fails.
-        if command.contains("--rejected") || command.contains("--train train") {
+        if command.contains("--rejected") || command.contains("--train-out train") {
             continue;
         }
         let old = (way == Way::Whole).then_some("old");

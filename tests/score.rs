@@ -120,7 +120,7 @@ fn the_bundled_model_finds_first_errors_of_its_world() {
     let args = [
         "eval-prm",
         "--json",
-        "--threshold",
+        "--wrong-below",
         "0",
         "--data",
         "world.jsonl",
@@ -220,8 +220,8 @@ fn bad_chains() {
             &["label.jsonl: line 1", "\"label\""],
         ),
         (
-            &["eval-prm", "--threshold", "2", "--data", "label.jsonl"],
-            &["--threshold 2"],
+            &["eval-prm", "--wrong-below", "2", "--data", "label.jsonl"],
+            &["--wrong-below 2"],
         ),
     ];
     for (args, words) in cases {

@@ -25,19 +25,19 @@ label() { # label PROBLEMS TEMPERATURE OUT MORE...
     $(goes_on "$3") "${@:4}"
 }
 label label "$TEMPERATURE" labels.jsonl --mixed --chains 8 --rollouts 4
-stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
+stage labels-stat "$beamgen" labels stat --rollout-label soft labels.jsonl
 train() { # train KIND MORE...
   stage "$1" "$beamgen" train "$1" --from generator --data labels.jsonl --out "$1" --train "top=$TOP" --frozen-dtype int8 \
     --epochs 2 --learning-rate 2e-4 --held-out 0.1 $(goes_on "$1/work") "${@:2}"
 }
-train prm --rollouts soft
+train prm --rollout-label soft
 train orm
 
 # Two policies of one generator.
 for t in "$TEMPERATURE" 1.0; do
   label cal "$t" "cal-$t.jsonl" --chains 4 --rollouts 8
   stage "calibrate-$t" "$beamgen" calibrate --prm prm --data "cal-$t.jsonl" --held-out 0.4 --out "cal-$t.json" --plots "plots-$t"
-  stage "report-$t" "$beamgen" eval-prm --data "cal-$t.jsonl" --rollouts soft --prm prm --report "report-$t"
+  stage "report-$t" "$beamgen" eval-prm --data "cal-$t.jsonl" --rollout-label soft --prm prm --report "report-$t"
 done
 
 cp "$here/mawps.toml" .   # its paths are its folder's

@@ -32,12 +32,12 @@ done
 sed -n "$((SFT_PROBLEMS + 1)),$((SFT_PROBLEMS + LABEL_PROBLEMS))p" data/label.jsonl > data/rollouts.jsonl
 stage labels "$beamgen" label data/rollouts.jsonl --generator sft "${sampling[@]}" --mixed --chains 12 --rollouts 4 \
   --temperature "$TEMPERATURE" --out labels.jsonl $(goes_on labels.jsonl)
-stage labels-stat "$beamgen" labels stat --rollouts soft labels.jsonl
-train prm sft labels.jsonl prm "$TOP" --rollouts soft --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
+stage labels-stat "$beamgen" labels stat --rollout-label soft labels.jsonl
+train prm sft labels.jsonl prm "$TOP" --rollout-label soft --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
 train orm sft labels.jsonl orm "$TOP" --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
 
-stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train human-train.jsonl \
-  --test human-test.jsonl --share 0.3
+stage labels-human "$beamgen" labels split "$data/prm800k_holdout.jsonl" --train-out human-train.jsonl \
+  --test-out human-test.jsonl --share 0.3
 train prm sft human-train.jsonl prm-human "$TOP" --epochs "$EPOCHS" --learning-rate 2e-4 --held-out 0.1
 
 for model in prm orm prm-human; do

@@ -39,7 +39,7 @@ levels() {
   : "${TOP:=8}" "${PROBED:=60}"
   # By problem: a third of the easy ones are kept to measure in distribution; all hard ones are out of it. No chain of these files
   # has an outcome (most end at their first wrong step), so there is no ORM here.
-  stage easy "$beamgen" labels split "$holdout" --level 'Level 1,Level 2,Level 3' --train easy.jsonl --test test-easy.jsonl \
+  stage easy "$beamgen" labels split "$holdout" --level 'Level 1,Level 2,Level 3' --train-out easy.jsonl --test-out test-easy.jsonl \
     --share 0.33 --seed 2 # with seed 0 one problem with most of the chains is among the test's
   stage hard "$beamgen" labels convert "$holdout" --level 'Level 4,Level 5' --to beamgen --out test-hard.jsonl
   cat test-easy.jsonl test-hard.jsonl > test.jsonl

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use beamgen::settings::{put, put_all};
 use beamgen::{Choose, Config, Error, GeneratorConfig, Settings, StrategyName, set_key};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use toml::Value;
 
 use crate::errors::{self, InputError};
 
-/// Settings by name. A later key wins over an earlier one.
+/// Settings. A later key wins over an earlier one.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wanted {
@@ -19,7 +20,10 @@ pub struct Wanted {
     strategy: Option<String>,
     /// It wins over what the strategy's name says.
     choose: Option<Choose>,
+    /// Keys of a file.
     settings: Vec<(String, Value)>,
+    /// Settings by their names. They win over keys.
+    named: Vec<(String, Value)>,
 }
 
 impl Wanted {
@@ -43,17 +47,14 @@ pub struct Base {
 
 impl Base {
     pub fn of(wanted: &Wanted) -> Result<Self, Error> {
-        let named = |(key, value): &'_ (String, Value)| match key.as_str() {
-            "models.prm" => value.as_str().map(str::to_owned),
-            _ => None,
-        };
-        let prm = wanted.settings.iter().rev().find_map(named);
-        let prm = prm.as_deref().map(Path::new);
+        let mut all = wanted.settings.iter().chain(&wanted.named).rev();
+        let prm = all.find(|(key, _)| key == "models.prm" || key == "prm");
+        let prm = prm.and_then(|(_, prm)| prm.as_str()).map(Path::new);
         let mut config = Config::of(wanted.pair.as_deref(), wanted.config.as_deref(), prm)?;
         for (key, value) in &wanted.settings {
             config = set_key(&config, key, value.clone())?;
         }
-        config.resolve_words();
+        config = put_all(&config, &wanted.named)?;
         let mut base = Self {
             plain: config.settings(),
             strategy: strategy(wanted)?,
@@ -77,6 +78,9 @@ impl Base {
         };
         for (key, value) in &wanted.settings {
             settings = set_key(&settings, key, value.clone())?;
+        }
+        for (name, value) in &wanted.named {
+            settings = put(&settings, name, value.clone())?;
         }
         self.named(settings, wanted)
     }

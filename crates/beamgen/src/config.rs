@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use crate::calibrated::ScoreAs;
 use crate::checkers_config::CheckersConfig;
-use crate::judge_config::JudgeConfig;
+use crate::judge_config::{JudgeConfig, is_word};
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
 use crate::{Error, bundled};
@@ -282,6 +282,20 @@ impl Config {
         let is_model = matches!(models.scorer, ScorerKind::Prm | ScorerKind::Orm);
         let bundled_judge = models.judges.iter().any(JudgeConfig::is_bundled_model);
         other_generator && ((bundled_scorer && is_model) || bundled_judge)
+    }
+
+    /// Takes the words `bundled` and `none` for what they mean where a model is named.
+    pub fn resolve_words(&mut self) {
+        let models = &mut self.models;
+        if is_word(models.prm.as_deref(), "none") {
+            models.prm = None;
+            models.scorer = ScorerKind::None;
+        }
+        for model in [&mut models.generator, &mut models.prm] {
+            if is_word(model.as_deref(), "bundled") {
+                *model = None;
+            }
+        }
     }
 
     /// The settings of a search.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::server_config::ServerConfig;
-use crate::word::is_word;
 
 /// A judge beside the scorer (`[[models.judges]]`): what the two say of a step is combined as
 /// `models.combine` says.
@@ -74,6 +73,11 @@ impl JudgeConfig {
         let name = given.unwrap_or_else(|| Path::new(end()).display().to_string());
         numbered(name, taken)
     }
+}
+
+/// Whether a model's name is this word, and no file or folder here has that name.
+pub fn is_word(model: Option<&Path>, word: &str) -> bool {
+    model.is_some_and(|name| name == Path::new(word) && !name.exists())
 }
 
 /// The name, with a number behind it if it is taken.

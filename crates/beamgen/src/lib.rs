@@ -82,11 +82,10 @@ mod served;
 mod server_config;
 pub mod service;
 mod set_key;
+pub mod settings;
 mod size;
 mod solver;
 mod source;
-mod word;
-mod words;
 
 /// Checkers of steps: those that are built in, and external programs.
 pub use beamgen_checkers as checkers;
@@ -171,13 +170,13 @@ pub mod program {
 
     pub use crate::config::lay_over;
     pub use crate::engine_bench::{DecodeBench, EngineBench, Measured};
+    pub use crate::judge_config::is_word;
     pub use crate::known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
     pub use crate::nearest::nearest;
     pub use crate::pair_header::{Fits, PairMemory};
     pub use crate::set_key::set_key;
     pub use crate::size::human_size;
     pub use crate::solver::search_name;
-    pub use crate::word::is_word;
 }
 
 // The names of before, until all users have the new paths.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, DeviceChoice, KvType, ScorerKind, StrategyName, WeightType};
+use beamgen::{Aggregation, ScorerKind, StrategyName};
 use beamgen_labels::monte_carlo::Mode;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -11,22 +11,25 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use clap_complete::Shell;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::palette::ColorChoice;
 use crate::version::VERSION;
 
 mod calibrate;
 mod check;
-mod checkers;
 mod flags;
 mod labels;
+mod old;
 mod serve;
 mod texts;
 mod train;
 
 pub use calibrate::CalibrateArgs;
 pub use check::CheckArgs;
-pub use checkers::CheckerFlags;
-pub use flags::{ModelFlags, PrmFlags, SettingFlags};
+pub use flags::{
+    CheckerFlags, EngineFlags, Flags, Given, ModelFlags, PrmFlags, SearchFlags, SettingFlags,
+    flagged,
+};
 pub use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
 };
@@ -101,36 +104,8 @@ pub struct SolveArgs {
     /// Problems, one a line, or one question in quotes; `-` is stdin [default: bundled]
     pub file: Option<PathBuf>,
 
-    /// beam, dvts, best-of-n, majority, and others
-    ///
-    /// All strategies are listed below [default: beam]
-    #[arg(
-        long,
-        value_parser = strategy_name(),
-        value_name = "NAME",
-        hide_possible_values = true,
-        help_heading = "Search"
-    )]
-    pub strategy: Option<StrategyName>,
-    /// N, chains per problem [default: 16]
-    #[arg(
-        short = 'n',
-        long = "n",
-        value_name = "N",
-        help_heading = "Search",
-        long_help = texts::chains()
-    )]
-    pub chains: Option<usize>,
-
     #[command(flatten)]
-    pub settings: SettingFlags,
-
-    /// Score steps with prm, orm, exact or none [default: prm]
-    ///
-    /// orm is the outcome reward model of the bundled pair. exact is a checker that knows the
-    /// bundled problems only. none is for strategies that need no scores.
-    #[arg(long, help_heading = "Models", hide_short_help = true)]
-    pub scorer: Option<ScorerKind>,
+    pub settings: SearchFlags,
 
     /// Solve the first K problems only
     #[arg(long, value_name = "K", help_heading = "Input and output")]
@@ -291,7 +266,7 @@ pub struct EvalPrmArgs {
     pub labels: RuleFlags,
     /// Call a step wrong if its score is below T
     #[arg(
-        long,
+        long = "wrong-below",
         value_name = "T",
         default_value_t = 0.5,
         allow_negative_numbers = true
@@ -413,7 +388,7 @@ pub struct ProblemsArgs {
     /// How many people back a fact may refer
     ///
     /// The bundled models know 1.
-    #[arg(long, value_name = "R", default_value_t = 1, alias = "reach")]
+    #[arg(long, value_name = "R", default_value_t = 1)]
     pub dependency_distance: usize,
     /// Write labelled chains for `beamgen eval-prm` instead
     ///
@@ -555,28 +530,8 @@ pub struct BenchEngineArgs {
     /// Compute logits but sample nothing; the next tokens are given
     #[arg(long)]
     pub no_sample: bool,
-    /// The weights' type, as for `beamgen solve` [default: auto]
-    #[arg(long, value_name = "TYPE")]
-    pub dtype: Option<WeightType>,
-    /// Where to compute, as for `beamgen solve` [default: auto]
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Option<DeviceChoice>,
-    /// The type of keys and values, as for `beamgen solve` [default: auto]
-    #[arg(long, value_name = "TYPE")]
-    pub kv_dtype: Option<KvType>,
-    /// Threads to compute with
-    ///
-    /// At most 1024; 0 is one for each physical core [default: 0]
-    #[arg(long)]
-    pub threads: Option<usize>,
-    /// Most memory for the KV cache, e.g. 2GiB [default: auto]
-    ///
-    /// auto is 4GiB, and on a CUDA device all that is free.
-    #[arg(long, value_name = "SIZE", value_parser = beamgen::parse_size)]
-    pub kv_memory: Option<usize>,
-    /// Never ask the hub; take models from its cache
-    #[arg(long)]
-    pub offline: bool,
+    #[command(flatten)]
+    pub engine: EngineFlags,
     /// Print one JSON object for each measurement
     #[arg(long)]
     pub json: bool,
@@ -610,7 +565,7 @@ fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
 
 /// All commands and flags, for what is generated from them.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    old::accepted(Cli::command())
 }
 
 /// Parses the command line: the command, and all that was given. Help and version end the process;
@@ -618,7 +573,14 @@ pub fn definition() -> clap::Command {
 pub fn parse() -> Result<(Command, ArgMatches), Failure> {
     let parsed = definition().try_get_matches();
     match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
-        Ok(parsed) => Ok(parsed),
+        Ok(parsed) => {
+            let definition = definition();
+            let (command, _) = named(&definition, std::env::args_os().skip(1));
+            for note in old::notes(command, std::env::args_os()) {
+                output::note_once(format_args!("{note}"));
+            }
+            Ok(parsed)
+        }
         // Help into a closed pipe is no failure.
         Err(help) if !help.use_stderr() => {
             let _ = help.print();
@@ -640,15 +602,19 @@ fn one_line(error: &clap::Error) -> String {
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let parts = parts.filter(|line| !line.starts_with("tip: to pass"));
     let message = parts.collect::<Vec<_>>().join(" ").replace(" tip: ", ", ");
-    let command = named(&definition(), std::env::args_os().skip(1));
+    let definition = definition();
+    let (_, command) = named(&definition, std::env::args_os().skip(1));
     format!(
         "{}: see `{command} --help`",
         message.trim_start_matches("error: ")
     )
 }
 
-/// The command that arguments name, as it is typed: `beamgen labels convert`.
-fn named(definition: &clap::Command, arguments: impl Iterator<Item = OsString>) -> String {
+/// The command that arguments name, and how it is typed: `beamgen labels convert`.
+fn named(
+    definition: &clap::Command,
+    arguments: impl Iterator<Item = OsString>,
+) -> (&clap::Command, String) {
     let (mut command, mut typed) = (definition, definition.get_name().to_owned());
     for argument in arguments {
         let Some(inner) = command.find_subcommand(&argument) else {
@@ -657,16 +623,56 @@ fn named(definition: &clap::Command, arguments: impl Iterator<Item = OsString>) 
         typed = format!("{typed} {}", inner.get_name());
         command = inner;
     }
-    typed
+    (command, typed)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {
         super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn earlier_spellings_are_accepted_with_a_note() {
+        for (typed, words) in [
+            (
+                "eval-prm --data a --rollouts soft --threshold=0.4",
+                &["rollout-label", "wrong-below"][..],
+            ),
+            ("calibrate --data a --rollouts soft", &["rollout-label"]),
+            ("check a --rollouts soft", &["rollout-label"]),
+            (
+                "labels split a --train b --test c",
+                &["train-out", "test-out"],
+            ),
+            (
+                "train sft --data a --from b --out c --train top=2 --max-tokens 9",
+                &["max-example-tokens"],
+            ),
+            ("serve --max-tokens 9", &["max-request-tokens"]),
+            ("problems --reach 1", &["dependency-distance"]),
+            ("train abacus --gate-problems 3", &["evaluation-problems"]),
+            ("label --rollouts 3 --out a", &[]),
+            ("solve --threshold 0.5 -- --rollouts", &[]),
+        ] {
+            let typed = || typed.split(' ').map(OsString::from);
+            let all = [OsString::from("beamgen")].into_iter().chain(typed());
+            let definition = super::definition();
+            definition.clone().try_get_matches_from(all).unwrap();
+            let notes = super::old::notes(super::named(&definition, typed()).0, typed());
+            assert_eq!(notes.len(), words.len(), "{notes:?}");
+            for (note, word) in notes.iter().zip(words) {
+                assert!(
+                    note.ends_with(&format!(" is now called --{word}")),
+                    "{note}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -679,7 +685,7 @@ mod tests {
             (&[], "beamgen"),
         ] {
             let arguments = typed.iter().map(Into::into);
-            assert_eq!(super::named(&super::definition(), arguments), command);
+            assert_eq!(super::named(&super::definition(), arguments).1, command);
         }
     }
 }

@@ -101,7 +101,7 @@ fn interrupted(came: &Progressed, is_kept: bool) -> String {
 
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
-    if beamgen::is_word(args.settings.models.prm.as_deref(), "none") {
+    if beamgen::is_word(args.settings.given.path("prm"), "none") {
         return Err(Failure::Input(
             "--prm none: the scorer belongs to what is compared here: give --scorers none"
                 .to_owned(),

@@ -72,17 +72,9 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
             return Err(Failure::Input(format!("{flag} 0: give at least 1")));
         }
     }
-    let mut config = Config::default();
+    let mut config = settings::with_flags(Config::default(), &args.engine)?;
     config.models.generator.clone_from(&args.model);
     config.resolve_words();
-    config.models.dtype = args.dtype.unwrap_or_default();
-    config.models.offline = args.offline;
-    config.engine.kv_dtype = args.kv_dtype.unwrap_or_default();
-    config.engine.device = args.device.unwrap_or_default();
-    config.engine.threads = args.threads.unwrap_or_default();
-    if let Some(bytes) = args.kv_memory {
-        config.engine.kv_bytes = bytes;
-    }
     // Chains at a time, whose logits are planned for.
     config.search.n = args.batch.iter().copied().max().unwrap_or(1);
     config.search.in_flight = 1;

@@ -81,8 +81,7 @@ struct ChainVerdicts<'a> {
 }
 
 pub fn main(args: &CheckArgs) -> Result<(), Failure> {
-    let mut config = beamgen::Config::default();
-    settings::set_checkers(&mut config, &args.checkers);
+    let mut config = settings::with_flags(beamgen::Config::default(), &args.checkers)?;
     if config.checkers.is_empty() {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }

@@ -23,7 +23,7 @@ use crate::watch::Shown;
 pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.threshold) {
         return Err(Failure::Input(format!(
-            "--threshold {}: scores are 0 to 1, give a number between",
+            "--wrong-below {}: scores are 0 to 1, give a number between",
             args.threshold
         )));
     }

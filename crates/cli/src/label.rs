@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
+use beamgen::settings::Setting;
 use beamgen::{Aggregation, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
@@ -72,23 +73,73 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     writer.finish(&summary?, &interrupt)
 }
 
+/// Settings that the command has its own values of, and why.
+const OWN: [(&str, &str); 7] = [
+    ("n", "--chains says how many chains are sampled"),
+    ("strategy", "--mode says how chains are searched"),
+    ("choose", "no answer is chosen"),
+    ("early_rejection", "every chain is labelled"),
+    ("speculate", "chains are not written in rounds"),
+    ("consensus", "there is no vote"),
+    ("confidence", "--chains says how many chains are sampled"),
+];
+
 /// Nothing is scored unless it is mined, and there is one way of searching.
 fn config(args: &LabelArgs) -> Result<Config, Failure> {
-    let mut config = settings::config(&args.settings)?;
+    let flags = &args.settings;
+    let set = |key: &str| {
+        let mut keys = flags.set.iter().filter_map(|set| set.split_once('='));
+        keys.any(|(set, _)| set.trim() == key)
+    };
+    for (name, why) in OWN {
+        let key = Setting::named(name).map_or("", |setting| setting.key);
+        let typed = match flags.given.has(name) {
+            true => format!("--{}", name.replace('_', "-")),
+            false if set(key) => format!("--set {key}"),
+            false => continue,
+        };
+        return Err(Failure::Input(format!(
+            "{typed} changes nothing here, {why}: leave it out"
+        )));
+    }
+    let mut config = settings::config(flags)?;
+    // A file may be shared with other commands.
+    let search = &config.search;
+    let idle = [
+        ("choose", search.choose.is_some()),
+        ("early_rejection", search.early_rejection > 0),
+        ("speculate", search.speculate),
+        ("consensus", search.consensus),
+        ("confidence", search.confidence > 0.0),
+    ];
+    for (name, _) in idle.into_iter().filter(|(_, written)| *written) {
+        output::note_once(format_args!(
+            "note: search.{name} of the file changes nothing here"
+        ));
+    }
     config.search.strategy = StrategyKind::BEST_OF_N;
     match args.mine {
         Some(_) => config.search.choose = Some(Choose::Best),
         None => {
+            if let Some(key) = ["models.prm", "models.scorer"]
+                .into_iter()
+                .find(|key| set(key))
+            {
+                return Err(Failure::Input(format!(
+                    "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
+                )));
+            }
             config.models.scorer = ScorerKind::None;
             config.models.prm = None;
             config.search.choose = Some(Choose::Majority);
         }
     }
-    settings::refuse_idle(&config, &args.settings, "--mine")?;
+    settings::refuse_idle(&config, &flags.given, "--mine")?;
     config.search.n = args.chains;
     config.search.early_rejection = 0;
     config.search.speculate = false;
     config.search.consensus = false;
+    config.search.confidence = 0.0;
     config.check()?;
     Ok(config)
 }

@@ -21,18 +21,19 @@ use crate::table::{Table, grouped};
 use crate::write::failed;
 
 pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
-    let flags = &args.models;
+    let given = &args.models.given;
     if let [model, folder] = &args.write[..] {
         return write_bundled(model, folder);
     }
-    if !args.generator_url.is_empty() || !flags.prm_url.is_empty() {
-        let roles = [("generator", &args.generator_url), ("prm", &flags.prm_url)];
+    if !args.generator_url.is_empty() || given.has("prm_url") {
+        let prm = given.texts("prm_url");
+        let roles = [("generator", &args.generator_url), ("prm", &prm)];
         return servers::show(roles, args.json);
     }
-    if args.generator.is_some() || flags.prm.is_some() || flags.pair.is_some() {
+    if args.generator.is_some() || given.has("prm") || given.has("pair") {
         return needs(args);
     }
-    let hub = download::hub(flags.offline)?;
+    let hub = download::hub(given.has("offline"))?;
     let cached = hub.cached();
     let mut out = io::stdout().lock();
     if args.json {
@@ -113,22 +114,21 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
 /// What the named models will need. Nothing of them is loaded. What is not there is downloaded
 /// where it is named by itself; for a pair that is not there, the figures of its file stand in.
 fn needs(args: &ModelsArgs) -> Result<(), Failure> {
-    let flags = &args.models;
-    let pair = flags.pair.as_deref().map(Pair::find).transpose()?;
-    let mut config = settings::file(None, flags)?;
+    let given = &args.models.given;
+    let pair = given.text("pair").map(Pair::find).transpose()?;
+    let mut config = settings::config(&args.models)?;
     if args.generator.is_some() {
         config.models.generator.clone_from(&args.generator);
     }
-    settings::set_models(&mut config, flags);
-    let whole_pair = pair.is_some() && args.generator.is_none() && flags.prm.is_none();
+    let whole_pair = pair.is_some() && args.generator.is_none() && !given.has("prm");
     config.models.offline |= whole_pair;
     let has_generator = config.models.generator.is_some();
-    let no_prm = beamgen::is_word(config.models.prm.as_deref(), "none");
+    let no_prm = beamgen::is_word(given.path("prm"), "none");
     if no_prm && !has_generator {
         let message = "--prm none without --generator: name the models to show, or none of them";
         return Err(Failure::Input(message.to_owned()));
     }
-    let alone = has_generator && (no_prm || config.models.prm.is_none());
+    let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
     config.resolve_words();
     if alone {
         config.models.scorer = beamgen::ScorerKind::None;

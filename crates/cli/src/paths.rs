@@ -58,7 +58,9 @@ const SETTINGS: [&str; 3] = ["config", "pair", "presets"];
 const MAX_SETTINGS: u64 = 1 << 20;
 
 /// Keys of settings that may name a file or a folder.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
+    "pair",
+    "scorer",
     "generator",
     "prm",
     "prm_reference",
@@ -150,6 +152,9 @@ impl Paths {
             if let Ok(Some(texts)) = given.try_get_many::<String>(id) {
                 texts.for_each(|text| self.reads_text(command, id, text));
             }
+            if let Ok(Some(values)) = given.try_get_many::<Value>(id) {
+                values.for_each(|value| self.reads_settings(command, Path::new(""), id, value));
+            }
         }
         if let Some((command, given)) = given.subcommand() {
             self.sort(command, given);
@@ -193,27 +198,25 @@ impl Paths {
                     self.reads_settings(command, folder, key, value);
                 }
             }
-            Value::String(text) if key == "commands" => self.reads_words(text),
+            Value::String(text) if key == "commands" || key == "checker_command" => {
+                self.reads_words(text);
+            }
             Value::String(text) if KEYS.contains(&key) => {
-                self.reads(command, "", Path::new(text));
-                self.reads(command, "", &folder.join(text));
+                self.reads(command, key, Path::new(text));
+                self.reads(command, key, &folder.join(text));
             }
             _ => {}
         }
     }
 
-    /// Adds an argument that is no path by its type: a format, a setting, or a command.
+    /// Adds the files that an argument names: it is a setting, or `--set` with one.
     fn reads_text(&mut self, command: &str, id: &str, text: &str) {
-        match (id, text.split_once('=')) {
-            ("prm_format", _) => self.reads(command, id, Path::new(text)),
-            ("checker_command", _) => self.reads_words(text),
-            ("set", Some((key, value))) => {
-                let key = key.rsplit('.').next().unwrap_or(key).trim();
-                let value = assign::parsed(value.trim());
-                self.reads_settings(command, Path::new(""), key, &value);
-            }
-            _ => {}
-        }
+        let (key, value) = match text.split_once('=').filter(|_| id == "set") {
+            Some((key, value)) => (key.rsplit('.').next(), assign::parsed(value.trim())),
+            None => (Some(id), Value::from(text)),
+        };
+        let key = key.unwrap_or_default().trim();
+        self.reads_settings(command, Path::new(""), key, &value);
     }
 
     /// Adds the files among the words of a shell command.

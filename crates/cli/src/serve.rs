@@ -25,7 +25,7 @@ const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
 const MAX_BYTES: u64 = 1 << 20;
 
 pub fn main(args: &ServeArgs) -> Result<(), Failure> {
-    let config = settings::search_config(&args.settings, args.strategy, args.chains, args.scorer)?;
+    let config = settings::search_config(&args.settings)?;
     config.check()?;
     let presets = presets(args.presets.as_deref(), &config.settings())?;
     let server = Server::bind(options(args)?)?;
@@ -52,7 +52,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     for (flag, value) in [
         ("queue", args.queue),
         ("connections", args.connections),
-        ("max-tokens", args.max_tokens),
+        ("max-request-tokens", args.max_tokens),
         ("deadline", args.deadline as usize),
     ] {
         if value == 0 {

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
+use beamgen::settings::put_all;
 use beamgen::{
-    Choose, Config, JudgeConfig, Prepared, QuantileReader, Scorer, ScorerKind, ServerConfig,
-    Solver, SolverBuilder, StrategyName, is_word,
+    Config, Error, Prepared, QuantileReader, Scorer, ScorerKind, Solver, SolverBuilder, is_word,
 };
 
-use crate::args::{CheckerFlags, ModelFlags, PrmFlags, SettingFlags};
+use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
 use crate::assign;
 use crate::download;
 use crate::effective;
@@ -23,121 +23,66 @@ use crate::servers;
 
 /// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
 /// other flags over all.
-pub fn config(flags: &SettingFlags) -> Result<Config, Failure> {
-    with_flags(file(flags.config.as_deref(), &flags.models)?, flags)
+pub fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
+    with_flags(file(flags)?, flags)
 }
 
-/// [`config`] for one search, with the flags that say which.
-pub fn search_config(
-    flags: &SettingFlags,
-    strategy: Option<StrategyName>,
-    chains: Option<usize>,
-    scorer: Option<ScorerKind>,
-) -> Result<Config, Failure> {
-    let mut config = config(flags)?;
-    if let Some(n) = chains {
-        config.search.n = n;
-    }
-    if let Some(strategy) = strategy {
-        set_strategy(&mut config, strategy, flags.choose);
-    }
-    if let Some(scorer) = scorer {
-        if scorer != ScorerKind::None && is_word(flags.models.prm.as_deref(), "none") {
-            return Err(Failure::Input(format!(
-                "--prm none and --scorer {scorer}: leave one of them out"
-            )));
-        }
-        config.models.scorer = scorer;
-    }
-    refuse_idle(&config, flags, "--scorer prm or orm")?;
+/// [`config`] for one search.
+pub fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
+    let config = config(flags)?;
+    refuse_idle(&config, &flags.given, "--scorer prm or orm")?;
     Ok(config)
 }
 
-/// Refuses flags that change nothing beside the other settings. `scores` is what brings a reward
-/// model into a command that has none.
-pub fn refuse_idle(config: &Config, flags: &SettingFlags, scores: &str) -> Result<(), Failure> {
+/// Refuses flags that change nothing with the other settings. `scores` is the flag that brings a
+/// reward model into a command that has none.
+pub fn refuse_idle(config: &Config, given: &Given, scores: &str) -> Result<(), Failure> {
     let has_judge = !config.models.judges.is_empty() || !config.checkers.is_empty();
     let has_command = !config.checkers.commands.is_empty();
     let has_model = matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
-    let models = &flags.models;
-    let names_prm = models.prm.is_some() && !is_word(models.prm.as_deref(), "none");
-    let timeout = flags.checkers.checker_timeout.is_some();
-    let of_model = [
-        ("--prm", names_prm),
-        ("--prm-url", !models.prm_url.is_empty()),
-        ("--prm-format", models.prm_format.is_some()),
-        ("--calibration", flags.calibration.is_some()),
-        ("--score-as", flags.score_as.is_some()),
-        ("--max-error", flags.max_error.is_some()),
-    ];
-    let of_model = of_model.map(|(flag, given)| (flag, given, has_model, scores));
-    let (judge, command) = ("--judge or --checker", "--checker-command");
     let rows = [
-        ("--combine", flags.combine.is_some(), has_judge, judge),
-        ("--checker-timeout", timeout, has_command, command),
+        ("combine", has_judge, "--judge or --checker"),
+        ("checker_timeout", has_command, "--checker-command"),
+        (
+            "prm",
+            has_model || given.text("prm") == Some("none"),
+            scores,
+        ),
+        ("prm_url", has_model, scores),
+        ("prm_format", has_model, scores),
+        ("calibration", has_model, scores),
+        ("score_as", has_model, scores),
+        ("max_error", has_model, scores),
     ];
-    let mut rows = rows.into_iter().chain(of_model);
-    match rows.find(|(_, given, acts, _)| *given && !acts) {
+    match rows.iter().find(|(name, acts, _)| !acts && given.has(name)) {
         None => Ok(()),
-        Some((flag, _, _, needs)) => Err(Failure::Input(format!(
-            "{flag} changes nothing here without {needs}: add that, or leave {flag} out"
-        ))),
+        Some((name, _, needs)) => Err(Failure::Input(flagged(&format!(
+            "`{name}` changes nothing here without {needs}: add that, or leave `{name}` out"
+        )))),
     }
 }
 
 /// The configuration with the flags that were typed put over it.
-pub fn with_flags(mut config: Config, flags: &SettingFlags) -> Result<Config, Failure> {
+pub fn with_flags<const PARTS: u16>(
+    mut config: Config,
+    flags: &Flags<PARTS>,
+) -> Result<Config, Failure> {
     for assignment in &flags.set {
         config = assign::set(&config, assignment)?;
     }
-    set(&mut config.generator.seed, flags.seed);
-    set(&mut config.search.m, flags.m);
-    set(&mut config.search.aggregation, flags.aggregation);
-    config.search.choose = flags.choose.or(config.search.choose);
-    set(&mut config.search.max_steps, flags.max_steps);
-    set(&mut config.search.in_flight, flags.in_flight);
-    set(&mut config.search.budget_tokens, flags.budget_tokens);
-    set(&mut config.search.threshold, flags.threshold);
-    set(&mut config.search.confidence, flags.confidence);
-    set(&mut config.search.early_rejection, flags.early_rejection);
-    config.search.consensus |= flags.consensus;
-    config.search.speculate |= flags.speculate;
-    let sampling = &mut config.generator.sampling;
-    sampling.temperature = flags.temperature.or(sampling.temperature);
-    sampling.top_k = flags.top_k.or(sampling.top_k);
-    sampling.top_p = flags.top_p.or(sampling.top_p);
-    sampling.min_p = flags.min_p.or(sampling.min_p);
-    if flags.generator.is_some() {
-        config.models.generator.clone_from(&flags.generator);
-    }
-    set_urls(&mut config.models.generator_server, &flags.generator_url);
-    set_models(&mut config, &flags.models);
-    set(&mut config.models.combine, flags.combine);
-    set(&mut config.models.score_as, flags.score_as);
-    set(&mut config.models.max_error, flags.max_error);
-    if flags.calibration.is_some() {
-        config.models.calibration.clone_from(&flags.calibration);
-    }
-    if !flags.judge.is_empty() {
-        config.models.judges = flags.judge.iter().map(JudgeConfig::new).collect();
-    }
-    set_checkers(&mut config, &flags.checkers);
-    config.resolve_words();
-    Ok(config)
+    put_all(&config, &flags.given.0).map_err(|error| match error {
+        Error::Refused(reason) => Failure::Input(flagged(&reason.to_string())),
+        error => error.into(),
+    })
 }
 
 /// The configuration of a command that only scores with a reward model.
 pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
-    let mut config = file(flags.config.as_deref(), &flags.models)?;
-    for assignment in &flags.set {
-        config = assign::set(&config, assignment)?;
-    }
-    set_models(&mut config, &flags.models);
-    if is_word(flags.models.prm.as_deref(), "none") {
+    if is_word(flags.given.path("prm"), "none") {
         let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
         return Err(Failure::Input(message.to_owned()));
     }
-    config.resolve_words();
+    let mut config = config(flags)?;
     // The file may have been written for a search without a reward model; here there is always one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
@@ -146,66 +91,9 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
 }
 
 /// The pair, if one is named, under the configuration file, if one is.
-pub fn file(path: Option<&Path>, flags: &ModelFlags) -> Result<Config, Failure> {
-    let (pair, prm) = (flags.pair.as_deref(), flags.prm.as_deref());
-    Ok(Config::of(pair, path, prm)?)
-}
-
-/// Puts the flags on models over the configuration.
-pub fn set_models(config: &mut Config, flags: &ModelFlags) {
-    set(&mut config.engine.device, flags.device);
-    set(&mut config.engine.threads, flags.threads);
-    set(&mut config.engine.kv_bytes, flags.kv_memory);
-    set(&mut config.models.dtype, flags.dtype);
-    set(&mut config.engine.kv_dtype, flags.kv_dtype);
-    let models = &mut config.models;
-    models.offline |= flags.offline;
-    for (field, flag) in [
-        (&mut models.prm, &flags.prm),
-        (&mut models.prm_reference, &flags.prm_reference),
-    ] {
-        if flag.is_some() {
-            field.clone_from(flag);
-        }
-    }
-    if flags.prm_format.is_some() {
-        models.prm_format.clone_from(&flags.prm_format);
-    }
-    set_urls(&mut models.prm_server, &flags.prm_url);
-}
-
-/// Puts the addresses of servers over the configuration's.
-fn set_urls(server: &mut Option<ServerConfig>, urls: &[String]) {
-    if !urls.is_empty() {
-        server.get_or_insert_default().urls = urls.to_vec();
-    }
-}
-
-/// Puts the flags on checkers over the configuration.
-pub fn set_checkers(config: &mut Config, flags: &CheckerFlags) {
-    let checkers = &mut config.checkers;
-    for (field, flag) in [
-        (&mut checkers.builtin, &flags.checker),
-        (&mut checkers.commands, &flags.checker_command),
-    ] {
-        if !flag.is_empty() {
-            field.clone_from(flag);
-        }
-    }
-    set(&mut checkers.timeout, flags.checker_timeout);
-}
-
-fn set<T: Copy>(field: &mut T, flag: Option<T>) {
-    if let Some(value) = flag {
-        *field = value;
-    }
-}
-
-/// Sets the strategy and, for names such as `majority`, how the answer is chosen unless that is
-/// given.
-pub fn set_strategy(config: &mut Config, strategy: StrategyName, choose: Option<Choose>) {
-    strategy.apply(&mut config.search);
-    config.search.choose = choose.or(config.search.choose);
+fn file<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
+    let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
+    Ok(Config::of(pair, flags.config.as_deref(), prm)?)
 }
 
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.

@@ -25,7 +25,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
             "{flag} needs a run file: add --out FILE"
         )));
     }
-    let config = settings::search_config(&args.settings, args.strategy, args.chains, args.scorer)?;
+    let config = settings::search_config(&args.settings)?;
     config.check()?;
     let (problems, count) = settings::problems_or_question(args.file.as_deref(), args.limit)?;
     let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {

@@ -60,7 +60,7 @@ struct Twin<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'static str>,
+    note: Option<String>,
     elapsed_seconds: f64,
 }
 
@@ -93,6 +93,8 @@ impl Solved {
         let finish = result.chosen_chain().map(|chain| chain.finish);
         let search = &ask.settings.search;
         let is_foreign = app.models.has_bundled && !bundled::knows(&ask.problem.text);
+        let mut notes = ask.notes.clone();
+        notes.extend(is_foreign.then(|| FOREIGN.to_owned()));
         let twin = Twin {
             model: &ask.model,
             strategy: search.strategy.name(),
@@ -101,7 +103,7 @@ impl Solved {
             seed: ask.settings.generator.seed,
             record: Record::new(result, ask.tree),
             stopped: result.stopped,
-            note: is_foreign.then_some(FOREIGN),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
             elapsed_seconds: seconds,
         };
         Self {

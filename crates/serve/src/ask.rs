@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use beamgen::{GeneratorConfig, Problem, Settings, StrategyName, set_key};
+use beamgen::settings::{SETTINGS, Scope, Setting, put};
+use beamgen::{GeneratorConfig, Problem, Settings, set_key};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -33,10 +34,18 @@ pub struct Ask {
     pub tree: bool,
     /// Settings that the request gives, each with the field in which it does.
     given: Vec<(String, String)>,
+    /// Notes on the request, for its answer.
+    pub notes: Vec<String>,
 }
 
 /// Bytes of the longest reference answer: it is compared on the thread that serves all.
 const MOST_REFERENCE: usize = 4096;
+
+/// The reason against a value that no setting has.
+const UNFIT: &str = "it cannot have this value";
+
+/// Names of fields of `beamgen` as they were, and as they are. An answer notes them.
+const OLD: [(&str, &str); 2] = [("budget", "budget_tokens"), ("deadline", "timeout")];
 
 /// Fields that cannot change an answer.
 const WITHOUT_EFFECT: [&str; 9] = [
@@ -137,6 +146,7 @@ impl Ask {
             events: false,
             tree: false,
             given,
+            notes: Vec::new(),
         };
         ask.read_own(Fields::new(own, "beamgen."))?;
         ask.check(app)?;
@@ -149,45 +159,24 @@ impl Ask {
             let keys = fields.object(table)?;
             self.set_keys(table, Value::Object(keys))?;
         }
-        let search = &mut self.settings.search;
-        let given = &mut self.given;
-        for key in [
-            "n",
-            "m",
-            "aggregation",
-            "choose",
-            "threshold",
-            "seed",
-            "strategy",
-        ] {
-            if fields.has(key) {
-                given.push((key.to_owned(), fields.name(key)));
+        for (old, name) in OLD {
+            if fields.rename(old, name) {
+                self.notes
+                    .push(format!("beamgen.{old} is now called beamgen.{name}"));
             }
         }
-        if let Some(name) = fields.text("strategy")? {
-            let strategy: StrategyName = name
-                .parse()
-                .map_err(|error| fields.wrong("strategy", &format!("{error}")))?;
-            strategy.apply(search);
+        for Setting { name, .. } in SETTINGS.iter().filter(|row| row.scope == Scope::Request) {
+            let Some(value) = fields.take(name) else {
+                continue;
+            };
+            let wrong = |reason: &str| fields.wrong(name, reason);
+            let value = toml::Value::try_from(value).map_err(|_| wrong(UNFIT))?;
+            self.settings = put(&self.settings, name, value).map_err(|error| match error {
+                beamgen::Error::Key { reason, .. } => wrong(&reason),
+                error => wrong(&error.to_string()),
+            })?;
+            self.given.push(((*name).to_owned(), fields.name(name)));
         }
-        search.n = fields.count("n")?.unwrap_or(search.n);
-        search.m = fields.count("m")?.unwrap_or(search.m);
-        if let Some(text) = fields.text("aggregation")? {
-            let parsed = text.parse();
-            search.aggregation =
-                parsed.map_err(|error| fields.wrong("aggregation", &format!("{error}")))?;
-        }
-        if let Some(text) = fields.text("choose")? {
-            let parsed = text.parse();
-            let choose = parsed.map_err(|error| fields.wrong("choose", &format!("{error}")))?;
-            search.choose = Some(choose);
-        }
-        search.budget_tokens = fields.count("budget")?.unwrap_or(search.budget_tokens);
-        if let Some(threshold) = fields.number("threshold")? {
-            search.threshold = threshold as f32;
-        }
-        let seed = &mut self.settings.generator.seed;
-        *seed = fields.whole("seed")?.unwrap_or(*seed);
         if let Some(id) = fields.text("id")? {
             self.problem.id = id;
         }
@@ -201,12 +190,12 @@ impl Ask {
             let reason = format!("an answer has at most {MOST_REFERENCE} bytes");
             return Err(fields.wrong("reference", &reason));
         }
-        if let Some(seconds) = fields.number("deadline")? {
+        if let Some(seconds) = fields.number("timeout")? {
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()
                 .filter(|deadline| !deadline.is_zero());
             let deadline =
-                deadline.ok_or_else(|| fields.wrong("deadline", "write seconds, above 0"))?;
+                deadline.ok_or_else(|| fields.wrong("timeout", "write seconds, above 0"))?;
             self.deadline = self.deadline.min(deadline);
         }
         self.events = fields.flag("events")?;
@@ -242,8 +231,7 @@ impl Ask {
             let reason = "how many problems are worked on at once is the server's setting";
             return Err(wrong("unsupported_field", reason));
         }
-        let value = toml::Value::try_from(value)
-            .map_err(|_| wrong("invalid_value", "it cannot have this value"))?;
+        let value = toml::Value::try_from(value).map_err(|_| wrong("invalid_value", UNFIT))?;
         self.settings = set_key(&self.settings, key, value).map_err(|error| match &error {
             beamgen::Error::Key { reason, .. } if reason.contains("no key") => {
                 wrong("unknown_field", reason)

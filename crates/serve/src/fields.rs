@@ -45,6 +45,15 @@ impl Fields {
         self.map.shift_remove(key).filter(|value| !value.is_null())
     }
 
+    /// Gives a field its new name, and returns whether it was there by the old one alone.
+    pub fn rename(&mut self, old: &str, name: &str) -> bool {
+        let is_old = self.has(old) && !self.has(name);
+        if is_old && let Some(value) = self.map.shift_remove(old) {
+            self.map.insert(name.to_owned(), value);
+        }
+        is_old
+    }
+
     pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
         let value = self.take(key);
         let of = |value: &Value| {

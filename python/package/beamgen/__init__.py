@@ -29,7 +29,7 @@ from beamgen._events import (
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
 from beamgen._reward_model import RewardModel, score
-from beamgen._settings import SearchSettings, Settings
+from beamgen._settings_table import SearchSettings, Settings
 from beamgen._solver import Results, Solver
 
 __all__ = [

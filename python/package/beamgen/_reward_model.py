@@ -10,7 +10,8 @@ from beamgen import _beamgen
 from beamgen._errors import InputError
 from beamgen._foreign import warn_foreign
 from beamgen._problem import Problem, refuse_table
-from beamgen._settings import Settings, for_solver
+from beamgen._settings import for_solver
+from beamgen._settings_table import Settings
 
 if TYPE_CHECKING:
     if sys.version_info >= (3, 11):

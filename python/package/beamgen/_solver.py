@@ -19,7 +19,8 @@ from beamgen._foreign import warn_foreign
 from beamgen._problem import Problem, as_line, read_problems, refuse_table
 from beamgen._result import Result
 from beamgen._reward_model import checked
-from beamgen._settings import SearchSettings, Settings, for_request, for_solver
+from beamgen._settings import for_request, for_solver
+from beamgen._settings_table import SearchSettings, Settings
 
 if TYPE_CHECKING:
     if sys.version_info >= (3, 11):
@@ -62,13 +63,14 @@ class Solver:
         self,
         *,
         step_generator: Callable[[Problem, list[str], int], str] | None = None,
-        scorer: str | Callable[[Problem, list[str]], float] | None = None,
+        scorer: str | list[str] | Callable[[Problem, list[str]], float] | None = None,
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         """Loads the models: those that the settings name, or the bundled pair.
 
-        ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, or a callable: given the problem and
+        ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, a reward model's name, a list of
+        these, of which the others are judges, or a callable: given the problem and
         the steps so far it says how likely the last one is right, from 0 to 1. It is called on the engine's thread;
         what it raises ends the problem. A reward model of one's own is loaded if these settings score with it.
         ``step_generator`` writes the chains in place of a model: given the problem, the steps so far and a seed it

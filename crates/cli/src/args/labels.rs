@@ -12,7 +12,7 @@ const LABELS: &str = "\
 Examples:
   beamgen labels stat prm800k.jsonl
   beamgen labels convert phase2.jsonl --to trl --alternatives --out trl.jsonl
-  beamgen labels split labels.jsonl --train train.jsonl --test test.jsonl";
+  beamgen labels split labels.jsonl --train-out train.jsonl --test-out test.jsonl";
 
 #[derive(Args, Debug)]
 #[command(after_long_help = LABELS)]
@@ -72,7 +72,7 @@ pub struct RuleFlags {
     ///
     /// hard: 1 if any is right. soft: the share of right ones. threshold: 1 if that share is above
     /// X. ratio: 1 if it is at least X times the share one step before [default: hard]
-    #[arg(long, value_name = "RULE", value_parser = rollouts)]
+    #[arg(long = "rollout-label", value_name = "RULE", value_parser = rollouts)]
     pub rollouts: Option<RolloutLabel>,
     /// Drop the labels behind a chain's first wrong step
     #[arg(long)]
@@ -136,10 +136,10 @@ pub struct SplitArgs {
     #[command(flatten)]
     pub input: InputFlags,
     /// The file for the chains to train on, in the format beamgen
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "train-out", value_name = "FILE")]
     pub train: PathBuf,
     /// The file for the chains to test with
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "test-out", value_name = "FILE")]
     pub test: PathBuf,
     /// The test's share of the problems
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
@@ -189,7 +189,7 @@ the two disagree on. A file may carry second opinions from elsewhere, too.";
 
 const SPLIT: &str = "\
 Example:
-  beamgen labels split labels.jsonl --train train.jsonl --test test.jsonl \\
+  beamgen labels split labels.jsonl --train-out train.jsonl --test-out test.jsonl \\
       --share 0.1 --seed 3 --exclude math500.jsonl processbench_math.json
 
 All chains of a problem are on the same side. The test part depends on the seed and on the problems \

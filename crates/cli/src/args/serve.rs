@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use beamgen::{ScorerKind, StrategyName};
 use clap::Args;
 
-use super::{SettingFlags, strategy_name, texts};
+use super::{SearchFlags, texts};
 
 /// Serve HTTP requests
 #[derive(Args, Debug)]
@@ -73,9 +72,9 @@ pub struct ServeArgs {
         hide_short_help = true
     )]
     pub connections: usize,
-    /// Most chains times tokens of a chain, for one request
+    /// Token limit of one request: chains times tokens of a chain
     #[arg(
-        long,
+        long = "max-request-tokens",
         value_name = "TOKENS",
         default_value_t = 1 << 20,
         help_heading = "Server",
@@ -104,33 +103,8 @@ pub struct ServeArgs {
     #[arg(short, long, help_heading = "Server", hide_short_help = true)]
     pub verbose: bool,
 
-    /// The search of the model `beamgen`: beam, dvts, majority, ...
-    ///
-    /// As for `beamgen solve`, which lists all strategies [default: beam]
-    #[arg(
-        long,
-        value_parser = strategy_name(),
-        value_name = "NAME",
-        hide_possible_values = true,
-        help_heading = "Search"
-    )]
-    pub strategy: Option<StrategyName>,
-    /// N, chains per problem [default: 16]
-    #[arg(
-        short = 'n',
-        long = "n",
-        value_name = "N",
-        help_heading = "Search",
-        long_help = texts::chains()
-    )]
-    pub chains: Option<usize>,
-
     #[command(flatten)]
-    pub settings: SettingFlags,
-
-    /// Score steps with prm, orm, exact or none [default: prm]
-    #[arg(long, help_heading = "Models", hide_short_help = true)]
-    pub scorer: Option<ScorerKind>,
+    pub settings: SearchFlags,
 }
 
 /// An address; the one name that always is one is taken, too.

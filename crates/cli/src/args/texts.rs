@@ -36,35 +36,7 @@ Examples:
   beamgen solve problems.jsonl --pair qwen2.5-math-1.5b
       published models by name; `beamgen models` lists them";
 
-/// Examples, the table of strategies, what the input may be.
-/// The help of --choose.
-pub fn choosing() -> String {
-    let usual = StrategyName::usual_choices();
-    format!(
-        "How the answer is chosen among finished chains\n\n\
-         best, majority or weighted [default: {usual}]"
-    )
-}
-
-/// The help of -m.
-pub fn expansion() -> String {
-    let using = StrategyName::list(|config| config.strategy.spec().uses_m);
-    format!(
-        "M, the expansion factor [default: 4]\n\n\
-         A beam keeps N/M chains and expands each of them M times. It matters for {using} only."
-    )
-}
-
-/// The help of -n.
-pub fn chains() -> String {
-    let of_one = StrategyName::list(|config| config.chains() == 1);
-    format!(
-        "N, chains per problem [default: 16]\n\n\
-         At most 65536. The KV cache of all chains stays within --kv-memory. \
-         It is 1 for {of_one}."
-    )
-}
-
+/// Examples, the table of strategies, and the input.
 pub fn solve() -> String {
     let strategies = StrategyName::help();
     format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")
@@ -197,13 +169,13 @@ Examples:
   beamgen solve problems.jsonl --score-as lower --max-error 0.05
       at most 5 % of the answers given are wrong
 
-Targets are the shares of right rollouts (--rollouts soft, the default here), or hard labels. A calibration is \
+Targets are the shares of right rollouts (--rollout-label soft, the default here), or hard labels. A calibration is \
 for one reward model and one policy: a generator and its temperature. A warning tells if it is used with another.";
 
 pub const EVAL_PRM: &str = "\
 Examples:
   beamgen eval-prm --data processbench_gsm8k.json --prm DIR
-  beamgen eval-prm --data gsm8k.json math.json --prm DIR --threshold 0.4
+  beamgen eval-prm --data gsm8k.json math.json --prm DIR --wrong-below 0.4
   beamgen problems --count 500 --steps > world.jsonl
   beamgen eval-prm --data world.jsonl
   beamgen eval-prm --data prmbench.jsonl prm800k.jsonl --prm DIR --report my-report
@@ -234,7 +206,7 @@ Examples:
       the last eight layers and a head, on the labels of `beamgen label`
   beamgen train prm --from DIR --data phase2_train.jsonl --alternatives --neutral positive --out my-prm
       PRM800K
-  beamgen train prm --from DIR --data labels.jsonl --rollouts soft --prm-format skywork-o1-open-prm --out my-prm
+  beamgen train prm --from DIR --data labels.jsonl --rollout-label soft --prm-format skywork-o1-open-prm --out my-prm
       a value head that learns the share of right rollouts
   beamgen eval-prm --data processbench_gsm8k.json --prm my-prm
   beamgen solve problems.jsonl --generator my-generator --prm my-prm

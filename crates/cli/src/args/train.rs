@@ -156,7 +156,7 @@ pub struct TuneFlags {
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
     /// Leave out longer examples
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = positive)]
+    #[arg(long = "max-example-tokens", value_name = "TOKENS", default_value_t = 1024, value_parser = positive)]
     pub max_tokens: usize,
     /// How the engine keeps the weights of frozen layers: auto is exact, int8 faster
     #[arg(long, value_name = "TYPE", default_value = "auto")]
@@ -359,7 +359,7 @@ pub struct AbacusArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Held-out problems for each measurement [default: 500]
-    #[arg(long, value_name = "COUNT", alias = "gate-problems")]
+    #[arg(long, value_name = "COUNT")]
     pub evaluation_problems: Option<usize>,
     /// Train on the cpu, or on cuda in a build with the feature train-cuda
     #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]

@@ -35,10 +35,10 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     if file.runs.is_empty() {
         return Err(file.whole("no [[run]]: add one"));
     }
-    let models = &args.settings.models;
-    let base = match &models.pair {
+    let given = &args.settings.given;
+    let base = match given.text("pair") {
         None => file.settings.clone(),
-        Some(pair) => Pair::find(pair)?.under(file.written.clone(), models.prm.as_deref())?,
+        Some(pair) => Pair::find(pair)?.under(file.written.clone(), given.path("prm"))?,
     };
     let base = settings::with_flags(base, &args.settings)?;
     let mut cells = Cells::default();
@@ -139,7 +139,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
         let mut config = base.clone();
         config.search.n = n;
         if let Some(strategy) = run.strategy {
-            settings::set_strategy(&mut config, strategy, None);
+            strategy.apply(&mut config.search);
         }
         let mut table = Table::try_from(&config).map_err(|error| fault(error.to_string()))?;
         beamgen::lay_over(&mut table, &run.settings);

@@ -35,7 +35,7 @@ pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let mut scored = base.clone();
     let is_model = |scorer: &&ScorerKind| matches!(scorer, ScorerKind::Prm | ScorerKind::Orm);
     scored.models.scorer = *scorers.iter().find(is_model).unwrap_or(&ScorerKind::None);
-    settings::refuse_idle(&scored, &args.settings, "--scorers prm or orm")?;
+    settings::refuse_idle(&scored, &args.settings.given, "--scorers prm or orm")?;
     let chains = match args.chains.as_slice() {
         [] => &[16],
         given => given,
@@ -46,7 +46,7 @@ pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
             for &n in chains {
                 let mut config = base.clone();
                 config.search.n = n;
-                settings::set_strategy(&mut config, strategy, None);
+                strategy.apply(&mut config.search);
                 config.models.scorer = scorer;
                 unscored_unless_needed(&mut config);
                 let scored = config.models.scorer != ScorerKind::None;

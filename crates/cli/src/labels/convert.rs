@@ -15,7 +15,7 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
     if own && args.rule.given() {
         return Err(Failure::Input(
-            "--to beamgen keeps the raw facts: give --neutral, --rollouts and --first-error-only where labels are \
+            "--to beamgen keeps the raw facts: give --neutral, --rollout-label and --first-error-only where labels are \
              used, or write another format"
                 .to_owned(),
         ));

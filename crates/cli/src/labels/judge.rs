@@ -22,10 +22,10 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     let mut config = settings::prm_config(&args.prm)?;
     // A file of settings may have checkers for a search.
     let flags = &args.checkers;
-    let checks = !flags.checker.is_empty() || !flags.checker_command.is_empty();
+    let checks = flags.given.has("checker") || flags.given.has("checker_command");
     config.checkers.builtin.clear();
     config.checkers.commands.clear();
-    settings::set_checkers(&mut config, flags);
+    let config = settings::with_flags(config, flags)?;
     let mut chains = inputs::chains(inputs::read(&args.input)?);
     let (judged, what) = match checks {
         false => (ask_model(config, &mut chains)?, "second opinions"),

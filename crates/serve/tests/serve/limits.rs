@@ -102,7 +102,7 @@ fn a_deadline_ends_a_search_with_what_it_has_and_a_wait_with_nothing() {
     body["temperature"] = json!(2.0);
     let deadlines = (0..25).map(|i| 0.05 * 1.25_f64.powi(i));
     let answers = deadlines.map(|seconds| {
-        body["beamgen"]["deadline"] = json!(seconds);
+        body["beamgen"]["timeout"] = json!(seconds);
         server.chat(&body)
     });
     let mut answers = answers.skip_while(|reply| reply.status == 504);
@@ -111,7 +111,7 @@ fn a_deadline_ends_a_search_with_what_it_has_and_a_wait_with_nothing() {
     drop(answers);
 
     let mut body = slow();
-    body["beamgen"]["deadline"] = json!(0.1);
+    body["beamgen"]["timeout"] = json!(0.1);
     let busy = begin(&server, &slow());
     wait_for(&server, "beamgen_in_flight ", 1.0);
     let started = Instant::now();
@@ -132,7 +132,7 @@ fn the_server_ends_a_search_that_takes_too_long_whatever_the_request_says() {
     };
     let server = with(1, limits);
     let mut body = slow();
-    body["beamgen"]["deadline"] = json!(1000);
+    body["beamgen"]["timeout"] = json!(1000);
     let reply = server.chat(&body);
     match reply.status {
         200 => assert_eq!(reply.json()["beamgen"]["stopped"], "deadline"),

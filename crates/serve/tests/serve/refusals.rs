@@ -3,7 +3,7 @@
 use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};
 
-use crate::client::{Running, ask, request};
+use crate::client::{Running, ask, problem, request};
 
 #[test]
 fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
@@ -112,9 +112,9 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
             "beamgen.generator.starts",
         ),
         (
-            ask("x", json!({"deadline": 0})),
+            ask("x", json!({"timeout": 0})),
             "invalid_value",
-            "beamgen.deadline",
+            "beamgen.timeout",
         ),
         (
             ask("x", json!({"events": true})),
@@ -232,4 +232,45 @@ fn other_paths_and_methods_are_refused() {
         let (status, _, param) = refused.refusal();
         assert_eq!((status, param), (400, json!("chains")));
     }
+}
+
+#[test]
+fn the_fields_of_a_search_are_the_settings_of_a_request() {
+    let server = Running::start(ServeOptions::default());
+    for row in beamgen::settings::SETTINGS {
+        let refused = server.chat(&ask("x", json!({row.name: [{}]}))).json();
+        let (code, param) = match (row.scope, row.name) {
+            (beamgen::settings::Scope::Request, name) => {
+                ("invalid_value", format!("beamgen.{name}"))
+            }
+            // This one is also a table of keys.
+            (_, "generator") => ("invalid_value", "beamgen.generator".to_owned()),
+            (_, name) => ("unknown_field", format!("beamgen.{name}")),
+        };
+        assert_eq!(refused["error"]["code"], code, "{}: {refused}", row.name);
+        assert_eq!(refused["error"]["param"], param, "{refused}");
+    }
+}
+
+#[test]
+fn earlier_names_of_fields_are_taken_with_a_note() {
+    let server = Running::start(ServeOptions::default());
+    let answer = |own| server.chat(&ask(&problem(0), own)).ok()["beamgen"].clone();
+    let new = answer(json!({"n": 4, "budget_tokens": 60, "timeout": 500}));
+    let old = answer(json!({"n": 4, "budget": 60, "deadline": 500}));
+    assert_eq!(
+        old["ledger"]["generated_tokens"],
+        new["ledger"]["generated_tokens"]
+    );
+    assert_eq!(new["note"], serde_json::Value::Null);
+    let note = old["note"].as_str().unwrap();
+    assert!(
+        note.contains("beamgen.budget is now called beamgen.budget_tokens"),
+        "{note}"
+    );
+    assert!(note.contains("beamgen.timeout"), "{note}");
+    let both = server
+        .chat(&ask("x", json!({"budget": 60, "budget_tokens": 60})))
+        .json();
+    assert_eq!(both["error"]["param"], "beamgen.budget");
 }

@@ -74,7 +74,7 @@ fn every_setting_of_a_search_can_be_asked_for() {
     let mut body = ask(
         &text,
         json!({
-            "strategy": "majority", "n": 6, "aggregation": "product", "budget": 500, "id": "mine", "seed": 5,
+            "strategy": "majority", "n": 6, "aggregation": "product", "budget_tokens": 500, "id": "mine", "seed": 5,
             "generator": {"max_step_tokens": 60, "sampling": {"temperature": 3.0}}, "tree": true,
         }),
     );

@@ -175,7 +175,7 @@ fn events_tell_every_node_of_the_tree_as_it_ends_up() {
         json!({"n": 16, "m": 4, "search": {"early_rejection": 8}}),
         json!({"strategy": "majority", "n": 12}),
         json!({"strategy": "mcts", "n": 6}),
-        json!({"strategy": "rebase", "n": 12, "budget": 400}),
+        json!({"strategy": "rebase", "n": 12, "budget_tokens": 400}),
     ] {
         let mut own = own;
         (own["events"], own["tree"]) = (json!(true), json!(true));

@@ -1,0 +1,44 @@
+//! Earlier spellings of flags, which are accepted for one release with a note.
+
+use std::ffi::OsString;
+
+use clap::Command;
+
+/// Each earlier spelling and the present one, of all commands that have the present one.
+const OLD: [(&str, &str); 8] = [
+    ("rollouts", "rollout-label"),
+    ("threshold", "wrong-below"),
+    ("train", "train-out"),
+    ("test", "test-out"),
+    ("max-tokens", "max-request-tokens"),
+    ("max-tokens", "max-example-tokens"),
+    ("reach", "dependency-distance"),
+    ("gate-problems", "evaluation-problems"),
+];
+
+/// The command with its earlier spellings as hidden aliases, and those of its commands.
+pub fn accepted(command: Command) -> Command {
+    let command = command.mut_subcommands(accepted);
+    OLD.iter().fold(command, |command, (old, new)| {
+        command.mut_args(|arg| match arg.get_long() {
+            Some(long) if long == *new => arg.alias(*old),
+            _ => arg,
+        })
+    })
+}
+
+/// A note for each earlier spelling among the arguments of a command.
+pub fn notes(command: &Command, typed: impl Iterator<Item = OsString>) -> Vec<String> {
+    let has = |new: &str| {
+        command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some(new))
+    };
+    let typed = typed.map(|typed| typed.to_string_lossy().into_owned());
+    let notes = typed.take_while(|typed| typed != "--").filter_map(|typed| {
+        let name = typed.strip_prefix("--")?.split('=').next()?;
+        let (old, new) = OLD.iter().find(|(old, new)| *old == name && has(new))?;
+        Some(format!("note: --{old} is now called --{new}"))
+    });
+    notes.collect()
+}
