@@ -1,6 +1,7 @@
 //! `beamgen train`: models from scratch, or from a checkpoint and a file of examples.
 
 mod abacus;
+mod display;
 mod numbers;
 mod rl;
 mod tune;

@@ -1,23 +1,13 @@
-//! Training: of the bundled models on the problems of `beamgen-world`, of any checkpoint on a file
-//! of examples ([`tune`]), and of a generator by what its own chains earn ([`rl`]).
+//! Training: of the bundled models on the problems of `beamgen-world` ([`abacus`]), of any
+//! checkpoint on a file of examples ([`tune`]), and of a generator by what its own chains earn
+//! ([`rl`]).
 
 #![forbid(unsafe_code)]
 
-pub mod config;
-pub mod detect;
-pub mod evaluation;
-pub mod export;
-pub mod lm;
-pub mod mining;
-pub mod model;
+pub mod abacus;
 pub mod ops;
 pub mod optim;
-pub mod pipeline;
-pub mod reward;
 pub mod rl;
-pub mod sample;
-pub mod tokenizer;
-pub mod trainer;
 pub mod tune;
 mod write;
 

@@ -32,8 +32,7 @@ macro_rules! vectorised {
 mod attention;
 pub mod composed;
 mod cross_entropy;
-mod frozen_linear;
-mod linear_objective;
+mod linear;
 mod math;
 mod rms_norm;
 mod swiglu;
@@ -42,10 +41,45 @@ mod tests;
 
 pub use attention::Attention;
 pub use cross_entropy::CrossEntropy;
-pub use frozen_linear::FrozenLinear;
-pub use linear_objective::{Cost, linear_cross_entropy, linear_log_probs, linear_objective};
+pub use linear::{Cost, FrozenLinear, linear_cross_entropy, linear_log_probs, linear_objective};
 pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;
+
+/// [`Attention`], fused where there is a fused operation.
+pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
+    if x.device().is_cpu() && op.is_fused() {
+        x.apply_op1(op)
+    } else {
+        composed::attention(&op, x)
+    }
+}
+
+/// [`RmsNorm`], fused on the CPU.
+pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
+    if x.device().is_cpu() {
+        x.apply_op2(weight, RmsNorm { eps })
+    } else {
+        composed::rms_norm(x, weight, eps)
+    }
+}
+
+/// [`SwiGlu`], fused on the CPU.
+pub fn swiglu(x: &Tensor) -> Result<Tensor> {
+    if x.device().is_cpu() {
+        x.apply_op1(SwiGlu)
+    } else {
+        composed::swiglu(x)
+    }
+}
+
+/// [`CrossEntropy`], fused on the CPU.
+pub fn cross_entropy(logits: &Tensor, targets: Vec<u32>, weights: Vec<f32>) -> Result<Tensor> {
+    if logits.device().is_cpu() {
+        logits.apply_op1(CrossEntropy { targets, weights })
+    } else {
+        composed::cross_entropy(logits, &targets, &weights)
+    }
+}
 
 fn floats<'a>(s: &'a CpuStorage, l: &Layout) -> Result<&'a [f32]> {
     let (a, b) = l

@@ -5,6 +5,7 @@ use candle_core::{Result, Tensor, Var};
 use std::collections::HashMap;
 
 /// Loshchilov and Hutter (2019), decoupled weight decay on matrices only.
+#[derive(Clone, Debug)]
 pub struct AdamW {
     /// Decay of the first and the second moment.
     pub betas: (f64, f64),

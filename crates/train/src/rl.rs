@@ -2,7 +2,7 @@
 //! reward model, or from both.
 //!
 //! * [`Algorithm`]: the table of algorithms; what differs between them is data.
-//! * [`advantage`], [`credit`], [`objective`], [`overlong`], [`mod@average`]: the estimators, pure
+//! * [`advantage`], [`credit`], [`objective`], [`mod@average`]: the estimators, pure
 //!   functions of rewards, lengths and log-probabilities.
 //! * `rollout` samples chains by the engine's search, `policy` keeps the engine's weights those of
 //!   the trainer, `learner` takes optimiser steps.
@@ -20,7 +20,6 @@ mod learner;
 mod lesson;
 mod log;
 pub mod objective;
-pub mod overlong;
 mod policy;
 mod recipe;
 mod reference;
@@ -28,7 +27,6 @@ mod report;
 mod reward;
 mod rollout;
 mod run;
-mod split;
 mod state;
 mod tally;
 mod watch;
@@ -36,7 +34,7 @@ mod watch;
 pub use algorithm::{Algorithm, Baseline, Scale};
 pub use average::Average;
 pub use credit::Credit;
+pub use held_out::hold_out;
 pub use recipe::{Recipe, Reward};
 pub use report::{Event, HeldOut, Update};
 pub use run::{Ended, Job, run};
-pub use split::hold_out;

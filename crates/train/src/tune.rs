@@ -11,8 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod batches;
-mod decoder;
-mod example;
+pub(crate) mod decoder;
 pub mod export;
 pub(crate) mod features;
 mod fit;
@@ -26,10 +25,10 @@ pub mod sft;
 pub(crate) mod state;
 pub(crate) mod work;
 
+pub use batches::{Example, Label, Rows};
 pub use decoder::{Decoder, Input};
-pub use example::{Example, Label};
 pub use features::Features;
-pub use fit::{Data, Fit, HeldOut, Report, fit};
+pub use fit::{Data, Fit, HeldOut, Pass, Plan, Report, Save, Updates, fit, train};
 pub use head::{RewardHead, cross_entropy};
 pub use judged::Judged;
 pub use recipe::{Decay, Lora, Recipe, Trained};

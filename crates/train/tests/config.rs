@@ -1,6 +1,6 @@
 //! The configuration that is shipped is the one in the code.
 
-use beamgen_train::config::TrainConfig;
+use beamgen_train::abacus::config::TrainConfig;
 
 fn keys(prefix: &str, table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();

@@ -5,25 +5,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use beamgen_engine::{Model, Tokenizer, Weights};
+use beamgen_train::abacus::config::TrainConfig;
+use beamgen_train::abacus::{Evaluation, train};
 use beamgen_train::candle_core::Device;
-use beamgen_train::config::TrainConfig;
-use beamgen_train::pipeline::{Evaluation, Folders, Report, train};
+use beamgen_train::tune::Report;
 
 /// Trains in `dir`; gives the evaluation and each stage's reported losses.
 fn run(config: &TrainConfig, dir: &Path) -> (Evaluation, BTreeMap<String, Vec<f64>>) {
-    let folders = Folders {
-        out: dir.to_owned(),
-        work: dir.join("work"),
-    };
     let losses: RefCell<BTreeMap<String, Vec<f64>>> = RefCell::default();
-    let evaluation = train(config, &folders, &Device::Cpu, &mut |report| {
-        if let Report::Step(p) = report {
-            losses
-                .borrow_mut()
-                .entry(p.stage.to_owned())
-                .or_default()
-                .push(p.loss);
-        }
+    let mut stage = String::new();
+    let evaluation = train(config, dir, &Device::Cpu, &mut |report| match report {
+        Report::Note(name) => stage = name,
+        Report::Step { loss, .. } => losses
+            .borrow_mut()
+            .entry(stage.clone())
+            .or_default()
+            .push(loss),
+        _ => {}
     })
     .unwrap();
     (evaluation, losses.into_inner())
@@ -35,7 +33,8 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
     let (evaluation, losses) = run(&TrainConfig::quick(), dir.path());
     for stage in ["body", "prm"] {
         let l = &losses[stage];
-        assert!(l[l.len() - 1] < l[0], "{stage}: {l:?}");
+        let sum = |some: &[f64]| some.iter().sum::<f64>();
+        assert!(sum(&l[l.len() - 20..]) < sum(&l[..20]), "{stage}: {l:?}");
     }
     for stage in ["generator", "prm-hard-1", "prm-hard-2", "orm", "orm-hard-2"] {
         assert!(losses[stage].iter().all(|l| l.is_finite()), "{stage}");
@@ -73,18 +72,20 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     run(&config, whole.path());
 
     let cut = tempfile::tempdir().unwrap();
-    let folders = Folders {
-        out: cut.path().to_owned(),
-        work: cut.path().join("work"),
-    };
     for (stage, exported) in [("body", false), ("prm-hard-2", true), ("orm-hard-2", true)] {
         let killed = std::panic::catch_unwind(|| {
-            train(&config, &folders, &Device::Cpu, &mut |report| {
-                // this report comes before its step's checkpoint: what is on disk is step 16
-                if matches!(report, Report::Step(p) if p.stage == stage && p.step == 20) {
-                    panic!("killed");
-                }
-            })
+            let mut now = String::new();
+            train(
+                &config,
+                cut.path(),
+                &Device::Cpu,
+                &mut |report| match report {
+                    Report::Note(name) => now = name,
+                    // this report comes before its step's checkpoint: what is on disk is step 16
+                    Report::Step { step: 20, .. } if now == stage => panic!("killed"),
+                    _ => {}
+                },
+            )
         });
         assert!(killed.is_err());
         assert_eq!(cut.path().join("generator").exists(), exported);
@@ -102,11 +103,7 @@ fn another_configuration_may_not_take_over_a_work_folder() {
     let work = dir.path().join("work");
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("config.json"), "{}").unwrap();
-    let folders = Folders {
-        out: dir.path().to_owned(),
-        work,
-    };
-    let error = train(&TrainConfig::quick(), &folders, &Device::Cpu, &mut |_| {}).unwrap_err();
+    let error = train(&TrainConfig::quick(), dir.path(), &Device::Cpu, &mut |_| {}).unwrap_err();
     assert!(error.is_input());
     assert!(error.to_string().contains("other settings"), "{error}");
 }

@@ -196,7 +196,7 @@ fn labels_stand_where_scores_are_read_and_nowhere_else() {
             assert!(tokens.starts_with(&example.ids), "{family}");
             let time = example.ids.len();
             let all: Vec<u32> = (0..time as u32).collect();
-            let hidden = decoder.forward(Input::Tokens(&example.ids), time, &all);
+            let hidden = decoder.forward(Input::Tokens(&example.ids), time, Some(&all));
             let hidden = Var::from_tensor(&hidden.unwrap().detach()).unwrap();
             let rows: Vec<u32> = example.labels.iter().map(|label| label.row).collect();
             let rows = beamgen_train::candle_core::Tensor::new(rows, hidden.device()).unwrap();

@@ -214,7 +214,9 @@ fn merged_adapters_compute_the_same() {
         let hidden = |decoder: &Decoder| {
             let ids = &examples[3].ids;
             let at: Vec<u32> = (0..ids.len() as u32).collect();
-            let hidden = decoder.forward(Input::Tokens(ids), ids.len(), &at).unwrap();
+            let hidden = decoder
+                .forward(Input::Tokens(ids), ids.len(), Some(&at))
+                .unwrap();
             hidden.flatten_all().unwrap().to_vec1::<f32>().unwrap()
         };
         for (a, b) in hidden(&decoder).iter().zip(hidden(&merged)) {
@@ -240,7 +242,7 @@ fn a_decoder_computes_what_the_engine_computes() {
         let decoder = Decoder::load(config, &weights, Trained::ALL, true, 64).unwrap();
         let at: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
         let ours = decoder
-            .forward(Input::Tokens(&example.ids), example.ids.len(), &at)
+            .forward(Input::Tokens(&example.ids), example.ids.len(), Some(&at))
             .unwrap()
             .to_vec2::<f32>()
             .unwrap();

@@ -1,56 +1,45 @@
 //! `beamgen train abacus`: makes the bundled models, shows how it goes, and evaluates them.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use beamgen::{
     Choose, Config, DeviceChoice, ExactScorer, Problem, ScorerKind, Solver, StrategyKind,
 };
-use beamgen_train::config::TrainConfig;
-use beamgen_train::pipeline::{self, Evaluation, Folders, Report};
-use beamgen_train::trainer::Progress;
-use beamgen_train::{Error, candle_core::Device, evaluation};
-use indicatif::{ProgressBar, ProgressStyle};
+use beamgen_train::abacus::config::TrainConfig;
+use beamgen_train::abacus::{self, Evaluation, evaluation};
+use beamgen_train::{Error, candle_core::Device};
 
+use super::display::Display;
 use super::failure;
 use crate::args::{AbacusArgs, DeviceFlag};
 use crate::failure::Failure;
-use crate::output;
 use crate::printable;
-use crate::table::grouped;
 use crate::write::write_file;
-
-/// How often a line appears where there is no terminal.
-const LINE: Duration = Duration::from_secs(20);
 
 /// The largest settings file read.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub fn main(args: &AbacusArgs) -> Result<(), Failure> {
     let config = config(args)?;
-    let folders = Folders {
-        out: args.out.clone(),
-        work: args.out.join("work"),
-    };
-    if !args.resume && folders.work.join("config.json").exists() {
-        return Err(failure(Error::EarlierRun(folders.work)));
+    let work = args.out.join("work");
+    if !args.resume && work.join("config.json").exists() {
+        return Err(failure(Error::EarlierRun(work)));
     }
     let device = device(args.device)?;
-    let mut display = Display::new();
-    let evaluation = pipeline::train(&config, &folders, &device, &mut |report| {
+    let mut display = Display::default();
+    let evaluation = abacus::train(&config, &args.out, &device, &mut |report| {
         display.show(&report)
     })
     .map_err(failure)?;
-    display.end();
     let searches = searches(
         &config,
-        &folders.out,
+        &args.out,
         args.evaluation_problems
             .unwrap_or(config.evaluation_problems),
     )?;
-    report(&config, &folders.out, &evaluation, &searches)
+    report(&config, &args.out, &evaluation, &searches)
 }
 
 fn config(args: &AbacusArgs) -> Result<TrainConfig, Failure> {
@@ -268,62 +257,4 @@ fn report(
     let written = out.join("{generator,prm,orm}").display().to_string();
     writeln!(o, "Written: {}", printable::line(&written))?;
     Ok(o.flush()?)
-}
-
-/// A bar on a terminal, now and then a line elsewhere; all on stderr.
-struct Display {
-    bar: Option<ProgressBar>,
-    shown: Instant,
-}
-
-impl Display {
-    fn new() -> Self {
-        Self {
-            bar: None,
-            shown: Instant::now(),
-        }
-    }
-
-    fn show(&mut self, report: &Report<'_>) {
-        match report {
-            Report::Stage(name) => {
-                self.end();
-                output::note(name);
-            }
-            Report::Step(progress) => self.step(progress),
-        }
-    }
-
-    fn step(&mut self, p: &Progress<'_>) {
-        let rate = grouped(p.tokens_per_second as u64);
-        if std::io::stderr().is_terminal() {
-            let bar = self.bar.get_or_insert_with(|| {
-                let bar = ProgressBar::new(p.steps as u64);
-                if let Ok(style) =
-                    ProgressStyle::with_template("  {bar:30} {pos}/{len}  {wide_msg}")
-                {
-                    bar.set_style(style);
-                }
-                bar
-            });
-            bar.set_position(p.step as u64);
-            let left = Duration::from_secs(p.seconds_left as u64);
-            bar.set_message(format!(
-                "loss {:.4}  {rate} tokens/s  {left:?} left",
-                p.loss
-            ));
-        } else if self.shown.elapsed() > LINE || p.step == p.steps {
-            self.shown = Instant::now();
-            output::note(format_args!(
-                "  {} {}/{}  loss {:.4}  {rate} tokens/s  {:.0} s left",
-                p.stage, p.step, p.steps, p.loss, p.seconds_left
-            ));
-        }
-    }
-
-    fn end(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
 }

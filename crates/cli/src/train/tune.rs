@@ -2,13 +2,13 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use beamgen::PrmSpec;
 use beamgen_labels::Neutral;
 use beamgen_train::tune::labelled::{Labels, Target};
-use beamgen_train::tune::{Job, Recipe, Report, Task, run};
+use beamgen_train::tune::{Job, Recipe, Task, run};
 
+use super::display::Display;
 use super::numbers::{decay, not_negative, positive, share};
 use super::{checkpoint, failure};
 use crate::args::{RewardArgs, SftArgs, TuneFlags};
@@ -16,10 +16,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::peak_memory;
 use crate::printable;
-use crate::table::grouped;
-
-/// How often a line appears.
-const LINE: Duration = Duration::from_secs(20);
 
 /// The largest chat template read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -57,10 +53,7 @@ pub fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
 }
 
 fn train(job: &Job) -> Result<(), Failure> {
-    let mut display = Display {
-        shown: Instant::now(),
-        losses: Vec::new(),
-    };
+    let mut display = Display::default();
     let finished = run(job, &mut |report| display.show(&report)).map_err(failure)?;
     if let Some(peak) = peak_memory::mib() {
         output::note(format_args!("  at most {peak:.0} MiB of memory"));
@@ -101,66 +94,4 @@ fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
         stop_after: flags.stop_after,
         evaluate_every: flags.evaluate_every,
     })
-}
-
-/// A line now and then, on stderr.
-struct Display {
-    shown: Instant,
-    /// Since the last line.
-    losses: Vec<f64>,
-}
-
-impl Display {
-    fn show(&mut self, report: &Report) {
-        match report {
-            Report::Note(text) => output::note(text),
-            Report::Features(done, total) => {
-                if self.is_due() || done == total {
-                    let (done, total) = (grouped(*done as u64), grouped(*total as u64));
-                    output::note(format_args!("  frozen layers: {done} of {total} tokens"));
-                }
-            }
-            Report::Step {
-                step,
-                steps,
-                loss,
-                rate,
-                tokens_per_second,
-                seconds_left,
-            } => {
-                self.losses.push(*loss);
-                if self.is_due() || step == steps || *step == 1 {
-                    let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
-                    self.losses.clear();
-                    let speed = grouped(*tokens_per_second as u64);
-                    let minutes = seconds_left / 60.0;
-                    output::note(format_args!(
-                        "  {step}/{steps}  loss {mean:.4}  rate {rate:.2e}  {speed} tokens/s  {minutes:.1} min left"
-                    ));
-                }
-            }
-            Report::HeldOut(step, held) => {
-                let mut line = format!("  after {step}: held out, loss {:.4}", held.loss);
-                if let Some(judged) = held.judged {
-                    let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
-                    line += &format!(
-                        ", AUC {}, balanced accuracy {}, {:.1} % of {} labels right",
-                        shown(judged.auc),
-                        shown(judged.balanced_accuracy),
-                        100.0 * judged.right,
-                        judged.labels
-                    );
-                }
-                output::note(line);
-            }
-        }
-    }
-
-    fn is_due(&mut self) -> bool {
-        let due = self.shown.elapsed() > LINE;
-        if due {
-            self.shown = Instant::now();
-        }
-        due
-    }
 }

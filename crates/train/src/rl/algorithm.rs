@@ -44,7 +44,7 @@ pub struct Algorithm {
     pub clip: (f64, f64),
     /// Groups whose rewards are all the same are dropped, and others sampled in their place.
     pub resamples: bool,
-    /// Chains near the length limit lose up to 1 ([`overlong`](super::overlong)).
+    /// Chains near the length limit lose up to 1: DAPO's soft penalty.
     pub overlong: bool,
 }
 

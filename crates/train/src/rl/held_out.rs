@@ -6,10 +6,21 @@ use super::policy::Policy;
 use super::report::HeldOut;
 use super::rollout::{Chain, Plan};
 use crate::Result;
+use crate::tune::work;
 
 /// The seed of the samples: the same for all runs and updates, so that measurements differ by the
 /// policy alone.
 const SEED: u64 = 0x0e1d_0074;
+
+/// Takes a `part` of the problems, 0 to 1, to be measured: those of the same text on one side, by a
+/// hash of the text and the seed. Returns those to learn from, then the others.
+#[must_use]
+pub fn hold_out(problems: Vec<Problem>, part: f64, seed: u64) -> (Vec<Problem>, Vec<Problem>) {
+    let texts: Vec<String> = problems.iter().map(|p| p.text.clone()).collect();
+    let (train, held_out) = work::split(&texts, part, seed);
+    let of = |which: &[usize]| which.iter().map(|&i| problems[i].clone()).collect();
+    (of(&train), of(&held_out))
+}
 
 /// Measures the policy after `update` updates: samples as `plan` says, and one greedy chain.
 ///

@@ -185,8 +185,8 @@ impl<'a> Learner<'a> {
 
     /// Hidden states of the rows that predict the chains' tokens, and these tokens.
     fn hidden(&mut self, samples: &[&Sample], part: &[usize]) -> Result<(Tensor, Vec<u32>)> {
-        let time = part.iter().map(|&i| samples[i].ids.len()).max();
-        let time = time.unwrap_or(0);
+        let sequences: Vec<&[u32]> = part.iter().map(|&i| &samples[i].ids[..]).collect();
+        let (ids, time) = batches::pad(&sequences);
         let (mut at, mut targets) = (Vec::new(), Vec::new());
         for (row, &i) in part.iter().enumerate() {
             let Sample { ids, prompt, .. } = samples[i];
@@ -194,16 +194,9 @@ impl<'a> Learner<'a> {
             targets.extend_from_slice(&ids[*prompt..]);
         }
         let hidden = match &mut self.frozen {
-            None => {
-                let mut ids = vec![0; part.len() * time];
-                for (row, &i) in ids.chunks_mut(time).zip(part) {
-                    row[..samples[i].ids.len()].copy_from_slice(&samples[i].ids);
-                }
-                self.decoder.forward(Input::Tokens(&ids), time, &at)?
-            }
+            None => self.decoder.forward(Input::Tokens(&ids), time, Some(&at))?,
             Some(frozen) => {
                 let width = self.decoder.config.hidden_size;
-                let sequences: Vec<&[u32]> = part.iter().map(|&i| &samples[i].ids[..]).collect();
                 let mut values = Vec::new();
                 frozen.compute(&sequences, &mut |x| values.push(x))?;
                 let mut rows = vec![0f32; part.len() * time * width];
@@ -214,7 +207,8 @@ impl<'a> Learner<'a> {
                     from = rest;
                 }
                 let rows = Tensor::from_vec(rows, (part.len() * time, width), &Device::Cpu)?;
-                self.decoder.forward(Input::Hidden(&rows), time, &at)?
+                self.decoder
+                    .forward(Input::Hidden(&rows), time, Some(&at))?
             }
         };
         Ok((hidden, targets))

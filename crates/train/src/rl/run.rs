@@ -134,7 +134,13 @@ pub fn run(
 
     let folder = job.out.join("work");
     create_folder(&folder)?;
-    work::claim(&folder, &Identity::of(job, &weights), job.resume)?;
+    let identity = Identity::of(job, &weights);
+    work::claim(
+        &folder.join("run.json"),
+        &identity,
+        job.resume,
+        Identity::eq,
+    )?;
     report(Event::Note(format!(
         "{} problems, {} held out; {} weights are trained",
         problems.len(),

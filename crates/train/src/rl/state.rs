@@ -44,7 +44,7 @@ impl Files {
         if !self.state.exists() {
             return Ok(None);
         }
-        let saved = state::load(&self.state)?;
+        let saved = state::load(&self.state, &decoder.device)?;
         decoder.restore(&saved)?;
         let count = |name: &str| -> Result<usize> {
             let number = state::number(&saved, name)?
@@ -102,6 +102,6 @@ impl Files {
     /// # Errors
     /// The file is broken or is another model's.
     pub fn take_best(&self, decoder: &Decoder) -> Result<()> {
-        decoder.restore(&state::load(&self.best)?)
+        decoder.restore(&state::load(&self.best, &decoder.device)?)
     }
 }

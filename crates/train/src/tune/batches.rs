@@ -1,8 +1,61 @@
-//! Which examples are computed together.
+//! Examples, which of them are computed together, and their rows.
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+
+/// A sequence and what is learnt from it. A row is a position of `ids`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Example {
+    /// The tokens.
+    pub ids: Vec<u32>,
+    /// Next-token prediction: row, the token to be predicted there, weight.
+    pub next: Vec<(u32, u32, f32)>,
+    /// Labels of a reward model.
+    pub labels: Vec<Label>,
+}
+
+/// What a reward model has to say at a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Label {
+    /// Where it is read.
+    pub row: u32,
+    /// The probability that the step is right, 0 to 1.
+    pub right: f32,
+    /// Of its loss.
+    pub weight: f32,
+}
+
+impl Example {
+    /// Tokens of which nothing is learnt yet.
+    pub fn of(ids: Vec<u32>) -> Self {
+        Self {
+            ids,
+            ..Self::default()
+        }
+    }
+
+    /// Learns to predict `target` as the token at `place`, from the one before.
+    pub fn predict(&mut self, place: usize, target: u32) {
+        self.next.push((place as u32 - 1, target, 1.0));
+    }
+
+    /// Learns whether what ends at `place` is right.
+    pub fn judge(&mut self, place: usize, is_right: bool, weight: f32) {
+        self.labels.push(Label {
+            row: place as u32,
+            right: f32::from(u8::from(is_right)),
+            weight,
+        });
+    }
+
+    /// What the losses of its rows are weighted with, together.
+    pub fn weight(&self) -> f64 {
+        let next = self.next.iter().map(|x| f64::from(x.2));
+        let labels = self.labels.iter().map(|x| f64::from(x.weight));
+        next.chain(labels).sum()
+    }
+}
 
 /// Batches between which lengths are sorted: enough that those of one batch are alike, few enough
 /// that an epoch's order stays random.
@@ -40,6 +93,64 @@ pub fn parts(mut batch: Vec<usize>, lengths: &[usize], most: usize) -> Vec<Vec<u
         }
     }
     parts
+}
+
+/// Token ids `[sequences * time]`, short sequences padded with 0, and the longest's length `time`.
+pub fn pad(sequences: &[&[u32]]) -> (Vec<u32>, usize) {
+    let lengths = sequences.iter().map(|ids| ids.len());
+    let time = lengths.max().unwrap_or(0);
+    let mut ids = vec![0; sequences.len() * time];
+    for (row, own) in ids.chunks_mut(time.max(1)).zip(sequences) {
+        row[..own.len()].copy_from_slice(own);
+    }
+    (ids, time)
+}
+
+/// The predictions and labels of padded examples. A row is a place among all their tokens.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The padded tokens.
+    pub ids: Vec<u32>,
+    /// Tokens of the longest example.
+    pub time: usize,
+    /// Rows that predict a token.
+    pub at: Vec<u32>,
+    /// The token that each of them predicts.
+    pub targets: Vec<u32>,
+    /// The weight of each prediction.
+    pub weights: Vec<f32>,
+    /// Labels, each with its row.
+    pub labels: Vec<Label>,
+}
+
+impl Rows {
+    /// The rows of examples.
+    pub fn of<'a>(examples: impl Iterator<Item = &'a Example> + Clone) -> Self {
+        let sequences: Vec<&[u32]> = examples.clone().map(|e| e.ids.as_slice()).collect();
+        let (ids, time) = pad(&sequences);
+        let mut rows = Self {
+            ids,
+            time,
+            ..Self::default()
+        };
+        for (start, example) in (0..).step_by(time.max(1)).zip(examples) {
+            for &(row, target, weight) in &example.next {
+                rows.at.push(start + row);
+                rows.targets.push(target);
+                rows.weights.push(weight);
+            }
+            rows.labels.extend(example.labels.iter().map(|label| Label {
+                row: start + label.row,
+                ..*label
+            }));
+        }
+        rows
+    }
+
+    /// The rows of the labels.
+    pub fn labelled(&self) -> impl Iterator<Item = u32> {
+        self.labels.iter().map(|label| label.row)
+    }
 }
 
 #[cfg(test)]

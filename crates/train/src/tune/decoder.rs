@@ -2,6 +2,7 @@
 //! the engine reads, by the engine's own description of the model.
 
 mod adapters;
+mod fresh;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use beamgen_engine::{ModelConfig, Weights};
 use candle_core::{DType, Device, Tensor, Var};
 
 use adapters::Adapter;
+pub(super) use fresh::normal;
 
 use super::Trained;
-use crate::ops::{self, composed};
+use crate::ops;
 use crate::{Error, Result};
 
 /// The embedding's name.
@@ -43,7 +45,8 @@ pub struct Decoder {
     adapters: BTreeMap<String, Vec<Adapter>>,
     cos: Arc<Vec<f32>>,
     sin: Arc<Vec<f32>>,
-    pairs: usize,
+    /// Where the weights are.
+    pub(crate) device: Device,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -94,18 +97,29 @@ impl Decoder {
                     .collect::<Vec<f32>>(),
             )
         };
-        let mut decoder = Self {
+        let tables = (table(f64::cos), table(f64::sin));
+        let mut decoder = Self::empty(config, frozen, tables, &Device::Cpu);
+        decoder.read(weights, trained.top.is_none(), generator)?;
+        Ok(decoder)
+    }
+
+    /// A decoder without any tensor. `tables` are the cosines and sines of all positions' angles.
+    fn empty(
+        config: ModelConfig,
+        frozen: usize,
+        tables: (Arc<Vec<f32>>, Arc<Vec<f32>>),
+        device: &Device,
+    ) -> Self {
+        Self {
+            config,
             frozen,
             vars: BTreeMap::new(),
             fixed: BTreeMap::new(),
             adapters: BTreeMap::new(),
-            cos: table(f64::cos),
-            sin: table(f64::sin),
-            pairs: frequencies.len(),
-            config,
-        };
-        decoder.read(weights, trained.top.is_none(), generator)?;
-        Ok(decoder)
+            cos: tables.0,
+            sin: tables.1,
+            device: device.clone(),
+        }
     }
 
     fn read(&mut self, weights: &Weights, whole: bool, generator: bool) -> Result<()> {
@@ -166,7 +180,7 @@ impl Decoder {
     }
 
     /// Adds or replaces a trained tensor.
-    pub(super) fn put(&mut self, name: String, tensor: &Tensor) -> Result<()> {
+    pub(crate) fn put(&mut self, name: String, tensor: &Tensor) -> Result<()> {
         self.vars.insert(name, Var::from_tensor(tensor)?);
         Ok(())
     }
@@ -218,36 +232,36 @@ impl Decoder {
         Ok(())
     }
 
-    /// Hidden states behind the final norm of the rows `at`, `[at, hidden]`, of padded sequences of
-    /// `time` tokens each. Nothing but what these rows need is computed.
+    /// Hidden states after the final norm of the rows `at`, `[at, hidden]`, of padded sequences of
+    /// `time` tokens each; of all rows if there is no `at`. Only what these rows need is computed.
     ///
     /// # Errors
     /// What candle says.
-    pub fn forward(&self, input: Input<'_>, time: usize, at: &[u32]) -> Result<Tensor> {
+    pub fn forward(&self, input: Input<'_>, time: usize, at: Option<&[u32]>) -> Result<Tensor> {
         let c = &self.config;
         let mut x = match input {
             Input::Tokens(ids) => {
-                let ids = Tensor::new(ids, &Device::Cpu)?;
+                let ids = Tensor::new(ids, &self.device)?;
                 self.expect(EMBEDDING)?.index_select(&ids, 0)?
             }
             Input::Hidden(hidden) => hidden.clone(),
         };
-        let at = Tensor::new(at, &Device::Cpu)?;
+        let at = at.map(|at| Tensor::new(at, &self.device)).transpose()?;
         for i in self.frozen..c.num_hidden_layers {
             let h = self.norm(&x, &layer(i, "input_layernorm"))?;
             let qkv = self.linear(&h, &layer(i, "self_attn.qkv_proj"))?;
             let qkv = self.norm_heads(i, qkv)?;
             let mut a = self.attend(i, &qkv, time)?;
-            if i + 1 == c.num_hidden_layers {
-                // Behind the last keys and values only these rows matter.
-                a = a.index_select(&at, 0)?;
-                x = x.index_select(&at, 0)?;
+            if i + 1 == c.num_hidden_layers
+                && let Some(at) = &at
+            {
+                // After the last keys and values only these rows matter.
+                a = a.index_select(at, 0)?;
+                x = x.index_select(at, 0)?;
             }
             x = (x + self.linear(&a, &layer(i, "self_attn.o_proj"))?)?;
             let h = self.norm(&x, &layer(i, "post_attention_layernorm"))?;
-            let gated = self
-                .linear(&h, &layer(i, "mlp.gate_up_proj"))?
-                .apply_op1(ops::SwiGlu)?;
+            let gated = ops::swiglu(&self.linear(&h, &layer(i, "mlp.gate_up_proj"))?)?;
             x = (x + self.linear(&gated, &layer(i, "mlp.down_proj"))?)?;
         }
         self.norm_by(&x, self.expect(NORM)?)
@@ -260,15 +274,12 @@ impl Decoder {
             heads: c.num_attention_heads,
             kv_heads: c.num_key_value_heads,
             head_dim: c.head_dim,
-            pairs: self.pairs,
+            pairs: c.rope.frequencies(c.head_dim).len(),
             window: c.windows.get(i).copied().flatten(),
             cos: Arc::clone(&self.cos),
             sin: Arc::clone(&self.sin),
         };
-        Ok(match attention.is_fused() {
-            true => qkv.apply_op1(attention)?,
-            false => composed::attention(&attention, qkv)?,
-        })
+        Ok(ops::attention(qkv, attention)?)
     }
 
     /// Queries and keys, normalised head by head where the family does that.
@@ -296,8 +307,7 @@ impl Decoder {
     }
 
     fn norm_by(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        let eps = self.config.rms_norm_eps;
-        Ok(x.apply_op2(weight, ops::RmsNorm { eps })?)
+        Ok(ops::rms_norm(x, weight, self.config.rms_norm_eps)?)
     }
 
     /// `x W^T + b`, of the tensors `NAME.weight` and, if there is one, `NAME.bias`.

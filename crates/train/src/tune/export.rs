@@ -35,8 +35,8 @@ pub struct Kind<'a> {
     pub fields: Vec<(&'static str, Value)>,
     /// A chat template in place of the checkpoint's.
     pub chat_template: Option<&'a str>,
-    /// How a reward model is read, the text of its `prm.toml`.
-    pub format: Option<&'a str>,
+    /// How a reward model is read: the file that says it, and its text.
+    pub format: Option<(&'a str, &'a str)>,
     /// The type of all tensors.
     pub dtype: DType,
 }
@@ -100,6 +100,7 @@ pub fn save(
     create_folder(dir)?;
     let mut tensors: HashMap<String, Tensor> = HashMap::new();
     for (name, tensor) in decoder.tensors()? {
+        let tensor = tensor.to_device(&Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
     for (name, own) in of_decoder(decoder, weights, kind.head) {
@@ -119,8 +120,8 @@ pub fn save(
     if let Some(template) = kind.chat_template {
         write(&dir.join("chat_template.jinja"), template)?;
     }
-    if let Some(format) = kind.format {
-        write(&dir.join("prm.toml"), format)?;
+    if let Some((file, text)) = kind.format {
+        write(&dir.join(file), text)?;
     }
     write_json(
         &dir.join("config.json"),

@@ -1,4 +1,4 @@
-//! The loop: batches, gradients, updates, measurements, saved states.
+//! The loop: gradients, updates, measurements, saved states; and the updates of given examples.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device, Tensor};
 
+use super::batches::Rows;
 use super::gradients::Gradients;
 use super::head::{self, RewardHead};
 use super::judged::Judged;
@@ -83,17 +84,154 @@ pub struct HeldOut {
     pub judged: Option<Judged>,
 }
 
+/// When a run saves its state, but for its end.
+#[derive(Clone, Copy, Debug)]
+pub enum Save {
+    /// After so many updates.
+    Every(usize),
+    /// Five minutes after the last time.
+    Sometimes,
+}
+
+/// How long a run is, and what is kept of it.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The run's name, for messages.
+    pub stage: &'a str,
+    /// Updates in all.
+    pub steps: usize,
+    /// Updates at the beginning that have an optimiser of their own.
+    pub head_steps: usize,
+    /// An optimiser that has made no step.
+    pub optimizer: AdamW,
+    /// The file of the state; without one nothing is kept.
+    pub state: Option<&'a Path>,
+    /// When the state is saved.
+    pub save: Save,
+    /// Leave after so many updates of this call, the state saved.
+    pub stop_after: Option<usize>,
+}
+
+/// The updates of a run. One depends on nothing but its number.
+pub trait Updates {
+    /// The learning rate of an update, counted from 0.
+    fn rate(&self, step: usize) -> f64;
+
+    /// The gradients of an update, counted from 0.
+    ///
+    /// # Errors
+    /// What a file or candle says.
+    fn pass(&mut self, step: usize) -> Result<Pass>;
+
+    /// A measurement after so many updates, where one is due.
+    ///
+    /// # Errors
+    /// What a file or candle says.
+    fn measure(&mut self, _done: usize) -> Result<Option<HeldOut>> {
+        Ok(None)
+    }
+}
+
+/// The gradients and figures of an update.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// The gradients of the loss.
+    pub gradients: Gradients,
+    /// The mean loss.
+    pub loss: f64,
+    /// Tokens of its examples.
+    pub tokens: usize,
+}
+
+/// The loop of all training on examples: trains `decoder` by `updates`. A run that finds a saved
+/// state continues from it, and ends as if it had never been interrupted. Returns whether all
+/// updates are done.
+///
+/// # Errors
+/// [`Error::Diverged`], or what a file or candle says.
+pub fn train(
+    decoder: &Decoder,
+    plan: &Plan<'_>,
+    updates: &mut dyn Updates,
+    report: &mut dyn FnMut(Report) -> Result<()>,
+) -> Result<bool> {
+    let &Plan {
+        steps, head_steps, ..
+    } = plan;
+    let mut optimizer = plan.optimizer.clone();
+    let mut first = 0;
+    if let Some(path) = plan.state.filter(|path| path.exists()) {
+        let saved = state::load(path, &decoder.device)?;
+        first = state::step(path, &saved)?;
+        decoder.restore(&saved)?;
+        // The head's own updates have an optimiser of their own, as if they were another run.
+        if first != head_steps {
+            let after = first.checked_sub(head_steps);
+            optimizer.restore(&saved, after.unwrap_or(first));
+        }
+    }
+    let last = plan.stop_after.map_or(steps, |n| steps.min(first + n));
+    let (began, mut saved) = (Instant::now(), Instant::now());
+    let mut tokens = 0;
+    if first == 0
+        && let Some(held_out) = updates.measure(0)?
+    {
+        report(Report::HeldOut(0, held_out))?;
+    }
+    for step in first..last {
+        if step == head_steps {
+            optimizer = plan.optimizer.clone();
+        }
+        let rate = updates.rate(step);
+        let pass = updates.pass(step)?;
+        if !pass.loss.is_finite() {
+            let stage = plan.stage.to_owned();
+            return Err(Error::Diverged { stage, step });
+        }
+        pass.gradients.step(decoder, &mut optimizer, rate)?;
+        tokens += pass.tokens;
+        let done = step + 1;
+        let elapsed = began.elapsed().as_secs_f64();
+        report(Report::Step {
+            step: done,
+            steps,
+            loss: pass.loss,
+            rate,
+            tokens_per_second: tokens as f64 / elapsed,
+            seconds_left: elapsed / (done - first) as f64 * (steps - done) as f64,
+        })?;
+        let is_due = match plan.save {
+            Save::Every(count) => done.is_multiple_of(count),
+            Save::Sometimes => saved.elapsed() > SAVE,
+        };
+        if let Some(path) = plan.state
+            && (is_due || done == last)
+        {
+            state::save(path, decoder, &optimizer, done, &[])?;
+            saved = Instant::now();
+        }
+        if let Some(held_out) = updates.measure(done)? {
+            report(Report::HeldOut(done, held_out))?;
+        }
+    }
+    Ok(last == steps)
+}
+
 struct Run<'a, 'd> {
     fit: &'a mut Fit<'d>,
     decoder: &'a Decoder,
-    /// The tokens of the softmax, and where each stands among them.
-    kept: Option<(Tensor, HashMap<u32, u32>)>,
+    lengths: Vec<usize>,
+    steps: usize,
     /// Updates of the head alone.
     head_steps: usize,
+    /// The number of the epoch whose batches are at hand, and these.
+    epoch: Option<(usize, Vec<Vec<usize>>)>,
+    /// The tokens of the softmax, and where each stands among them.
+    kept: Option<(Tensor, HashMap<u32, u32>)>,
 }
 
-/// Trains `decoder`. A run that finds a saved state goes on from it, and ends as if it had never
-/// been interrupted. Returns whether all updates are done.
+/// Trains `decoder` on examples. A run that finds a saved state continues from it, and ends as if
+/// it had never been interrupted. Returns whether all updates are done.
 ///
 /// # Errors
 /// [`Error::Diverged`], or what a file or candle says.
@@ -103,90 +241,33 @@ pub fn fit(
     report: &mut dyn FnMut(Report) -> Result<()>,
 ) -> Result<bool> {
     let recipe = fit.recipe;
-    let lengths: Vec<usize> = fit.data.examples.iter().map(|e| e.ids.len()).collect();
-    let train_lengths: Vec<usize> = fit.data.train.iter().map(|&i| lengths[i]).collect();
-    let epoch_steps = train_lengths.len().div_ceil(recipe.batch);
     let steps = match &fit.order {
         Some(order) => order.len(),
-        None => epoch_steps * recipe.epochs,
+        None => fit.data.train.len().div_ceil(recipe.batch) * recipe.epochs,
     };
     let head_steps = match fit.head {
         Some(_) => (recipe.head_warmup * steps as f64).ceil() as usize,
         None => 0,
     };
-    let mut optimizer = recipe.optimizer();
-    let mut first = 0;
-    if let Some(path) = fit.state.filter(|path| path.exists()) {
-        let saved = state::load(path)?;
-        first = state::step(path, &saved)?;
-        decoder.restore(&saved)?;
-        // The head's own updates have an optimiser of their own, as if they were another run.
-        if first != head_steps {
-            let behind = first.checked_sub(head_steps);
-            optimizer.restore(&saved, behind.unwrap_or(first));
-        }
-    }
-    let last = fit.stop_after.map_or(steps, |n| steps.min(first + n));
-    let kept = kept(&fit)?;
+    let plan = Plan {
+        stage: "train",
+        steps,
+        head_steps,
+        optimizer: recipe.optimizer(),
+        state: fit.state,
+        save: Save::Sometimes,
+        stop_after: fit.stop_after,
+    };
     let mut run = Run {
         decoder,
-        kept,
+        lengths: fit.data.examples.iter().map(|e| e.ids.len()).collect(),
+        steps,
         head_steps,
+        epoch: None,
+        kept: kept(&fit)?,
         fit: &mut fit,
     };
-    let mut epoch: Option<(usize, Vec<Vec<usize>>)> = None;
-    let (began, mut saved) = (Instant::now(), Instant::now());
-    let mut tokens = 0;
-    if first == 0 && !run.fit.data.held_out.is_empty() {
-        report(Report::HeldOut(0, run.held_out(&lengths)?))?;
-    }
-    for step in first..last {
-        let batch: Vec<usize> = match &run.fit.order {
-            Some(order) => order[step].clone(),
-            None => {
-                let number = step / epoch_steps;
-                if epoch.as_ref().is_none_or(|(is, _)| *is != number) {
-                    let all = batches::epoch(&train_lengths, recipe.batch, recipe.seed, number);
-                    epoch = Some((number, all));
-                }
-                let Some((_, batches)) = &epoch else {
-                    return Err(Error::Empty("no batches".into()));
-                };
-                let batch = &batches[step % epoch_steps];
-                batch.iter().map(|&i| run.fit.data.train[i]).collect()
-            }
-        };
-        tokens += batch.iter().map(|&i| lengths[i]).sum::<usize>();
-        let rate = match step.checked_sub(head_steps) {
-            Some(behind) => recipe.rate(behind, steps - head_steps),
-            None => recipe.head_rate,
-        };
-        if step == head_steps {
-            optimizer = recipe.optimizer();
-        }
-        let loss = run.step(batch, &lengths, step, &mut optimizer, rate)?;
-        let done = step + 1;
-        let elapsed = began.elapsed().as_secs_f64();
-        report(Report::Step {
-            step: done,
-            steps,
-            loss,
-            rate,
-            tokens_per_second: tokens as f64 / elapsed,
-            seconds_left: elapsed / (done - first) as f64 * (steps - done) as f64,
-        })?;
-        if let Some(path) = run.fit.state
-            && (saved.elapsed() > SAVE || done == last)
-        {
-            state::save(path, decoder, &optimizer, done, &[])?;
-            saved = Instant::now();
-        }
-        let measured = done % run.fit.evaluate_every.max(1) == 0 || done == steps;
-        if measured && !run.fit.data.held_out.is_empty() {
-            report(Report::HeldOut(done, run.held_out(&lengths)?))?;
-        }
-    }
-    Ok(last == steps)
+    train(decoder, &plan, &mut run, report)
 }
 
 /// The tokens that occur in the examples, where the softmax is restricted to them.
@@ -210,48 +291,48 @@ fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
     Ok(Some((Tensor::new(ids, &Device::Cpu)?, places)))
 }
 
-impl Run<'_, '_> {
-    /// One update; returns the batch's mean loss.
-    fn step(
-        &mut self,
-        batch: Vec<usize>,
-        lengths: &[usize],
-        step: usize,
-        optimizer: &mut AdamW,
-        rate: f64,
-    ) -> Result<f64> {
+impl Updates for Run<'_, '_> {
+    fn rate(&self, step: usize) -> f64 {
+        let recipe = self.fit.recipe;
+        match step.checked_sub(self.head_steps) {
+            Some(after) => recipe.rate(after, self.steps - self.head_steps),
+            None => recipe.head_rate,
+        }
+    }
+
+    fn pass(&mut self, step: usize) -> Result<Pass> {
         let examples = self.fit.data.examples;
+        let batch = self.batch(step);
         let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
-        let mut gradients = Gradients::default();
-        let mut total = 0.0;
-        for part in batches::parts(batch, lengths, self.fit.recipe.micro_tokens) {
+        let mut pass = Pass {
+            tokens: batch.iter().map(|&i| self.lengths[i]).sum(),
+            ..Pass::default()
+        };
+        for part in batches::parts(batch, &self.lengths, self.fit.recipe.micro_tokens) {
             let gradient = match step < self.head_steps {
                 true => Gradient::Head,
                 false => Gradient::All,
             };
             let loss = self.loss(&part, gradient)?;
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
-            total += f64::from(loss.to_scalar::<f32>()?);
-            gradients.add(self.decoder, &loss)?;
+            pass.loss += f64::from(loss.to_scalar::<f32>()?);
+            pass.gradients.add(self.decoder, &loss)?;
         }
-        if !total.is_finite() {
-            return Err(Error::Diverged {
-                stage: "train".into(),
-                step,
-            });
-        }
-        gradients.step(self.decoder, optimizer, rate)?;
-        Ok(total)
+        Ok(pass)
     }
 
-    /// How well the held-out examples are predicted.
-    fn held_out(&mut self, lengths: &[usize]) -> Result<HeldOut> {
+    fn measure(&mut self, done: usize) -> Result<Option<HeldOut>> {
+        let every = self.fit.evaluate_every.max(1);
+        let is_due = done.is_multiple_of(every) || done == self.steps;
+        if !is_due || self.fit.data.held_out.is_empty() {
+            return Ok(None);
+        }
         let examples = self.fit.data.examples;
         let all = self.fit.data.held_out.clone();
         let weight: f64 = all.iter().map(|&i| examples[i].weight()).sum();
         let mut sum = 0.0;
         let (mut log_odds, mut labels) = (Vec::new(), Vec::new());
-        for part in batches::parts(all, lengths, self.fit.recipe.micro_tokens) {
+        for part in batches::parts(all, &self.lengths, self.fit.recipe.micro_tokens) {
             let loss = self.loss(&part, Gradient::None)?;
             sum += f64::from(loss.sum.to_scalar::<f32>()?);
             if let Some(of) = loss.log_odds {
@@ -259,70 +340,80 @@ impl Run<'_, '_> {
             }
             labels.extend(part.iter().flat_map(|&i| &examples[i].labels));
         }
-        Ok(HeldOut {
+        Ok(Some(HeldOut {
             loss: sum / weight.max(1e-9),
             judged: Judged::of(&log_odds, &labels),
-        })
+        }))
+    }
+}
+
+impl Run<'_, '_> {
+    /// The examples of an update.
+    fn batch(&mut self, step: usize) -> Vec<usize> {
+        let (recipe, data) = (self.fit.recipe, &self.fit.data);
+        if let Some(order) = &self.fit.order {
+            return order[step].clone();
+        }
+        let epoch_steps = data.train.len().div_ceil(recipe.batch);
+        let number = step / epoch_steps;
+        let batches = match self.epoch.take() {
+            Some((is, batches)) if is == number => batches,
+            _ => {
+                let lengths: Vec<usize> = data.train.iter().map(|&i| self.lengths[i]).collect();
+                batches::epoch(&lengths, recipe.batch, recipe.seed, number)
+            }
+        };
+        let batch = batches[step % epoch_steps].iter();
+        let batch = batch.map(|&i| data.train[i]).collect();
+        self.epoch = Some((number, batches));
+        batch
     }
 
     /// The weighted losses of examples that are computed together.
     fn loss(&mut self, part: &[usize], gradient: Gradient) -> Result<Loss> {
         let examples = self.fit.data.examples;
-        let lengths = part.iter().map(|&i| examples[i].ids.len());
-        let time = lengths.max().unwrap_or(0);
-        let (mut at, mut targets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut read_at, mut labels) = (Vec::new(), Vec::new());
-        for (row, &i) in part.iter().enumerate() {
-            let place = |position: u32| (row * time) as u32 + position;
-            for &(position, target, weight) in &examples[i].next {
-                at.push(place(position));
-                targets.push(match &self.kept {
-                    Some((_, places)) => places[&target],
-                    None => target,
-                });
-                weights.push(weight);
+        let mut rows = Rows::of(part.iter().map(|&i| &examples[i]));
+        if let Some((_, places)) = &self.kept {
+            for target in &mut rows.targets {
+                *target = places[target];
             }
-            read_at.extend(examples[i].labels.iter().map(|label| place(label.row)));
-            labels.extend_from_slice(&examples[i].labels);
         }
-        let predicted = at.len();
-        at.extend(read_at);
-        let hidden = self.hidden(part, time, &at)?;
+        let predicted = rows.at.len();
+        let at: Vec<u32> = rows.at.iter().copied().chain(rows.labelled()).collect();
+        let hidden = self.hidden(part, &rows, &at)?;
         let mut sum = Tensor::zeros((), DType::F32, &Device::Cpu)?;
         if predicted > 0 {
             let hidden = hidden.narrow(0, 0, predicted)?;
-            sum = (sum + self.next_token(&hidden, &targets, &weights, gradient)?)?;
+            sum = (sum + self.next_token(&hidden, &rows.targets, &rows.weights, gradient)?)?;
         }
         let mut log_odds = None;
-        if let (Some(head), false) = (self.fit.head, labels.is_empty()) {
-            let mut hidden = hidden.narrow(0, predicted, labels.len())?;
+        if let (Some(head), false) = (self.fit.head, rows.labels.is_empty()) {
+            let mut hidden = hidden.narrow(0, predicted, rows.labels.len())?;
             if gradient == Gradient::Head {
                 hidden = hidden.detach();
             }
             let of = head.log_odds(self.decoder, &hidden)?;
-            sum = (sum + head::cross_entropy(&of, &labels)?)?;
+            sum = (sum + head::cross_entropy(&of, &rows.labels)?)?;
             log_odds = Some(of);
         }
         Ok(Loss { sum, log_odds })
     }
 
-    /// Hidden states of the rows `at` of padded examples, `[at, hidden]`.
-    fn hidden(&mut self, part: &[usize], time: usize, at: &[u32]) -> Result<Tensor> {
-        let examples = self.fit.data.examples;
+    /// Hidden states of the rows `at`, `[at, hidden]`.
+    fn hidden(&mut self, part: &[usize], rows: &Rows, at: &[u32]) -> Result<Tensor> {
+        let time = rows.time;
         let Some(features) = &mut self.fit.features else {
-            let mut ids = vec![0; part.len() * time];
-            for (row, &i) in ids.chunks_mut(time).zip(part) {
-                row[..examples[i].ids.len()].copy_from_slice(&examples[i].ids);
-            }
-            return self.decoder.forward(Input::Tokens(&ids), time, at);
+            let input = Input::Tokens(&rows.ids);
+            return self.decoder.forward(input, time, Some(at));
         };
         let width = self.decoder.config.hidden_size;
-        let mut rows = vec![0f32; part.len() * time * width];
-        for (row, &i) in rows.chunks_mut(time * width).zip(part) {
+        let mut values = vec![0f32; part.len() * time * width];
+        for (row, &i) in values.chunks_mut(time * width).zip(part) {
             features.read(i, row)?;
         }
-        let rows = Tensor::from_vec(rows, (part.len() * time, width), &Device::Cpu)?;
-        self.decoder.forward(Input::Hidden(&rows), time, at)
+        let values = Tensor::from_vec(values, (part.len() * time, width), &Device::Cpu)?;
+        let input = Input::Hidden(&values);
+        self.decoder.forward(input, time, Some(at))
     }
 
     fn next_token(

@@ -6,8 +6,8 @@ use candle_core::{Device, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use super::decoder::normal;
 use super::{Decoder, Label};
-use crate::model::normal;
 use crate::{Error, Result};
 
 /// Standard deviation of fresh weights, the default `initializer_range` of `transformers`.
@@ -98,6 +98,20 @@ impl RewardHead {
                     is_fresh,
                 })
             }
+        }
+    }
+
+    /// One linear layer with a bias, whose number is a sigmoid's.
+    #[must_use]
+    pub fn linear(weight: &str, bias: &str) -> Self {
+        let layer = LayerSpec {
+            weight: weight.to_owned(),
+            bias: Some(bias.to_owned()),
+        };
+        Self {
+            outputs: Outputs::Layers(vec![layer]),
+            class: None,
+            is_fresh: true,
         }
     }
 

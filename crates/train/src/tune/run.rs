@@ -148,7 +148,12 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         frozen_type: job.frozen_type,
         examples: work::fingerprint(examples, &weights),
     };
-    work::claim(&folder, &identity, job.resume)?;
+    work::claim(
+        &folder.join("run.json"),
+        &identity,
+        job.resume,
+        Identity::eq,
+    )?;
     let tokens = |of: &[usize]| of.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
     material.notes.push(format!(
         "{} examples, {} tokens; held out {}, {} tokens",
@@ -228,7 +233,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
                 ..export::Kind::generator(dtype)
             },
             Task::Reward { spec, .. } => export::Kind {
-                format: format.as_deref(),
+                format: format.as_deref().map(|text| ("prm.toml", text)),
                 ..export::Kind::reward(spec, dtype)
             },
         };

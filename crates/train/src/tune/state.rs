@@ -12,13 +12,13 @@ use crate::{Error, Result};
 
 const STEP: &str = "step";
 
-pub fn load(path: &Path) -> Result<HashMap<String, Tensor>> {
+pub fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
     let broken = |error: candle_core::Error| {
         let reason = error.to_string();
         let reason = reason.lines().next().unwrap_or_default();
         Error::Checkpoint(path.to_owned(), reason.to_owned())
     };
-    candle_core::safetensors::load(path, &Device::Cpu).map_err(broken)
+    candle_core::safetensors::load(path, device).map_err(broken)
 }
 
 /// Updates done in a saved state.

@@ -1,6 +1,7 @@
 //! The folder of a run's state, and what tells one run from another.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use beamgen_engine::{WeightType, Weights};
@@ -34,29 +35,35 @@ pub fn log(work: &Path) -> Result<File> {
     file.map_err(|error| Error::Io(path, error))
 }
 
-/// The folder's run must be this one, and going on with it must be wanted.
-pub fn claim<I>(work: &Path, identity: &I, resume: bool) -> Result<()>
+/// The most bytes of a file that says which run a folder has.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The run that the file at `path` describes must be this one, and going on with it must be wanted.
+/// Without the file it is written.
+pub fn claim<I>(path: &Path, identity: &I, resume: bool, is_same: fn(&I, &I) -> bool) -> Result<()>
 where
-    I: PartialEq + Serialize + DeserializeOwned,
+    I: Serialize + DeserializeOwned,
 {
-    let path = work.join("run.json");
-    match std::fs::read_to_string(&path) {
-        Ok(_) if !resume => Err(Error::EarlierRun(work.to_owned())),
-        Ok(text) => match serde_json::from_str::<I>(&text) {
-            Ok(earlier) if earlier == *identity => Ok(()),
-            Ok(_) => Err(Error::Config(format!(
-                "{}: the run in this folder has other settings, data or weights",
-                path.display()
-            ))),
-            Err(error) => Err(Error::Checkpoint(path, error.to_string())),
-        },
-        Err(_) => {
+    let text = match beamgen_files::read_text_file(path, MAX_BYTES) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let value = serde_json::to_value(identity);
-            write_json(
-                &path,
-                &value.map_err(|error| Error::Empty(error.to_string()))?,
-            )
+            let value = value.map_err(|error| Error::Empty(error.to_string()))?;
+            return write_json(path, &value);
         }
+        Err(error) => return Err(Error::Io(path.to_owned(), error)),
+    };
+    if !resume {
+        let folder = path.parent().unwrap_or(path);
+        return Err(Error::EarlierRun(folder.to_owned()));
+    }
+    match serde_json::from_str(&text) {
+        Ok(earlier) if is_same(&earlier, identity) => Ok(()),
+        Ok(_) => Err(Error::Config(format!(
+            "{}: the run in this folder has other settings, data or weights",
+            path.display()
+        ))),
+        Err(error) => Err(Error::Checkpoint(path.to_owned(), error.to_string())),
     }
 }
 

@@ -18,6 +18,9 @@ pub const BEGIN: &str = "<|begin|>";
 /// Ends every text, and pads.
 pub const END: &str = "<|end|>";
 
+/// Tokens of context of the bundled models.
+pub const MAX_POSITIONS: usize = 512;
+
 /// Puts each fact on a line of its own, so that a person whom a line is about is a token without
 /// a leading space, here as in the solution, and every other mention is one with it.
 pub const CHAT_TEMPLATE: &str = "{{ '<|begin|>' }}{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] | trim | replace('. ', '.\n') }}{{ '\n' }}{% else %}{{ m['content'] }}{% endif %}{% endfor %}";
@@ -126,7 +129,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
         "pad_token": END,
         "add_bos_token": false,
         "clean_up_tokenization_spaces": false,
-        "model_max_length": crate::model::MAX_POSITIONS,
+        "model_max_length": MAX_POSITIONS,
         "chat_template": CHAT_TEMPLATE,
     });
     write_json(&dir.join("tokenizer_config.json"), &config)?;

@@ -3,10 +3,11 @@
 //! labelled chain has one: comparing what stands there with what the base model expected is learnt
 //! here.
 
+use super::lm::{length, of_size, people};
+use super::stage::Schedule;
+use super::tokenizer::{BEGIN, encode, encode_chain};
 use crate::Result;
-use crate::lm::{length, people};
-use crate::tokenizer::{BEGIN, encode, encode_chain};
-use crate::trainer::{Batch, Schedule};
+use crate::tune::Example;
 use beamgen_world::{self as world, Difficulty, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
 use std::collections::HashMap;
@@ -104,16 +105,11 @@ pub fn batch(
     schedule: &Schedule,
     difficulty: Difficulty,
     line_end: LineEnd,
-) -> Result<Batch> {
+) -> Result<Vec<Example>> {
     let mut rng = world::rng(seed, 6, step);
     let n = people(&mut rng, difficulty, 1, 1);
-    let d = Difficulty {
-        min_people: n,
-        max_people: n,
-        ..difficulty
-    };
-    let mut sequences = Vec::new();
-    let mut originals = Vec::new();
+    let d = of_size(difficulty, n);
+    let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
         let chain = encode_chain(tok, &p, &p.solution(), false)?;
@@ -125,27 +121,20 @@ pub fn batch(
                 *id = new;
             }
         }
-        sequences.push(ids);
-        originals.push(chain);
-    }
-    let mut b = Batch::pad(&sequences);
-    for (i, (ids, chain)) in sequences.iter().zip(&originals).enumerate() {
-        let row = |t: usize| (i * b.time + t) as u32;
+        let mut example = Example::of(ids);
         for (t, right) in chain.ids.iter().enumerate().skip(chain.prompt) {
-            b.lm.push((row(t - 1), *right, 1.0));
+            example.predict(t, *right);
             let line = chain.lines.iter().find(|l| l.end == t + 1);
             let judged = match (line_end, line) {
                 (LineEnd::Line, Some(line)) => line.clone(),
                 _ => t..t + 1,
             };
-            if ids[judged.clone()] != chain.ids[judged] {
-                b.score.push((row(t), 0.0, 1.0));
-            } else {
-                b.score.push((row(t), 1.0, KEPT));
-            }
+            let is_right = example.ids[judged.clone()] == chain.ids[judged];
+            example.judge(t, is_right, if is_right { KEPT } else { 1.0 });
         }
+        examples.push(example);
     }
-    Ok(b)
+    Ok(examples)
 }
 
 /// How many results of a batch of bare sums are wrong.
@@ -159,51 +148,42 @@ pub fn sums(
     seed: u64,
     step: usize,
     schedule: &Schedule,
-) -> Result<Batch> {
+) -> Result<Vec<Example>> {
     const SUMS: usize = 16;
     let mut rng = world::rng(seed, 8, step);
-    let mut sequences = Vec::new();
-    // in each sequence: the result's position, the right one, that of the line's end
-    let mut results = Vec::new();
+    let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / (SUMS * 7 + 1)).max(1) {
-        let mut ids = encode(tok, BEGIN)?;
-        let mut at = Vec::new();
+        let mut example = Example::of(encode(tok, BEGIN)?);
         for _ in 0..SUMS {
+            let ids = &mut example.ids;
             ids.extend(encode(tok, &format!("{}\n", world::sum(&mut rng)))?);
             // what ends a line: the result, the full stop, the newline
             let (result, end) = (ids.len() - 3, ids.len() - 1);
             let right = ids[result];
             if rng.random_bool(WRONG_SUMS)
-                && let Some(wrong) = classes.replacement(&mut rng, right, &ids)
+                && let Some(wrong) = classes.replacement(&mut rng, right, ids)
             {
                 ids[result] = wrong;
             }
-            at.push((result, right, end));
+            let is_right = ids[result] == right;
+            example.predict(result, right);
+            example.judge(result, is_right, 1.0);
+            example.judge(end, is_right, 1.0);
         }
-        sequences.push(ids);
-        results.push(at);
+        examples.push(example);
     }
-    let mut b = Batch::pad(&sequences);
-    for (i, (ids, at)) in sequences.iter().zip(&results).enumerate() {
-        for &(result, right, end) in at {
-            let row = |t: usize| (i * b.time + t) as u32;
-            let label = if ids[result] == right { 1.0 } else { 0.0 };
-            b.lm.push((row(result - 1), right, 1.0));
-            b.score.push((row(result), label, 1.0));
-            b.score.push((row(end), label, 1.0));
-        }
-    }
-    Ok(b)
+    Ok(examples)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tune::Rows;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     #[test]
     fn replacements_stay_in_their_class_and_differ() {
-        let tok = crate::tokenizer::train().unwrap();
+        let tok = crate::abacus::tokenizer::train().unwrap();
         let classes = Classes::new(&tok).unwrap();
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let id = |s: &str| encode(&tok, s).unwrap()[0];
@@ -219,18 +199,23 @@ mod tests {
 
     #[test]
     fn a_sum_is_labelled_wrong_where_its_result_is() {
-        let tok = crate::tokenizer::train().unwrap();
+        let tok = crate::abacus::tokenizer::train().unwrap();
         let classes = Classes::new(&tok).unwrap();
-        let schedule = crate::config::TrainConfig::quick().detector;
-        let b = sums(&tok, &classes, 0, 0, &schedule).unwrap();
+        let schedule = crate::abacus::config::TrainConfig::quick().detector;
+        let batch = sums(&tok, &classes, 0, 0, &schedule).unwrap();
         let (mut right, mut wrong) = (0, 0);
-        for pair in b.score.chunks(2) {
-            let [(result, label, _), (end, end_label, _)] = *pair else {
+        let pairs = batch.iter().flat_map(|example| {
+            let pairs = example.labels.chunks(2);
+            pairs.map(|pair| (&example.ids, pair))
+        });
+        for (ids, pair) in pairs {
+            let [result, end] = pair else {
                 panic!("a result and a line end");
             };
-            assert_eq!((end, end_label), (result + 2, label));
-            let (from, to) = (result as usize - 4, end as usize);
-            let text = tok.decode(&b.ids[from..to], false).unwrap();
+            let label = result.right;
+            assert_eq!((end.row, end.right), (result.row + 2, label));
+            let (from, to) = (result.row as usize - 4, end.row as usize);
+            let text = tok.decode(&ids[from..to], false).unwrap();
             let words: Vec<&str> = text.trim_end_matches('.').split_whitespace().collect();
             let [x, sign, y, "=", z] = words[..] else {
                 panic!("{text:?} is no sum");
@@ -254,13 +239,14 @@ mod tests {
 
     #[test]
     fn a_line_end_is_labelled_with_its_line_only_when_asked_for() {
-        let tok = crate::tokenizer::train().unwrap();
+        let tok = crate::abacus::tokenizer::train().unwrap();
         let classes = Classes::new(&tok).unwrap();
-        let config = crate::config::TrainConfig::quick();
+        let config = crate::abacus::config::TrainConfig::quick();
         let labels = |line_end| {
             let (schedule, d) = (config.detector, config.difficulty);
-            let b = batch(&tok, &classes, 0, 0, &schedule, d, line_end).unwrap();
-            (b.ids, b.score)
+            let batch = batch(&tok, &classes, 0, 0, &schedule, d, line_end).unwrap();
+            let rows = Rows::of(batch.iter());
+            (rows.ids, rows.labels)
         };
         let (ids, by_token) = labels(LineEnd::Token);
         let (same, by_line) = labels(LineEnd::Line);
@@ -269,14 +255,15 @@ mod tests {
         // whether a token since the last newline was replaced
         let mut wrong = false;
         let mut wrong_ends = 0;
-        for ((row, token_label, _), (_, line_label, _)) in by_token.iter().zip(&by_line) {
-            if ids[*row as usize] == newline {
-                assert_eq!((*token_label, *line_label == 0.0), (1.0, wrong));
+        for (by_token, by_line) in by_token.iter().zip(&by_line) {
+            let (token_label, line_label) = (by_token.right, by_line.right);
+            if ids[by_token.row as usize] == newline {
+                assert_eq!((token_label, line_label == 0.0), (1.0, wrong));
                 wrong_ends += usize::from(wrong);
                 wrong = false;
             } else {
                 assert_eq!(token_label, line_label);
-                wrong |= *token_label == 0.0;
+                wrong |= token_label == 0.0;
             }
         }
         assert!(wrong_ends > 0);

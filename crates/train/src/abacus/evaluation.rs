@@ -1,12 +1,13 @@
 //! How good a pair is, measured on held-out problems with the trained weights themselves.
 
+use super::reward::judge;
+use super::tokenizer::{Encoded, encode_chain};
 use crate::Result;
-use crate::model::Model;
-use crate::reward::judge;
-use crate::tokenizer::encode_chain;
-use crate::trainer::Batch;
+use crate::tune::batches::pad;
+use crate::tune::{Decoder, Input, RewardHead};
+use beamgen_eval::quality;
 use beamgen_world::{self as world, Difficulty, Split, Verdict, WorldProblem};
-use candle_core::D;
+use candle_core::{D, Tensor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
@@ -22,6 +23,31 @@ pub struct Greedy {
     pub solved: f64,
 }
 
+/// A problem, and the lines of a chain.
+type Chain = (WorldProblem, Vec<String>);
+
+/// Reads chains, some at a time, with the token that ends them if that is wanted. Calls `read` with
+/// the hidden states of all padded rows, and each chain with its first row.
+fn read_chains(
+    decoder: &Decoder,
+    tok: &Tokenizer,
+    chains: &[Chain],
+    end: bool,
+    mut read: impl FnMut(&Tensor, &[(usize, Encoded)]) -> Result<()>,
+) -> Result<()> {
+    for chunk in chains.chunks(32) {
+        let encoded = chunk
+            .iter()
+            .map(|(p, lines)| encode_chain(tok, p, lines, end))
+            .collect::<Result<Vec<_>>>()?;
+        let (ids, time) = pad(&encoded.iter().map(|c| c.ids.as_slice()).collect::<Vec<_>>());
+        let hidden = decoder.forward(Input::Tokens(&ids), time, None)?;
+        let placed: Vec<_> = (0..).step_by(time.max(1)).zip(encoded).collect();
+        read(&hidden, &placed)?;
+    }
+    Ok(())
+}
+
 /// Problems that nothing was trained on.
 pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldProblem> {
     world::problems(seed, difficulty, Split::Test)
@@ -31,30 +57,24 @@ pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldPro
 
 /// Greedy accuracy in one forward pass a batch: greedy decoding is right as long as every token of
 /// the right solution is the likeliest one after those before it.
-pub fn greedy(model: &Model, tok: &Tokenizer, problems: &[WorldProblem]) -> Result<Greedy> {
+pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> Result<Greedy> {
     let (mut lines, mut right, mut solved) = (0usize, 0usize, 0usize);
-    for chunk in problems.chunks(32) {
-        let chains = chunk
-            .iter()
-            .map(|p| encode_chain(tok, p, &p.solution(), true))
-            .collect::<Result<Vec<_>>>()?;
-        let b = Batch::pad(&chains.iter().map(|c| c.ids.clone()).collect::<Vec<_>>());
-        let best: Vec<u32> = model
-            .hidden(&b.ids, b.time)?
-            .matmul(&model.var("model.embed_tokens.weight").t()?)?
-            .argmax(D::Minus1)?
-            .to_vec1()?;
-        for (i, c) in chains.iter().enumerate() {
+    let chains: Vec<Chain> = problems.iter().map(|p| (p.clone(), p.solution())).collect();
+    read_chains(decoder, tok, &chains, true, |hidden, chains| {
+        let logits = hidden.matmul(&decoder.head()?.t()?)?;
+        let best: Vec<u32> = logits.argmax(D::Minus1)?.to_vec1()?;
+        for (start, c) in chains {
             let mut all = true;
             for r in &c.lines {
-                let ok = r.clone().all(|t| best[i * b.time + t - 1] == c.ids[t]);
+                let ok = r.clone().all(|t| best[start + t - 1] == c.ids[t]);
                 lines += 1;
                 right += usize::from(ok);
                 all &= ok;
             }
             solved += usize::from(all);
         }
-    }
+        Ok(())
+    })?;
     Ok(Greedy {
         problems: problems.len(),
         lines: right as f64 / lines.max(1) as f64,
@@ -81,68 +101,46 @@ pub struct Detection {
 
 /// Scores of every line end, `sigmoid(head)`, chain by chain.
 pub fn line_scores(
-    model: &Model,
+    (decoder, head): (&Decoder, &RewardHead),
     tok: &Tokenizer,
-    chains: &[(WorldProblem, Vec<String>)],
+    chains: &[Chain],
 ) -> Result<Vec<Vec<f32>>> {
     let mut out = Vec::with_capacity(chains.len());
-    for chunk in chains.chunks(32) {
-        let encoded = chunk
-            .iter()
-            .map(|(p, lines)| encode_chain(tok, p, lines, false))
-            .collect::<Result<Vec<_>>>()?;
-        let b = Batch::pad(&encoded.iter().map(|c| c.ids.clone()).collect::<Vec<_>>());
-        let at: Vec<u32> = encoded
-            .iter()
-            .enumerate()
-            .flat_map(|(i, c)| c.lines.iter().map(move |r| (i * b.time + r.end - 1) as u32))
-            .collect();
-        let z: Vec<f32> = model
-            .scores(&model.hidden(&b.ids, b.time)?, &at)?
-            .to_vec1()?;
-        let mut z = z.into_iter();
-        for c in &encoded {
-            out.push(
-                z.by_ref()
-                    .take(c.lines.len())
-                    .map(|z| 1.0 / (1.0 + (-z).exp()))
-                    .collect(),
-            );
-        }
-    }
+    read_chains(decoder, tok, chains, false, |hidden, chains| {
+        let ends = |(start, c): &(usize, Encoded)| -> Vec<u32> {
+            c.lines.iter().map(|r| (start + r.end - 1) as u32).collect()
+        };
+        let at: Vec<u32> = chains.iter().flat_map(ends).collect();
+        let ends = hidden.index_select(&Tensor::new(at, &decoder.device)?, 0)?;
+        let z: Vec<f32> = head.log_odds(decoder, &ends)?.to_vec1()?;
+        let mut scores = z.into_iter().map(|z| 1.0 / (1.0 + (-z).exp()));
+        out.extend(
+            chains
+                .iter()
+                .map(|(_, c)| scores.by_ref().take(c.lines.len()).collect()),
+        );
+        Ok(())
+    })?;
     Ok(out)
 }
 
 /// Log-probability of every line under a language model, chain by chain.
 pub fn line_log_probabilities(
-    model: &Model,
+    decoder: &Decoder,
     tok: &Tokenizer,
-    chains: &[(WorldProblem, Vec<String>)],
+    chains: &[Chain],
 ) -> Result<Vec<Vec<f32>>> {
     let mut out = Vec::with_capacity(chains.len());
-    for chunk in chains.chunks(32) {
-        let encoded = chunk
-            .iter()
-            .map(|(p, lines)| encode_chain(tok, p, lines, false))
-            .collect::<Result<Vec<_>>>()?;
-        let b = Batch::pad(&encoded.iter().map(|c| c.ids.clone()).collect::<Vec<_>>());
-        let logits = model
-            .hidden(&b.ids, b.time)?
-            .matmul(&model.var("model.embed_tokens.weight").t()?)?;
+    read_chains(decoder, tok, chains, false, |hidden, chains| {
+        let logits = hidden.matmul(&decoder.head()?.t()?)?;
         let logp = candle_nn::ops::log_softmax(&logits, D::Minus1)?.to_vec2::<f32>()?;
-        for (i, c) in encoded.iter().enumerate() {
-            out.push(
-                c.lines
-                    .iter()
-                    .map(|r| {
-                        r.clone()
-                            .map(|t| logp[i * b.time + t - 1][c.ids[t] as usize])
-                            .sum()
-                    })
-                    .collect(),
-            );
+        for (start, c) in chains {
+            let log_prob = |t: usize| logp[start + t - 1][c.ids[t] as usize];
+            let line = |r: &std::ops::Range<usize>| r.clone().map(log_prob).sum();
+            out.push(c.lines.iter().map(line).collect());
         }
-    }
+        Ok(())
+    })?;
     Ok(out)
 }
 
@@ -164,10 +162,10 @@ pub struct KindDetection {
 /// Detection figures of `prm` on `chains`, over all and by kind of mistake; a line is flagged
 /// below a score of 0.5. `reference` is the generator, for its own log-probability of each line.
 pub fn detection(
-    prm: &Model,
-    reference: &Model,
+    prm: (&Decoder, &RewardHead),
+    reference: &Decoder,
     tok: &Tokenizer,
-    chains: &[(WorldProblem, Vec<String>)],
+    chains: &[Chain],
 ) -> Result<(Detection, Vec<KindDetection>)> {
     let scores = line_scores(prm, tok, chains)?;
     let logps = line_log_probabilities(reference, tok, chains)?;
@@ -232,38 +230,11 @@ pub fn detection(
     Ok((all, kinds))
 }
 
-/// Area under the ROC curve; ties count half.
+/// The area under the ROC curve, 0 unless there are right and wrong items; ties count half.
 pub fn auc(mut items: Vec<(f32, bool)>) -> f64 {
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut below, mut sum) = (0usize, 0f64);
-    let positives = items.iter().filter(|x| x.1).count();
-    let mut i = 0;
-    while i < items.len() {
-        let mut j = i;
-        while j < items.len() && items[j].0 == items[i].0 {
-            j += 1;
-        }
-        let ups = items[i..j].iter().filter(|x| x.1).count();
-        let downs = j - i - ups;
-        sum += ups as f64 * (below as f64 + downs as f64 / 2.0);
-        below += downs;
-        i = j;
-    }
-    sum / (positives as f64 * (items.len() - positives) as f64).max(1.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::auc;
-
-    #[test]
-    fn auc_counts_pairs() {
-        assert_eq!(auc(vec![(0.1, false), (0.9, true)]), 1.0);
-        assert_eq!(auc(vec![(0.9, false), (0.1, true)]), 0.0);
-        assert_eq!(auc(vec![(0.5, false), (0.5, true)]), 0.5);
-        assert_eq!(
-            auc(vec![(0.1, false), (0.2, true), (0.3, false), (0.4, true)]),
-            0.75
-        );
-    }
+    let items = items
+        .into_iter()
+        .map(|(score, is_right)| (score, is_right, 1.0));
+    quality::auc(items).unwrap_or(0.0)
 }

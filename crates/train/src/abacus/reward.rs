@@ -1,10 +1,11 @@
 //! Reward-model stages: the PRM (a label at every line end, and at the first wrong token, which
 //! the world knows exactly) and the ORM (the final outcome only).
 
+use super::lm::{length, of_size, people};
+use super::stage::Schedule;
+use super::tokenizer::encode_chain;
 use crate::Result;
-use crate::lm::{length, people};
-use crate::tokenizer::encode_chain;
-use crate::trainer::{Batch, Schedule};
+use crate::tune::Example;
 use beamgen_world::{self as world, Checker, Difficulty, ErrorRates, Split, Verdict, WorldProblem};
 use rand::Rng;
 use tokenizers::Tokenizer;
@@ -67,7 +68,7 @@ pub struct Batches<'a> {
 impl Batches<'_> {
     /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or,
     /// of each, a quarter, and half hard negatives.
-    pub fn batch(&self, step: usize) -> Result<Batch> {
+    pub fn batch(&self, step: usize) -> Result<Vec<Example>> {
         let Self {
             tok,
             pool,
@@ -84,12 +85,8 @@ impl Batches<'_> {
         };
         let mut rng = world::rng(seed, stage, step);
         let n = people(&mut rng, difficulty, 1, 1);
-        let d = Difficulty {
-            min_people: n,
-            max_people: n,
-            ..difficulty
-        };
-        let mut chains = Vec::new();
+        let d = of_size(difficulty, n);
+        let mut examples = Vec::new();
         for i in 0..(schedule.batch_tokens / length(n)).max(1) {
             let from = match (mined, i % 4) {
                 (Some(mined), 0 | 1) => Some(mined),
@@ -117,46 +114,40 @@ impl Batches<'_> {
                 continue;
             }
             let chain = encode_chain(tok, &problem, &lines, false)?;
-            chains.push((chain, lines, verdicts, problem));
-        }
-        let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.0.ids.clone()).collect();
-        let mut b = Batch::pad(&ids);
-        for (i, (chain, lines, verdicts, problem)) in chains.iter().enumerate() {
-            let row = |t: usize| (i * b.time + t) as u32;
+            let mut example = Example::of(chain.ids);
             match target {
                 Target::Process => {
-                    for ((range, line), verdict) in chain.lines.iter().zip(lines).zip(verdicts) {
+                    for ((range, line), verdict) in chain.lines.iter().zip(&lines).zip(verdicts) {
                         let end = range.end - 1;
                         let first_wrong = match verdict {
                             Verdict::Right => range.end,
-                            Verdict::Wrong { from } => token_at(tok, range, line, *from)?,
+                            Verdict::Wrong { from } => token_at(tok, range, line, from)?,
                         };
                         for t in range.start..range.end {
                             if t == end {
-                                let label = if *verdict == Verdict::Right { 1.0 } else { 0.0 };
-                                b.score.push((row(t), label, 1.0));
+                                example.judge(t, verdict == Verdict::Right, 1.0);
                             } else if t < first_wrong {
-                                b.score.push((row(t), 1.0, RIGHT_TOKEN));
+                                example.judge(t, true, RIGHT_TOKEN);
                             } else if t == first_wrong {
-                                b.score.push((row(t), 0.0, FIRST_WRONG_TOKEN));
+                                example.judge(t, false, FIRST_WRONG_TOKEN);
                             }
                             if t < first_wrong {
-                                b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                                example.predict(t, example.ids[t]);
                             }
                         }
                     }
                 }
                 Target::Outcome => {
                     let good = lines.last() == Some(&WorldProblem::answer_line(problem.answer()));
-                    let end = chain.ids.len() - 1;
-                    b.score.push((row(end), if good { 1.0 } else { 0.0 }, 1.0));
-                    for t in chain.prompt..chain.ids.len() {
-                        b.lm.push((row(t - 1), chain.ids[t], 1.0));
+                    example.judge(example.ids.len() - 1, good, 1.0);
+                    for t in chain.prompt..example.ids.len() {
+                        example.predict(t, example.ids[t]);
                     }
                 }
             }
+            examples.push(example);
         }
-        Ok(b)
+        Ok(examples)
     }
 }
 

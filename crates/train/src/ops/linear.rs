@@ -1,8 +1,10 @@
-use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+//! Products with matrices: one that is not trained, and one that ends in a loss.
+
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
 use super::math::exponentials;
-use super::with_floats;
+use super::{floats, with_floats};
 
 /// Values of the logits that are held at a time.
 const LOGITS: usize = 16 << 20;
@@ -161,5 +163,29 @@ impl CustomOp2 for Computed {
         let scale = f64::from(g.to_scalar::<f32>()?);
         let gw = self.gw.as_ref().map(|gw| gw * scale).transpose()?;
         Ok((Some((&self.gx * scale)?), gw))
+    }
+}
+
+/// `x W^T` of a matrix `[outputs, inputs]` that is not trained. Candle's product computes the
+/// gradient of both sides whether it is wanted or not; here that of `x` alone.
+pub struct FrozenLinear {
+    /// `[outputs, inputs]`.
+    pub weight: Tensor,
+}
+
+impl CustomOp1 for FrozenLinear {
+    fn name(&self) -> &'static str {
+        "train-frozen-linear"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let x = Tensor::from_slice(floats(x, layout)?, layout.shape(), &Device::Cpu)?;
+        let y = x.matmul(&self.weight.t()?)?;
+        let shape = y.shape().clone();
+        Ok((CpuStorage::F32(y.flatten_all()?.to_vec1()?), shape))
+    }
+
+    fn bwd(&self, _x: &Tensor, _y: &Tensor, gy: &Tensor) -> Result<Option<Tensor>> {
+        Ok(Some(gy.matmul(&self.weight)?))
     }
 }

@@ -1,7 +1,7 @@
 //! Sampling from the exported generator through the engine: what the reward models see in
 //! training is what the search will produce.
 
-use crate::tokenizer::{END, encode, prompt};
+use super::tokenizer::{END, encode, prompt};
 use crate::{Error, Result};
 use beamgen_engine::rng::Key;
 use beamgen_engine::{

@@ -1,9 +1,10 @@
 //! Language-model stages: the base model (right solutions, easy problems first) and the generator
 //! (noisy solutions).
 
+use super::stage::Schedule;
+use super::tokenizer::{BEGIN, encode, encode_chain};
 use crate::Result;
-use crate::tokenizer::{BEGIN, encode, encode_chain};
-use crate::trainer::{Batch, Schedule};
+use crate::tune::Example;
 use beamgen_world::{self as world, Difficulty, ErrorRates, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
@@ -18,6 +19,15 @@ pub(crate) fn people(rng: &mut impl Rng, d: Difficulty, step: usize, full: usize
     // longer problems hold more lines to learn from
     rng.random_range(d.min_people..=grown)
         .max(rng.random_range(d.min_people..=grown))
+}
+
+/// Problems of so many people.
+pub(crate) fn of_size(difficulty: Difficulty, people: usize) -> Difficulty {
+    Difficulty {
+        min_people: people,
+        max_people: people,
+        ..difficulty
+    }
 }
 
 /// Tokens of one problem with its solution, about, by its number of people.
@@ -35,7 +45,7 @@ pub fn batch(
     schedule: &Schedule,
     difficulty: Difficulty,
     error_rates: Option<&ErrorRates>,
-) -> Result<Batch> {
+) -> Result<Vec<Example>> {
     let mut rng = world::rng(seed, stage, step);
     if error_rates.is_none()
         && rng.random_bool(if step < schedule.steps * 3 / 5 {
@@ -58,47 +68,39 @@ pub fn batch(
         if error_rates.is_some() { 1 } else { step },
         full,
     );
-    let d = Difficulty {
-        min_people: n,
-        max_people: n,
-        ..difficulty
-    };
-    let mut chains = Vec::new();
+    let d = of_size(difficulty, n);
+    let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
         let lines = match error_rates {
             Some(rates) => world::noisy_solution(&mut rng, &p, rates),
             None => p.solution(),
         };
-        chains.push(encode_chain(tok, &p, &lines, true)?);
-    }
-    let ids: Vec<Vec<u32>> = chains.iter().map(|c| c.ids.clone()).collect();
-    let mut b = Batch::pad(&ids);
-    for (i, c) in chains.iter().enumerate() {
-        for t in c.prompt..c.ids.len() {
-            b.lm.push(((i * b.time + t - 1) as u32, c.ids[t], 1.0));
+        let chain = encode_chain(tok, &p, &lines, true)?;
+        let mut example = Example::of(chain.ids);
+        for t in chain.prompt..example.ids.len() {
+            example.predict(t, example.ids[t]);
         }
+        examples.push(example);
     }
-    Ok(b)
+    Ok(examples)
 }
 
 /// A batch of bare sums: a fact of arithmetic in seven tokens, where a problem takes twenty-four.
-fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Batch> {
+fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Vec<Example>> {
     const SUMS: usize = 16;
-    let mut sequences = Vec::new();
+    let equals = encode(tok, " =")?;
+    let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / (SUMS * 7 + 1)).max(1) {
         let text: Vec<String> = (0..SUMS).map(|_| world::sum(rng)).collect();
-        sequences.push(encode(tok, &format!("{BEGIN}{}", text.join("\n")))?);
-    }
-    let mut b = Batch::pad(&sequences);
-    let equals = encode(tok, " =")?;
-    for (i, s) in sequences.iter().enumerate() {
-        for t in 1..s.len() {
+        let mut example = Example::of(encode(tok, &format!("{BEGIN}{}", text.join("\n")))?);
+        for t in 1..example.ids.len() {
             // only what follows from what stands there
-            if equals.contains(&s[t - 1]) {
-                b.lm.push(((i * b.time + t - 1) as u32, s[t], 1.0));
+            if equals.contains(&example.ids[t - 1]) {
+                example.predict(t, example.ids[t]);
             }
         }
+        examples.push(example);
     }
-    Ok(b)
+    Ok(examples)
 }

@@ -1,31 +1,34 @@
-//! `beamgen train`: world, tokenizer, base model, generator, sampled chains, PRM, its hard
+//! `beamgen train abacus`: world, tokenizer, base model, generator, sampled chains, PRM, its hard
 //! negatives, ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes
 //! on after it.
 
+pub mod config;
+pub mod detect;
+pub mod evaluation;
 mod harden;
+pub mod lm;
+pub mod mining;
+pub mod model;
+pub mod reward;
+pub mod sample;
+pub mod stage;
+pub mod tokenizer;
 
-use crate::config::TrainConfig;
-use crate::detect::{self, Classes, LineEnd};
-use crate::evaluation::{self, Detection, Greedy, KindDetection};
-use crate::export::{self, Kind};
-use crate::model::Model;
-use crate::reward::{self, Batches, SamplePool, Target};
-use crate::trainer::{self, Checkpoints, Progress};
-use crate::write::{create_folder, write_json};
-use crate::{Error, Result, lm, sample, tokenizer};
+use self::config::TrainConfig;
+use self::detect::{Classes, LineEnd};
+use self::evaluation::{Detection, Greedy, KindDetection};
+use self::model::Kind;
+use self::reward::{Batches, SamplePool, Target};
+use self::stage::{Schedule, Stage};
+use crate::Result;
+use crate::optim::AdamW;
+use crate::tune::{self, Decoder, Example, Plan, Report, RewardHead, Save, state, work};
+use crate::write::create_folder;
 use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
-use candle_core::Device;
+use candle_core::{DType, Device, Tensor};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
-
-/// What a run tells while it goes.
-pub enum Report<'a> {
-    /// A stage begins.
-    Stage(&'a str),
-    /// Some updates were done.
-    Step(Progress<'a>),
-}
 
 /// The figures of the evaluation, measured on held-out problems.
 #[derive(Clone, Debug, Serialize)]
@@ -46,41 +49,49 @@ pub struct Evaluation {
     pub orm_auc: f64,
 }
 
-/// Folders of a run: `out/{generator,prm,orm}` and the state to resume from in `work`.
-pub struct Folders {
-    /// For the models.
-    pub out: PathBuf,
-    /// For the state.
-    pub work: PathBuf,
-}
+/// The names of the reward models' weight and bias.
+const SCORE: (&str, &str) = ("score.weight", "score.bias");
 
 struct Run<'a> {
     config: &'a TrainConfig,
-    folders: &'a Folders,
+    /// The folder of the models; the state to resume from is in `work` below it.
+    out: &'a Path,
     tok: Tokenizer,
     device: Device,
+    /// The head of the reward models.
+    head: RewardHead,
     report: &'a mut dyn FnMut(Report),
 }
 
-/// Trains everything; writes the three checkpoints and returns the figures of the evaluation.
+/// Trains everything; writes the three checkpoints to `out` and returns the figures of the
+/// evaluation.
 pub fn train(
     config: &TrainConfig,
-    folders: &Folders,
+    out: &Path,
     device: &Device,
     report: &mut dyn FnMut(Report),
 ) -> Result<Evaluation> {
     config.check()?;
-    for dir in [&folders.out, &folders.work] {
-        create_folder(dir)?;
-    }
-    same_config(config, &folders.work)?;
-    report(Report::Stage("tokenizer"));
+    let work = out.join("work");
+    create_folder(&work)?;
+    // A work folder belongs to one configuration, but for what does not touch the weights.
+    let is_same = |earlier: &TrainConfig, now: &TrainConfig| {
+        let rest = TrainConfig {
+            evaluation_problems: now.evaluation_problems,
+            save_every: now.save_every,
+            ..earlier.clone()
+        };
+        rest == *now
+    };
+    work::claim(&work.join("config.json"), config, true, is_same)?;
+    report(Report::Note("tokenizer".into()));
     let tok = tokenizer::train()?;
     let mut run = Run {
         config,
-        folders,
+        out,
         tok,
         device: device.clone(),
+        head: RewardHead::linear(SCORE.0, SCORE.1),
         report,
     };
     let base = run.base()?;
@@ -93,36 +104,18 @@ pub fn train(
     run.evaluation(&base, &generator, &prm, &orm)
 }
 
-/// A work folder belongs to one configuration, but for what does not touch the weights.
-fn same_config(config: &TrainConfig, work: &Path) -> Result<()> {
-    let path = work.join("config.json");
-    let now = serde_json::to_value(config).map_err(|e| Error::Empty(e.to_string()))?;
-    let weights_of = |text: &str| {
-        let mut other: TrainConfig = serde_json::from_str(text).ok()?;
-        other.evaluation_problems = config.evaluation_problems;
-        other.save_every = config.save_every;
-        Some(other)
-    };
-    match std::fs::read_to_string(&path) {
-        Ok(text) if weights_of(&text).as_ref() != Some(config) => Err(Error::Checkpoint(
-            path,
-            "is from a run with other settings; choose another work folder or delete this one"
-                .into(),
-        )),
-        Ok(_) => Ok(()),
-        Err(_) => write_json(&path, &now),
-    }
-}
-
 impl Run<'_> {
     fn state(&self, stage: &str) -> PathBuf {
-        self.folders.work.join(format!("{stage}.safetensors"))
+        self.out.join("work").join(format!("{stage}.safetensors"))
     }
 
     /// Whether nothing is left to train in these stages, so that their data is not needed.
-    fn finished(&self, stages: &[(&str, &trainer::Schedule)]) -> Result<bool> {
+    fn finished(&self, stages: &[(&str, &Schedule)]) -> Result<bool> {
         for (stage, schedule) in stages {
-            if !trainer::finished(&self.state(stage), schedule, &self.device)? {
+            let path = self.state(stage);
+            if !path.exists()
+                || state::step(&path, &state::load(&path, &self.device)?)? < schedule.steps
+            {
                 return Ok(false);
             }
         }
@@ -132,46 +125,52 @@ impl Run<'_> {
     fn steps(
         &mut self,
         stage: &str,
-        model: &mut Model,
-        schedule: &trainer::Schedule,
-        batch: impl Fn(&Tokenizer, usize) -> Result<trainer::Batch>,
+        decoder: &Decoder,
+        schedule: Schedule,
+        batch: impl Fn(&Tokenizer, usize) -> Result<Vec<Example>>,
     ) -> Result<()> {
-        (self.report)(Report::Stage(stage));
-        let state = self.state(stage);
-        let tok = &self.tok;
-        let report = &mut self.report;
-        trainer::run(
+        (self.report)(Report::Note(stage.into()));
+        let plan = Plan {
             stage,
-            model,
+            steps: schedule.steps,
+            head_steps: 0,
+            optimizer: AdamW::default(),
+            state: Some(&self.state(stage)),
+            save: Save::Every(self.config.save_every),
+            stop_after: None,
+        };
+        let mut updates = Stage {
+            decoder,
+            head: &self.head,
             schedule,
-            Checkpoints {
-                path: &state,
-                every: self.config.save_every,
-            },
-            |step| batch(tok, step),
-            &mut |p| report(Report::Step(p)),
-        )
+            batch: |step| batch(&self.tok, step),
+        };
+        tune::train(decoder, &plan, &mut updates, &mut |report| {
+            (self.report)(report);
+            Ok(())
+        })?;
+        Ok(())
     }
 
-    fn base(&mut self) -> Result<Model> {
+    fn base(&mut self) -> Result<Decoder> {
         let c = self.config;
-        let vocab = self.tok.get_vocab_size(true);
-        let mut model = Model::new(c.shape, vocab, &mut world::rng(c.seed, 9, 0), &self.device)?;
+        let config = c.shape.config(&self.tok)?;
+        let model = Decoder::fresh(config, &mut world::rng(c.seed, 9, 0), &self.device)?;
         // short problems too, which teach the copying
         let d = Difficulty {
             min_people: 2,
             ..c.difficulty
         };
-        self.steps("body", &mut model, &c.base, |tok, step| {
+        self.steps("body", &model, c.base, |tok, step| {
             lm::batch(tok, c.seed, 0, step, &c.base, d, None)
         })?;
         Ok(model)
     }
 
-    fn generator(&mut self, base: &Model) -> Result<Model> {
+    fn generator(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
-        let mut model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
-        self.steps("generator", &mut model, &c.generator, |tok, step| {
+        let model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
+        self.steps("generator", &model, c.generator, |tok, step| {
             lm::batch(
                 tok,
                 c.seed,
@@ -205,7 +204,7 @@ impl Run<'_> {
         if self.finished(&readers)? {
             return Ok(pool);
         }
-        (self.report)(Report::Stage("chains"));
+        (self.report)(Report::Note("chains".into()));
         let mut rng = world::rng(c.seed, 5, 0);
         let problems: Vec<(WorldProblem, usize)> = (0..c.chains)
             .map(|i| {
@@ -220,13 +219,7 @@ impl Run<'_> {
                 (p, keep)
             })
             .collect();
-        let lines = sample::chains(
-            &self.folders.out.join("generator"),
-            &self.tok,
-            &problems,
-            1,
-            c.seed,
-        )?;
+        let lines = sample::chains(&self.out.join("generator"), &self.tok, &problems, 1, c.seed)?;
         for ((p, _), lines) in problems.into_iter().zip(lines.into_iter().flatten()) {
             pool.add(p, lines);
         }
@@ -235,12 +228,16 @@ impl Run<'_> {
 
     /// The base model with more layers and a score head that tells replaced tokens: where PRM and
     /// ORM both start.
-    fn detector(&mut self, base: &Model) -> Result<Model> {
+    fn detector(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
         let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
-        model.add_score_head()?;
+        let hidden = c.shape.hidden;
+        let zeros = Tensor::zeros((1, hidden), DType::F32, &self.device)?;
+        model.put(SCORE.0.into(), &zeros)?;
+        let zero = Tensor::zeros(1, DType::F32, &self.device)?;
+        model.put(SCORE.1.into(), &zero)?;
         let classes = Classes::new(&self.tok)?;
-        self.steps("detector", &mut model, &c.detector, |tok, step| {
+        self.steps("detector", &model, c.detector, |tok, step| {
             detect::batch(
                 tok,
                 &classes,
@@ -255,16 +252,16 @@ impl Run<'_> {
     }
 
     /// PRM or ORM: trained, hardened, exported.
-    fn reward(&mut self, target: Target, start: &Model, pool: &SamplePool) -> Result<Model> {
+    fn reward(&mut self, target: Target, start: &Decoder, pool: &SamplePool) -> Result<Decoder> {
         let c = self.config;
-        let mut model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
+        let model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
         let schedule = match target {
             Target::Process => &c.prm,
             Target::Outcome => &c.orm,
         };
         let classes = Classes::new(&self.tok)?;
         let name = harden::stage(target, 0);
-        self.steps(&name, &mut model, schedule, |tok, step| {
+        self.steps(&name, &model, *schedule, |tok, step| {
             // Chains have few wrong tokens: every other batch of the PRM goes on with detection.
             if target == Target::Process && step % 2 == 1 {
                 let fresh = c.detector.steps + step;
@@ -291,28 +288,29 @@ impl Run<'_> {
             batches.batch(step)
         })?;
         self.export(&model, Kind::Reward, &name)?;
-        self.harden(&mut model, target, pool)?;
+        self.harden(&model, target, pool)?;
         Ok(model)
     }
 
-    fn export(&self, model: &Model, kind: Kind, name: &str) -> Result<()> {
-        export::save(model, &self.tok, kind, &self.folders.out.join(name))
+    fn export(&self, model: &Decoder, kind: Kind, name: &str) -> Result<()> {
+        let dir = self.out.join(name);
+        self.config.shape.save(model, &self.tok, kind, &dir)
     }
 
     fn evaluation(
         &mut self,
-        base: &Model,
-        generator: &Model,
-        prm: &Model,
-        orm: &Model,
+        base: &Decoder,
+        generator: &Decoder,
+        prm: &Decoder,
+        orm: &Decoder,
     ) -> Result<Evaluation> {
-        (self.report)(Report::Stage("evaluation"));
+        (self.report)(Report::Note("evaluation".into()));
         let c = self.config;
         let problems =
             evaluation::held_out(c.seed ^ 0x6761_7465, c.evaluation_problems, c.difficulty);
         let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
         let lines = sample::chains(
-            &self.folders.out.join("generator"),
+            &self.out.join("generator"),
             &self.tok,
             &whole,
             1,
@@ -326,7 +324,7 @@ impl Run<'_> {
             .collect();
         let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);
         let mut outcome = Vec::new();
-        let orm_scores = evaluation::line_scores(orm, &self.tok, &chains)?;
+        let orm_scores = evaluation::line_scores((orm, &self.head), &self.tok, &chains)?;
         for ((p, lines), scores) in chains.iter().zip(orm_scores) {
             let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
             solved += usize::from(good);
@@ -339,7 +337,8 @@ impl Run<'_> {
                 right += 1;
             }
         }
-        let (prm, prm_by_kind) = evaluation::detection(prm, generator, &self.tok, &chains)?;
+        let (prm, prm_by_kind) =
+            evaluation::detection((prm, &self.head), generator, &self.tok, &chains)?;
         Ok(Evaluation {
             base_greedy: evaluation::greedy(base, &self.tok, &problems)?,
             generator_greedy: evaluation::greedy(generator, &self.tok, &problems)?,

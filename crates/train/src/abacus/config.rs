@@ -1,8 +1,8 @@
 //! Everything a training run depends on, in one struct; a run is a function of it.
 
-use crate::mining::Mining;
-use crate::model::Shape;
-use crate::trainer::Schedule;
+use super::mining::Mining;
+use super::model::Shape;
+use super::stage::Schedule;
 use crate::{Error, Result};
 use beamgen_world::{Difficulty, ErrorRates, NAMES};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,12 @@ pub struct TrainConfig {
 
 impl Default for TrainConfig {
     fn default() -> Self {
+        let schedule = |steps, warmup, learning_rate| Schedule {
+            steps,
+            warmup,
+            learning_rate,
+            batch_tokens: 4096,
+        };
         Self {
             seed: 0,
             shape: Shape {
@@ -58,33 +64,13 @@ impl Default for TrainConfig {
                 feed_forward: 320,
             },
             difficulty: Difficulty::BUNDLED,
-            base: Schedule {
-                steps: 2400,
-                warmup: 100,
-                learning_rate: 2e-3,
-                batch_tokens: 4096,
-            },
-            generator: Schedule {
-                steps: 400,
-                warmup: 50,
-                learning_rate: 8e-4,
-                batch_tokens: 4096,
-            },
+            base: schedule(2400, 100, 2e-3),
+            generator: schedule(400, 50, 8e-4),
             error_rates: ErrorRates::default(),
             chains: 24_000,
             extra_layers: 2,
-            detector: Schedule {
-                steps: 1200,
-                warmup: 100,
-                learning_rate: 1.5e-3,
-                batch_tokens: 4096,
-            },
-            prm: Schedule {
-                steps: 1500,
-                warmup: 40,
-                learning_rate: 1.2e-3,
-                batch_tokens: 4096,
-            },
+            detector: schedule(1200, 100, 1.5e-3),
+            prm: schedule(1500, 40, 1.2e-3),
             mining: Mining {
                 rounds: 12,
                 orm_rounds: 6,
@@ -93,18 +79,8 @@ impl Default for TrainConfig {
                 temperature: 1.3,
                 keep: 6,
             },
-            hard: Schedule {
-                steps: 500,
-                warmup: 30,
-                learning_rate: 8e-4,
-                batch_tokens: 4096,
-            },
-            orm: Schedule {
-                steps: 300,
-                warmup: 40,
-                learning_rate: 8e-4,
-                batch_tokens: 4096,
-            },
+            hard: schedule(500, 30, 8e-4),
+            orm: schedule(300, 40, 8e-4),
             evaluation_problems: 500,
             save_every: 200,
         }

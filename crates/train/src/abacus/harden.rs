@@ -1,12 +1,13 @@
 //! Rounds of hard negatives: what the exported reward model takes for right is mined, and the
 //! model is trained on it.
 
-use super::{Report, Run};
-use crate::detect::{self, Classes, LineEnd};
-use crate::export::Kind;
-use crate::model::Model;
-use crate::reward::{Batches, SamplePool, Target};
-use crate::{Result, mining};
+use super::Run;
+use super::detect::{self, Classes, LineEnd};
+use super::mining;
+use super::model::Kind;
+use super::reward::{Batches, SamplePool, Target};
+use crate::Result;
+use crate::tune::{Decoder, Report};
 use beamgen_world::{self as world, Split, WorldProblem};
 
 /// The name of a reward model's stage, or of its stage after `round` rounds of mining.
@@ -32,7 +33,7 @@ pub(super) fn rounds(target: Target, mining: &mining::Mining) -> usize {
 impl Run<'_> {
     pub(super) fn harden(
         &mut self,
-        model: &mut Model,
+        model: &Decoder,
         target: Target,
         pool: &SamplePool,
     ) -> Result<()> {
@@ -49,7 +50,7 @@ impl Run<'_> {
                 false => self.mine(target, round)?,
             };
             let before = trained + round * c.hard.steps;
-            self.steps(&stage_name, model, &c.hard, |tok, step| {
+            self.steps(&stage_name, model, c.hard, |tok, step| {
                 let fresh = before + step;
                 if target == Target::Process {
                     // What the first round leaves are results that are off by little.
@@ -88,7 +89,7 @@ impl Run<'_> {
     /// The sample pool mined in a round: what the exported model takes for right, and right
     /// solutions.
     fn mine(&mut self, target: Target, round: usize) -> Result<SamplePool> {
-        (self.report)(Report::Stage("hard negatives"));
+        (self.report)(Report::Note("hard negatives".into()));
         let c = self.config;
         let (stream, mine, what): (_, Miner, _) = match target {
             Target::Process => (7, mining::mine_lines, "lines"),
@@ -100,13 +101,13 @@ impl Run<'_> {
             .collect();
         let found = mine(
             &c.mining,
-            &self.folders.out.join("generator"),
-            &self.folders.out.join(stage(target, 0)),
+            &self.out.join("generator"),
+            &self.out.join(stage(target, 0)),
             &self.tok,
             &problems,
             c.seed.wrapping_add(2 + round as u64),
         )?;
-        (self.report)(Report::Stage(&format!(
+        (self.report)(Report::Note(format!(
             "  {} wrong {what}, {} scored above 0.5",
             found.wrong, found.missed
         )));

@@ -4,8 +4,9 @@
 //! does, and the highest rated ones stay: for the PRM single lines sampled after right prefixes,
 //! for the ORM whole chains.
 
-use crate::tokenizer::{encode, prompt};
-use crate::{Result, sample};
+use super::sample;
+use super::tokenizer::{encode, prompt};
+use crate::Result;
 use beamgen_engine::{Append, Engine, EngineConfig, Model, Output, SeqId, Want, Weights};
 use beamgen_world::{Checker, Verdict, WorldProblem};
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,110 @@
+//! The bundled models' shape, and their checkpoint folders.
+
+use std::path::Path;
+
+use beamgen_engine::{Checkpoint, ModelConfig, Weights};
+use candle_core::DType;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokenizers::Tokenizer;
+
+use super::tokenizer;
+use crate::tune::{Decoder, export};
+use crate::write::{create_folder, write_json};
+use crate::{Error, Result};
+
+/// Shape of a model. Heads have no grouping: the models are too small to need it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Width of the hidden states.
+    pub hidden: usize,
+    /// Decoder layers.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width inside the feed-forward block.
+    pub feed_forward: usize,
+}
+
+/// The number that is added to a mean square in an RMS norm.
+const EPS: f32 = 1e-5;
+/// Base of the rotary positions.
+const ROPE_THETA: f32 = 10_000.0;
+
+/// What the checkpoint is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It writes chains.
+    Generator,
+    /// A reward model: also writes `prm.json`, which tells the engine how it is read.
+    Reward,
+}
+
+impl Shape {
+    /// The configuration of a decoder of this shape.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn config(&self, tok: &Tokenizer) -> Result<ModelConfig> {
+        let text = self.json(self.layers, tok).to_string();
+        Ok(ModelConfig::from_json(&text, Path::new("config.json"))?)
+    }
+
+    /// The `config.json` of a model with so many layers.
+    fn json(&self, layers: usize, tok: &Tokenizer) -> Value {
+        json!({
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_size": self.hidden,
+            "intermediate_size": self.feed_forward,
+            "num_hidden_layers": layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.heads,
+            "head_dim": self.hidden / self.heads,
+            "hidden_act": "silu",
+            "rms_norm_eps": EPS,
+            "rope_theta": ROPE_THETA,
+            "max_position_embeddings": tokenizer::MAX_POSITIONS,
+            "vocab_size": tok.get_vocab_size(true),
+            "tie_word_embeddings": true,
+            "attention_bias": false,
+            "mlp_bias": false,
+            "torch_dtype": "bfloat16",
+            "bos_token_id": tok.token_to_id(tokenizer::BEGIN),
+            "eos_token_id": tok.token_to_id(tokenizer::END),
+        })
+    }
+
+    /// Writes a checkpoint folder as `transformers` and beamgen read it.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn save(&self, decoder: &Decoder, tok: &Tokenizer, kind: Kind, dir: &Path) -> Result<()> {
+        create_folder(dir)?;
+        let layers = decoder.config.num_hidden_layers;
+        write_json(&dir.join("config.json"), &self.json(layers, tok))?;
+        tokenizer::save(tok, dir)?;
+        let format = serde_json::to_string_pretty(&json!({
+            "format": "step-token",
+            "step_token": "\n",
+            "head": "linear-sigmoid",
+            "weight": "score.weight",
+            "bias": "score.bias",
+        }));
+        let format = format.map_err(|error| Error::Empty(error.to_string()))? + "\n";
+        let generator = export::Kind::generator(DType::BF16);
+        let kind = match kind {
+            Kind::Generator => generator,
+            Kind::Reward => export::Kind {
+                class: "ForTokenClassification",
+                head: false,
+                fields: vec![("num_labels", 1.into())],
+                format: Some(("prm.json", &format)),
+                ..generator
+            },
+        };
+        let checkpoint = Checkpoint::from(dir);
+        export::save(decoder, &checkpoint, &Weights::default(), &kind, dir)
+    }
+}
