@@ -60,7 +60,7 @@ fn what_the_default_file_shows_in_comments_can_be_set() {
     let sampling = config.generator.sampling;
     assert_eq!(
         sampling,
-        beamgen::sampling_settings(beamgen::SamplingParams::default())
+        beamgen::program::sampling_settings(beamgen::program::SamplingParams::default())
     );
     assert!(config.generator.date.is_some() && config.models.prm.is_some());
 }

@@ -1,7 +1,8 @@
 //! `--pair`: published models by name, from a hub on this machine that has tiny checkpoints under
 //! their names.
 
-use beamgen::{KNOWN_MODELS, ModelKind, Pair};
+use beamgen::Pair;
+use beamgen::program::{KNOWN_MODELS, ModelKind};
 use serde_json::{Value, json};
 
 use crate::real_checkpoints::{BABBLE, SHORT, as_torch, assert_scored, fixture, problems};
@@ -238,11 +239,11 @@ fn pairs_are_listed_and_shown_without_a_download() {
         let memory = pair.memory.expect("it says");
         for word in [
             pair.summary.clone(),
-            beamgen::human_size(memory.bf16),
-            beamgen::human_size(memory.int8),
+            beamgen::program::human_size(memory.bf16),
+            beamgen::program::human_size(memory.int8),
             format!(
                 "{} not all on this machine yet",
-                beamgen::human_size(pair.download.expect("it says"))
+                beamgen::program::human_size(pair.download.expect("it says"))
             ),
         ] {
             assert!(shown.contains(&word), "{word} in {shown}");

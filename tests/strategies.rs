@@ -1,6 +1,7 @@
 //! Every strategy by its name on the command line.
 
-use beamgen::{StrategyKind, StrategyName};
+use beamgen::StrategyKind;
+use beamgen::strategy::StrategyName;
 
 use crate::run::{Place, root};
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use beamgen::ServiceOptions;
 use beamgen::launcher::Launcher;
+use beamgen::service::ServiceOptions;
 use pyo3::prelude::*;
 
 use crate::callable::Callable;

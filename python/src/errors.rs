@@ -14,17 +14,17 @@ pub fn from_library(error: &beamgen::Error) -> PyErr {
 }
 
 /// A request was not taken, or has no result.
-pub fn from_service(error: &beamgen::ServiceError) -> PyErr {
+pub fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     match error {
-        beamgen::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
-        beamgen::ServiceError::Closed => closed(),
+        beamgen::service::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
+        beamgen::service::ServiceError::Closed => closed(),
         error => RunError::new_err(error.to_string()),
     }
 }
 
 /// Steps could not be scored.
-pub fn from_scorer(error: &beamgen::ScoreError) -> PyErr {
-    use beamgen::ScoreError::{Failed, Lost};
+pub fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
+    use beamgen::scorer::ScoreError::{Failed, Lost};
     match error {
         Failed(_) | Lost(_) => RunError::new_err(error.to_string()),
         error => InputError::new_err(error.to_string()),

@@ -3,7 +3,8 @@
 use std::sync::mpsc::Sender;
 
 use beamgen::launcher::Launcher;
-use beamgen::{Config, Error, ExactScorer, Scorer, ScorerKind, Solver, SolverBuilder};
+use beamgen::scorer::{ExactScorer, Scorer, ScorerKind};
+use beamgen::{Config, Error, Solver, SolverBuilder};
 
 use crate::callable::Callable;
 use crate::download::{self, News};

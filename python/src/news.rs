@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use beamgen::eval::Record;
-use beamgen::{NodeId, ProblemResult, Progress, Pruned, ServiceError, Stopped};
+use beamgen::result::Stopped;
+use beamgen::service::ServiceError;
+use beamgen::strategy::{NodeId, Pruned};
+use beamgen::{ProblemResult, Progress};
 use pyo3::prelude::*;
 use serde::Serialize;
 

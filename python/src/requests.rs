@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use beamgen::{ProblemResult, ServiceError, Ticket};
+use beamgen::service::ServiceError;
+use beamgen::{ProblemResult, Ticket};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use beamgen::{Scorer, score_chains};
+use beamgen::scorer::{Scorer, score_chains};
 use pyo3::prelude::*;
 
 use crate::download;

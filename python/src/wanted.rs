@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use beamgen::generator::GeneratorConfig;
+use beamgen::program::set_key;
 use beamgen::settings::{put, put_all};
-use beamgen::{Choose, Config, Error, GeneratorConfig, Settings, StrategyName, set_key};
+use beamgen::strategy::StrategyName;
+use beamgen::{Choose, Config, Error, Settings};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use toml::Value;
@@ -70,7 +73,7 @@ impl Base {
     pub fn of_request(
         &self,
         wanted: &Wanted,
-        generator: &beamgen::GeneratorConfig,
+        generator: &beamgen::generator::GeneratorConfig,
     ) -> Result<Settings, Error> {
         let mut settings = Settings {
             search: self.plain.search.clone(),

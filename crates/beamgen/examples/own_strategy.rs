@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p beamgen --example own_strategy`
 
-use beamgen::{Action, ChainTree, NodeId, Solver, Start, State, Strategy};
+use beamgen::Solver;
+use beamgen::strategy::{Action, ChainTree, NodeId, Start, State, Strategy};
 
 /// Keeps the single best step of `width` samples, over and over.
 struct BestStep {

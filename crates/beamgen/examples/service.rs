@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use beamgen::{Progress, ServiceError, ServiceOptions, Solver, Stopped};
+use beamgen::result::Stopped;
+use beamgen::service::{ServiceError, ServiceOptions};
+use beamgen::{Progress, Solver};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

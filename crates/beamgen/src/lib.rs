@@ -178,7 +178,3 @@ pub mod program {
     pub use crate::size::human_size;
     pub use crate::solver::search_name;
 }
-
-// The names of before, until all users have the new paths.
-#[doc(hidden)]
-pub use {generator::*, models::*, program::*, result::*, scorer::*, service::*, strategy::*};

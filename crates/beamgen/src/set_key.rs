@@ -15,7 +15,7 @@ const MOST_PARTS: usize = 8;
 /// [`Settings`](crate::Settings) of a request.
 ///
 /// ```
-/// let config = beamgen::set_key(&beamgen::Config::default(), "search.mcts.exploration", 2.into())?;
+/// let config = beamgen::program::set_key(&beamgen::Config::default(), "search.mcts.exploration", 2.into())?;
 /// # Ok::<(), beamgen::Error>(())
 /// ```
 ///

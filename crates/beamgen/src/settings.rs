@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use crate::{Config, Error, ScorerKind, parse_size, set_key};
+use crate::config::ScorerKind;
+use crate::program::{parse_size, set_key};
+use crate::{Config, Error};
 
 /// A setting with a name of its own, which is the same everywhere.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use beamgen::generator::{GenError, Memory};
+use beamgen::models::{KvType, WeightType};
+use beamgen::scorer::{ScoreError, ScoreId, ScoreItem, Scored, Scorer, ScorerKind};
 use beamgen::{
-    Config, Error, Event, GenError, KvType, Memory, Problem, ProblemResult, ScoreError, ScoreId,
-    ScoreItem, Scored, Scorer, ScorerKind, Solver, StepGenerator, StrategyKind, WeightType,
-    bundled,
+    Config, Error, Event, Problem, ProblemResult, Solver, StepGenerator, StrategyKind, bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -33,7 +34,14 @@ fn models() -> PathBuf {
 }
 
 /// What does not depend on the machine.
-fn outcome(result: ProblemResult) -> (String, Option<String>, Option<f32>, beamgen::ChainTree) {
+fn outcome(
+    result: ProblemResult,
+) -> (
+    String,
+    Option<String>,
+    Option<f32>,
+    beamgen::strategy::ChainTree,
+) {
     (result.problem.id, result.answer, result.score, result.tree)
 }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use beamgen::launcher::Launcher;
-use beamgen::{
-    Choose, Problem, ProblemResult, Progress, Request, ScorerKind, ServiceError, ServiceOptions,
-    Settings, Solver, Stopped, StrategyKind, score_chains,
-};
+use beamgen::result::Stopped;
+use beamgen::scorer::{ScorerKind, score_chains};
+use beamgen::service::{ServiceError, ServiceOptions};
+use beamgen::{Choose, Problem, ProblemResult, Progress, Request, Settings, Solver, StrategyKind};
 
 fn solver() -> Solver {
     Solver::builder().build().unwrap()

@@ -1,6 +1,7 @@
 //! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
 
-use beamgen::{Config, Finish, Problem, ProblemResult, Solver, StrategyKind, bundled};
+use beamgen::strategy::Finish;
+use beamgen::{Config, Problem, ProblemResult, Solver, StrategyKind, bundled};
 
 fn sample(count: usize) -> Vec<Problem> {
     let mut problems = bundled::sample().expect("the sample").problems;

@@ -6,7 +6,8 @@
 
 use std::ops::ControlFlow;
 
-use beamgen::{Ledger, Problem, Request, Solver};
+use beamgen::result::Ledger;
+use beamgen::{Problem, Request, Solver};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelRule, LabelledChain, Policy, RolloutLabel};
 use beamgen_world::{Checker, Verdict};

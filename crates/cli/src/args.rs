@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beamgen::{Aggregation, ScorerKind, StrategyName};
+use beamgen::Aggregation;
+use beamgen::scorer::ScorerKind;
+use beamgen::strategy::StrategyName;
 use beamgen_labels::monte_carlo::Mode;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;

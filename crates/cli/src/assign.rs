@@ -1,6 +1,7 @@
 //! `--set KEY=VALUE`: any key of the configuration.
 
-use beamgen::{Config, Error, set_key};
+use beamgen::program::set_key;
+use beamgen::{Config, Error};
 use toml::{Table, Value};
 
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub fn parsed(value: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use beamgen::Balance;
+    use beamgen::strategy::Balance;
 
     use super::*;
 

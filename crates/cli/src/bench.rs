@@ -11,7 +11,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::{Config, ScorerKind, Solver};
+use beamgen::scorer::ScorerKind;
+use beamgen::{Config, Solver};
 use beamgen_measure::bench::{
     self, Cells, HEAD, Host, Measurement, Outline, Plan, Progressed, Store, Summary, cells,
 };
@@ -101,7 +102,7 @@ fn interrupted(came: &Progressed, is_kept: bool) -> String {
 
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
-    if beamgen::is_word(args.settings.given.path("prm"), "none") {
+    if beamgen::program::is_word(args.settings.given.path("prm"), "none") {
         return Err(Failure::Input(
             "--prm none: the scorer belongs to what is compared here: give --scorers none"
                 .to_owned(),

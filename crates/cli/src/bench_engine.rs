@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use beamgen::{Config, DecodeBench, EngineBench, KvType, MachineRates, Measured, WeightType};
+use beamgen::Config;
+use beamgen::models::{KvType, WeightType};
+use beamgen::program::{DecodeBench, EngineBench, MachineRates, Measured};
 use serde::Serialize;
 use sysinfo::System;
 

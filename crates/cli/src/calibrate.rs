@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use beamgen::Aggregation;
 use beamgen::eval::calibrate::{Calibration, LEVELS};
 use beamgen::eval::quality::Measure;
-use beamgen::{Aggregation, ScorerKind};
+use beamgen::scorer::ScorerKind;
 use beamgen_labels::{LabelRule, Neutral, RolloutLabel};
 use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Runs};
 
@@ -229,9 +230,9 @@ fn add_runs(
 /// Says what a threshold gives on other problems.
 fn show_checked(out: &mut dyn Write, of: &Observed) -> io::Result<()> {
     let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-    let interval = of
-        .interval
-        .map_or(String::new(), |of| format!(" ({})", printed::in_percent(of)));
+    let interval = of.interval.map_or(String::new(), |of| {
+        format!(" ({})", printed::in_percent(of))
+    });
     writeln!(
         out,
         "checked on {} problems: {} answers given ({:.1} %), {} of them wrong = {:.1} %{interval}",

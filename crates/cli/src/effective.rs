@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use beamgen::{Config, KvType, MemoryPlan};
+use beamgen::Config;
+use beamgen::models::{KvType, MemoryPlan};
 
 use crate::plan;
 
@@ -57,7 +58,7 @@ fn scorer(config: &Config) -> String {
 }
 
 fn sampling(config: &Config) -> String {
-    let sampling = beamgen::sampling_params(config.generator.sampling);
+    let sampling = beamgen::program::sampling_params(config.generator.sampling);
     if config.search.strategy.spec().is_greedy {
         return "the likeliest token each time, whatever the temperature".to_owned();
     }

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use beamgen::eval::{ProblemsError, RunFileError};
 use beamgen::hub::{HubError, RequestError};
-use beamgen::{ConfigError, KNOWN_MODELS, ScoreError, nearest};
+use beamgen::program::{KNOWN_MODELS, nearest};
+use beamgen::scorer::ScoreError;
+use beamgen::strategy::ConfigError;
 use beamgen_labels::LabelsError;
 
 /// Why a command stopped.

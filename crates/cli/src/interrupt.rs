@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use beamgen::{CancelToken, Event, ProblemResult, Request, RunSummary, Solver};
+use beamgen::service::CancelToken;
+use beamgen::{Event, ProblemResult, Request, RunSummary, Solver};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 

@@ -7,8 +7,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
+use beamgen::scorer::ScorerKind;
 use beamgen::settings::Setting;
-use beamgen::{Aggregation, Choose, Config, Request, RunSummary, ScorerKind, Solver, StrategyKind};
+use beamgen::{Aggregation, Choose, Config, Request, RunSummary, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use beamgen::Pair;
 use beamgen::bundled;
 use beamgen::hub::{CachedModel, CachedRevision, HubError};
-use beamgen::{Fits, KNOWN_MODELS, ModelKind, Pair, Prepared, PrmSpec};
+use beamgen::models::{Prepared, PrmSpec};
+use beamgen::program::{Fits, KNOWN_MODELS, ModelKind};
 use serde_json::json;
 
 use crate::args::ModelsArgs;
@@ -123,7 +125,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let whole_pair = pair.is_some() && args.generator.is_none() && !given.has("prm");
     config.models.offline |= whole_pair;
     let has_generator = config.models.generator.is_some();
-    let no_prm = beamgen::is_word(given.path("prm"), "none");
+    let no_prm = beamgen::program::is_word(given.path("prm"), "none");
     if no_prm && !has_generator {
         let message = "--prm none without --generator: name the models to show, or none of them";
         return Err(Failure::Input(message.to_owned()));
@@ -131,7 +133,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
     config.resolve_words();
     if alone {
-        config.models.scorer = beamgen::ScorerKind::None;
+        config.models.scorer = beamgen::scorer::ScorerKind::None;
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(settings::builder(config)?)?;
@@ -228,7 +230,7 @@ fn usable(revision: &CachedRevision) -> String {
             false => format!("GGUF: {}", revision.gguf.join(", ")),
         };
     }
-    match beamgen::recognise(&revision.path) {
+    match beamgen::program::recognise(&revision.path) {
         Err(error) => format!("not usable: {error}"),
         Ok(found) => match (found.prm_format, found.is_causal_lm) {
             (Some(format), _) => format!("prm, {format}"),

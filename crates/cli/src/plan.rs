@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use beamgen::MemoryPlan;
-pub use beamgen::human_size as size;
+use beamgen::models::MemoryPlan;
+pub use beamgen::program::human_size as size;
 
 use crate::table::{Table, grouped};
 

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use beamgen::eval::GivenChain;
-use beamgen::{Aggregation, Config, ScoreError};
+use beamgen::scorer::ScoreError;
+use beamgen::{Aggregation, Config};
 use beamgen_measure::scores;
 use serde::Serialize;
 

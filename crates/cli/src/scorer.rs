@@ -1,7 +1,8 @@
 //! Scorers that are not models. The library loads reward models itself; what it does not know is
 //! attached here.
 
-use beamgen::{ExactScorer, ScorerKind, SolverBuilder};
+use beamgen::SolverBuilder;
+use beamgen::scorer::{ExactScorer, ScorerKind};
 
 /// Gives the builder the scorer that its configuration names, where that is not a checkpoint.
 pub fn attach(builder: SolverBuilder) -> SolverBuilder {

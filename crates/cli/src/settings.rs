@@ -4,10 +4,11 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
+use beamgen::models::Prepared;
+use beamgen::program::{QuantileReader, is_word};
+use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::settings::put_all;
-use beamgen::{
-    Config, Error, Prepared, QuantileReader, Scorer, ScorerKind, Solver, SolverBuilder, is_word,
-};
+use beamgen::{Config, Error, Solver, SolverBuilder};
 
 use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
 use crate::assign;

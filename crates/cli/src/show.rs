@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 
 use beamgen::eval::{Record, RunFile, RunHeader};
-use beamgen::{Aggregation, ChainTree, Node, NodeId, Problem, PruneReason, State};
+use beamgen::strategy::{ChainTree, Node, NodeId, PruneReason, State};
+use beamgen::{Aggregation, Problem};
 use beamgen_view::{Run, Search, aggregation, findings};
 use beamgen_world::{self as world, Checker, Verdict};
 
@@ -13,8 +14,8 @@ use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
-use crate::write::write_file;
 use crate::table::{Table, grouped};
+use crate::write::write_file;
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {
     let (header, lines) = RunFile::read::<Record>(&args.file)?;

@@ -8,7 +8,9 @@ mod tune;
 
 use std::path::Path;
 
-use beamgen::{Checkpoint, bundled, is_word};
+use beamgen::bundled;
+use beamgen::models::Checkpoint;
+use beamgen::program::is_word;
 use beamgen_train::Error;
 use beamgen_train::tune::labelled::Target;
 

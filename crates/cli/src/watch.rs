@@ -1,6 +1,7 @@
 //! Measurements on a terminal.
 
-use beamgen::{Event, ScoreError};
+use beamgen::Event;
+use beamgen::scorer::ScoreError;
 use beamgen_measure::Watch;
 
 use crate::output;

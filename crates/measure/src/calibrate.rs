@@ -7,12 +7,14 @@ mod risk;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use beamgen::Aggregation;
 use beamgen::eval::calibrate::{
     Calibration, Data, HeadSample, HeldOut, LEVELS, Method, Quality, QuantileHead, Quantiles,
     Sample, VERSION, so_far,
 };
 use beamgen::eval::quality::{Bin, Binning, Figures, Measure, ScoredChain, View};
-use beamgen::{Aggregation, QuantileReader, Scorer, StepReading};
+use beamgen::program::{QuantileReader, StepReading};
+use beamgen::scorer::Scorer;
 
 pub use data::{Chosen, open};
 pub use risk::{Observed, Runs, add, draw as draw_risk};

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use beamgen::ScoreError;
 use beamgen::eval::RunFileError;
+use beamgen::scorer::ScoreError;
 use beamgen_labels::LabelsError;
 
 /// Why a measurement or its report failed. Messages are one line.

@@ -12,8 +12,8 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use beamgen::Scorer;
 use beamgen::eval::GivenChain;
+use beamgen::scorer::Scorer;
 
 pub use data::{Set, open};
 pub use folder::{Report, Rows, create, redraw, report, write};

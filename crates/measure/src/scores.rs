@@ -1,7 +1,7 @@
 //! The scores of given chains.
 
 use beamgen::eval::GivenChain;
-use beamgen::{ScoreError, Scorer, score_chains};
+use beamgen::scorer::{ScoreError, Scorer, score_chains};
 use beamgen_labels::LabelledChain;
 
 /// The number of chains scored in one call of the model: enough to fill forward passes, few enough

@@ -1,6 +1,7 @@
 //! Whoever follows a measurement.
 
-use beamgen::{Event, ScoreError};
+use beamgen::Event;
+use beamgen::scorer::ScoreError;
 
 /// Hears how far a measurement is. Every method does nothing by default, and `()` hears nothing.
 pub trait Watch {

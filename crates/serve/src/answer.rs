@@ -1,7 +1,8 @@
 //! An answer in OpenAI's shape, with the object `beamgen` beside it.
 
 use beamgen::eval::Record;
-use beamgen::{ProblemResult, Stopped, bundled};
+use beamgen::result::Stopped;
+use beamgen::{ProblemResult, bundled};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -112,7 +113,7 @@ impl Solved {
                 None => pieces(result),
             },
             refusal,
-            finish_reason: match finish.is_some_and(beamgen::Finish::is_complete) {
+            finish_reason: match finish.is_some_and(beamgen::strategy::Finish::is_complete) {
                 true => "stop",
                 false => "length",
             },

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use beamgen::generator::GeneratorConfig;
+use beamgen::program::set_key;
 use beamgen::settings::{SETTINGS, Scope, Setting, put};
-use beamgen::{GeneratorConfig, Problem, Settings, set_key};
+use beamgen::{Problem, Settings};
 use serde_json::{Map, Value};
 
 use crate::app::App;

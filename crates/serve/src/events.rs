@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use beamgen::Progress;
 use beamgen::eval::MathAnswers;
-use beamgen::{Answer, Answers, Finish, Node, NodeId, Progress};
+use beamgen::result::{Answer, Answers};
+use beamgen::strategy::{Finish, Node, NodeId};
 use serde_json::{Value, json};
 
 /// Turns what happens into JSON, and counts the votes.

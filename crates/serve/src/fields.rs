@@ -1,6 +1,6 @@
 //! The fields of a JSON object, taken out one by one; what is left over is refused by its name.
 
-use beamgen::nearest;
+use beamgen::program::nearest;
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;

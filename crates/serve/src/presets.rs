@@ -1,6 +1,7 @@
 //! What `model` may be: settings of a search under a name.
 
-use beamgen::{Settings, lay_over};
+use beamgen::Settings;
+use beamgen::program::lay_over;
 use serde::Deserialize;
 use toml::Table;
 

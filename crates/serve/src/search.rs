@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::http::StatusCode;
-use beamgen::{ProblemResult, Progress, Request, ServiceError, Stopped, Ticket};
+use beamgen::result::Stopped;
+use beamgen::service::ServiceError;
+use beamgen::{ProblemResult, Progress, Request, Ticket};
 
 use crate::app::App;
 use crate::ask::Ask;

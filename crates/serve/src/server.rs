@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use beamgen::{RunSummary, ServiceOptions, Solver};
+use beamgen::service::ServiceOptions;
+use beamgen::{RunSummary, Solver};
 use tokio::sync::Semaphore;
 
 use crate::Error;

@@ -1,7 +1,7 @@
 //! Examples and explanations that `--help` prints after the flags. Lines of examples fit into 80
 //! columns; everything else is wrapped to the terminal by clap.
 
-use beamgen::StrategyName;
+use beamgen::strategy::StrategyName;
 
 pub const SHORT: &str = "More flags, explanations and examples: `--help`.";
 

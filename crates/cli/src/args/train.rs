@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use beamgen::WeightType;
+use beamgen::models::WeightType;
 use clap::{Args, Subcommand};
 
 use super::{RuleFlags, texts};

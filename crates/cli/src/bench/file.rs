@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::{Config, ScorerKind, StrategyName};
+use beamgen::Config;
+use beamgen::scorer::ScorerKind;
+use beamgen::strategy::StrategyName;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table};

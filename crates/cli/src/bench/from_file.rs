@@ -142,7 +142,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
             strategy.apply(&mut config.search);
         }
         let mut table = Table::try_from(&config).map_err(|error| fault(error.to_string()))?;
-        beamgen::lay_over(&mut table, &run.settings);
+        beamgen::program::lay_over(&mut table, &run.settings);
         let mut config: Config = table
             .try_into()
             .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;

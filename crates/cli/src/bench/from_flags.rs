@@ -1,6 +1,7 @@
 //! From flags to a plan.
 
-use beamgen::{ScorerKind, StrategyName};
+use beamgen::scorer::ScorerKind;
+use beamgen::strategy::StrategyName;
 use beamgen_measure::bench::{Cells, Outline, Plan, is_fit_name};
 
 use super::{add, given_file, sets, unscored_unless_needed};

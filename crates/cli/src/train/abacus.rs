@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use beamgen::{
-    Choose, Config, DeviceChoice, ExactScorer, Problem, ScorerKind, Solver, StrategyKind,
-};
+use beamgen::models::DeviceChoice;
+use beamgen::scorer::{ExactScorer, ScorerKind};
+use beamgen::{Choose, Config, Problem, Solver, StrategyKind};
 use beamgen_train::abacus::config::TrainConfig;
 use beamgen_train::abacus::{self, Evaluation, evaluation};
 use beamgen_train::{Error, candle_core::Device};

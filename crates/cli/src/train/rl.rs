@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use beamgen::eval::Problems;
 use beamgen::eval::metrics::wilson;
-use beamgen::{Config, GeneratorConfig, Problem, Scorer, ScorerKind};
+use beamgen::generator::GeneratorConfig;
+use beamgen::scorer::{Scorer, ScorerKind};
+use beamgen::{Config, Problem};
 use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
 use beamgen_train::tune;
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use beamgen::PrmSpec;
+use beamgen::models::PrmSpec;
 use beamgen_labels::Neutral;
 use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{Job, Recipe, Task, run};

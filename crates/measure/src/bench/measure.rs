@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use beamgen::eval::{Problems, RunHeader};
-use beamgen::{
-    CancelToken, Config, Problem, ProblemResult, Request, ScorerKind, SearchConfig, Solver,
-};
+use beamgen::scorer::ScorerKind;
+use beamgen::service::CancelToken;
+use beamgen::strategy::SearchConfig;
+use beamgen::{Config, Problem, ProblemResult, Request, Solver};
 use serde_json::{Map, Value};
 
 use super::outline::Outline;

@@ -217,7 +217,7 @@ impl<'a> Rows<'a> {
 
 #[cfg(test)]
 mod tests {
-    use beamgen::Ledger;
+    use beamgen::result::Ledger;
     use serde_json::json;
 
     use super::*;

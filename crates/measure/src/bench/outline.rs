@@ -1,6 +1,7 @@
 //! What a bench is: problem sets, and cells (a run at one number of chains).
 
-use beamgen::{Choose, Config, SearchConfig, StrategyKind};
+use beamgen::strategy::SearchConfig;
+use beamgen::{Choose, Config, StrategyKind};
 use serde::{Deserialize, Serialize};
 
 use crate::printable;

@@ -1,8 +1,8 @@
 //! Gold accuracy and the reward model's own score of the answers over N, and where they part: past
 //! that N a wider search finds what the reward model takes for right (over-optimisation).
 
-use beamgen::ScorerKind;
 use beamgen::eval::metrics::Interval;
+use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
 use super::measured::{Measured, interval, mean, paired};

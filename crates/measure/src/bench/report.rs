@@ -1,6 +1,6 @@
 //! Everything that is reported, computed from the rows.
 
-use beamgen::ScorerKind;
+use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
 use super::against::{Answer, answers};
@@ -75,7 +75,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use beamgen::{Choose, Config, Ledger, StrategyKind};
+    use beamgen::result::Ledger;
+    use beamgen::{Choose, Config, StrategyKind};
     use proptest::prelude::*;
 
     use super::*;

@@ -1,8 +1,11 @@
 //! One problem under one cell and seed, as the results folder keeps it.
 
+use beamgen::ProblemResult;
 use beamgen::eval::is_correct;
 use beamgen::eval::pool::Sample;
-use beamgen::{ChainTree, Ledger, ProblemResult, ScorerKind};
+use beamgen::result::Ledger;
+use beamgen::scorer::ScorerKind;
+use beamgen::strategy::ChainTree;
 use serde::{Deserialize, Serialize};
 
 use super::outline::Cell;
@@ -130,7 +133,8 @@ impl Depths {
                 at = tree.node(node).parent;
             }
         }
-        let count = |counts: &dyn Fn(usize, &beamgen::Node) -> bool| by_depth(tree, counts);
+        let count =
+            |counts: &dyn Fn(usize, &beamgen::strategy::Node) -> bool| by_depth(tree, counts);
         Self {
             sampled: count(&|_, _| true),
             kept: count(&|at, _| kept[at]),
@@ -139,7 +143,10 @@ impl Depths {
     }
 }
 
-fn by_depth(tree: &ChainTree, counts: &dyn Fn(usize, &beamgen::Node) -> bool) -> Vec<u32> {
+fn by_depth(
+    tree: &ChainTree,
+    counts: &dyn Fn(usize, &beamgen::strategy::Node) -> bool,
+) -> Vec<u32> {
     let mut tokens = Vec::new();
     for (id, node) in tree.nodes() {
         let depth = node.depth as usize;

@@ -2,7 +2,10 @@
 //! vote at one N are three readings of the same chains.
 
 use beamgen::eval::is_correct;
-use beamgen::{CheckersConfig, Config, Ledger, ProblemResult, ScorerKind, SearchConfig};
+use beamgen::result::Ledger;
+use beamgen::scorer::{CheckersConfig, ScorerKind};
+use beamgen::strategy::SearchConfig;
+use beamgen::{Config, ProblemResult};
 
 use super::outline::{Cell, is_plain};
 

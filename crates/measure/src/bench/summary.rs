@@ -1,7 +1,8 @@
 //! The table of a bench: a row for each cell on each set.
 
+use beamgen::StrategyKind;
 use beamgen::eval::Spent;
-use beamgen::{ScorerKind, StrategyKind};
+use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
 use crate::{grouped, megabytes, percent};

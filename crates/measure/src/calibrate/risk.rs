@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use beamgen::eval::calibrate::{Calibration, RiskCurve, RiskPoint};
 use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::{Record, RunFile};
-use beamgen::search_name;
+use beamgen::program::search_name;
 
 use super::plots;
 use crate::Error;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use beamgen::Aggregation;
 use beamgen::eval::GivenChain;
 use beamgen::eval::probes::{
     PROBES, Probe, ProbeReport, SHIFTS, ShiftReport, Subject, Takes, Touched, Trial,
 };
 use beamgen::eval::quality::ScoredChain;
-use beamgen::{Aggregation, Scorer};
+use beamgen::scorer::Scorer;
 use serde::{Deserialize, Serialize};
 
 use super::data::Set;

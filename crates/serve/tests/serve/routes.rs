@@ -1,7 +1,8 @@
 //! What each route answers.
 
 use beamgen::eval::Record;
-use beamgen::{Request, Solver, StrategyKind, score_chains};
+use beamgen::scorer::score_chains;
+use beamgen::{Request, Solver, StrategyKind};
 use beamgen_serve::ServeOptions;
 use serde::Serialize;
 use serde_json::{Value, json};
