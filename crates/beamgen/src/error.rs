@@ -1,8 +1,7 @@
 use std::path::PathBuf;
 
-use beamgen_search::{ConfigError, SearchError};
+use beamgen_search::{Cause, ConfigError, SearchError};
 
-use crate::service::ServiceError;
 use crate::size::human_size;
 
 /// Why a solver could not be built, or a run stopped. Every message is one line.
@@ -236,6 +235,27 @@ fn names(message: &str, place: &str) -> bool {
         let after = message[at + place.len()..].chars().next();
         !before.is_some_and(|c| inside(c) || c == '/') && !after.is_some_and(inside)
     })
+}
+
+/// Why a request was not taken, or has no result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The queue is full: try again later.
+    #[error("the queue is full: {waiting} requests wait")]
+    Full {
+        /// Requests that wait.
+        waiting: usize,
+    },
+    /// The service was closed.
+    #[error("the service is closed")]
+    Closed,
+    /// Settings that cannot be run.
+    #[error(transparent)]
+    Setting(#[from] ConfigError),
+    /// A model is lost, and the service with it.
+    #[error("the service ended: {0}")]
+    Lost(Cause),
 }
 
 #[cfg(test)]

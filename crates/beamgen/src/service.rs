@@ -4,6 +4,7 @@
 //! blocks what is in flight. Progress is kept for a slow reader up to a bound, the oldest is
 //! dropped beyond it; results are never dropped.
 
+mod outcome;
 mod queue;
 mod thread;
 mod ticket;
@@ -12,13 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use beamgen_checkers::LostSoFar;
-use beamgen_search::{
-    Cause, ConfigError, GivenChain, Ledger, ProblemResult, RunSummary, ScoreError, Settings,
-};
+use beamgen_search::{Cause, GivenChain, Ledger, ProblemResult, RunSummary, ScoreError, Settings};
 
 use self::queue::Shared;
 use self::thread::Ended;
 pub use self::ticket::Ticket;
+pub use crate::error::ServiceError;
 use crate::long_texts::TextLimits;
 use crate::request::Request;
 use crate::{Error, Solver};
@@ -40,27 +40,6 @@ impl Default for ServiceOptions {
             events: 256,
         }
     }
-}
-
-/// Why a request was not taken, or has no result.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServiceError {
-    /// The queue is full: try again later.
-    #[error("the queue is full: {waiting} requests wait")]
-    Full {
-        /// Requests that wait.
-        waiting: usize,
-    },
-    /// The service was closed.
-    #[error("the service is closed")]
-    Closed,
-    /// Settings that cannot be run.
-    #[error(transparent)]
-    Setting(#[from] ConfigError),
-    /// A model is lost, and the service with it.
-    #[error("the service ended: {0}")]
-    Lost(Cause),
 }
 
 impl Solver {
@@ -109,14 +88,16 @@ impl Service {
     /// The queue is full, the service has ended, or the settings cannot be run.
     pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
         request.settings.validate()?;
-        match self.limits.check_request(&request) {
-            Ok(()) => self.shared.submit(request),
+        let state = match self.limits.check_request(&request) {
+            Ok(()) => self.shared.submit(request)?,
             Err(error) => {
                 let mut result = ProblemResult::unsearched(0, request.problem.clone());
                 (result.error, result.too_long) = (Some(error.to_string()), error.is_too_long());
-                self.shared.answer(request, result)
+                self.shared.answer(request, result)?
             }
-        }
+        };
+        let shared = Arc::clone(&self.shared);
+        Ok(Ticket { state, shared })
     }
 
     /// Queues given steps of a problem to be scored by the solver's scorer, next to whatever is

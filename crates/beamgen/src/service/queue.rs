@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use beamgen_search::{GivenChain, Intake, Next, ProblemResult, Stopped};
 
-use super::ticket::{Ticket, TicketState};
+use super::outcome::TicketState;
 use super::{ServiceError, ServiceOptions, ServiceStats, lock, wait};
 use crate::config::Defaults;
 use crate::request::Request;
@@ -91,18 +91,17 @@ impl Shared {
 
     /// A ticket whose result is known already. It takes no place in the queue.
     pub(super) fn answer(
-        self: &Arc<Self>,
+        &self,
         mut request: Request,
         result: ProblemResult,
-    ) -> Result<Ticket, ServiceError> {
+    ) -> Result<Arc<TicketState>, ServiceError> {
         self.lock().admit(0, usize::MAX)?;
         let state = self.ticket(&mut request);
         state.finish(Ok(result));
-        let shared = Arc::clone(self);
-        Ok(Ticket { state, shared })
+        Ok(state)
     }
 
-    pub(super) fn submit(self: &Arc<Self>, mut request: Request) -> Result<Ticket, ServiceError> {
+    pub(super) fn submit(&self, mut request: Request) -> Result<Arc<TicketState>, ServiceError> {
         let mut queued = self.lock();
         queued.admit(queued.queue.len(), self.options.queue)?;
         let state = self.ticket(&mut request);
@@ -115,8 +114,7 @@ impl Shared {
         });
         drop(queued);
         self.arrived.notify_one();
-        let shared = Arc::clone(self);
-        Ok(Ticket { state, shared })
+        Ok(state)
     }
 
     pub(super) fn queue_scoring(&self, given: GivenChain) -> Result<(), ServiceError> {

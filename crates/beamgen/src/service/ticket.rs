@@ -1,18 +1,17 @@
 //! Tickets: how the threads that ask learn what becomes of their requests.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use beamgen_search::{CancelToken, Event, ProblemResult, Sink};
+use beamgen_search::{Event, ProblemResult, Sink};
 
+use super::outcome::TicketState;
 use super::queue::Shared;
 use super::{ServiceError, ServiceStats, lock, wait};
 use crate::progress::Progress;
-use crate::request::{OnProgress, Request};
 
 /// Hands the events and results of the search to the tickets.
 pub(super) struct TicketSink(pub(super) Arc<Shared>);
@@ -59,81 +58,6 @@ impl Sink for TicketSink {
             ticket.finish(Ok(result));
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// The part of a ticket that the engine's thread has, too.
-pub(super) struct TicketState {
-    pub(super) number: u64,
-    cancel: CancelToken,
-    most_events: usize,
-    has_callback: bool,
-    on_progress: Mutex<Option<OnProgress>>,
-    inner: Mutex<Outcome>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Outcome {
-    events: VecDeque<Progress>,
-    /// Events dropped because nobody took them in time.
-    dropped_events: u64,
-    result: Option<Result<ProblemResult, ServiceError>>,
-    done: bool,
-    waker: Option<Waker>,
-}
-
-impl TicketState {
-    pub(super) fn new(number: u64, request: &mut Request, events: usize) -> Self {
-        Self {
-            number,
-            cancel: request.cancel.get_or_insert_default().clone(),
-            most_events: request.most_events.unwrap_or(events),
-            has_callback: request.on_progress.is_some(),
-            on_progress: Mutex::new(request.on_progress.take()),
-            inner: Mutex::default(),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// Whether anybody is told what happens.
-    fn has_reader(&self) -> bool {
-        self.most_events > 0 || self.has_callback
-    }
-
-    fn tell(&self, progress: Progress) {
-        if let Some(observe) = &mut *lock(&self.on_progress) {
-            observe(&progress);
-        }
-        let mut inner = lock(&self.inner);
-        if inner.events.len() >= self.most_events {
-            inner.events.pop_front();
-            inner.dropped_events += 1;
-        }
-        if self.most_events > 0 {
-            inner.events.push_back(progress);
-        }
-        self.wake(inner);
-    }
-
-    /// Gives the ticket its result, unless it has one.
-    pub(super) fn finish(&self, result: Result<ProblemResult, ServiceError>) {
-        let mut inner = lock(&self.inner);
-        if !inner.done {
-            inner.done = true;
-            inner.result = Some(result);
-            self.wake(inner);
-        }
-    }
-
-    /// Wakes whoever waits for a change.
-    fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
-        let waker = inner.waker.take();
-        drop(inner);
-        self.changed.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 }
 

@@ -1,0 +1,87 @@
+//! The outcome of a request, which its ticket and the engine's thread share.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::task::Waker;
+
+use beamgen_search::{CancelToken, ProblemResult};
+
+use super::{ServiceError, lock};
+use crate::progress::Progress;
+use crate::request::{OnProgress, Request};
+
+/// The part of a ticket that the engine's thread has, too.
+pub(super) struct TicketState {
+    pub(super) number: u64,
+    pub(super) cancel: CancelToken,
+    most_events: usize,
+    has_callback: bool,
+    on_progress: Mutex<Option<OnProgress>>,
+    pub(super) inner: Mutex<Outcome>,
+    pub(super) changed: Condvar,
+}
+
+/// The events of a request that nobody took yet, and its result.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) events: VecDeque<Progress>,
+    /// Events dropped because nobody took them in time.
+    pub(super) dropped_events: u64,
+    pub(super) result: Option<Result<ProblemResult, ServiceError>>,
+    pub(super) done: bool,
+    pub(super) waker: Option<Waker>,
+}
+
+impl TicketState {
+    pub(super) fn new(number: u64, request: &mut Request, events: usize) -> Self {
+        Self {
+            number,
+            cancel: request.cancel.get_or_insert_default().clone(),
+            most_events: request.most_events.unwrap_or(events),
+            has_callback: request.on_progress.is_some(),
+            on_progress: Mutex::new(request.on_progress.take()),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Whether anybody is told what happens.
+    pub(super) fn has_reader(&self) -> bool {
+        self.most_events > 0 || self.has_callback
+    }
+
+    pub(super) fn tell(&self, progress: Progress) {
+        if let Some(observe) = &mut *lock(&self.on_progress) {
+            observe(&progress);
+        }
+        let mut inner = lock(&self.inner);
+        if inner.events.len() >= self.most_events {
+            inner.events.pop_front();
+            inner.dropped_events += 1;
+        }
+        if self.most_events > 0 {
+            inner.events.push_back(progress);
+        }
+        self.wake(inner);
+    }
+
+    /// Gives the ticket its result, unless it has one.
+    pub(super) fn finish(&self, result: Result<ProblemResult, ServiceError>) {
+        let mut inner = lock(&self.inner);
+        if !inner.done {
+            inner.done = true;
+            inner.result = Some(result);
+            self.wake(inner);
+        }
+    }
+
+    /// Wakes whoever waits for a change.
+    fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
+        let waker = inner.waker.take();
+        drop(inner);
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
