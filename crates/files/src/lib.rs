@@ -79,7 +79,7 @@ pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, cap: usize) -> io
 /// Writes a file of indented JSON with a final newline, whole or not at all.
 ///
 /// # Errors
-/// The errors of [`write`], and a value that JSON cannot have.
+/// The errors of [`write()`], and a value that JSON cannot have.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');

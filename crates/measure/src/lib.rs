@@ -1,6 +1,6 @@
 //! Measures strategies and reward models, and writes reports of them.
 //!
-//! [`bench`] solves the same problems under several settings and keeps a raw row for each.
+//! [`bench`](mod@bench) solves the same problems under several settings and keeps a raw row for each.
 //! [`eval_prm`] compares the step scores of a reward model with labels. [`calibrate`] fits the scores
 //! to probabilities. Reports are functions of the raw rows, so they can be drawn again at any time.
 //!
