@@ -70,7 +70,7 @@ impl EngineBench {
     /// most `positions` tokens. With `random` weights, only its `config.json` is read.
     ///
     /// # Errors
-    /// As [`SolverBuilder::build`].
+    /// The errors of [`SolverBuilder::build`].
     pub fn open(builder: SolverBuilder, positions: usize, random: bool) -> Result<Self, Error> {
         let (config, mut downloads) = (&builder.config, builder.downloads);
         let (field, value, most) = ("positions", positions, MOST_POSITIONS);

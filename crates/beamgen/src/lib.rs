@@ -161,7 +161,7 @@ pub mod strategy {
     };
 }
 
-/// What only the programs of this repository need. It may change at any time.
+/// Parts that only the programs of this repository need. They may change at any time.
 #[doc(hidden)]
 pub mod program {
     pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};

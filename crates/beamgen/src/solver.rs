@@ -434,7 +434,7 @@ problems_into_requests!(Problem, &Problem, String, &str);
 /// Solves one problem with the bundled models and the default settings, which are loaded for it.
 ///
 /// # Errors
-/// As [`Solver::solve`].
+/// The errors of [`Solver::solve`].
 pub fn solve(request: impl IntoRequest) -> Result<ProblemResult, Error> {
     Solver::builder().build()?.solve(request)
 }

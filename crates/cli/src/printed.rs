@@ -86,7 +86,7 @@ pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     (high < 0.5).then_some("unsure")
 }
 
-/// What each of several judges said of a step; `None` if there are none.
+/// The score of a step by each of several judges; `None` if there are none.
 pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     let said = judges.iter().map(|(name, score)| match score {
         Some(score) => format!("{} {score:.3}", line(name)),

@@ -284,7 +284,7 @@ impl Drawing<'_> {
         writeln!(out, "{star} {first}{score}  {text}")
     }
 
-    /// What became of a step, in words.
+    /// The fate of a step, in words.
     fn remarks(&self, id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
         remarks.extend(

@@ -114,7 +114,7 @@ pub enum RunFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// A new run would overwrite a file.

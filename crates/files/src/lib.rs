@@ -67,7 +67,7 @@ pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a line with its newline into `line`, in place of what was there, and returns its length.
-/// Of a line of more than `cap` bytes, `cap + 1` are read.
+/// Reads `cap + 1` bytes of a line that has more than `cap`.
 ///
 /// # Errors
 /// The error of the system.

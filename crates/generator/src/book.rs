@@ -311,7 +311,7 @@ impl<C> ChainBook<C> {
     /// Takes a chain out.
     ///
     /// # Panics
-    /// As [`chain`](Self::chain).
+    /// The errors of [`chain`](Self::chain).
     pub fn release(&mut self, id: ChainId) -> Chain<C> {
         let chain = self.chains.remove(&id).expect("no such chain");
         if !matches!(chain.state, State::Idle | State::Paused(_)) {

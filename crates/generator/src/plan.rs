@@ -67,7 +67,7 @@ impl Plans {
     /// Whether a problem has a prompt by the generator's own settings.
     ///
     /// # Errors
-    /// As [`Prompts::prompt`].
+    /// The errors of [`Prompts::prompt`].
     pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
         self.defaults.prompts.prompt(&problem.text).map(drop)
     }

@@ -1,4 +1,4 @@
-//! The same problems under several strategies.
+//! Solves equal problems under several strategies.
 //!
 //! A [`Plan`] says what is measured, a [`Measurement`] runs it and a [`Store`] keeps a raw row per
 //! problem. Everything after that is a function of the rows: a report is drawn from them as often

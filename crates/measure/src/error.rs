@@ -1,4 +1,4 @@
-//! What can go wrong with a measurement.
+//! Errors of a measurement.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// A folder has no results that a report could be drawn from.

@@ -1,4 +1,4 @@
-//! What reports are made of, of whichever measurement: the head, Markdown, figures, files.
+//! Parts of the reports of all measurements: the head, Markdown, figures, files.
 
 pub mod about;
 pub mod chart;

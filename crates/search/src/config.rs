@@ -10,7 +10,7 @@ use crate::strategy::{
 
 /// How to search. Every field has a default.
 ///
-/// As TOML or JSON it has the fields below by their names: the keys of a strategy are a table beside
+/// TOML and JSON have the fields below by their names: the keys of a strategy are a table beside
 /// the other fields, such as `[search.mcts]`. Unknown names are refused. The order of the fields is
 /// the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

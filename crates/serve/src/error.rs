@@ -9,7 +9,7 @@ pub enum Error {
     Bind {
         /// What was asked for.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// More connections than can be counted.

@@ -105,7 +105,7 @@ impl Ticket {
         self.shared.withdraw(self.state.number);
     }
 
-    /// What happens, until the problem is done; waits for it. A slow reader loses the oldest
+    /// The events until the problem is done; waits for each. A slow reader loses the oldest
     /// events, never the result.
     pub fn events(&self) -> impl Iterator<Item = Progress> + '_ {
         std::iter::from_fn(|| {

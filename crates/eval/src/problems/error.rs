@@ -12,7 +12,7 @@ pub enum ProblemsError {
     Unreadable {
         /// The file.
         source_name: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// There is not one problem in the file.

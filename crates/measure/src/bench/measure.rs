@@ -92,7 +92,7 @@ impl<'a> Measurement<'a> {
         host.load(config, &sets)
     }
 
-    /// What is measured.
+    /// The measured quantity.
     #[must_use]
     pub fn outline(&self) -> &Outline {
         &self.plan.outline

@@ -8,7 +8,7 @@ use super::outline::{Cell, Outline};
 /// A bench, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is measured.
+    /// The measured quantity.
     pub outline: Outline,
     /// The problems of each set of the outline.
     pub problems: Vec<Problems>,

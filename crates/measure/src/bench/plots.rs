@@ -18,7 +18,7 @@ use crate::report::slug;
 pub struct Plot {
     pub set: String,
     pub title: String,
-    /// Its file's name without `.svg` or `.png`.
+    /// The name of the file without `.svg` or `.png`.
     pub stem: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a report is about.
+//! The subject of a report.
 
 use beamgen::Aggregation;
 use beamgen::eval::calibrate::{PolicyName, ScoreMap};
@@ -27,7 +27,7 @@ pub struct Outline {
 /// A calibration in a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibrated {
-    /// Its file, as it was named.
+    /// The file as it was named.
     pub name: String,
     /// The policy that it was fitted to.
     pub policy: PolicyName,

@@ -17,7 +17,7 @@ pub struct Plot {
     /// The number of its set.
     pub set: usize,
     pub title: String,
-    /// Its file's name without `.svg` or `.png`.
+    /// The name of the file without `.svg` or `.png`.
     pub stem: String,
 }
 
@@ -124,7 +124,7 @@ fn reliability(set: &SetReport) -> Option<Chart> {
 /// Most points of a curve that are drawn.
 const MOST_POINTS: usize = 500;
 
-/// What every threshold flags: the model's curve next to those of the baselines. `None` unless there
+/// The steps that every threshold flags: the model's curve next to those of the baselines. `None` unless there
 /// are right and wrong steps.
 fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     // The prior's is the diagonal.

@@ -275,13 +275,13 @@ impl IndexMut<NodeId> for Resources {
     }
 }
 
-/// What a node holds in the models, and how much of it is still owed to its children.
+/// The resources of a node in the models, and how many of them its children still need.
 #[derive(Debug, Default)]
 pub(super) struct NodeResources {
     pub chain: Option<ChainId>,
-    /// What its chain says, once it closed or paused.
+    /// The text of the chain, once it closed or paused.
     pub content: Option<ContentId>,
-    /// What its last token stands for behind the step's end.
+    /// The bytes of the last token after the end of the step.
     pub leftover: Vec<u8>,
     /// The end of its chain's text, as far as an answer may begin there that is not whole.
     pub unsettled: String,
@@ -297,7 +297,7 @@ pub(super) struct NodeResources {
     pub unclosed: usize,
     /// Closed or paused; waits for its siblings to do so.
     pub waits: bool,
-    /// Its first child, begun before anybody asked for it.
+    /// The first child, begun before anybody asked for it.
     pub speculative: Option<SpeculativeStep>,
 }
 

@@ -105,7 +105,7 @@ pub(super) struct Decision {
     ranked: Vec<NodeId>,
     /// The lowest score of a chain that goes on.
     cutoff: Option<f32>,
-    /// What the strategy itself dropped. Other nodes are dropped for want of budget.
+    /// The nodes that the strategy itself dropped. Others are dropped for want of budget.
     dropped: Vec<NodeId>,
 }
 
@@ -150,7 +150,7 @@ impl Decision {
         }
     }
 
-    /// What the tree says of a node that is pruned on this decision.
+    /// The reason in the tree of a node that is pruned on this decision.
     pub fn on(&self, node: NodeId) -> Pruned {
         let by_strategy = self.dropped.contains(&node);
         let place = self.ranked.iter().position(|&id| id == node);
@@ -168,7 +168,7 @@ impl Decision {
         }
     }
 
-    /// What the tree says of a node that is pruned because the search is over.
+    /// The reason in the tree of a node that is pruned because the search is over.
     pub fn search_over(round: Option<u32>) -> Pruned {
         Pruned {
             reason: PruneReason::SearchOver,

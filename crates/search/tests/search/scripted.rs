@@ -38,7 +38,7 @@ pub struct Said {
     pub text: String,
     pub tokens: usize,
     pub finish: Option<Finish>,
-    /// What its last token stands for behind the step's end.
+    /// The bytes of the last token after the end of the step.
     pub leftover: &'static str,
 }
 

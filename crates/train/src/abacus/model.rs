@@ -32,10 +32,10 @@ const EPS: f32 = 1e-5;
 /// Base of the rotary positions.
 const ROPE_THETA: f32 = 10_000.0;
 
-/// What the checkpoint is for.
+/// The use of the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It writes chains.
+    /// A model that writes chains.
     Generator,
     /// A reward model: also writes `prm.json`, which tells the engine how it is read.
     Reward,
@@ -45,7 +45,7 @@ impl Shape {
     /// The configuration of a decoder of this shape.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The error of the engine.
     pub fn config(&self, tok: &Tokenizer) -> Result<ModelConfig> {
         let text = self.json(self.layers, tok).to_string();
         Ok(ModelConfig::from_json(&text, Path::new("config.json"))?)
@@ -79,7 +79,7 @@ impl Shape {
     /// Writes a checkpoint folder as `transformers` and beamgen read it.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// A file cannot be written.
     pub fn save(&self, decoder: &Decoder, tok: &Tokenizer, kind: Kind, dir: &Path) -> Result<()> {
         create_folder(dir)?;
         let layers = decoder.config.num_hidden_layers;

@@ -73,7 +73,7 @@ impl<'a> Learner<'a> {
     /// A learner of `decoder`, whose frozen layers, if it has some, are the engine's.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The error of the engine.
     pub fn new(
         decoder: &'a Decoder,
         config: &ModelConfig,

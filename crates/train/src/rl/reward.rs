@@ -94,7 +94,7 @@ fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<
 /// The part of the limit in which the penalty grows: 4,096 of 20,480 tokens as published.
 const PART: f64 = 0.2;
 
-/// What a chain of `length` tokens loses, 0 to 1, where `limit` is the longest that it may be:
+/// The loss of reward of a chain of `length` tokens, 0 to 1, where `limit` is the longest that it may be:
 /// DAPO's soft penalty (2503.14476).
 fn penalty(length: usize, limit: usize) -> f64 {
     let (length, limit) = (length as f64, limit as f64);

@@ -15,7 +15,7 @@ pub struct Example {
     pub labels: Vec<Label>,
 }
 
-/// What a reward model has to say at a row.
+/// The target of a reward model at a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Label {
     /// Where it is read.
@@ -49,7 +49,7 @@ impl Example {
         });
     }
 
-    /// What the losses of its rows are weighted with, together.
+    /// The sum of the weights of the losses of the rows.
     pub fn weight(&self) -> f64 {
         let next = self.next.iter().map(|x| f64::from(x.2));
         let labels = self.labels.iter().map(|x| f64::from(x.weight));

@@ -236,7 +236,7 @@ impl Decoder {
     /// `time` tokens each; of all rows if there is no `at`. Only what these rows need is computed.
     ///
     /// # Errors
-    /// What candle says.
+    /// The error of candle.
     pub fn forward(&self, input: Input<'_>, time: usize, at: Option<&[u32]>) -> Result<Tensor> {
         let c = &self.config;
         let mut x = match input {
@@ -332,7 +332,7 @@ impl Decoder {
     /// matrices.
     ///
     /// # Errors
-    /// What candle says.
+    /// The error of candle.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let split = matrices(&self.config);
         let mut all = self.merged()?;

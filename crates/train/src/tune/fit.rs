@@ -120,13 +120,13 @@ pub trait Updates {
     /// The gradients of an update, counted from 0.
     ///
     /// # Errors
-    /// What a file or candle says.
+    /// The error of a file or of candle.
     fn pass(&mut self, step: usize) -> Result<Pass>;
 
     /// A measurement after so many updates, where one is due.
     ///
     /// # Errors
-    /// What a file or candle says.
+    /// The error of a file or of candle.
     fn measure(&mut self, _done: usize) -> Result<Option<HeldOut>> {
         Ok(None)
     }

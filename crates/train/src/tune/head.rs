@@ -123,7 +123,7 @@ impl RewardHead {
     /// The log-odds `[rows]` of hidden states `[rows, hidden]`.
     ///
     /// # Errors
-    /// What candle says.
+    /// The error of candle.
     pub fn log_odds(&self, decoder: &Decoder, hidden: &Tensor) -> Result<Tensor> {
         let outputs = match &self.outputs {
             Outputs::Tokens(ids) => hidden.matmul(&decoder.head()?.index_select(ids, 0)?.t()?)?,
@@ -155,7 +155,7 @@ impl RewardHead {
 /// labels and the binary one with a soft target.
 ///
 /// # Errors
-/// What candle says.
+/// The error of candle.
 pub fn cross_entropy(log_odds: &Tensor, labels: &[Label]) -> Result<Tensor> {
     let of = |value: fn(&Label) -> f32| {
         let values: Vec<f32> = labels.iter().map(value).collect();

@@ -1,4 +1,4 @@
-//! What each probe does to the chains' scores.
+//! The effect of each probe on the chains' scores.
 
 use beamgen::eval::probes::{Effect, Wanted};
 

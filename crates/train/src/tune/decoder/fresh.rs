@@ -17,7 +17,7 @@ impl Decoder {
     /// depth. Its head is the embedding, its projections have no biases.
     ///
     /// # Errors
-    /// What candle says.
+    /// The error of candle.
     pub fn fresh(config: ModelConfig, rng: &mut impl Rng, device: &Device) -> Result<Self> {
         let (vocab, hidden) = (config.vocab_size, config.hidden_size);
         let layers = config.num_hidden_layers;
@@ -34,7 +34,7 @@ impl Decoder {
     /// so that it computes what this one computes until it is trained.
     ///
     /// # Errors
-    /// What candle says.
+    /// The error of candle.
     pub fn deeper(&self, extra: usize, rng: &mut impl Rng) -> Result<Self> {
         let layers = self.config.num_hidden_layers;
         let config = ModelConfig {
