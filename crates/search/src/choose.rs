@@ -7,6 +7,7 @@ use strum::{Display, EnumString, VariantArray, VariantNames};
 
 use crate::error::ConfigError;
 use crate::finish::{Border, Finish};
+use crate::numbers::one;
 use crate::thoughts;
 use crate::tree::NodeId;
 
@@ -109,10 +110,6 @@ pub struct FinishedChain {
     /// How many chains were sampled with this text: each has a vote.
     #[serde(default = "one")]
     pub copies: usize,
-}
-
-fn one() -> usize {
-    1
 }
 
 /// The chain whose answer is chosen, as an index into `chains`, or `None` if none gives an answer.

@@ -65,9 +65,8 @@ pub fn score_chains(
 /// A problem of which the text alone is known.
 pub(crate) fn problem_of(text: &str) -> Problem {
     Problem {
-        id: String::new(),
         text: text.to_owned(),
-        answer: None,
+        ..Problem::default()
     }
 }
 

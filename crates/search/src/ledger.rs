@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::is_default;
+
 /// What a search has spent. Every strategy is charged by the same ledger.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Ledger {
@@ -25,7 +27,7 @@ pub struct Ledger {
     pub peak_kv_bytes: u64,
     /// Requests to servers that had to be made again. What was sampled after one may differ from
     /// what another run samples there.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub retries: u64,
     /// A pass shared by many problems is charged by rows, a scorer call by tokens.
     pub seconds: Seconds,
@@ -106,10 +108,6 @@ impl AddAssign for Ledger {
     fn add_assign(&mut self, other: Self) {
         *self += &other;
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Where time comes from. The search has no clock of its own, so that tests can bring theirs.

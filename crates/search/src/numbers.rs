@@ -1,4 +1,4 @@
-//! Numbers in JSON, which writes one that is not finite as null.
+//! Numbers in JSON, which writes one that is not finite as null, and those that are left out.
 
 use serde::{Deserialize, Deserializer};
 
@@ -20,4 +20,13 @@ pub fn number_or_nan<'de, D: Deserializer<'de>, T: Deserialize<'de> + From<f32>>
 pub fn numbers_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[f32; 3]>, D::Error> {
     let read = Option::<[Option<f32>; 3]>::deserialize(from)?;
     Ok(read.map(|three| three.map(|number| number.unwrap_or(f32::NAN))))
+}
+
+/// Whether a value is the one that stands for a field that is left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+pub(crate) fn one() -> usize {
+    1
 }

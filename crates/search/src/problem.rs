@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::stream::hash_bytes;
 
 /// A question to be answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Problem {
     /// Name in reports. Need not be unique: results are told apart by their position in the input.
     pub id: String,
@@ -29,7 +29,7 @@ impl From<&str> for Problem {
         Self {
             id: "1".to_owned(),
             text: text.to_owned(),
-            answer: None,
+            ..Self::default()
         }
     }
 }

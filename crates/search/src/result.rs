@@ -2,12 +2,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::choose::{Choose, FinishedChain, choose, ranked};
 use crate::ledger::Ledger;
-use crate::numbers::number_or_nan;
+use crate::numbers::{is_default, number_or_nan};
 use crate::problem::Problem;
 use crate::tree::{ChainTree, Node, NodeId};
 
 /// What became of one problem.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProblemResult {
     /// Position in the input, from 0.
     pub index: usize,
@@ -43,10 +43,10 @@ pub struct ProblemResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
     /// Chains lost because memory was short: with more of it the result may be another.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost_to_memory: usize,
     /// Verdicts lost because a checker's program failed: with them the result may be another.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost_verdicts: usize,
     /// What it cost.
     pub ledger: Ledger,
@@ -82,31 +82,13 @@ pub enum Stopped {
     Deadline,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 impl ProblemResult {
     /// The result of a problem that was not searched: it has no chain.
     pub fn unsearched(index: usize, problem: Problem) -> Self {
         Self {
             index,
             problem,
-            tree: ChainTree::new(),
-            finished: Vec::new(),
-            chosen: None,
-            answer: None,
-            is_guess: false,
-            withheld: None,
-            answers: Vec::new(),
-            score: None,
-            error: None,
-            too_long: false,
-            stopped: None,
-            lost_to_memory: 0,
-            lost_verdicts: 0,
-            ledger: Ledger::default(),
-            elapsed: 0.0,
+            ..Self::default()
         }
     }
 

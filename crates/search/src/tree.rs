@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregation::Aggregation;
 use crate::finish::Finish;
-use crate::numbers::{number_or_nan, numbers_or_nan};
+use crate::numbers::{number_or_nan, numbers_or_nan, one};
 use crate::stream::{ROOT_STREAM, child_stream};
 
 /// Index of a node in its tree.
@@ -124,11 +124,28 @@ pub struct Node {
     pub state: State,
 }
 
-fn one() -> usize {
-    1
-}
-
 impl Node {
+    fn new(parent: Option<NodeId>, depth: u32, stream: u64, state: State) -> Self {
+        Self {
+            parent,
+            children: Vec::new(),
+            depth,
+            stream,
+            tokens: Vec::new(),
+            text: String::new(),
+            logprob: 0.0,
+            score: None,
+            partial_score: None,
+            judges: BTreeMap::new(),
+            quantiles: None,
+            copies: 1,
+            round: None,
+            pruned: None,
+            duplicate_of: None,
+            state,
+        }
+    }
+
     /// A step without text apart from white space: the end-of-text token after the last boundary,
     /// for one. It is not a step of the solution and never scored.
     pub fn is_empty_step(&self) -> bool {
@@ -174,24 +191,8 @@ impl ChainTree {
 
     /// A tree of a root after a prompt that opens a thought with this tag, if it is not empty.
     pub(crate) fn after(thought: &str) -> Self {
-        let root = Node {
-            parent: None,
-            children: Vec::new(),
-            depth: 0,
-            stream: ROOT_STREAM,
-            tokens: Vec::new(),
-            text: thought.to_owned(),
-            logprob: 0.0,
-            score: None,
-            partial_score: None,
-            judges: BTreeMap::new(),
-            quantiles: None,
-            copies: 1,
-            round: None,
-            pruned: None,
-            duplicate_of: None,
-            state: State::Open,
-        };
+        let mut root = Node::new(None, 0, ROOT_STREAM, State::Open);
+        root.text = thought.to_owned();
         Self { nodes: vec![root] }
     }
 
@@ -231,24 +232,8 @@ impl ChainTree {
         let above = self.node_mut(parent);
         let index = above.children.len() as u32;
         above.children.push(id);
-        let node = Node {
-            parent: Some(parent),
-            children: Vec::new(),
-            depth: above.depth + 1,
-            stream: child_stream(above.stream, index),
-            tokens: Vec::new(),
-            text: String::new(),
-            logprob: 0.0,
-            score: None,
-            partial_score: None,
-            judges: BTreeMap::new(),
-            quantiles: None,
-            copies: 1,
-            round: None,
-            pruned: None,
-            duplicate_of: None,
-            state: State::Growing,
-        };
+        let (depth, stream) = (above.depth + 1, child_stream(above.stream, index));
+        let node = Node::new(Some(parent), depth, stream, State::Growing);
         self.nodes.push(node);
         id
     }
@@ -265,20 +250,19 @@ impl ChainTree {
         path
     }
 
+    /// The nodes of [`path`](Self::path).
+    fn chain(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        self.path(id).into_iter().map(|id| self.node(id))
+    }
+
     /// The chain of `id` without empty steps.
     pub fn steps(&self, id: NodeId) -> impl Iterator<Item = &Node> {
-        self.path(id)
-            .into_iter()
-            .map(|id| self.node(id))
-            .filter(|node| !node.is_empty_step())
+        self.chain(id).filter(|node| !node.is_empty_step())
     }
 
     /// Text of the whole chain.
     pub fn text(&self, id: NodeId) -> String {
-        self.path(id)
-            .into_iter()
-            .map(|id| self.node(id).text.as_str())
-            .collect()
+        self.chain(id).map(|node| node.text.as_str()).collect()
     }
 
     /// Text that the chain's answer is found in: with the tag of a thought in front that the prompt
@@ -289,18 +273,13 @@ impl ChainTree {
 
     /// Number of tokens of the whole chain, without the prompt.
     pub fn token_count(&self, id: NodeId) -> usize {
-        self.path(id)
-            .into_iter()
-            .map(|id| self.node(id).tokens.len())
-            .sum()
+        self.chain(id).map(|node| node.tokens.len()).sum()
     }
 
     /// Sum of the log-probabilities of the chain's tokens.
     pub fn logprob(&self, id: NodeId) -> f32 {
-        self.path(id)
-            .into_iter()
-            .map(|id| f64::from(self.node(id).logprob))
-            .sum::<f64>() as f32
+        let logprobs = self.chain(id).map(|node| f64::from(node.logprob));
+        logprobs.sum::<f64>() as f32
     }
 
     /// Mean log-probability per token of the chain; 0 for the root.
@@ -311,12 +290,11 @@ impl ChainTree {
     /// Aggregated score of the chain; `None` if none of its steps has one. A step that has no score
     /// yet but was paused counts with its partial one.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
-        let score = |id| {
-            let node: &Node = self.node(id);
+        let score = |node: &Node| {
             let score = node.score.or(node.partial_score)?;
             Some(aggregation.weighed(score, node.logprob))
         };
-        aggregation.fold(self.path(id).into_iter().filter_map(score))
+        aggregation.fold(self.chain(id).filter_map(score))
     }
 
     /// Tokens of all nodes at or above one of `ends`, each once; without the prompt.
@@ -336,12 +314,9 @@ impl ChainTree {
 
     /// Best first: by chain score, chains without one last, then older nodes first.
     pub fn sort_by_score(&self, nodes: &mut [NodeId], aggregation: Aggregation) {
-        nodes.sort_by_cached_key(|&id| {
-            let score = self
-                .chain_score(id, aggregation)
-                .unwrap_or(f32::NEG_INFINITY);
-            (std::cmp::Reverse(OrderedScore(score)), id)
-        });
+        let score = |id| self.chain_score(id, aggregation);
+        let scored = nodes.iter().map(|&id| (score(id), id)).collect();
+        nodes.copy_from_slice(&best_first(scored));
     }
 
     /// The same tree numbered in depth-first order, so that numbers do not tell in which order
@@ -373,22 +348,11 @@ impl ChainTree {
     }
 }
 
-/// Scores in total order.
-#[derive(PartialEq)]
-struct OrderedScore(f32);
-
-impl Eq for OrderedScore {}
-
-impl PartialOrd for OrderedScore {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for OrderedScore {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
+/// Nodes by their scores, the best first; those without one last, then older nodes first.
+pub(crate) fn best_first(mut scored: Vec<(Option<f32>, NodeId)>) -> Vec<NodeId> {
+    let value = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
+    scored.sort_by(|a, b| value(b.0).total_cmp(&value(a.0)).then(a.1.cmp(&b.1)));
+    scored.into_iter().map(|(_, id)| id).collect()
 }
 
 #[cfg(test)]
