@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::error::ConfigError;
 
@@ -9,8 +10,9 @@ use crate::error::ConfigError;
 ///
 /// Written as its name; `"soft-min:0.05"` is [`SoftMin`](Self::SoftMin) with a temperature of 0.05,
 /// `"likely-min:1"` is [`LikelyMin`](Self::LikelyMin) with a weight of 1.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, IntoStaticStr)]
 #[serde(try_from = "String", into = "String")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Aggregation {
     /// A chain is as good as its weakest step.
     #[default]
@@ -100,15 +102,7 @@ impl Aggregation {
 
     /// The name used in configuration, without a temperature: e.g. `"min"`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Min => "min",
-            Self::Product => "product",
-            Self::Mean => "mean",
-            Self::Last => "last",
-            Self::Max => "max",
-            Self::SoftMin { .. } => "soft-min",
-            Self::LikelyMin { .. } => "likely-min",
-        }
+        self.into()
     }
 
     /// # Errors
@@ -166,22 +160,19 @@ impl FromStr for Aggregation {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        if let Some(temperature) = text.strip_prefix("soft-min:") {
-            let soft_min = Self::SoftMin {
-                temperature: temperature.parse().unwrap_or(f32::NAN),
-            };
-            return soft_min.validate().map(|()| soft_min);
-        }
-        if let Some(weight) = text.strip_prefix("likely-min:") {
-            let likely_min = Self::LikelyMin {
-                weight: weight.parse().unwrap_or(f32::NAN),
-            };
-            return likely_min.validate().map(|()| likely_min);
-        }
-        Self::ALL
-            .into_iter()
-            .find(|a| a.name() == text)
-            .ok_or_else(|| ConfigError::unknown("aggregation", text, Self::ALL.map(Self::name)))
+        let number = |text: &str| text.parse().unwrap_or(f32::NAN);
+        let read = match text.split_once(':') {
+            Some(("soft-min", temperature)) => Some(Self::SoftMin {
+                temperature: number(temperature),
+            }),
+            Some(("likely-min", weight)) => Some(Self::LikelyMin {
+                weight: number(weight),
+            }),
+            _ => Self::ALL.into_iter().find(|a| a.name() == text),
+        };
+        let known = || ConfigError::unknown("aggregation", text, Self::ALL.map(Self::name));
+        let aggregation = read.ok_or_else(known)?;
+        aggregation.validate().map(|()| aggregation)
     }
 }
 

@@ -1,10 +1,12 @@
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 /// Why a chain grows no further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display, IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Finish {
     /// The generator ended its text.
     EndOfText,
@@ -31,21 +33,7 @@ impl Finish {
 
     /// The name used in configuration and output, e.g. `"end-of-text"`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::EndOfText => "end-of-text",
-            Self::Answer => "answer",
-            Self::StepCap => "step-cap",
-            Self::ChainCap => "chain-cap",
-            Self::MaxSteps => "max-steps",
-            Self::Budget => "budget",
-            Self::NoMemory => "no-memory",
-        }
-    }
-}
-
-impl fmt::Display for Finish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into()
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::error::ConfigError;
 
@@ -11,8 +12,9 @@ use crate::error::ConfigError;
 /// not count there.
 ///
 /// Written as its name, with numbers behind a colon: `"veto:0.1"`, `"cascade:0.2..0.8"`.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, IntoStaticStr)]
 #[serde(try_from = "String", into = "String")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Combine {
     /// A step is as good as its harshest judge says.
     #[default]
@@ -60,13 +62,7 @@ impl Combine {
 
     /// The name used in configuration, without numbers: e.g. `"min"`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Min => "min",
-            Self::Product => "product",
-            Self::MeanLogits => "mean-logits",
-            Self::Veto { .. } => "veto",
-            Self::Cascade { .. } => "cascade",
-        }
+        self.into()
     }
 
     /// One score of those that judges gave, in their order; `None` if there are none.
