@@ -29,19 +29,17 @@ pub struct SamplingSettings {
 
 impl SamplingSettings {
     fn validate(&self) -> Result<(), ConfigError> {
-        use ConfigError as E;
-        if let Some(value) = self.temperature {
-            E::check_range("temperature", value, 0.0.., "0 or more")?;
-        }
-        if let Some(value) = self.top_p {
-            let above_0 = f32::MIN_POSITIVE..=1.0;
-            E::check_range("top_p", value, above_0, "above 0, at most 1")?;
-        }
-        if let Some(value) = self.min_p {
-            E::check_range("min_p", value, 0.0..=1.0, "from 0 to 1")?;
-        }
-        if let Some(value) = self.repetition_penalty {
-            E::check_range("repetition_penalty", value, f32::MIN_POSITIVE.., "above 0")?;
+        let (above_0, most) = (f32::MIN_POSITIVE, f32::MAX);
+        let penalty = self.repetition_penalty;
+        for (field, value, range, words) in [
+            ("temperature", self.temperature, 0.0..=most, "0 or more"),
+            ("top_p", self.top_p, above_0..=1.0, "above 0, at most 1"),
+            ("min_p", self.min_p, 0.0..=1.0, "from 0 to 1"),
+            ("repetition_penalty", penalty, above_0..=most, "above 0"),
+        ] {
+            if let Some(value) = value {
+                ConfigError::check_range(field, value, range, words)?;
+            }
         }
         Ok(())
     }
@@ -106,14 +104,8 @@ impl GeneratorConfig {
     /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is
     /// out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        for (field, limit) in [
-            ("max_step_tokens", self.max_step_tokens),
-            ("max_chain_tokens", self.max_chain_tokens),
-        ] {
-            if limit == 0 {
-                return Err(ConfigError::Zero { field });
-            }
-        }
+        ConfigError::check_count("max_step_tokens", self.max_step_tokens)?;
+        ConfigError::check_count("max_chain_tokens", self.max_chain_tokens)?;
         if self.boundaries.is_empty() && self.starts.is_empty() && self.step_tokens == 0 {
             return Err(ConfigError::NoBoundary);
         }
