@@ -25,17 +25,17 @@ pub use best_of_n::BestOfN;
 pub use deepconf::{ConfidenceKind, DeepConf, DeepConfConfig};
 pub use dvts::Dvts;
 pub use ets::{Ets, EtsConfig};
-pub use greedy::Greedy;
 pub use lookahead::{Lookahead, LookaheadConfig};
 pub use mcts::{Mcts, MctsConfig};
 pub use particle::{Particle, ParticleConfig};
 pub use rebase::{Balance, Rebase, RebaseConfig};
 pub use refine::{Refine, RefineConfig};
+pub(crate) use slots::shares;
 pub use speculative_rejection::{SpeculativeRejection, SpeculativeRejectionConfig};
 pub use table::{Preset, StrategyName, StrategySpec};
 pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
-use crate::tree::{ChainTree, NodeId};
+use crate::tree::{ChainTree, NodeId, State};
 
 /// The name of a strategy in a configuration; what it stands for is in its [row](StrategySpec).
 #[derive(Clone, Copy)]
@@ -202,4 +202,10 @@ pub trait Strategy {
     fn to_come(&self) -> Option<usize> {
         None
     }
+}
+
+/// The open ones of these nodes.
+fn open(tree: &ChainTree, nodes: &[NodeId]) -> Vec<NodeId> {
+    let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
+    nodes.iter().copied().filter(is_open).collect()
 }

@@ -37,7 +37,7 @@ pub struct AdaptiveN {
 impl AdaptiveN {
     /// At most [`n`](SearchConfig::n) chains for a probability of success of
     /// [`confidence`](SearchConfig::confidence), which is below 1.
-    pub fn of(config: &SearchConfig) -> Self {
+    pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
             wanted: f64::from(config.confidence),
@@ -56,17 +56,18 @@ impl AdaptiveN {
 
     /// Whether the best complete chain is sure enough.
     fn is_sure(&self, tree: &ChainTree) -> bool {
-        let complete = self
-            .ended
-            .iter()
-            .filter(|&&end| tree.node(end).is_complete());
-        let scores = complete.filter_map(|&end| tree.chain_score(end, self.aggregation));
-        scores
-            .max_by(f32::total_cmp)
-            .is_some_and(|best| match self.sure_score {
-                Some(sure) => best >= sure,
-                None => f64::from(best) >= self.wanted,
-            })
+        let ends = self.complete(tree);
+        let scores = ends.filter_map(|end| tree.chain_score(end, self.aggregation));
+        let best = scores.max_by(f32::total_cmp);
+        best.is_some_and(|best| match self.sure_score {
+            Some(sure) => best >= sure,
+            None => f64::from(best) >= self.wanted,
+        })
+    }
+
+    fn complete(&self, tree: &ChainTree) -> impl Iterator<Item = NodeId> {
+        let ended = self.ended.iter().copied();
+        ended.filter(|&end| tree.node(end).is_complete())
     }
 
     /// The chains that are wanted in all; `n` if nothing was scored, or scores are no
@@ -131,13 +132,8 @@ impl Strategy for AdaptiveN {
             }
             // All chains of the round have ended: they are scored together.
             self.asked = true;
-            let complete = |id: &&NodeId| tree.node(**id).is_complete();
-            let complete: Vec<Action> = self
-                .ended
-                .iter()
-                .filter(complete)
-                .map(|&id| Action::Score(id))
-                .collect();
+            let complete = self.complete(tree).map(Action::Score);
+            let complete: Vec<Action> = complete.collect();
             if !complete.is_empty() {
                 return complete;
             }

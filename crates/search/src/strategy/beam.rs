@@ -1,8 +1,8 @@
-use super::slots::{budget, divide, keep, slots};
+use super::slots::{budget, divide, keep};
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::error::ConfigError;
+use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Step-wise beam search: sample N steps, keep the best N/M chains, sample N again from those.
@@ -26,24 +26,16 @@ pub struct Beam {
 }
 
 impl Beam {
-    /// # Errors
-    /// `n` or `m` is 0, or `n < m`.
-    pub fn new(n: usize, m: usize, aggregation: Aggregation) -> Result<Self, ConfigError> {
-        Ok(Self {
-            n,
-            slots: slots(n, m)?,
-            mode: DecodeMode::Sample,
-            aggregation,
+    /// A beam of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        Self {
+            n: config.n,
+            slots: config.n / config.m,
+            mode: DecodeMode::paused_after(config.early_rejection),
+            aggregation: config.aggregation,
             open: Vec::new(),
             complete: Vec::new(),
-        })
-    }
-
-    /// Rejects chains in the middle of a step, after `tau` tokens of it; 0 does not.
-    #[must_use]
-    pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.mode = DecodeMode::paused_after(tau);
-        self
+        }
     }
 
     fn expand(&self, node: NodeId, count: usize) -> Action {
@@ -102,10 +94,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "beam",
         "the best N/M chains after every step, each expanded M times",
-        |config, _| {
-            let beam = Beam::new(config.n, config.m, config.aggregation)?;
-            Ok(Box::new(beam.rejecting_after(config.early_rejection)))
-        },
+        |config, _| Box::new(Beam::of(config)),
     )
 };
 
@@ -143,9 +132,17 @@ mod tests {
             .collect()
     }
 
+    fn sized(n: usize, m: usize) -> Beam {
+        Beam::of(&SearchConfig {
+            n,
+            m,
+            ..SearchConfig::default()
+        })
+    }
+
     fn round(n: usize, m: usize, children: &[(f32, bool)]) -> Vec<Action> {
         let (tree, ids) = tree(children);
-        let mut beam = Beam::new(n, m, Aggregation::Min).unwrap();
+        let mut beam = sized(n, m);
         beam.on_steps(&tree, &ids)
     }
 
@@ -184,13 +181,13 @@ mod tests {
     fn a_text_sampled_often_holds_as_many_slots() {
         let (mut tree, ids) = tree(&[(0.9, false), (0.5, false), (0.3, false)]);
         tree.node_mut(ids[0]).copies = 3;
-        let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
+        let mut beam = sized(16, 4);
         let actions = beam.on_steps(&tree, &ids);
         assert_eq!(expansions(&actions), [(1, 12), (2, 4)]);
         assert!(actions.contains(&Action::Prune(NodeId(3))));
 
         tree.node_mut(ids[0]).copies = 9;
-        let mut beam = Beam::new(16, 4, Aggregation::Min).unwrap();
+        let mut beam = sized(16, 4);
         assert_eq!(expansions(&beam.on_steps(&tree, &ids)), [(1, 16)]);
     }
 
@@ -222,27 +219,11 @@ mod tests {
     #[test]
     fn finished_chains_compete_in_later_rounds_too() {
         let (mut tree, ids) = tree(&[(0.6, true), (0.9, false)]);
-        let mut beam = Beam::new(1, 1, Aggregation::Min).unwrap();
+        let mut beam = sized(1, 1);
         assert_eq!(expansions(&beam.on_steps(&tree, &ids)), [(2, 1)]);
         let child = tree.add_child(ids[1]);
         tree.node_mut(child).score = Some(0.4);
         tree.node_mut(child).state = State::Open;
         assert_eq!(beam.on_steps(&tree, &[child]), [Action::Done]);
-    }
-
-    #[test]
-    fn impossible_sizes_are_refused() {
-        assert_eq!(
-            Beam::new(0, 1, Aggregation::Min).unwrap_err(),
-            ConfigError::Zero { field: "n" }
-        );
-        assert_eq!(
-            Beam::new(1, 0, Aggregation::Min).unwrap_err(),
-            ConfigError::Zero { field: "m" }
-        );
-        assert_eq!(
-            Beam::new(3, 4, Aggregation::Min).unwrap_err(),
-            ConfigError::FewerChainsThanFactor { n: 3, m: 4 }
-        );
     }
 }

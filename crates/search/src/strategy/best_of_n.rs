@@ -1,8 +1,7 @@
-use super::{Action, AdaptiveN, Preset, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, AdaptiveN, Preset, Scoring, Start, Strategy, StrategySpec, open};
 use crate::choose::Choose;
 use crate::config::SearchConfig;
-use crate::error::ConfigError;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, NodeId};
 
 /// Flat best-of-N: N independent chains, each to its end; scored afterwards in one read.
 ///
@@ -10,29 +9,22 @@ use crate::tree::{ChainTree, NodeId, State};
 #[derive(Debug, Clone)]
 pub struct BestOfN {
     n: usize,
+    /// Whether the finished chains go to the scorer. A plain majority vote needs no scores.
     scored: bool,
+    /// One step of every chain at a time, so that what is known of the vote when it is decided does
+    /// not depend on which chains happened to be written first.
     in_rounds: bool,
     ended: usize,
 }
 
 impl BestOfN {
-    /// `scored` says whether the finished chains go to the scorer (a plain majority vote needs no
-    /// scores).
-    pub fn new(n: usize, scored: bool) -> Self {
+    pub(super) fn new(n: usize, scored: bool, in_rounds: bool) -> Self {
         Self {
             n,
             scored,
-            in_rounds: false,
+            in_rounds,
             ended: 0,
         }
-    }
-
-    /// One step of every chain at a time, so that what is known of the vote when it is decided does
-    /// not depend on which chains happened to be written first.
-    #[must_use]
-    pub fn in_lockstep(mut self) -> Self {
-        self.in_rounds = true;
-        self
     }
 }
 
@@ -58,10 +50,8 @@ impl Strategy for BestOfN {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        let open = nodes
-            .iter()
-            .filter(|&&node| tree.node(node).state == State::Open);
-        let actions: Vec<Action> = open.map(|&node| Action::expand(node, 1)).collect();
+        let open = open(tree, nodes).into_iter();
+        let actions: Vec<Action> = open.map(|node| Action::expand(node, 1)).collect();
         self.ended += nodes.len() - actions.len();
         actions
     }
@@ -114,16 +104,12 @@ fn needs_scorer(config: &SearchConfig) -> Option<&'static str> {
     }
 }
 
-fn build(config: &SearchConfig, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
     if config.confidence > 0.0 {
-        return Ok(Box::new(AdaptiveN::of(config)));
+        return Box::new(AdaptiveN::of(config));
     }
-    let samples = BestOfN::new(config.n, has_scorer && config.uses_scores());
+    let scored = has_scorer && config.uses_scores();
     // A token budget lets as many chains continue as can be brought to their end.
-    let in_lockstep = config.consensus || config.budget_tokens > 0;
-    Ok(Box::new(if in_lockstep {
-        samples.in_lockstep()
-    } else {
-        samples
-    }))
+    let in_rounds = config.consensus || config.budget_tokens > 0;
+    Box::new(BestOfN::new(config.n, scored, in_rounds))
 }

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, DecodeMode, Scoring, Start, Strategy, StrategySpec};
 use crate::choose::Choose;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -75,23 +76,21 @@ pub struct DeepConf {
 }
 
 impl DeepConf {
-    /// # Errors
-    /// `n` or a group's steps are 0, or the part to keep is none.
-    pub fn new(n: usize, config: &DeepConfConfig) -> Result<Self, ConfigError> {
-        ConfigError::check_count("n", n)?;
-        config.validate()?;
-        Ok(Self {
-            n,
-            warmup: match config.warmup {
-                0 => n.div_ceil(4),
-                warmup => warmup.min(n),
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        let keys = config.deepconf.clone().unwrap_or_default();
+        Self {
+            n: config.n,
+            warmup: match keys.warmup {
+                0 => config.n.div_ceil(4),
+                warmup => warmup.min(config.n),
             },
-            config: config.clone(),
+            config: keys,
             begun: false,
             threshold: None,
             complete: Vec::new(),
             waiting: Vec::new(),
-        })
+        }
     }
 
     /// The confidence of the group of steps that ends last in `steps`, from 0 to 1.
@@ -211,10 +210,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "deepconf",
         "N samples, unsure ones stopped, a vote by the generator's own confidence; no scorer",
-        |config, _| {
-            let keys = config.deepconf.clone().unwrap_or_default();
-            Ok(Box::new(DeepConf::new(config.n, &keys)?))
-        },
+        |config, _| Box::new(DeepConf::of(config)),
     )
 };
 
@@ -225,13 +221,21 @@ mod tests {
     use crate::finish::Finish;
 
     fn deepconf(n: usize, warmup: usize, keep: f32) -> DeepConf {
-        let config = DeepConfConfig {
+        let keys = DeepConfConfig {
             warmup,
             keep,
             group_steps: 1,
             ..DeepConfConfig::default()
         };
-        DeepConf::new(n, &config).unwrap()
+        with_keys(n, keys)
+    }
+
+    fn with_keys(n: usize, keys: DeepConfConfig) -> DeepConf {
+        DeepConf::of(&SearchConfig {
+            n,
+            deepconf: Some(keys),
+            ..SearchConfig::default()
+        })
     }
 
     /// Chains of four steps of two tokens; `logprob(chain, depth)` of each token.
@@ -304,11 +308,11 @@ mod tests {
             tree.node_mut(at).logprob = logprob;
         }
         let of = |group_steps| {
-            let config = DeepConfConfig {
+            let keys = DeepConfConfig {
                 group_steps,
                 ..DeepConfConfig::default()
             };
-            let strategy = DeepConf::new(1, &config).unwrap();
+            let strategy = with_keys(1, keys);
             let path = tree.path(at);
             (
                 strategy.group(&tree, &path).ln(),

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::slots::{shares, slots};
+use super::slots::shares;
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::error::ConfigError;
+use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Diverse verifier tree search: N/M independent subtrees, each a beam of one.
@@ -46,10 +46,9 @@ enum Field {
 }
 
 impl Dvts {
-    /// # Errors
-    /// `n` or `m` is 0, or `n < m`.
-    pub fn new(n: usize, m: usize, aggregation: Aggregation) -> Result<Self, ConfigError> {
-        let widths = shares(n, slots(n, m)?);
+    /// The subtrees of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        let widths = shares(config.n, config.n / config.m);
         let mut dealt = 0;
         let subtrees = widths.map(|width| {
             dealt += width;
@@ -58,19 +57,12 @@ impl Dvts {
                 field: Field::Children(ChainTree::ROOT, dealt - width..dealt),
             }
         });
-        Ok(Self {
-            n,
-            mode: DecodeMode::Sample,
-            aggregation,
+        Self {
+            n: config.n,
+            mode: DecodeMode::paused_after(config.early_rejection),
+            aggregation: config.aggregation,
             subtrees: subtrees.collect(),
-        })
-    }
-
-    /// Rejects steps in their middle, after `tau` tokens; 0 does not.
-    #[must_use]
-    pub fn rejecting_after(mut self, tau: usize) -> Self {
-        self.mode = DecodeMode::paused_after(tau);
-        self
+        }
     }
 
     fn expand(&self, node: NodeId, count: usize) -> Action {
@@ -176,10 +168,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "dvts",
         "N/M independent subtrees, each keeps its own best chain",
-        |config, _| {
-            let dvts = Dvts::new(config.n, config.m, config.aggregation)?;
-            Ok(Box::new(dvts.rejecting_after(config.early_rejection)))
-        },
+        |config, _| Box::new(Dvts::of(config)),
     )
 };
 
@@ -202,7 +191,16 @@ mod tests {
     }
 
     fn dvts(n: usize, m: usize) -> Dvts {
-        Dvts::new(n, m, Aggregation::Min).unwrap()
+        rejecting(n, m, 0)
+    }
+
+    fn rejecting(n: usize, m: usize, early_rejection: usize) -> Dvts {
+        Dvts::of(&SearchConfig {
+            n,
+            m,
+            early_rejection,
+            ..SearchConfig::default()
+        })
     }
 
     #[test]
@@ -297,7 +295,7 @@ mod tests {
             node.state = State::Paused;
             node.partial_score = node.score.take();
         }
-        let mut dvts = dvts(4, 2).rejecting_after(5);
+        let mut dvts = rejecting(4, 2, 5);
         let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(
             actions,
@@ -327,7 +325,7 @@ mod tests {
             let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
             let mut world = World::random(seed);
             for tau in [0, 4] {
-                let played = world.play(&mut dvts(n, m).rejecting_after(tau));
+                let played = world.play(&mut rejecting(n, m, tau));
                 assert!(played.peak <= n);
             }
             world.token_limit = 11;

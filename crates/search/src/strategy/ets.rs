@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem};
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Rebase, RebaseConfig, Start, Strategy, StrategySpec};
+use super::{Action, Rebase, RebaseConfig, Start, Strategy, StrategySpec, open};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, NodeId};
 
 /// Open chains among which the best set is found exactly. Above, one pass over them decides.
 const MOST_EXACT: usize = 48;
@@ -73,23 +74,18 @@ pub struct Ets {
 }
 
 impl Ets {
-    /// # Errors
-    /// `n` is 0, or a number is out of its range.
-    pub fn new(
-        n: usize,
-        config: &EtsConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        config.validate()?;
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        let keys = config.ets.clone().unwrap_or_default();
         let rebase = RebaseConfig {
-            temperature: config.temperature,
+            temperature: keys.temperature,
             ..RebaseConfig::default()
         };
-        Ok(Self {
-            rebase: Rebase::new(n, &rebase, aggregation)?,
-            config: config.clone(),
-            aggregation,
-        })
+        Self {
+            rebase: Rebase::new(config.n, rebase, config.aggregation),
+            config: keys,
+            aggregation: config.aggregation,
+        }
     }
 
     /// Which of `open`, best first, are worth their cache.
@@ -325,11 +321,7 @@ impl Strategy for Ets {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        let mut open: Vec<NodeId> = nodes
-            .iter()
-            .copied()
-            .filter(|&id| tree.node(id).state == State::Open)
-            .collect();
+        let mut open = open(tree, nodes);
         if open.is_empty() {
             return self.rebase.on_steps(tree, nodes);
         }
@@ -360,10 +352,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "ets",
         "rebase among the chains that are worth their cache, different ones first",
-        |config, _| {
-            let keys = config.ets.clone().unwrap_or_default();
-            Ok(Box::new(Ets::new(config.n, &keys, config.aggregation)?))
-        },
+        |config, _| Box::new(Ets::of(config)),
     )
 };
 
@@ -371,14 +360,19 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
 mod tests {
     use super::super::sim::World;
     use super::*;
+    use crate::tree::State;
 
     fn ets(n: usize, lambda_b: f32, lambda_d: f32) -> Ets {
-        let config = EtsConfig {
+        let keys = EtsConfig {
             lambda_b,
             lambda_d,
             ..EtsConfig::default()
         };
-        Ets::new(n, &config, Aggregation::Min).unwrap()
+        Ets::of(&SearchConfig {
+            n,
+            ets: Some(keys),
+            ..SearchConfig::default()
+        })
     }
 
     /// Two parents of four tokens, each with two steps of one token, of these kinds and scores.
@@ -414,8 +408,7 @@ mod tests {
     #[test]
     fn without_prices_it_is_rebase() {
         let (tree, open) = tree([(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6)]);
-        let rebase = RebaseConfig::default();
-        let mut rebase = Rebase::new(8, &rebase, Aggregation::Min).unwrap();
+        let mut rebase = Rebase::new(8, RebaseConfig::default(), Aggregation::Min);
         assert_eq!(
             ets(8, 0.0, 0.0).on_steps(&tree, &open),
             rebase.on_steps(&tree, &open)

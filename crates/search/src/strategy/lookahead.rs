@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::slots::{budget, divide, place, slots};
+use super::slots::{budget, divide, place};
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
-use crate::error::ConfigError;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::config::SearchConfig;
+use crate::tree::{ChainTree, NodeId, State, best_first};
 
 /// Keys of [`Lookahead`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,24 +48,18 @@ pub struct Lookahead {
 }
 
 impl Lookahead {
-    /// # Errors
-    /// `n` or `m` is 0, or `n < m`.
-    pub fn new(
-        n: usize,
-        m: usize,
-        config: &LookaheadConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        Ok(Self {
-            n,
-            slots: slots(n, m)?,
-            steps: config.steps,
-            aggregation,
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        Self {
+            n: config.n,
+            slots: config.n / config.m,
+            steps: config.lookahead.steps,
+            aggregation: config.aggregation,
             candidates: Vec::new(),
             ahead: 0,
             complete: Vec::new(),
             expanded: Vec::new(),
-        })
+        }
     }
 
     /// Takes in what was reported: new steps, or the next step of rollouts.
@@ -104,10 +98,7 @@ impl Lookahead {
 
     /// Candidates and complete chains, best first.
     fn ranked(&self, tree: &ChainTree) -> Vec<NodeId> {
-        let value = |end| {
-            tree.chain_score(end, self.aggregation)
-                .unwrap_or(f32::NEG_INFINITY)
-        };
+        let value = |end| tree.chain_score(end, self.aggregation);
         let judged = self.candidates.iter().filter_map(|rollout| {
             let (&id, &end) = (rollout.first()?, rollout.last()?);
             // A budget that is used up ends chains at any time.
@@ -115,9 +106,7 @@ impl Lookahead {
             grows.then(|| (value(end), id))
         });
         let complete = self.complete.iter().map(|&id| (value(id), id));
-        let mut field: Vec<(f32, NodeId)> = judged.chain(complete).collect();
-        field.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        field.into_iter().map(|(_, id)| id).collect()
+        best_first(judged.chain(complete).collect())
     }
 
     /// Earlier steps under which nothing is left.
@@ -172,11 +161,8 @@ impl Strategy for Lookahead {
         if growing.is_empty() {
             actions.push(Action::Done);
         }
-        actions.extend(
-            growing
-                .into_iter()
-                .map(|(id, count)| Action::expand(id, count)),
-        );
+        let expand = |(id, count)| Action::expand(id, count);
+        actions.extend(growing.into_iter().map(expand));
         actions
     }
 }
@@ -189,11 +175,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "lookahead",
         "a beam that judges a step by where k greedy steps lead",
-        |config, _| {
-            let keys = &config.lookahead;
-            let strategy = Lookahead::new(config.n, config.m, keys, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
+        |config, _| Box::new(Lookahead::of(config)),
     )
 };
 
@@ -204,8 +186,17 @@ mod tests {
     use super::*;
     use crate::finish::Finish;
 
+    fn config(n: usize, m: usize, steps: usize) -> SearchConfig {
+        SearchConfig {
+            n,
+            m,
+            lookahead: LookaheadConfig { steps },
+            ..SearchConfig::default()
+        }
+    }
+
     fn lookahead(n: usize, m: usize, steps: usize) -> Lookahead {
-        Lookahead::new(n, m, &LookaheadConfig { steps }, Aggregation::Min).unwrap()
+        Lookahead::of(&config(n, m, steps))
     }
 
     #[test]
@@ -213,7 +204,7 @@ mod tests {
         for seed in 0..200 {
             let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
             let world = World::random(seed);
-            let beam = world.play(&mut Beam::new(n, m, Aggregation::Min).unwrap());
+            let beam = world.play(&mut Beam::of(&config(n, m, 0)));
             let ahead = world.play(&mut lookahead(n, m, 0));
             assert!(ahead.tree == beam.tree, "seed {seed}");
         }

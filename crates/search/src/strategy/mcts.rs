@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use super::slots::slots;
 use super::{Action, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -108,32 +108,25 @@ struct Growing {
 }
 
 impl Mcts {
-    /// # Errors
-    /// `n` or `m` is 0, `n < m`, or a number is out of its range.
-    pub fn new(
-        n: usize,
-        m: usize,
-        config: &MctsConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        let slots = slots(n, m)?;
-        config.validate()?;
-        Ok(Self {
-            n,
-            m,
-            exploration: f64::from(config.exploration),
-            virtual_loss: f64::from(config.virtual_loss),
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        let (slots, keys) = (config.n / config.m, &config.mcts);
+        Self {
+            n: config.n,
+            m: config.m,
+            exploration: f64::from(keys.exploration),
+            virtual_loss: f64::from(keys.virtual_loss),
             widening: WIDENING,
-            aggregation,
+            aggregation: config.aggregation,
             parallel: (slots / 2).max(1),
-            simulations_left: match config.simulations {
+            simulations_left: match keys.simulations {
                 0 => 8 * slots,
                 simulations => simulations,
             },
             seen: Vec::new(),
             batch: Vec::new(),
             alone: None,
-        })
+        }
     }
 
     fn value(&self, tree: &ChainTree, id: NodeId) -> f64 {
@@ -334,10 +327,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "mcts",
         "tree search by PUCT, with scores in place of rollouts",
-        |config, _| {
-            let strategy = Mcts::new(config.n, config.m, &config.mcts, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
+        |config, _| Box::new(Mcts::of(config)),
     )
 };
 
@@ -348,11 +338,13 @@ mod tests {
     use crate::finish::Finish;
 
     fn mcts(n: usize, m: usize, simulations: usize) -> Mcts {
-        let config = MctsConfig {
-            simulations,
-            ..MctsConfig::default()
+        let mut config = SearchConfig {
+            n,
+            m,
+            ..SearchConfig::default()
         };
-        Mcts::new(n, m, &config, Aggregation::Min).unwrap()
+        config.mcts.simulations = simulations;
+        Mcts::of(&config)
     }
 
     /// Gives each node children once.

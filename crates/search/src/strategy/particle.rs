@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::{Action, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
@@ -48,23 +49,16 @@ pub struct Particle {
 }
 
 impl Particle {
-    /// # Errors
-    /// `n` is 0, or the temperature is not a positive number.
-    pub fn new(
-        n: usize,
-        config: &ParticleConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        ConfigError::check_count("n", n)?;
-        config.validate()?;
-        Ok(Self {
-            n,
-            temperature: f64::from(config.temperature),
-            aggregation,
+    /// The filter of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        Self {
+            n: config.n,
+            temperature: f64::from(config.particle.temperature),
+            aggregation: config.aggregation,
             strategy_seed: 0,
             round: 0,
             complete: Vec::new(),
-        })
+        }
     }
 
     /// Places drawn for each particle: N in all.
@@ -143,10 +137,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "particle",
         "N particles, resampled in proportion to the odds of their scores",
-        |config, _| {
-            let strategy = Particle::new(config.n, &config.particle, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
+        |config, _| Box::new(Particle::of(config)),
     )
 };
 
@@ -157,7 +148,11 @@ mod tests {
     use crate::finish::Finish;
 
     fn particle(n: usize, temperature: f32) -> Particle {
-        Particle::new(n, &ParticleConfig { temperature }, Aggregation::Min).unwrap()
+        Particle::of(&SearchConfig {
+            n,
+            particle: ParticleConfig { temperature },
+            ..SearchConfig::default()
+        })
     }
 
     /// Children of the root with these scores; `true` for complete.

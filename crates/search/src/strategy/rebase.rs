@@ -1,16 +1,16 @@
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
-use super::{Action, Start, Strategy, StrategySpec};
+use super::{Action, Start, Strategy, StrategySpec, open};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, NodeId};
 
 /// How a width is divided among chains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Balance {
     /// In proportion, rounded by largest remainder, but at least one child for each chain while the
     /// width lasts, best first.
@@ -19,15 +19,6 @@ pub enum Balance {
     /// As in the paper: from the best down, each its share of what is left, rounded up. The last
     /// ones often get nothing.
     Paper,
-}
-
-impl fmt::Display for Balance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fair => "fair",
-            Self::Paper => "paper",
-        })
-    }
 }
 
 /// Keys of [`Rebase`].
@@ -71,20 +62,13 @@ pub struct Rebase {
 }
 
 impl Rebase {
-    /// # Errors
-    /// `n` is 0, or the temperature is not a positive number.
-    pub fn new(
-        n: usize,
-        config: &RebaseConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        ConfigError::check_count("n", n)?;
-        config.validate()?;
-        Ok(Self {
-            config: config.clone(),
+    /// N chains with these keys, which are valid.
+    pub(super) fn new(n: usize, config: RebaseConfig, aggregation: Aggregation) -> Self {
+        Self {
+            config,
             aggregation,
             width: n,
-        })
+        }
     }
 
     /// Gives a place of the width to each complete chain among `nodes`, for good.
@@ -192,8 +176,7 @@ impl Strategy for Rebase {
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         self.note_complete(tree, nodes);
-        let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-        let mut open: Vec<NodeId> = nodes.iter().copied().filter(is_open).collect();
+        let mut open = open(tree, nodes);
         tree.sort_by_score(&mut open, self.aggregation);
         self.divide(tree, &open)
     }
@@ -207,8 +190,8 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
         "rebase",
         "children in proportion to the softmax of the scores",
         |config, _| {
-            let strategy = Rebase::new(config.n, &config.rebase, config.aggregation)?;
-            Ok(Box::new(strategy))
+            let keys = config.rebase.clone();
+            Box::new(Rebase::new(config.n, keys, config.aggregation))
         },
     )
 };
@@ -218,13 +201,14 @@ mod tests {
     use super::super::sim::World;
     use super::*;
     use crate::finish::Finish;
+    use crate::tree::State;
 
     fn rebase(n: usize, balance: Balance) -> Rebase {
         let config = RebaseConfig {
             balance,
             ..RebaseConfig::default()
         };
-        Rebase::new(n, &config, Aggregation::Min).unwrap()
+        Rebase::new(n, config, Aggregation::Min)
     }
 
     /// Children of the root with these scores.

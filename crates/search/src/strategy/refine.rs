@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, Scoring, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -60,26 +61,20 @@ struct Place {
 }
 
 impl Refine {
-    /// # Errors
-    /// `n` is 0.
-    pub fn new(
-        n: usize,
-        config: &RefineConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        ConfigError::check_count("n", n)?;
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
         let place = |i| Place {
             next: Some((ChainTree::ROOT, i)),
             ..Place::default()
         };
-        Ok(Self {
-            n,
-            rounds: config.rounds,
+        Self {
+            n: config.n,
+            rounds: config.refine.rounds,
             round: 0,
-            aggregation,
+            aggregation: config.aggregation,
             judging: false,
-            places: (0..n).map(place).collect(),
-        })
+            places: (0..config.n).map(place).collect(),
+        }
     }
 
     /// Expands each of `parents` by a step for the place named with it.
@@ -105,12 +100,8 @@ impl Refine {
                 let step = tree.node(parent).children.get(index).copied();
                 place.tip = step.or(place.tip);
             }
-            open.extend(
-                place
-                    .tip
-                    .filter(|&id| tree.node(id).state == State::Open)
-                    .map(|id| (i, id)),
-            );
+            let tip = place.tip.filter(|&id| tree.node(id).state == State::Open);
+            open.extend(tip.map(|id| (i, id)));
         }
         self.grow(tree, open)
     }
@@ -220,16 +211,11 @@ impl Strategy for Refine {
 }
 
 /// The row of the table of strategies.
-pub(super) const SPEC: StrategySpec = StrategySpec {
-    ..StrategySpec::new(
-        "refine",
-        "N whole chains, each written again from its weakest step",
-        |config, _| {
-            let strategy = Refine::new(config.n, &config.refine, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
-    )
-};
+pub(super) const SPEC: StrategySpec = StrategySpec::new(
+    "refine",
+    "N whole chains, each written again from its weakest step",
+    |config, _| Box::new(Refine::of(config)),
+);
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +224,11 @@ mod tests {
     use crate::finish::Finish;
 
     fn refine(n: usize, rounds: usize) -> Refine {
-        Refine::new(n, &RefineConfig { rounds }, Aggregation::Min).unwrap()
+        Refine::of(&SearchConfig {
+            n,
+            refine: RefineConfig { rounds },
+            ..SearchConfig::default()
+        })
     }
 
     /// Chains of three steps. `scores(depth, number among siblings)`.

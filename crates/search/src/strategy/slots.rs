@@ -1,7 +1,6 @@
 //! The slots of a beam, for the strategies that keep the best chains.
 
 use crate::aggregation::Aggregation;
-use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// Candidates, cut to the best.
@@ -13,19 +12,6 @@ pub(super) struct Kept {
     pub completed: usize,
     /// Open and paused chains without a slot.
     pub pruned: Vec<NodeId>,
-}
-
-/// The slots of a beam of N chains that are expanded M times: N/M.
-///
-/// # Errors
-/// `n` or `m` is 0, or `n < m`.
-pub(super) fn slots(n: usize, m: usize) -> Result<usize, ConfigError> {
-    ConfigError::check_count("n", n)?;
-    ConfigError::check_count("m", m)?;
-    if n < m {
-        return Err(ConfigError::FewerChainsThanFactor { n, m });
-    }
-    Ok(n / m)
 }
 
 /// Gives `slots` to the best chains of `candidates` by score. A text that was sampled k times gets
@@ -76,6 +62,6 @@ pub(super) fn divide(
 }
 
 /// `total` split into `parts` that differ by at most one, larger ones first.
-pub(super) fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |i| total / parts + usize::from(i < total % parts))
 }

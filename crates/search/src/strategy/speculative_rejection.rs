@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Scoring, Start, Strategy, StrategySpec};
+use super::{Action, Scoring, Start, Strategy, StrategySpec, open};
 use crate::aggregation::Aggregation;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -43,7 +44,7 @@ impl SpeculativeRejectionConfig {
 #[derive(Debug, Clone)]
 pub struct SpeculativeRejection {
     n: usize,
-    config: SpeculativeRejectionConfig,
+    fraction: f32,
     aggregation: Aggregation,
     memory_tokens: usize,
     verifying: bool,
@@ -53,24 +54,17 @@ pub struct SpeculativeRejection {
 }
 
 impl SpeculativeRejection {
-    /// # Errors
-    /// `n` is 0, or the fraction is not between 0 and 1.
-    pub fn new(
-        n: usize,
-        config: &SpeculativeRejectionConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        ConfigError::check_count("n", n)?;
-        config.validate()?;
-        Ok(Self {
-            n,
-            config: config.clone(),
-            aggregation,
-            memory_tokens: config.memory_tokens,
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        Self {
+            n: config.n,
+            fraction: config.speculative_rejection.fraction,
+            aggregation: config.aggregation,
+            memory_tokens: config.speculative_rejection.memory_tokens,
             verifying: false,
             complete: Vec::new(),
             unscored: Vec::new(),
-        })
+        }
     }
 
     /// Whether another step of each chain may not fit.
@@ -86,7 +80,7 @@ impl SpeculativeRejection {
         let mut ranked: Vec<NodeId> = open.iter().chain(&self.complete).copied().collect();
         tree.sort_by_score(&mut ranked, self.aggregation);
         let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-        let worst = (ranked.len() as f32 * self.config.fraction) as usize;
+        let worst = (ranked.len() as f32 * self.fraction) as usize;
         let first_worst = ranked.len() - worst;
         let mut dropped = ranked.split_off(first_worst);
         dropped.retain(is_open);
@@ -119,8 +113,7 @@ impl Strategy for SpeculativeRejection {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-        let mut open: Vec<NodeId> = nodes.iter().copied().filter(is_open).collect();
+        let mut open = open(tree, nodes);
         let mut actions = Vec::new();
         if self.verifying {
             self.verifying = false;
@@ -149,11 +142,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "speculative-rejection",
         "N whole chains, the worst half dropped when memory is full",
-        |config, _| {
-            let keys = &config.speculative_rejection;
-            let strategy = SpeculativeRejection::new(config.n, keys, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
+        |config, _| Box::new(SpeculativeRejection::of(config)),
     )
 };
 
@@ -164,11 +153,15 @@ mod tests {
     use crate::finish::Finish;
 
     fn strategy(n: usize, memory_tokens: usize, fraction: f32) -> SpeculativeRejection {
-        let config = SpeculativeRejectionConfig {
+        let speculative_rejection = SpeculativeRejectionConfig {
             memory_tokens,
             fraction,
         };
-        SpeculativeRejection::new(n, &config, Aggregation::Min).unwrap()
+        SpeculativeRejection::of(&SearchConfig {
+            n,
+            speculative_rejection,
+            ..SearchConfig::default()
+        })
     }
 
     /// Steps of 10 tokens under the root with these scores; `true` for complete.

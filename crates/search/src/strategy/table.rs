@@ -48,7 +48,7 @@ pub struct StrategySpec {
 }
 
 /// Makes a fresh strategy of a configuration; the flag says whether there is a scorer.
-type Build = fn(&SearchConfig, bool) -> Result<Box<dyn Strategy>, ConfigError>;
+type Build = fn(&SearchConfig, bool) -> Box<dyn Strategy>;
 
 impl StrategySpec {
     /// A row with the usual value in each field that a strategy may change.

@@ -1,11 +1,12 @@
 use serde::{Deserialize, Serialize};
 
-use super::slots::{budget, divide, keep, slots};
-use super::{Action, Scoring, Start, Strategy, StrategySpec};
+use super::slots::{budget, divide, keep};
+use super::{Action, Scoring, Start, Strategy, StrategySpec, open};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
+use crate::config::SearchConfig;
 use crate::error::ConfigError;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, NodeId};
 
 /// Keys of [`VariableGranularity`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,24 +58,17 @@ enum Stage {
 }
 
 impl VariableGranularity {
-    /// # Errors
-    /// `n`, `m` or the granularity is 0, or `n < m`.
-    pub fn new(
-        n: usize,
-        m: usize,
-        config: &VariableGranularityConfig,
-        aggregation: Aggregation,
-    ) -> Result<Self, ConfigError> {
-        config.validate()?;
-        Ok(Self {
-            n,
-            slots: slots(n, m)?,
-            granularity: config.granularity,
-            aggregation,
+    /// The strategy of a valid configuration.
+    pub(super) fn of(config: &SearchConfig) -> Self {
+        Self {
+            n: config.n,
+            slots: config.n / config.m,
+            granularity: config.variable_granularity.granularity,
+            aggregation: config.aggregation,
             stage: Stage::Branching,
             complete: Vec::new(),
             unscored: Vec::new(),
-        })
+        }
     }
 
     /// Begins a cycle for the chains with a slot.
@@ -144,19 +138,11 @@ impl Strategy for VariableGranularity {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
-        let state = |id: NodeId| tree.node(id).state;
-        let open: Vec<NodeId> = nodes
-            .iter()
-            .copied()
-            .filter(|&id| state(id) == State::Open)
-            .collect();
+        let open = open(tree, nodes);
         if self.stage == Stage::Verifying {
             return self.select(tree, open);
         }
-        let ended = nodes
-            .iter()
-            .copied()
-            .filter(|&id| tree.node(id).is_complete());
+        let ended = nodes.iter().filter(|id| tree.node(**id).is_complete());
         self.unscored.extend(ended.clone());
         self.complete.extend(ended);
         match self.stage {
@@ -184,11 +170,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "variable-granularity",
         "a beam that scores every g-th step only",
-        |config, _| {
-            let keys = &config.variable_granularity;
-            let strategy = VariableGranularity::new(config.n, config.m, keys, config.aggregation)?;
-            Ok(Box::new(strategy))
-        },
+        |config, _| Box::new(VariableGranularity::of(config)),
     )
 };
 
@@ -197,10 +179,19 @@ mod tests {
     use super::super::Beam;
     use super::super::sim::World;
     use super::*;
+    use crate::tree::State;
+
+    fn config(n: usize, m: usize, granularity: usize) -> SearchConfig {
+        SearchConfig {
+            n,
+            m,
+            variable_granularity: VariableGranularityConfig { granularity },
+            ..SearchConfig::default()
+        }
+    }
 
     fn strategy(n: usize, m: usize, granularity: usize) -> VariableGranularity {
-        let config = VariableGranularityConfig { granularity };
-        VariableGranularity::new(n, m, &config, Aggregation::Min).unwrap()
+        VariableGranularity::of(&config(n, m, granularity))
     }
 
     #[test]
@@ -208,7 +199,7 @@ mod tests {
         for seed in 0..200 {
             let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
             let world = World::random(seed);
-            let beam = world.play(&mut Beam::new(n, m, Aggregation::Min).unwrap());
+            let beam = world.play(&mut Beam::of(&config(n, m, 1)));
             let coarse = world.play(&mut strategy(n, m, 1));
             assert!(coarse.tree == beam.tree, "seed {seed}");
         }
