@@ -120,14 +120,9 @@ impl Engines {
     }
 
     pub fn memory(&self) -> Memory {
-        let mut sum = memory(&self.body);
-        if let Some(reference) = &self.reference {
-            let other = memory(reference);
-            sum.used_bytes += other.used_bytes;
-            sum.bytes_per_token += other.bytes_per_token;
-            sum.capacity_tokens = sum.capacity_tokens.min(other.capacity_tokens);
-        }
-        sum
+        let body = memory(&self.body);
+        let reference = self.reference.as_ref().map(memory);
+        reference.map_or(body, |reference| body.beside(reference))
     }
 
     /// Reads tokens that no row is wanted of.

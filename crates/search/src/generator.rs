@@ -105,6 +105,20 @@ pub struct Memory {
     pub capacity_tokens: usize,
 }
 
+impl Memory {
+    /// The memory of two models that hold the same chains. One without a limit has the capacity 0.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        let capacities = [self.capacity_tokens, other.capacity_tokens];
+        let limits = capacities.into_iter().filter(|&tokens| tokens > 0);
+        Self {
+            used_bytes: self.used_bytes + other.used_bytes,
+            bytes_per_token: self.bytes_per_token + other.bytes_per_token,
+            capacity_tokens: limits.min().unwrap_or(0),
+        }
+    }
+}
+
 /// Decodes steps of many chains of many problems together.
 ///
 /// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results

@@ -24,17 +24,10 @@ use crate::scorer::{BatchId, Opinion, ScoreId, ScoreItem, ScoreResult, Scorer, S
 pub struct Judge {
     name: Arc<str>,
     scorer: Box<dyn Scorer + Send>,
-    role: Role,
+    /// Whether its scores are not combined: one below [`Combine::below`] fails the step and with it
+    /// the chain, others change nothing.
+    vetoes: bool,
     at_end: bool,
-}
-
-/// What a judge's scores are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// They are combined.
-    Scores,
-    /// One below [`Combine::below`] fails the step and with it the chain; others change nothing.
-    Vetoes,
 }
 
 impl Judge {
@@ -48,7 +41,7 @@ impl Judge {
         Self {
             name: name.into().into(),
             scorer,
-            role: Role::Scores,
+            vetoes: false,
             at_end: false,
         }
     }
@@ -58,7 +51,7 @@ impl Judge {
     /// it passes or abstains on has the score that the others give.
     #[must_use]
     pub fn vetoing(mut self) -> Self {
-        self.role = Role::Vetoes;
+        self.vetoes = true;
         self
     }
 
@@ -80,7 +73,7 @@ impl fmt::Debug for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Judge")
             .field("name", &self.name)
-            .field("role", &self.role)
+            .field("vetoes", &self.vetoes)
             .field("at_end", &self.at_end)
             .finish_non_exhaustive()
     }
@@ -127,18 +120,13 @@ impl Judges {
     pub fn new(judges: impl IntoIterator<Item = Judge>, rule: Combine) -> Self {
         let mut judges: Vec<Judge> = judges.into_iter().collect();
         if let Combine::Veto { .. } = rule {
-            let mut scoring = judges.iter_mut().filter(|judge| judge.role == Role::Scores);
-            scoring.next();
-            scoring.for_each(|judge| judge.role = Role::Vetoes);
+            let scoring = judges.iter_mut().filter(|judge| !judge.vetoes);
+            scoring.skip(1).for_each(|judge| judge.vetoes = true);
         }
-        let of_role = |role: Role| {
-            let judges = judges.iter().enumerate();
-            let judges = judges.filter(move |(_, judge)| judge.role == role);
-            judges.map(|(at, _)| at)
-        };
         // Those that veto first: they may answer later, while the others read.
-        let mut first: Vec<usize> = of_role(Role::Vetoes).collect();
-        let mut scoring = of_role(Role::Scores);
+        let (mut first, scoring): (Vec<usize>, Vec<usize>) =
+            (0..judges.len()).partition(|&at| judges[at].vetoes);
+        let mut scoring = scoring.into_iter();
         let stages = match rule {
             Combine::Cascade { .. } => {
                 first.extend(scoring.next());
@@ -172,19 +160,19 @@ impl Judges {
     /// Whether a judge, of those that said this in order, fails the step.
     fn is_vetoed(&self, opinions: &[Opinion]) -> bool {
         let mut said = self.judges.iter().zip(opinions);
-        said.any(|(judge, opinion)| match (judge.role, opinion) {
-            (Role::Vetoes, Opinion::Score(score)) => *score < self.rule.below(),
-            _ => false,
+        said.any(|(judge, opinion)| {
+            let fails = |score| score < self.rule.below();
+            judge.vetoes && opinion.score().is_some_and(fails)
         })
     }
 
     /// The score of a step that nobody vetoes and of which the judges, in order, said this.
     fn combined(&self, opinions: &[Opinion]) -> Option<f32> {
-        if self.judges.iter().all(|judge| judge.role == Role::Vetoes) {
+        if self.judges.iter().all(|judge| judge.vetoes) {
             return Some(1.0);
         }
         let said = self.judges.iter().zip(opinions);
-        let scoring = said.filter(|(judge, _)| judge.role == Role::Scores);
+        let scoring = said.filter(|(judge, _)| !judge.vetoes);
         let scores: Vec<f32> = scoring.filter_map(|(_, said)| said.score()).collect();
         self.rule.fold(&scores)
     }
@@ -226,11 +214,8 @@ impl Judges {
             }
             // What follows a step that is failed is failed with it. In the first stage all are
             // asked about all steps, whoever answers first.
-            let mut known = match batch.stage {
-                0 => 0..0,
-                _ => 0..item.steps.len(),
-            };
-            let failed = known.find(|&step| self.is_vetoed(&item.said(step)));
+            let mut known = 0..item.steps.len();
+            let failed = known.find(|&step| batch.stage > 0 && self.is_vetoed(&item.said(step)));
             let wanted = (0..failed.unwrap_or(item.steps.len()))
                 .filter(|&step| self.wants(judge, batch.stage, &item.steps[step], &item.said(step)))
                 .collect::<Vec<usize>>();
@@ -305,10 +290,6 @@ impl Judges {
         });
         Ok(scored.collect())
     }
-
-    fn batch(&self, items: &[ScoreItem<'_>], at_once: bool) -> Batch {
-        Batch::new(items, self.judges.len(), at_once)
-    }
 }
 
 impl Scorer for Judges {
@@ -351,7 +332,7 @@ impl Scorer for Judges {
     }
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
-        let batch = self.batch(items, true);
+        let batch = Batch::new(items, self.judges.len(), true);
         match self.advance(BatchId(u64::MAX), batch) {
             Some(batch) => self.result(batch),
             None => Err(ScoreError::Failed("a judge did not answer at once".into())),
@@ -359,7 +340,7 @@ impl Scorer for Judges {
     }
 
     fn submit(&mut self, id: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
-        let batch = self.batch(items, false);
+        let batch = Batch::new(items, self.judges.len(), false);
         match self.advance(id, batch) {
             Some(batch) => Submitted::Done(self.result(batch)),
             None => Submitted::Pending,
@@ -398,19 +379,8 @@ impl Scorer for Judges {
     }
 
     fn memory(&self) -> Memory {
-        let mut sum = Memory::default();
-        for memory in self.judges.iter().map(|judge| judge.scorer.memory()) {
-            sum.used_bytes += memory.used_bytes;
-            sum.bytes_per_token += memory.bytes_per_token;
-            if memory.capacity_tokens > 0 {
-                let least = sum.capacity_tokens.min(memory.capacity_tokens);
-                sum.capacity_tokens = match sum.capacity_tokens {
-                    0 => memory.capacity_tokens,
-                    _ => least,
-                };
-            }
-        }
-        sum
+        let judges = self.judges.iter().map(|judge| judge.scorer.memory());
+        judges.reduce(Memory::beside).unwrap_or_default()
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::error::ScoreError;
 use crate::finish::Finish;
-use crate::scorer::{JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef};
+use crate::scorer::{
+    JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, is_probability,
+};
 
 /// A step that outlives the call that it came with.
 #[derive(Debug)]
@@ -131,18 +133,18 @@ impl Item {
             }
         };
         let given = &scored.probabilities;
-        let steps = before + wanted.last().map_or(0, |last| last + 1);
+        let (count, steps) = (
+            given.len(),
+            before + wanted.last().map_or(0, |last| last + 1),
+        );
         let mut values = given.iter().flatten();
-        let fault = match values.find(|p| !(0.0..=1.0).contains(*p)) {
-            Some(p) => Some(format!("judge {name}: {p} is no probability")),
-            None if given.len() == steps => None,
-            None => {
-                let count = given.len();
-                Some(format!("judge {name}: {count} scores for {steps} steps"))
-            }
+        let fault = match values.find(|p| !is_probability(**p)) {
+            Some(p) => format!("{p} is no probability"),
+            None if count != steps => format!("{count} scores for {steps} steps"),
+            None => String::new(),
         };
-        if let Some(fault) = fault {
-            self.error = Some(ScoreError::Failed(fault.into()));
+        if !fault.is_empty() {
+            self.error = Some(ScoreError::Failed(format!("judge {name}: {fault}").into()));
             return;
         }
         for &step in wanted {
