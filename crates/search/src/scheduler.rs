@@ -24,7 +24,7 @@ use crate::choose::Answers;
 use crate::error::SearchError;
 use crate::event::Event;
 use crate::generator::{ChainId, Generator};
-use crate::ledger::{Clock, Ledger};
+use crate::ledger::Clock;
 use crate::problem::Problem;
 use crate::request::{Intake, Request, RequestList, Settings, StrategyFactory};
 use crate::result::{ProblemResult, RunSummary};
@@ -176,6 +176,11 @@ impl Context<'_, '_> {
     fn event(&mut self, event: Event<'_>) {
         self.sink.event(event);
     }
+
+    fn seconds_since(&self, moment: Duration) -> f64 {
+        let now = self.models.clock.now();
+        now.saturating_sub(moment).as_secs_f64()
+    }
 }
 
 /// Whose step a chain in the middle of a step is.
@@ -232,11 +237,11 @@ impl Scheduler<'_, '_> {
         let admitted = self.admit()?;
         let ended = self.end_overdue();
         if self.live.is_empty() {
-            let waits = self.batches.has_given();
+            let waits = !self.batches.given.is_empty();
             if waits {
                 self.collect_scores(!(given || admitted || ended))?;
             }
-            return Ok(given || admitted || ended || waits || !self.requests.is_closed());
+            return Ok(given || admitted || ended || waits || !self.requests.closed);
         }
         let started = self.start_steps();
         let passed = self.pass()?;
@@ -269,8 +274,7 @@ impl Scheduler<'_, '_> {
             };
             live.bill_run(&mut self.summary.ledger);
             for (chain, node) in live.steps.adopted.drain(..) {
-                let owner = Owner::new(index, node, false);
-                self.owners.insert(chain, owner);
+                self.owners.insert(chain, Owner::new(index, node, false));
             }
             for chain in live.steps.dropped.drain(..) {
                 self.owners.remove(&chain);
@@ -289,13 +293,7 @@ impl Scheduler<'_, '_> {
             let before = self.cx.models.clock.now();
             if let Some(live) = self.live.get_mut(index) {
                 live.wake(&mut self.cx);
-                live.bill.ledger.seconds.search += self
-                    .cx
-                    .models
-                    .clock
-                    .now()
-                    .saturating_sub(before)
-                    .as_secs_f64();
+                live.bill.ledger.seconds.search += self.cx.seconds_since(before);
             }
             self.book();
             self.conclude_idle(index);
@@ -314,7 +312,7 @@ impl Scheduler<'_, '_> {
         }
         if let Some(mut live) = self.live.remove(index) {
             live.charge_passes(self.passes);
-            let result = problem_result::result(live, self.cx.models.answers, self.cx.models.clock);
+            let result = problem_result::result(live, &self.cx);
             self.hand_over(result);
         }
     }
@@ -338,22 +336,12 @@ impl Scheduler<'_, '_> {
     }
 
     fn note_memory(&mut self) {
-        let used = self.cx.models.cache_bytes();
-        let ledger: &mut Ledger = &mut self.summary.ledger;
-        ledger.peak_kv_bytes = ledger.peak_kv_bytes.max(used);
-    }
-
-    fn seconds_since(&self, moment: Duration) -> f64 {
-        self.cx
-            .models
-            .clock
-            .now()
-            .saturating_sub(moment)
-            .as_secs_f64()
+        let peak = &mut self.summary.ledger.peak_kv_bytes;
+        *peak = self.cx.models.cache_bytes().max(*peak);
     }
 
     fn update_clock(&mut self) {
-        self.summary.elapsed = self.seconds_since(self.started);
+        self.summary.elapsed = self.cx.seconds_since(self.started);
         let seconds = &mut self.summary.ledger.seconds;
         seconds.search = (self.summary.elapsed - seconds.generate - seconds.score).max(0.0);
     }

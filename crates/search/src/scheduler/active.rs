@@ -143,18 +143,12 @@ impl ActiveProblem {
         let scoring = strategy.scoring();
         if scoring == Scoring::EveryStep && !has_scorer {
             let what = "a strategy that scores every step";
-            return refuse(
-                request,
-                ConfigError::NeedsScorer { what }.to_string(),
-                false,
-            );
+            let error = ConfigError::NeedsScorer { what };
+            return refuse(request, error.to_string(), false);
         }
         let settings = &request.settings;
-        let opened = match cx
-            .models
-            .generator
-            .open(&request.problem, key, &settings.generator)
-        {
+        let generator = &mut cx.models.generator;
+        let opened = match generator.open(&request.problem, key, &settings.generator) {
             Ok(opened) => opened,
             Err(error @ GenError::Lost(_)) => return Err(error.into()),
             Err(error) => {

@@ -8,14 +8,13 @@ use super::active::ActiveProblem;
 use super::live::overdue;
 use crate::error::SearchError;
 use crate::event::Event;
-use crate::given::GivenChain;
 use crate::request::{Intake, Next, Request};
 use crate::result::ProblemResult;
 
 /// Where requests come from: the intake, and the problems that were set back.
 pub(super) struct Requests<'s> {
-    intake: &'s mut dyn Intake,
-    closed: bool,
+    pub intake: &'s mut dyn Intake,
+    pub closed: bool,
     /// Problems to begin again, before any new one.
     set_back: VecDeque<(usize, Request)>,
     next_index: usize,
@@ -31,15 +30,6 @@ impl<'s> Requests<'s> {
             next_index: 0,
             next_epoch: 0,
         }
-    }
-
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// The next chain that is to be scored beside the search.
-    pub fn given(&mut self) -> Option<GivenChain> {
-        self.intake.given()
     }
 
     fn next(&mut self, idle: bool) -> Option<(usize, Request)> {
@@ -121,7 +111,7 @@ impl Scheduler<'_, '_> {
     pub(super) fn admit(&mut self) -> Result<bool, SearchError> {
         let mut admitted = false;
         while !self.stopped && self.room.has_place(self.live.len()) {
-            let is_idle = self.live.is_empty() && !self.batches.has_given();
+            let is_idle = self.live.is_empty() && self.batches.given.is_empty();
             let Some((index, request)) = self.requests.next(is_idle) else {
                 break;
             };

@@ -5,7 +5,7 @@
 //! left can still bring to their end, best first. A budget is worth nothing while all chains are
 //! half written.
 
-use crate::strategy::Action;
+use crate::strategy::{Action, shares};
 use crate::tree::{ChainTree, NodeId};
 
 /// Steps that a chain is taken to have as long as none has come to its end.
@@ -53,12 +53,8 @@ impl Written {
 /// Mean tokens of the chains that came to their own end, if there are some.
 fn mean_complete(tree: &ChainTree) -> Option<usize> {
     let complete = tree.nodes().filter(|(_, node)| node.is_complete());
-    let (mut chains, mut tokens) = (0, 0);
-    for (id, _) in complete {
-        chains += 1;
-        tokens += tree.token_count(id);
-    }
-    (chains > 0).then(|| tokens / chains)
+    let tokens: Vec<usize> = complete.map(|(id, _)| tree.token_count(id)).collect();
+    tokens.iter().sum::<usize>().checked_div(tokens.len())
 }
 
 impl TokenBudget {
@@ -94,10 +90,7 @@ impl TokenBudget {
     pub fn token_limits(&mut self, left: usize, count: usize) -> Vec<usize> {
         match self {
             Self::Unlimited => vec![usize::MAX; count],
-            Self::Limited { round: None, .. } => {
-                let share = |i| left / count + usize::from(i < left % count);
-                (0..count.min(left)).map(share).collect()
-            }
+            Self::Limited { round: None, .. } => shares(left, count).take(left).collect(),
             Self::Limited {
                 round: Some((each, extra)),
                 ..

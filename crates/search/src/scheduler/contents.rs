@@ -136,9 +136,9 @@ impl Contents {
     }
 
     /// Gives back all handles but those that one of `wanted` would be read from.
-    pub fn keep(&mut self, wanted: impl Iterator<Item = ContentId>, scorer: &mut dyn Scorer) {
+    pub fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
         let mut needed = vec![false; self.contents.len()];
-        for id in wanted {
+        for &id in wanted {
             needed[self.unread(id).0.index()] = true;
         }
         for (content, needed) in self.contents.iter_mut().zip(needed) {
@@ -146,10 +146,6 @@ impl Contents {
                 scorer.release(handle);
             }
         }
-    }
-
-    pub fn release_all(&mut self, scorer: &mut dyn Scorer) {
-        self.keep(std::iter::empty(), scorer);
     }
 
     /// Bytes of the distinct tokens that the scorer's cache holds.

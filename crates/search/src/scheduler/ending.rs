@@ -47,17 +47,15 @@ impl ActiveProblem {
         self.steps.growing = 0;
         self.steps.outstanding = 0;
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).collect();
+        let over = Decision::unranked(PruneReason::SearchOver, self.policy.round());
         for &id in &ids {
             match self.tree.node(id).state {
-                State::Open | State::Paused if id != ChainTree::ROOT => {
-                    let over = Decision::search_over(self.policy.round());
-                    self.prune(id, over, cx);
-                }
+                State::Open | State::Paused if id != ChainTree::ROOT => self.prune(id, over, cx),
                 State::Growing => {
                     // What was sampled of it is charged before its chain is given back.
                     self.drop_speculative(id, cx);
                     self.cancel(id, cx);
-                    self.prune(id, Decision::search_over(self.policy.round()), cx);
+                    self.prune(id, over, cx);
                 }
                 // Also the chain of an expanded node whose children were not all started.
                 _ => self.release(id, cx),
@@ -152,26 +150,24 @@ impl Decision {
 
     /// The reason in the tree of a node that is pruned on this decision.
     pub fn on(&self, node: NodeId) -> Pruned {
-        let by_strategy = self.dropped.contains(&node);
+        let round = self.round;
+        if !self.dropped.contains(&node) {
+            return Self::unranked(PruneReason::Budget, round);
+        }
         let place = self.ranked.iter().position(|&id| id == node);
         Pruned {
-            reason: match by_strategy {
-                true => PruneReason::NotChosen,
-                false => PruneReason::Budget,
-            },
-            round: self.round,
-            rank: place.filter(|_| by_strategy).map(|at| at as u32 + 1),
-            candidates: place
-                .filter(|_| by_strategy)
-                .map(|_| self.ranked.len() as u32),
-            cutoff: self.cutoff.filter(|_| by_strategy && place.is_some()),
+            reason: PruneReason::NotChosen,
+            round,
+            rank: place.map(|at| at as u32 + 1),
+            candidates: place.map(|_| self.ranked.len() as u32),
+            cutoff: self.cutoff.filter(|_| place.is_some()),
         }
     }
 
-    /// The reason in the tree of a node that is pruned because the search is over.
-    pub fn search_over(round: Option<u32>) -> Pruned {
+    /// The reason in the tree of a node that is pruned whatever its place among others.
+    pub fn unranked(reason: PruneReason, round: Option<u32>) -> Pruned {
         Pruned {
-            reason: PruneReason::SearchOver,
+            reason,
             round,
             rank: None,
             candidates: None,

@@ -119,13 +119,11 @@ impl Live {
         let mut indices = std::mem::take(&mut self.changed[look as usize]);
         indices.sort_unstable();
         indices.retain(|index| {
-            let problem = self.problems.get_mut(index);
-            let noted = problem.map(|problem| {
+            self.problems.get_mut(index).is_some_and(|problem| {
                 let noted = problem.noted & look.bit() != 0;
                 problem.noted &= !look.bit();
                 noted
-            });
-            noted == Some(true)
+            })
         });
         indices
     }
@@ -142,13 +140,10 @@ impl Live {
 
     /// The problems that were cancelled or whose time is over, in order.
     pub fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
-        let mut overdue: Vec<(usize, Stopped)> = self
-            .limits
-            .iter()
-            .filter_map(|(index, cancel, deadline)| {
-                Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
-            })
-            .collect();
+        let why = |(index, cancel, deadline): &(usize, Option<CancelToken>, Option<Duration>)| {
+            Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
+        };
+        let mut overdue: Vec<(usize, Stopped)> = self.limits.iter().filter_map(why).collect();
         overdue.sort_unstable_by_key(|(index, _)| *index);
         overdue
     }

@@ -1,21 +1,17 @@
 //! From a searched tree to a result.
 
+use super::Context;
 use super::active::ActiveProblem;
 use crate::choose::{Answers, FinishedChain};
 use crate::config::SearchConfig;
-use crate::ledger::Clock;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::strategy::Strategy;
 use crate::tree::ChainTree;
 
-pub(super) fn result(
-    mut problem: ActiveProblem,
-    answers: &dyn Answers,
-    clock: &dyn Clock,
-) -> ProblemResult {
+pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> ProblemResult {
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
-    let finished = finished_chains(&tree, &*problem.policy.strategy, config, answers);
+    let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
     let answering = choose_capped(&finished, config.choosing(), config.chains());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
@@ -40,10 +36,7 @@ pub(super) fn result(
         lost_to_memory: problem.outcome.lost_to_memory,
         lost_verdicts: problem.outcome.lost_verdicts,
         ledger: problem.bill.ledger,
-        elapsed: clock
-            .now()
-            .saturating_sub(problem.bill.started)
-            .as_secs_f64(),
+        elapsed: cx.seconds_since(problem.bill.started),
         problem: problem.request.problem,
         tree,
         finished,
@@ -59,10 +52,8 @@ fn finished_chains(
     tree.nodes()
         .filter_map(|(node, content)| {
             let finish = content.finish()?;
-            let answer = match finish.is_complete() {
-                true => answers.extract(&tree.solution(node)),
-                false => None,
-            };
+            let text = finish.is_complete().then(|| tree.solution(node));
+            let answer = text.and_then(|text| answers.extract(&text));
             Some(FinishedChain {
                 node,
                 finish,

@@ -64,7 +64,7 @@ impl ActiveProblem {
 
     pub(super) fn release_scores(&mut self, cx: &mut Context<'_, '_>) {
         if let Some(scorer) = cx.models.scorer.as_deref_mut() {
-            self.contents.release_all(scorer);
+            self.contents.keep(&[], scorer);
         }
     }
 
@@ -82,9 +82,8 @@ impl ActiveProblem {
         }
         if let Some(scorer) = &models.scorer {
             let memory = scorer.memory();
-            bytes += self
-                .contents
-                .bytes(&self.tree, self.bill.prompt_tokens, memory);
+            let prompt = self.bill.prompt_tokens;
+            bytes += self.contents.bytes(&self.tree, prompt, memory);
         }
         self.bill.ledger.peak_kv_bytes = self.bill.ledger.peak_kv_bytes.max(bytes);
     }
@@ -98,12 +97,9 @@ impl ActiveProblem {
         let Some(scorer) = cx.models.scorer.as_deref_mut() else {
             return;
         };
-        let below = self
-            .resources
-            .nodes()
-            .filter_map(|node| self.read_from(node));
-        let wanted: Vec<ContentId> = below.collect();
-        self.contents.keep(wanted.into_iter(), scorer);
+        let nodes = self.resources.nodes();
+        let wanted: Vec<ContentId> = nodes.filter_map(|node| self.read_from(node)).collect();
+        self.contents.keep(&wanted, scorer);
     }
 
     /// The text that what is still to be scored at or below a node follows on.

@@ -36,7 +36,7 @@ static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
     /// Of chains that are scored beside the search.
-    given: BTreeMap<BatchId, GivenReply>,
+    pub given: BTreeMap<BatchId, GivenReply>,
     /// Those below are of earlier runs.
     first: BatchId,
 }
@@ -52,11 +52,6 @@ impl PendingBatches {
 
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.given.is_empty()
-    }
-
-    /// Whether a chain beside the search waits for its scores.
-    pub fn has_given(&self) -> bool {
-        !self.given.is_empty()
     }
 }
 
@@ -192,7 +187,7 @@ impl Scheduler<'_, '_> {
 
     /// Hands over a chain that is to be scored beside the search. Returns whether there was one.
     pub(super) fn score_given(&mut self) -> bool {
-        let Some(given) = self.requests.given() else {
+        let Some(given) = self.requests.intake.given() else {
             return false;
         };
         match self.submit_given(&given) {
@@ -269,7 +264,7 @@ impl Scheduler<'_, '_> {
                 return Ok(());
             }
         };
-        let seconds = self.seconds_since(submitted);
+        let seconds = self.cx.seconds_since(submitted);
         if scored.len() != requests.len() {
             let what = format!("{} results for {} chains", scored.len(), requests.len());
             return Err(SearchError::BadScores(what));
@@ -300,17 +295,16 @@ impl Scheduler<'_, '_> {
         scored: &[Result<Scored, ScoreError>],
         seconds: f64,
     ) {
-        let read = |scored: &Result<Scored, ScoreError>| {
-            scored.as_ref().map_or((0, 0), |scored| {
-                (scored.read_tokens as u64, scored.reused_tokens as u64)
-            })
-        };
-        let all_read: u64 = scored.iter().map(|scored| read(scored).0).sum();
+        let nothing = Scored::default();
+        let scored = scored
+            .iter()
+            .map(|scored| scored.as_ref().unwrap_or(&nothing));
+        let all_read: usize = scored.clone().map(|scored| scored.read_tokens).sum();
         let mut last = None;
         // The judges whose call was counted, for the problem and for the total.
         let (mut called, mut all_called) = (BTreeSet::new(), BTreeSet::new());
         for (request, scored) in requests.iter().zip(scored) {
-            let (tokens, reused) = read(scored);
+            let (tokens, reused) = (scored.read_tokens as u64, scored.reused_tokens as u64);
             let share = match all_read {
                 0 => 1.0 / requests.len() as f64,
                 all => tokens as f64 / all as f64,
@@ -320,10 +314,7 @@ impl Scheduler<'_, '_> {
             if first {
                 called.clear();
             }
-            let judges = scored.as_ref().map_or(&[][..], |scored| &scored.judges);
-            let retries = scored
-                .as_ref()
-                .map_or(0, |scored| u64::from(scored.retries));
+            let retries = u64::from(scored.retries);
             self.summary.ledger.retries += retries;
             if let Some(live) = self.asker(request) {
                 let ledger = &mut live.bill.ledger;
@@ -332,9 +323,9 @@ impl Scheduler<'_, '_> {
                 ledger.retries += retries;
                 ledger.seconds.score += seconds * share;
                 ledger.score_passes += u64::from(first);
-                charge_judges(ledger, judges, &mut called);
+                charge_judges(ledger, &scored.judges, &mut called);
             }
-            charge_judges(&mut self.summary.ledger, judges, &mut all_called);
+            charge_judges(&mut self.summary.ledger, &scored.judges, &mut all_called);
             last = Some(request.index);
             self.summary.ledger.scored_tokens += tokens;
             self.summary.ledger.reused_tokens += reused;
@@ -351,28 +342,23 @@ impl Scheduler<'_, '_> {
         let Some(live) = self.asker(request) else {
             return Ok(());
         };
-        let error = match scored {
-            Ok(scored) => match check(&scored, request.steps.len()) {
-                Ok(()) => {
-                    live.outcome.lost_verdicts += scored.lost_verdicts;
-                    for (at, &step) in request.steps.iter().enumerate() {
-                        live.contents.set_scored(step, step_score(&scored, at));
-                    }
-                    return Ok(());
-                }
-                Err(error) => {
+        let finish = match scored {
+            Ok(scored) => {
+                if let Err(error) = check(&scored, request.steps.len()) {
                     self.fail_asker(request, &error);
                     return Ok(());
                 }
-            },
-            Err(error) => error,
-        };
-        // Chains that the scorer cannot read are cut short, as those the generator cannot write.
-        let finish = match error {
-            ScoreError::TooLong { .. } | ScoreError::TextTooLong { .. } => Finish::ChainCap,
-            ScoreError::NoMemory { .. } => Finish::NoMemory,
-            ScoreError::Lost(_) => return Err(error.into()),
-            ScoreError::Prompt(_) | ScoreError::Failed(_) | ScoreError::Abstained { .. } => {
+                live.outcome.lost_verdicts += scored.lost_verdicts;
+                for (at, &step) in request.steps.iter().enumerate() {
+                    live.contents.set_scored(step, step_score(&scored, at));
+                }
+                return Ok(());
+            }
+            // Chains that the scorer cannot read are cut short, as those the generator cannot write.
+            Err(error) if error.is_too_long() => Finish::ChainCap,
+            Err(ScoreError::NoMemory { .. }) => Finish::NoMemory,
+            Err(error @ ScoreError::Lost(_)) => return Err(error.into()),
+            Err(error) => {
                 self.fail_asker(request, &error.into());
                 return Ok(());
             }
@@ -426,24 +412,20 @@ impl ActiveProblem {
             let Some(scored) = self.contents.scored(content) else {
                 continue;
             };
-            let StepScore {
-                score,
-                judges,
-                quantiles,
-            } = scored.clone();
+            let scored = scored.clone();
             let paused = node.state == State::Paused;
             if !paused && (node.score.is_some() || node.is_empty_step()) {
                 continue;
             }
             let node = self.tree.node_mut(id);
-            node.judges = judges;
-            node.quantiles = quantiles;
+            node.judges = scored.judges;
+            node.quantiles = scored.quantiles;
             match paused {
-                true => node.partial_score = score,
-                false => node.score = score,
+                true => node.partial_score = scored.score,
+                false => node.score = scored.score,
             }
             // A scorer that abstained told nothing.
-            let Some(score) = score else {
+            let Some(score) = scored.score else {
                 continue;
             };
             let (index, tree, node) = (self.index, &self.tree, id);
@@ -526,25 +508,19 @@ fn charge_judges<'a>(
     called: &mut BTreeSet<&'a str>,
 ) {
     for judge in judges {
-        let mut spent = spent(judge);
-        spent.calls = u64::from(spent.steps > 0 && called.insert(&*judge.name));
-        *ledger.judges.entry(judge.name.to_string()).or_default() += spent;
-    }
-}
-
-/// What a judge was asked in an item, and has read for it.
-fn spent(judge: &JudgeScores) -> JudgeSpent {
-    let count = |counts: fn(&Opinion) -> bool| {
-        let counted = judge.opinions.iter().filter(|opinion| counts(opinion));
-        counted.count() as u64
-    };
-    JudgeSpent {
-        calls: 0,
-        steps: count(|opinion| *opinion != Opinion::NotAsked),
-        abstained: count(|opinion| *opinion == Opinion::Abstains),
-        failed: count(|opinion| *opinion == Opinion::Score(0.0)),
-        scored_tokens: judge.read_tokens as u64,
-        reused_tokens: judge.reused_tokens as u64,
+        let count = |counts: fn(&Opinion) -> bool| {
+            let counted = judge.opinions.iter().filter(|opinion| counts(opinion));
+            counted.count() as u64
+        };
+        let steps = count(|opinion| *opinion != Opinion::NotAsked);
+        *ledger.judges.entry(judge.name.to_string()).or_default() += JudgeSpent {
+            calls: u64::from(steps > 0 && called.insert(&*judge.name)),
+            steps,
+            abstained: count(|opinion| *opinion == Opinion::Abstains),
+            failed: count(|opinion| *opinion == Opinion::Score(0.0)),
+            scored_tokens: judge.read_tokens as u64,
+            reused_tokens: judge.reused_tokens as u64,
+        };
     }
 }
 

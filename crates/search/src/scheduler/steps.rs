@@ -32,8 +32,7 @@ impl Scheduler<'_, '_> {
                     continue;
                 }
                 for (chain, node) in live.start_speculative(&mut self.cx) {
-                    let owner = Owner::new(index, node, true);
-                    self.owners.insert(chain, owner);
+                    self.owners.insert(chain, Owner::new(index, node, true));
                 }
             }
         }
@@ -48,8 +47,7 @@ impl Scheduler<'_, '_> {
             while let Some(live) = self.live.get_mut_quietly(index) {
                 match live.start_next(&mut self.cx, &mut self.summary.ledger) {
                     Start::Started(chain, node) => {
-                        let owner = Owner::new(index, node, false);
-                        self.owners.insert(chain, owner);
+                        self.owners.insert(chain, Owner::new(index, node, false));
                         any = true;
                     }
                     Start::NoMemory => {
@@ -111,7 +109,7 @@ impl Scheduler<'_, '_> {
                 return Ok(true);
             }
         };
-        let seconds = self.seconds_since(before);
+        let seconds = self.cx.seconds_since(before);
 
         self.passes.count += 1;
         self.passes.seconds_a_row += seconds / rows as f64;
@@ -150,9 +148,8 @@ impl Scheduler<'_, '_> {
         // Steps written ahead first: what closes after them may throw them away.
         let owners = &self.owners;
         closed.sort_by_key(|step| {
-            !owners
-                .get(&step.chain)
-                .is_some_and(|owner| owner.speculative)
+            let owner = owners.get(&step.chain);
+            !owner.is_some_and(|owner| owner.speculative)
         });
         for step in closed {
             let owner = self.owners.remove(&step.chain);
@@ -172,11 +169,9 @@ impl Scheduler<'_, '_> {
         if let Some(error) = lost {
             return Err(error.into());
         }
+        // What closed may have ended some of them.
         for (index, error) in ended {
-            // What closed may have ended it.
-            if self.live.get(index).is_some() {
-                self.end(index, |live, cx| live.fail(error.to_string(), cx));
-            }
+            self.end(index, |live, cx| live.fail(error.to_string(), cx));
         }
 
         self.update_clock();
@@ -192,12 +187,8 @@ impl Scheduler<'_, '_> {
 
     /// Ends every problem that has a step in the pass that failed.
     fn fail_active(&mut self, error: &GenError) {
-        let active: Vec<usize> = self
-            .live
-            .iter()
-            .filter(|(_, live)| live.steps.rows() > 0)
-            .map(|(index, _)| index)
-            .collect();
+        let active = self.live.iter().filter(|(_, live)| live.steps.rows() > 0);
+        let active: Vec<usize> = active.map(|(index, _)| index).collect();
         for index in active {
             self.end(index, |live, cx| live.fail(error.to_string(), cx));
         }
@@ -218,19 +209,17 @@ impl ActiveProblem {
         let Some(&node) = self.steps.queue.front() else {
             return Start::NothingQueued;
         };
-        let (Some(parent), stream) = (self.tree.node(node).parent, self.tree.node(node).stream)
-        else {
-            return Start::NothingQueued;
-        };
         let paused = self.resources[node].chain;
-        let Some(source) = paused.or(self.resources[parent].chain) else {
+        let parent = self.tree.node(node).parent;
+        let source = paused.or(parent.and_then(|parent| self.resources[parent].chain));
+        let (Some(parent), Some(source)) = (parent, source) else {
             return Start::NothingQueued;
         };
         let is_last =
             self.resources[parent].unstarted == 1 && !self.policy.strategy.keeps_expanded(parent);
         let resources = &mut self.resources[node];
         let plan = StepPlan {
-            stream,
+            stream: self.tree.node(node).stream,
             mode: match paused {
                 Some(_) => DecodeMode::Sample,
                 None => resources.mode,
@@ -275,11 +264,8 @@ impl ActiveProblem {
         let billed = self.tree.node(id).tokens.len();
         self.charge(step.tokens.len().saturating_sub(billed));
         self.budget.note_step(step.tokens.len());
-        let left = self.resources[id]
-            .token_limit
-            .saturating_sub(step.tokens.len());
         let resources = &mut self.resources[id];
-        resources.token_limit = left;
+        resources.token_limit = resources.token_limit.saturating_sub(step.tokens.len());
         resources.leftover = step.leftover;
         resources.tokens_match_text = step.tokens_match_text;
         let node = self.tree.node_mut(id);
@@ -409,8 +395,8 @@ impl ActiveProblem {
         let worst = (0..self.steps.queue.len()).min_by(|&a, &b| {
             let (a, b) = (self.steps.queue[a], self.steps.queue[b]);
             let score = |id| {
-                tree.chain_score(id, aggregation)
-                    .unwrap_or_else(|| tree.mean_logprob(id))
+                let score = tree.chain_score(id, aggregation);
+                score.unwrap_or_else(|| tree.mean_logprob(id))
             };
             score(a).total_cmp(&score(b)).then(b.cmp(&a))
         });
