@@ -6,7 +6,6 @@ use std::sync::Arc;
 use beamgen_search::ScoreId;
 
 use crate::engines::{Engines, Seq};
-use crate::segments::TokenisedPrompt;
 
 /// The prompt of a problem, shared by its chains.
 #[derive(Debug)]
@@ -91,20 +90,17 @@ impl Chains {
         self.next
     }
 
-    pub fn open(&mut self, prompt: TokenisedPrompt, engines: &mut Engines) -> ScoreId {
+    pub fn open(&mut self, text: String, tokens: Vec<u32>, engines: &mut Engines) -> ScoreId {
         let id = self.next();
-        let seq = engines.create();
-        self.prompts.insert(
-            id,
-            Prompt {
-                text: prompt.text,
-                tokens: prompt.tokens,
-                seq,
-                read: false,
-                chains: 1,
-                used: self.clock,
-            },
-        );
+        let prompt = Prompt {
+            text,
+            tokens,
+            seq: engines.create(),
+            read: false,
+            chains: 1,
+            used: self.clock,
+        };
+        self.prompts.insert(id, prompt);
         self.insert(Chain {
             prompt: id,
             segments: None,

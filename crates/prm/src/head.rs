@@ -227,12 +227,7 @@ impl PrmSpec {
         let HeadSpec::Tokens(tokens) = &self.head else {
             return Ok(None);
         };
-        let ids = token_ids(tokens, tokenizer).map_err(|fault| Error::Unfit {
-            spec: self.name.clone(),
-            field: fault.field,
-            model: model.to_owned(),
-            reason: fault.reason,
-        })?;
+        let ids = token_ids(tokens, tokenizer).map_err(|fault| fault.unfit(self, model))?;
         Ok(Some(ids))
     }
 }

@@ -36,7 +36,8 @@ pub use load::{Body, UnloadedModel};
 pub use model::{RewardModel, same_tokenizer};
 pub use quantiles::{QuantileReader, StepReading};
 pub use recognise::Recognise;
+pub use segments::ChainWriter;
 pub use spec::{
     HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
 };
-pub use written::{ChainWriter, Written};
+pub use written::Written;

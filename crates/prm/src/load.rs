@@ -11,7 +11,7 @@ use crate::engines::Engines;
 use crate::error::Error;
 use crate::head::{Head, NO_LOGITS};
 use crate::model::RewardModel;
-use crate::segments::Segments;
+use crate::segments::ChainWriter;
 use crate::spec::PrmSpec;
 use crate::writer::{Fault, fault};
 
@@ -99,19 +99,9 @@ impl PrmSpec {
                 same_tokens(tokenizer, reference.tokenizer)?;
                 other_decoder(model.weights, reference.weights)?;
             }
-            Segments::new(self, Arc::clone(tokenizer))?;
-            Ok(())
+            ChainWriter::fitted(self, Arc::clone(tokenizer)).map(drop)
         };
-        fit().map_err(|fault| unfit(self, model.checkpoint, fault))
-    }
-}
-
-fn unfit(spec: &PrmSpec, checkpoint: &Checkpoint, fault: Fault) -> Error {
-    Error::Unfit {
-        spec: spec.name.clone(),
-        field: fault.field,
-        model: checkpoint.path().to_owned(),
-        reason: fault.reason,
+        fit().map_err(|fault| fault.unfit(self, model.checkpoint.path()))
     }
 }
 
@@ -138,7 +128,7 @@ impl RewardModel {
             None => PrmSpec::of(&body.checkpoint, &weights)?,
         };
         spec.check()?;
-        let unfit = |fault| unfit(&spec, &body.checkpoint, fault);
+        let unfit = |fault: Fault| fault.unfit(&spec, body.checkpoint.path());
         let tokenizer = Arc::new(Tokenizer::load(body.checkpoint.clone())?);
         let model = body.model(own, &weights, config.device, &pool)?;
         tokenizer.check(model.config())?;

@@ -1,14 +1,15 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use beamgen_engine::{Checkpoint, DeviceHead, Engine, IdleKv, Tokenizer};
-use beamgen_search::{ScoreError, ScoreId, score_chains};
+use beamgen_search::{ScoreError, score_chains};
 
 use crate::chains::Chains;
 use crate::engines::{Engines, most_logits};
 use crate::error::Error;
 use crate::head::{Head, NO_LOGITS};
 use crate::quantiles::{QuantileReader, Quantiles};
-use crate::segments::Segments;
+use crate::segments::ChainWriter;
 use crate::spec::{HeadSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
 use crate::written::Written;
@@ -17,7 +18,7 @@ use crate::written::Written;
 #[derive(Debug)]
 pub struct RewardModel {
     pub(crate) engines: Engines,
-    pub(crate) segments: Segments,
+    pub(crate) writer: ChainWriter,
     pub(crate) readout: Readout,
     pub(crate) normaliser: Normaliser,
     pub(crate) chains: Chains,
@@ -51,12 +52,8 @@ impl RewardModel {
             body: engine,
             reference,
         };
-        Self::assemble(engines, tokenizer, spec, head).map_err(|fault| Error::Unfit {
-            spec: spec.name.clone(),
-            field: fault.field,
-            model: "the model".into(),
-            reason: fault.reason,
-        })
+        Self::assemble(engines, tokenizer, spec, head)
+            .map_err(|fault| fault.unfit(spec, Path::new("the model")))
     }
 
     pub(crate) fn assemble(
@@ -104,7 +101,7 @@ impl RewardModel {
         };
         Ok(Self {
             engines,
-            segments: Segments::new(spec, tokenizer)?,
+            writer: ChainWriter::fitted(spec, tokenizer)?,
             readout,
             normaliser: spec.normaliser,
             chains: Chains::default(),
@@ -116,7 +113,7 @@ impl RewardModel {
     /// formats that allow it (`step.share_tokens`) read them as they are instead of tokenising the
     /// text again. For all others this changes nothing.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
-        self.segments.share(same_tokenizer);
+        self.writer.share_tokens(same_tokenizer);
     }
 
     /// Most bytes of logits that a log-ratio over this vocabulary is read from at a time.
@@ -128,12 +125,9 @@ impl RewardModel {
     /// Lets this model use the cache memory that a generator has no use for, beside its own. What
     /// it borrowed it gives back when asked to
     /// ([`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed)), by forgetting caches.
-    pub fn borrow(&mut self, idle: &Arc<IdleKv>) {
-        self.borrow_beside(idle, self.page_bytes());
-    }
-
-    /// [`borrow`](Self::borrow) where several models borrow: each gets as many pages, if
-    /// `page_bytes` is the sum of [`page_bytes`](Self::page_bytes) over all of them.
+    ///
+    /// Several models that borrow get as many pages each, if `page_bytes` is the sum of
+    /// [`page_bytes`](Self::page_bytes) over all of them.
     pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
         self.engines.borrow(idle, page_bytes);
     }
@@ -189,21 +183,7 @@ impl RewardModel {
     /// # Errors
     /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
-        self.segments.written(problem, steps)
-    }
-
-    pub(crate) fn open_text(&mut self, problem: &str) -> Result<ScoreId, ScoreError> {
-        self.segments
-            .check_problem(problem, self.engines.context())?;
-        let prompt = self
-            .segments
-            .open(problem)
-            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
-        self.check_length(prompt.tokens.len())?;
-        if prompt.tokens.len() < self.held() {
-            return Err(ScoreError::Prompt("it has no tokens".into()));
-        }
-        Ok(self.chains.open(prompt, &mut self.engines))
+        self.writer.written(problem, steps)
     }
 
     /// Tokens at a chain's end that are not read yet. What predicts a step's first token is read

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer};
+use beamgen_search::{
+    Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
+};
 
 use crate::model::RewardModel;
 
@@ -32,7 +34,13 @@ pub(crate) struct Batch {
 
 impl Scorer for RewardModel {
     fn open(&mut self, problem: &Problem, _: u64) -> Result<ScoreId, ScoreError> {
-        self.open_text(&problem.text)
+        let context = self.engines.context();
+        let (text, tokens) = self.writer.prompt(&problem.text, context)?;
+        self.check_length(tokens.len())?;
+        if tokens.len() < self.held() {
+            return Err(ScoreError::Prompt("it has no tokens".into()));
+        }
+        Ok(self.chains.open(text, tokens, &mut self.engines))
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
@@ -43,10 +51,7 @@ impl Scorer for RewardModel {
         self.chains.release(id, &mut self.engines);
     }
 
-    fn score(
-        &mut self,
-        items: &[ScoreItem<'_>],
-    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
         let mut results = vec![Ok(Scored::default()); items.len()];
         let mut batch = Batch::default();
         for (index, item) in items.iter().enumerate() {
@@ -68,7 +73,7 @@ impl Scorer for RewardModel {
                 results[index] = Err(ScoreError::NoMemory { tokens });
             }
         }
-        self.read(std::mem::take(&mut batch), &mut results)?;
+        self.read(batch, &mut results)?;
         Ok(results)
     }
 
@@ -88,8 +93,8 @@ impl Scorer for RewardModel {
 impl RewardModel {
     /// An item as tokens.
     fn plan(&self, index: usize, item: &ScoreItem<'_>) -> Result<Planned, ScoreError> {
-        self.segments
-            .check_steps(&item.steps, self.engines.context())?;
+        let context = self.engines.context();
+        self.writer.check_steps(&item.steps, context)?;
         let chain = self.chains.chain(item.id);
         let prompt = self.chains.prompt(chain.prompt);
         let mut planned = Planned {
@@ -101,9 +106,8 @@ impl RewardModel {
         };
         for (i, step) in item.steps.iter().enumerate() {
             let number = chain.steps() + i + 1;
-            let mark = self
-                .segments
-                .append(&prompt.text, step, number, &mut planned.tokens)?;
+            let (text, tokens) = (&prompt.text, &mut planned.tokens);
+            let mark = self.writer.append(text, step, number, tokens)?;
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }

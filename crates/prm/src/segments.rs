@@ -8,10 +8,13 @@ use beamgen_search::{Finish, ScoreError, StepRef};
 use crate::spec::{PrmSpec, Tokenise};
 use crate::writer::{Fault, WriteError, Writer, fault};
 
-/// Turns problems and steps into tokens. The segment of a step depends on the problem, the step's
-/// text and its index alone, so what is read of a chain stays as it is when the chain grows.
+/// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
+/// weights.
+///
+/// The segment of a step depends on the problem, the step's text and its index alone, so what is
+/// read of a chain stays as it is when the chain grows.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub struct ChainWriter {
     tokenizer: Arc<Tokenizer>,
     writer: Writer,
     /// The tokenizer adds its special tokens to the prompt.
@@ -40,15 +43,9 @@ enum Mode {
     },
 }
 
-/// A prompt: its text and its tokens.
-#[derive(Debug)]
-pub(crate) struct TokenisedPrompt {
-    pub text: String,
-    pub tokens: Vec<u32>,
-}
-
-impl Segments {
-    pub fn new(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
+impl ChainWriter {
+    /// A writer of a spec that is valid, if the tokenizer can write what it asks for.
+    pub(crate) fn fitted(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
         let writer = Writer::new(spec, &tokenizer)?;
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
         let encode = |text: &str| {
@@ -87,18 +84,18 @@ impl Segments {
                 }
             }
         };
-        let segments = Self {
+        let fitted = Self {
             tokenizer,
             writer,
             special,
             mode,
         };
-        segments.probe(spec.step.tag.as_deref())?;
-        Ok(segments)
+        fitted.probe(spec.step.tag.as_deref())?;
+        Ok(fitted)
     }
 
     /// See [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
-    pub fn share(&mut self, same_tokenizer: bool) {
+    pub fn share_tokens(&mut self, same_tokenizer: bool) {
         if let Mode::Pieces {
             may_share, shared, ..
         } = &mut self.mode
@@ -108,6 +105,9 @@ impl Segments {
     }
 
     /// Refuses steps that cannot fit into a context, without cutting all of them into tokens.
+    ///
+    /// # Errors
+    /// [`ScoreError::TextTooLong`].
     pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
         let texts: Vec<&str> = steps.iter().map(|step| step.text).collect();
         // A step has a token at least.
@@ -118,22 +118,23 @@ impl Segments {
     }
 
     /// Refuses a problem that cannot fit into a context, without cutting all of it into tokens.
-    pub fn check_problem(&self, problem: &str, context: usize) -> Result<(), ScoreError> {
+    pub(crate) fn check_problem(&self, problem: &str, context: usize) -> Result<(), ScoreError> {
         if self.tokenizer.exceeds(&[problem], context) {
             return Err(ScoreError::text_too_long(problem, &[], context));
         }
         Ok(())
     }
 
-    pub fn open(&self, problem: &str) -> Result<TokenisedPrompt, WriteError> {
+    /// A prompt: its text and its tokens.
+    pub(crate) fn open(&self, problem: &str) -> Result<(String, Vec<u32>), WriteError> {
         let text = self.writer.prompt(problem)?;
         let tokens = self.tokenizer.encode(&text, self.special)?;
-        Ok(TokenisedPrompt { text, tokens })
+        Ok((text, tokens))
     }
 
     /// Appends a step's segment to `tokens`; returns the index of the token whose row is read.
     /// `prompt` is the prompt's text, `index` the step's number from 1.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         prompt: &str,
         step: &StepRef<'_>,
@@ -225,10 +226,10 @@ impl Segments {
             },
             None => None,
         };
-        let prompt = self
+        let (prompt, mut tokens) = self
             .open("What is 1 + 1?")
             .map_err(|error| fault("prompt", error.to_string()))?;
-        let (mut text, mut tokens) = (prompt.text.clone(), prompt.tokens);
+        let mut text = prompt.clone();
         for (i, step) in ["One and one.", "It is 2", "2"].into_iter().enumerate() {
             let step_ref = StepRef {
                 text: step,
@@ -237,7 +238,7 @@ impl Segments {
             };
             let before = tokens.len();
             let read = self
-                .write(&prompt.text, &step_ref, i + 1, &mut tokens)
+                .write(&prompt, &step_ref, i + 1, &mut tokens)
                 .map_err(in_step)?;
             if read < before {
                 return Err(fault("step.text", "a step has no tokens"));

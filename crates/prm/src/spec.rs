@@ -212,29 +212,17 @@ impl PrmSpec {
     /// [`Error::Spec`].
     pub fn check(&self) -> Result<(), Error> {
         let (step, pieces) = (&self.step, self.step.tokenise == Tokenise::Pieces);
-        let not_empty = match &self.head {
-            HeadSpec::Linear(layers) => !layers.is_empty(),
-            HeadSpec::Tokens(tokens) => !tokens.is_empty(),
-            HeadSpec::LogRatio(_) => true,
+        // The labels, and how many classes the head has; of layers the checkpoint says that.
+        let (labels, empty, classes): (&[String], bool, usize) = match &self.head {
+            HeadSpec::Linear(layers) => (&[], layers.is_empty(), usize::MAX),
+            HeadSpec::Tokens(tokens) => (tokens, tokens.is_empty(), tokens.len()),
+            HeadSpec::LogRatio(_) => (&[], false, 0),
         };
-        let one_number = match &self.head {
-            HeadSpec::Linear(_) => true,
-            HeadSpec::Tokens(tokens) => tokens.len() == 1,
-            HeadSpec::LogRatio(_) => true,
+        let class = match self.normaliser {
+            Normaliser::Softmax(class) => Some(class),
+            Normaliser::Sigmoid | Normaliser::Clamp => None,
         };
-        let one_label = matches!(
-            (&self.head, self.normaliser),
-            (HeadSpec::Tokens(tokens), Normaliser::Softmax(_)) if tokens.len() == 1
-        );
-        let label_twice = match &self.head {
-            HeadSpec::Tokens(tokens) => (1..tokens.len()).any(|i| tokens[..i].contains(&tokens[i])),
-            _ => false,
-        };
-        let class_exists = match (&self.head, self.normaliser) {
-            (HeadSpec::Tokens(tokens), Normaliser::Softmax(class)) => class < tokens.len(),
-            (HeadSpec::LogRatio(_), Normaliser::Softmax(_)) => false,
-            _ => true,
-        };
+        let label_twice = (1..labels.len()).any(|i| labels[..i].contains(&labels[i]));
         let beta = match &self.head {
             HeadSpec::LogRatio(head) => head.beta,
             _ => 1.0,
@@ -281,14 +269,14 @@ impl PrmSpec {
                 "step.share_tokens",
                 "is exact only with tokenise = \"pieces\" and text = \"{{ step }}\"",
             ),
-            (!not_empty, "head", "has neither a layer nor a token"),
+            (empty, "head", "has neither a layer nor a token"),
             (
-                !one_number && !matches!(self.normaliser, Normaliser::Softmax(_)),
+                labels.len() > 1 && class.is_none(),
                 "normaliser",
                 "must be { softmax = CLASS } over several tokens",
             ),
             (
-                one_label,
+                labels.len() == 1 && class.is_some(),
                 "head.tokens",
                 "has one label, whose share of itself is always 1; name the other labels, too, or take \
                  normaliser = \"sigmoid\"",
@@ -299,7 +287,7 @@ impl PrmSpec {
                 "names a label twice: its share would be halved whatever the model says",
             ),
             (
-                !class_exists,
+                class.is_some_and(|class| class >= classes),
                 "normaliser",
                 "names a class that the head does not have",
             ),

@@ -1,8 +1,11 @@
 //! Prompts and segments as text.
 
+use std::path::Path;
+
 use beamgen_engine::{ChatTemplate, Ending, Message, Template, TemplateError, Tokenizer};
 use minijinja::context;
 
+use crate::error::Error;
 use crate::label::without_label;
 use crate::spec::PrmSpec;
 
@@ -11,6 +14,18 @@ use crate::spec::PrmSpec;
 pub(crate) struct Fault {
     pub field: &'static str,
     pub reason: String,
+}
+
+impl Fault {
+    /// The error of the checkpoint `model`.
+    pub fn unfit(self, spec: &PrmSpec, model: &Path) -> Error {
+        Error::Unfit {
+            spec: spec.name.clone(),
+            field: self.field,
+            model: model.to_owned(),
+            reason: self.reason,
+        }
+    }
 }
 
 pub(crate) fn fault(field: &'static str, reason: impl Into<String>) -> Fault {

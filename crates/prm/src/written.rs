@@ -7,7 +7,7 @@ use beamgen_engine::Tokenizer;
 use beamgen_search::{Cause, ScoreError, StepRef, steps_of};
 
 use crate::error::Error;
-use crate::segments::Segments;
+use crate::segments::ChainWriter;
 use crate::spec::PrmSpec;
 
 /// A chain as the reward model reads it.
@@ -19,13 +19,6 @@ pub struct Written {
     pub read_at: Vec<usize>,
 }
 
-/// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
-/// weights.
-#[derive(Debug)]
-pub struct ChainWriter {
-    segments: Segments,
-}
-
 impl ChainWriter {
     /// A writer for the tokenizer of `model`, a path for messages.
     ///
@@ -33,13 +26,7 @@ impl ChainWriter {
     /// [`Error::Spec`], or [`Error::Unfit`] if the tokenizer cannot write what the spec asks for.
     pub fn new(spec: &PrmSpec, tokenizer: Arc<Tokenizer>, model: &Path) -> Result<Self, Error> {
         spec.check()?;
-        let segments = Segments::new(spec, tokenizer).map_err(|fault| Error::Unfit {
-            spec: spec.name.clone(),
-            field: fault.field,
-            model: model.to_owned(),
-            reason: fault.reason,
-        })?;
-        Ok(Self { segments })
+        Self::fitted(spec, tokenizer).map_err(|fault| fault.unfit(spec, model))
     }
 
     /// A chain as tokens. Empty steps are no steps and have no place in it.
@@ -47,7 +34,16 @@ impl ChainWriter {
     /// # Errors
     /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
-        self.segments.written(problem, steps)
+        let (prompt, tokens) = self.open_scored(problem)?;
+        let mut written = Written {
+            tokens,
+            read_at: Vec::new(),
+        };
+        for (i, step) in steps_of(steps).iter().enumerate() {
+            let read = self.append(&prompt, step, i + 1, &mut written.tokens)?;
+            written.read_at.push(read);
+        }
+        Ok(written)
     }
 
     /// The prompt of a problem: its text and its tokens, for a model that holds `context` tokens.
@@ -55,18 +51,13 @@ impl ChainWriter {
     /// # Errors
     /// The problem cannot be written, or is longer than any that fits.
     pub fn prompt(&self, problem: &str, context: usize) -> Result<(String, Vec<u32>), ScoreError> {
-        self.segments.check_problem(problem, context)?;
-        let prompt = self.segments.open(problem);
-        let prompt = prompt.map_err(|error| ScoreError::Prompt(error.to_string()))?;
-        Ok((prompt.text, prompt.tokens))
+        self.check_problem(problem, context)?;
+        self.open_scored(problem)
     }
 
-    /// Refuses steps that are longer than any that fit into `context` tokens.
-    ///
-    /// # Errors
-    /// [`ScoreError::TextTooLong`].
-    pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
-        self.segments.check_steps(steps, context)
+    fn open_scored(&self, problem: &str) -> Result<(String, Vec<u32>), ScoreError> {
+        let opened = self.open(problem);
+        opened.map_err(|error| ScoreError::Prompt(error.to_string()))
     }
 
     /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the
@@ -76,39 +67,6 @@ impl ChainWriter {
     /// # Errors
     /// The step is empty or cannot be written.
     pub fn append(
-        &self,
-        prompt: &str,
-        step: &StepRef<'_>,
-        index: usize,
-        tokens: &mut Vec<u32>,
-    ) -> Result<usize, ScoreError> {
-        self.segments.append(prompt, step, index, tokens)
-    }
-
-    /// See [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
-    pub fn share_tokens(&mut self, same_tokenizer: bool) {
-        self.segments.share(same_tokenizer);
-    }
-}
-
-impl Segments {
-    pub(crate) fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
-        let prompt = self
-            .open(problem)
-            .map_err(|error| ScoreError::Prompt(error.to_string()))?;
-        let mut written = Written {
-            tokens: prompt.tokens,
-            read_at: Vec::new(),
-        };
-        for (i, step) in steps_of(steps).iter().enumerate() {
-            let read = self.append(&prompt.text, step, i + 1, &mut written.tokens)?;
-            written.read_at.push(read);
-        }
-        Ok(written)
-    }
-
-    /// See [`ChainWriter::append`].
-    pub(crate) fn append(
         &self,
         prompt: &str,
         step: &StepRef<'_>,
