@@ -67,7 +67,7 @@ impl CandleGenerator {
 
     /// Reads what a chain has not read, and samples its next token.
     fn draw(&mut self, id: ChainId) -> Result<Sampled, candle_core::Error> {
-        let tokens = self.book.plans().tokenizer().len();
+        let tokens = self.book.plans().tokenizer.len();
         let (params, mut draw) = self.book.chain(id).sampling();
         let cache = self.book.cache(id).expect("active chains exist");
         let logits = cache.decoder.read(&cache.tokens[cache.read..])?;
@@ -114,7 +114,7 @@ impl Generator for CandleGenerator {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
         let state = self.book.next_state(from, plan);
         let chain = self.book.chain(from);
-        let longest = chain.plan().config.longest_step().min(chain.room());
+        let longest = chain.plan.config.longest_step().min(chain.room());
         let longest = chain.cache.tokens.len() + longest;
         let more = match source {
             Source::Itself(_) => longest.saturating_sub(chain.cache.reserved),

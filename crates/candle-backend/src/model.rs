@@ -61,7 +61,7 @@ impl CandleModel {
 
     /// The settings, as they act.
     pub fn settings(&self) -> &GeneratorConfig {
-        &self.plans.defaults().config
+        &self.plans.defaults.config
     }
 
     /// Reads the weights. In float32, with the caches of all chains, they take at most `memory`

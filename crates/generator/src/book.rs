@@ -28,15 +28,18 @@ pub struct ChainBook<C> {
 /// A chain and its step.
 #[derive(Debug)]
 pub struct Chain<C> {
-    plan: Arc<WritingPlan>,
-    problem: u64,
+    /// The settings of the chain's problem.
+    pub plan: Arc<WritingPlan>,
+    /// The key of the chain's problem.
+    pub problem: u64,
     /// Most tokens that all its steps may have.
     limit: usize,
     /// Tokens sampled in all steps so far.
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
-    state: State,
+    /// The state of the chain's step.
+    pub state: State,
     /// The backend's tokens and cache.
     pub cache: C,
 }
@@ -55,21 +58,6 @@ pub enum State {
 }
 
 impl<C> Chain<C> {
-    /// The settings of the chain's problem.
-    pub fn plan(&self) -> &WritingPlan {
-        &self.plan
-    }
-
-    /// The key of the chain's problem.
-    pub fn problem(&self) -> u64 {
-        self.problem
-    }
-
-    /// The state of the chain's step.
-    pub fn state(&self) -> &State {
-        &self.state
-    }
-
     /// The number of tokens that the chain may still have.
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.sampled)
@@ -125,7 +113,7 @@ impl<C> Chain<C> {
         let State::Running(step) = &mut self.state else {
             unreachable!("chains in other states sample nothing")
         };
-        let verdict = step.push(sampled, room, plans.tokenizer(), &self.plan.rules);
+        let verdict = step.push(sampled, room, &plans.tokenizer, &self.plan);
         if verdict == Verdict::GoesOn {
             // Most tokens end here, and take no memory.
             return None;
@@ -201,7 +189,7 @@ impl<C> ChainBook<C> {
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
         let Prompt { tokens, thought } = plan.prompts.prompt(&problem.text)?;
         let prompt_tokens = tokens.len();
-        let room = self.plans.context() - prompt_tokens;
+        let room = self.plans.context - prompt_tokens;
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
             limit: plan.config.max_chain_tokens.min(room),
@@ -236,7 +224,7 @@ impl<C> ChainBook<C> {
         match &chain.state {
             State::Idle => {
                 let step = Step::new(plan, chain.leftover.clone());
-                match step.is_leftover_step(&chain.plan.rules) {
+                match step.is_leftover_step(&chain.plan.cuts) {
                     Some(closing) => State::Leftover(step, closing),
                     None => State::Running(step),
                 }

@@ -31,4 +31,4 @@ pub use error::Error;
 pub use lm::LmGenerator;
 pub use plan::{Plans, WritingPlan, sampling_params, sampling_settings};
 pub use prompts::{Prompt, Prompts, check_text};
-pub use step::{Closing, Step, StopRules, Verdict};
+pub use step::{Closing, Step, Verdict};

@@ -96,7 +96,7 @@ impl LmGenerator {
     /// The settings it was made with, as they act: those that were not set are what the checkpoint
     /// says.
     pub fn config(&self) -> &GeneratorConfig {
-        &self.book.plans().defaults().config
+        &self.book.plans().defaults.config
     }
 
     /// What the checkpoint's generation_config.json asks for and does not get, a line each.
@@ -138,19 +138,19 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        let prompt = self.book.plans().defaults().prompts.prompt(problem)?;
+        let prompt = self.book.plans().defaults.prompts.prompt(problem)?;
         Ok(prompt.tokens)
     }
 
     /// Tokens of its next step that a chain may have to read: all but the one that closes it.
     fn longest_read(chain: &Chain) -> usize {
-        let longest = chain.plan().config.longest_step();
+        let longest = chain.plan.config.longest_step();
         longest.min(chain.room()).max(1) - 1
     }
 
     /// Pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId) -> usize {
-        let longest = chain.plan().config.longest_step();
+        let longest = chain.plan.config.longest_step();
         let step_left = longest.saturating_sub(chain.unfinished());
         // The newest token is still to be read, the last one never.
         self.engine.pages_needed(seq, step_left.min(chain.room()))
@@ -242,7 +242,7 @@ impl LmGenerator {
         let mut waiting: BTreeMap<BranchId, Vec<ChainId>> = BTreeMap::new();
         for &id in self.book.active() {
             let chain = self.book.chain(id);
-            if let (State::Running(_), Place::Branch(branch)) = (chain.state(), chain.cache.place) {
+            if let (State::Running(_), Place::Branch(branch)) = (&chain.state, chain.cache.place) {
                 waiting.entry(branch).or_default().push(id);
             }
         }

@@ -9,7 +9,6 @@ use beamgen_search::{GenError, GeneratorConfig, Problem, SamplingSettings};
 use crate::cut::Cuts;
 use crate::error::Error;
 use crate::prompts::Prompts;
-use crate::step::StopRules;
 
 /// Settings that are kept resolved; of more than these, some are resolved again.
 const MOST_PLANS: usize = 16;
@@ -17,10 +16,12 @@ const MOST_PLANS: usize = 16;
 /// The settings that a generator's problems come with, each resolved once.
 #[derive(Debug)]
 pub struct Plans {
-    tokenizer: Arc<Tokenizer>,
-    context: usize,
+    /// The tokenizer.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Tokens that the model holds.
+    pub context: usize,
     /// The settings that the generator was made with.
-    defaults: Arc<WritingPlan>,
+    pub defaults: Arc<WritingPlan>,
     /// Other settings that problems came with lately, the newest last.
     recent: VecDeque<Arc<WritingPlan>>,
 }
@@ -41,21 +42,6 @@ impl Plans {
             context,
             recent: VecDeque::new(),
         })
-    }
-
-    /// The settings that the generator was made with.
-    pub fn defaults(&self) -> &WritingPlan {
-        &self.defaults
-    }
-
-    /// Tokens that the model holds.
-    pub fn context(&self) -> usize {
-        self.context
-    }
-
-    /// The tokenizer.
-    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
-        &self.tokenizer
     }
 
     /// Returns other settings as they act, or as they are if they cannot be followed.
@@ -102,8 +88,8 @@ pub struct WritingPlan {
     pub config: GeneratorConfig,
     /// How tokens are sampled.
     pub sampling: SamplingParams,
-    /// What ends a step.
-    pub rules: StopRules,
+    /// Where the text of a step ends.
+    pub cuts: Cuts,
     /// How a problem becomes a prompt.
     pub prompts: Prompts,
 }
@@ -127,19 +113,15 @@ impl WritingPlan {
         let sampling = sampling.params();
         config.sampling = sampling_settings(sampling);
         let bytes = |marks: &[String]| marks.iter().map(|m| m.clone().into_bytes()).collect();
-        let rules = StopRules {
-            cuts: Cuts {
-                boundaries: bytes(&config.boundaries),
-                starts: bytes(&config.starts),
-            },
-            max_step_tokens: config.max_step_tokens,
-            step_tokens: config.step_tokens,
+        let cuts = Cuts {
+            boundaries: bytes(&config.boundaries),
+            starts: bytes(&config.starts),
         };
         Ok(Self {
             given: given.clone(),
             config,
             sampling,
-            rules,
+            cuts,
             prompts,
         })
     }

@@ -4,17 +4,7 @@ use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_search::{Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, thoughts};
 
 use crate::cut::{Cuts, whole_characters};
-
-/// What ends a step.
-#[derive(Debug, Clone)]
-pub struct StopRules {
-    /// Where its text ends.
-    pub cuts: Cuts,
-    /// Most tokens of a step.
-    pub max_step_tokens: usize,
-    /// 0 if steps end at cuts alone.
-    pub step_tokens: usize,
-}
+use crate::plan::WritingPlan;
 
 /// The tokens of a step so far.
 #[derive(Debug, Clone)]
@@ -64,18 +54,19 @@ impl Step {
     }
 
     /// Whether what was carried here is a whole step already: one token may hold the ends of two.
-    pub fn is_leftover_step(&self, rules: &StopRules) -> Option<Closing> {
-        let end = rules.cuts.find(&self.bytes, 0)?;
+    pub fn is_leftover_step(&self, cuts: &Cuts) -> Option<Closing> {
+        let end = cuts.find(&self.bytes, 0)?;
         Some(closed_at(end, None, Border::Boundary))
     }
 
-    /// Adds a token. `room` is how many more the chain may have after it.
+    /// Adds a token. `room` is how many more the chain may have after it, `settings` say what ends a
+    /// step.
     pub fn push(
         &mut self,
         sampled: Sampled,
         room: usize,
         tokenizer: &Tokenizer,
-        rules: &StopRules,
+        settings: &WritingPlan,
     ) -> Verdict {
         let token = sampled.token;
         self.tokens.push(token);
@@ -91,16 +82,16 @@ impl Step {
             self.bytes.extend_from_slice(bytes);
         }
         let cap = (room == 0).then_some(Finish::ChainCap);
-        if let Some(end) = rules.cuts.find(&self.bytes, seen) {
+        if let Some(end) = settings.cuts.find(&self.bytes, seen) {
             return Verdict::Closed(closed_at(end, cap, Border::Boundary));
         }
-        if self.tokens.len() == rules.step_tokens {
+        if self.tokens.len() == settings.config.step_tokens {
             let end = whole_characters(&self.bytes);
             return Verdict::Closed(closed_at(end, cap, Border::Length));
         }
         let limit = if cap.is_some() {
             cap
-        } else if self.tokens.len() >= rules.max_step_tokens {
+        } else if self.tokens.len() >= settings.config.max_step_tokens {
             Some(Finish::StepCap)
         } else if self.tokens.len() >= self.plan.token_limit {
             Some(Finish::Budget)

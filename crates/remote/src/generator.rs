@@ -83,7 +83,7 @@ impl RemoteGenerator {
     fn ask(&mut self, id: ChainId) {
         let chain = self.book.chain(id);
         let Some(step) = chain.running() else { return };
-        let plan = chain.plan();
+        let plan = &chain.plan;
         let mut longest = plan.config.longest_step().min(step.plan.token_limit);
         if let DecodeMode::PauseAfter(tokens) = step.plan.mode
             && tokens > step.tokens.len()
@@ -110,8 +110,8 @@ impl RemoteGenerator {
                 .cloned()
                 .collect(),
         };
-        let (connection, session) = (Arc::clone(&self.connection), chain.problem());
-        let tokenizer = Arc::clone(self.book.plans().tokenizer());
+        let (connection, session) = (Arc::clone(&self.connection), chain.problem);
+        let tokenizer = Arc::clone(&self.book.plans().tokenizer);
         let sender = self.answers.sender();
         let task = self.requests.spawn(async move {
             let answer = connection.generate(session, &ask, &tokenizer).await;
@@ -124,7 +124,7 @@ impl RemoteGenerator {
 
     /// Gives a step the tokens that came for it. Returns it if it is closed or paused.
     fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, BadAnswer> {
-        let tokenizer = Arc::clone(self.book.plans().tokenizer());
+        let tokenizer = Arc::clone(&self.book.plans().tokenizer);
         // A chain without a request was released or closed meanwhile.
         let request = self.book.cache(id).and_then(|cache| cache.request.take());
         let Some((asked, _)) = request else {

@@ -107,7 +107,7 @@ impl Generator for LmGenerator {
         let chain = self.book.release(chain);
         match chain.cache.place {
             Place::Branch(branch) => {
-                if let State::Running(_) = chain.state() {
+                if let State::Running(_) = chain.state {
                     // Whoever starts next from here reserves the pages for reading it again.
                     self.branches.get_mut(branch).reserved = false;
                 }
